@@ -1,0 +1,2 @@
+//! A tour.
+fn main() {}

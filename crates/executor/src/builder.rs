@@ -1,0 +1,185 @@
+//! Building an executor.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::command::NoExtension;
+use crate::current::ExecutorId;
+use crate::engine::{LoopSeed, TaskLoop};
+use crate::executor::EventExecutor;
+use crate::park::{TokenPark, Unpark};
+use crate::rejected::{Reject, RejectionPolicy};
+use crate::report::{LogReporter, Reporter};
+use crate::shared::{Parts, Shared};
+use crate::thread::{ThreadFactory, ThreadSupplier};
+
+/// The smallest bound a queue can have: below it, executors that submit to each other lock up.
+pub const MIN_QUEUE_BOUND: u32 = 16;
+
+/// The largest bound a queue can have.
+pub const MAX_QUEUE_BOUND: u32 = 1 << 30;
+
+/// Gathers the properties of an [`EventExecutor`]; [`build`](Self::build) checks them.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_executor::{BackOff, EventExecutor};
+///
+/// let executor = EventExecutor::builder()
+///     .name("billing")
+///     .queue_bound(1024)
+///     .rejection(BackOff::new(3, Duration::from_millis(1)))
+///     .build()?;
+/// assert_eq!(executor.name(), "billing");
+/// assert!(EventExecutor::builder().queue_bound(15).build().is_err());
+/// # Ok::<(), waterwheel_executor::BuildError>(())
+/// ```
+#[must_use]
+pub struct EventExecutorBuilder {
+    id: Option<ExecutorId>,
+    name: String,
+    bound: Option<u32>,
+    policy: Box<dyn RejectionPolicy>,
+    supplier: Option<Arc<dyn ThreadSupplier>>,
+    reporter: Arc<dyn Reporter>,
+    clock: Clock,
+    never_block: bool,
+    idle_limit: Option<Duration>,
+}
+
+/// A property that makes no sense.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The queue's bound is out of range.
+    #[error("a queue bound of {bound} is not between {MIN_QUEUE_BOUND} and {MAX_QUEUE_BOUND}")]
+    QueueBound {
+        /// The bound asked for.
+        bound: u32,
+    },
+}
+
+impl EventExecutorBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            id: None,
+            name: "executor".to_owned(),
+            bound: None,
+            policy: Box::new(Reject),
+            supplier: None,
+            reporter: Arc::new(LogReporter),
+            clock: Clock::Monotonic,
+            never_block: false,
+            idle_limit: None,
+        }
+    }
+
+    /// The name, for reports and for the default thread's name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// At most this many user tasks may wait; without it there is no bound.
+    pub fn queue_bound(mut self, bound: u32) -> Self {
+        self.bound = Some(bound);
+        self
+    }
+
+    /// What happens to a submission that finds the queue full. Default: [`Reject`].
+    pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
+        self.policy = Box::new(policy);
+        self
+    }
+
+    /// Where the thread comes from. Default: a [`ThreadFactory`] with the executor's name.
+    pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
+        self.supplier = Some(supplier);
+        self
+    }
+
+    /// Who is told of faults. Default: the log.
+    pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
+        self.reporter = reporter;
+        self
+    }
+
+    /// Refuses every blocking wait on the loop's thread, not only those for its own promises: for
+    /// loops on which others depend, such as I/O loops.
+    pub fn never_block(mut self) -> Self {
+        self.never_block = true;
+        self
+    }
+
+    pub(crate) fn id(mut self, id: ExecutorId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    pub(crate) fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    pub(crate) fn idle_limit(mut self, limit: Duration) -> Self {
+        self.idle_limit = Some(limit);
+        self
+    }
+
+    /// Builds an executor without I/O. Its thread starts with the first submission.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the property that makes no sense.
+    pub fn build(self) -> Result<EventExecutor, BuildError> {
+        let park = TokenPark::new(self.clock.clone());
+        let (unpark, idle_limit) = (park.unparker(), self.idle_limit);
+        let seed: LoopSeed<NoExtension> =
+            Box::new(move || Box::new(TaskLoop::new(park, idle_limit)));
+        self.build_loop(unpark, seed)
+    }
+
+    /// Builds an executor around a loop of the caller's own: the seam for event loops.
+    ///
+    /// `unpark` ends whatever the loop's [`Work`](crate::engine::Work) blocks in; `seed` makes that
+    /// work on the loop's thread.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn build_loop<X: Send + 'static>(
+        self,
+        unpark: Arc<dyn Unpark>,
+        seed: LoopSeed<X>,
+    ) -> Result<EventExecutor<X>, BuildError> {
+        if let Some(bound) = self.bound
+            && !(MIN_QUEUE_BOUND..=MAX_QUEUE_BOUND).contains(&bound)
+        {
+            return Err(BuildError::QueueBound { bound });
+        }
+        let supplier = self
+            .supplier
+            .unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
+        Ok(EventExecutor::new(Shared::new(Parts {
+            id: self.id.unwrap_or_else(ExecutorId::next),
+            name: self.name,
+            bound: self.bound,
+            policy: self.policy,
+            supplier,
+            reporter: self.reporter,
+            clock: self.clock,
+            never_block: self.never_block,
+            unpark,
+            seed,
+        })))
+    }
+}
+
+impl fmt::Debug for EventExecutorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventExecutorBuilder")
+            .field("name", &self.name)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! The one clock.
+//!
+//! Nothing else in the workspace asks the operating system for the time (clippy enforces it): a loop
+//! reads its clock at a few named points of a turn (`docs/LOOP.md`), and a test replaces it by a
+//! [`VirtualClock`] that moves only when told.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime};
+
+/// A point in time on a loop's clock: nanoseconds since the clock's origin.
+///
+/// Arithmetic saturates: a deadline further away than the clock can say (584 years) is the last
+/// instant there is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The last instant a clock can show.
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// This instant plus a duration, saturating.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Nanos {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Nanos(self.0.saturating_add(nanos))
+    }
+
+    /// How long after `earlier` this instant is; zero if it is not.
+    #[must_use]
+    pub fn since(self, earlier: Nanos) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+/// Where a loop reads the time.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The monotonic clock of the operating system, counted from the first use in this process.
+    #[default]
+    Monotonic,
+    /// A clock that moves only when told.
+    Virtual(VirtualClock),
+}
+
+impl Clock {
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        match self {
+            Clock::Monotonic => monotonic_now(),
+            Clock::Virtual(clock) => clock.now(),
+        }
+    }
+}
+
+/// A clock for tests: it stands still until [`advance`](Self::advance) moves it.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_executor::VirtualClock;
+///
+/// let clock = VirtualClock::new();
+/// let before = clock.now();
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(clock.now().since(before), Duration::from_secs(3600));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VirtualClock {
+    nanos: Arc<AtomicU64>,
+}
+
+impl VirtualClock {
+    /// A clock that shows zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the clock shows.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        Nanos(self.nanos.load(Ordering::Acquire))
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.advance_to(self.now().plus(by));
+    }
+
+    /// Moves the clock forward to an instant; one in the past leaves it where it is.
+    pub fn advance_to(&self, to: Nanos) {
+        self.nanos.fetch_max(to.0, Ordering::AcqRel);
+    }
+}
+
+/// The time of day, for the properties shown to people. Never used to measure.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+fn monotonic_now() -> Nanos {
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // The origin lies one nanosecond before the first reading: no deadline is ever zero, which the
+    // wake word uses for "awake".
+    let elapsed = Instant::now().saturating_duration_since(*ORIGIN).as_nanos();
+    Nanos(u64::try_from(elapsed).unwrap_or(u64::MAX).saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        assert_eq!(Nanos(5).plus(Duration::MAX), Nanos::MAX);
+        assert_eq!(Nanos(5).since(Nanos(9)), Duration::ZERO);
+        assert_eq!(Nanos(9).since(Nanos(5)), Duration::from_nanos(4));
+    }
+
+    #[test]
+    fn a_virtual_clock_never_goes_back() {
+        let clock = VirtualClock::new();
+        clock.advance_to(Nanos(10));
+        clock.advance_to(Nanos(3));
+        assert_eq!(Clock::Virtual(clock).now(), Nanos(10));
+    }
+
+    #[test]
+    fn the_monotonic_clock_starts_above_zero() {
+        assert!(Clock::Monotonic.now() > Nanos(0));
+    }
+}

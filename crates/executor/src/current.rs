@@ -1,0 +1,143 @@
+//! What this thread is: which executor's loop runs on it (E06).
+//!
+//! Three thread-locals: the loop's id, read on every call that asks "am I on the loop?" (a
+//! comparison of two integers); the loop itself, for calls that found they are; and how deep
+//! listeners are nested.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::loop_local::LoopLocals;
+use crate::registry::Notify;
+use crate::report::{Fault, Report, Reporter};
+
+/// Names an executor for the life of the process. Promises carry it instead of a reference, so a
+/// promise neither keeps its executor alive nor costs a reference count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExecutorId(u64);
+
+impl ExecutorId {
+    /// The global executor: one id for all its incarnations, of which one runs at a time.
+    pub(crate) const GLOBAL: ExecutorId = ExecutorId(1);
+
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(ExecutorId::GLOBAL.0 + 1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The loop that runs on this thread.
+#[derive(Clone)]
+pub(crate) struct CurrentLoop {
+    pub(crate) id: ExecutorId,
+    pub(crate) name: Arc<str>,
+    /// The loop's local half, a `Local<X>`; callers who know the id know the type.
+    pub(crate) local: Rc<dyn LocalHalf>,
+    pub(crate) loop_locals: Rc<LoopLocals>,
+    pub(crate) reporter: Arc<dyn Reporter>,
+    /// Waiting on this thread is refused for any promise, not only for this loop's own.
+    pub(crate) never_block: bool,
+}
+
+/// What can be done with a loop's local half without knowing its commands.
+pub(crate) trait LocalHalf: Any {
+    /// Queues a call behind everything queued so far; gives it back after the loop's last pass.
+    fn notify_later(&self, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+}
+
+/// How deep listeners may nest before the next ones are queued. Each level costs a few frames of
+/// the user's own; sixteen fit the smallest stacks in use.
+const MAX_LISTENER_DEPTH: u32 = 16;
+
+thread_local! {
+    static ID: Cell<u64> = const { Cell::new(0) };
+    static CURRENT: RefCell<Option<CurrentLoop>> = const { RefCell::new(None) };
+    static LISTENER_DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the loop of this executor runs on this thread.
+pub(crate) fn is(id: ExecutorId) -> bool {
+    ID.get() == id.0
+}
+
+/// The loop on this thread. `None` outside of one, and while the thread's locals are torn down.
+pub(crate) fn get() -> Option<CurrentLoop> {
+    CURRENT
+        .try_with(|current| current.borrow().clone())
+        .ok()
+        .flatten()
+}
+
+/// Calls `f` with the local half of the loop on this thread, if it is the one with this id.
+pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -> R) -> Option<R> {
+    if !is(id) {
+        return None;
+    }
+    let local = CURRENT.with_borrow(|current| current.as_ref().map(|loop_| loop_.local.clone()));
+    let local: Rc<dyn Any> = local?;
+    local.downcast().ok().map(|local| f(&local))
+}
+
+/// Makes this thread the given loop's until the guard is dropped, on unwind too; the previous
+/// value then comes back.
+pub(crate) fn enter(current: CurrentLoop) -> Entered {
+    let previous_id = ID.replace(current.id.0);
+    let previous = CURRENT.replace(Some(current));
+    let previous_depth = LISTENER_DEPTH.replace(0);
+    Entered {
+        previous_id,
+        previous,
+        previous_depth,
+    }
+}
+
+#[must_use = "leaving happens when it is dropped"]
+pub(crate) struct Entered {
+    previous_id: u64,
+    previous: Option<CurrentLoop>,
+    previous_depth: u32,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ID.set(self.previous_id);
+        LISTENER_DEPTH.set(self.previous_depth);
+        let left = CURRENT.replace(self.previous.take());
+        drop(left); // Outside the borrow: destructors may ask for the current loop.
+    }
+}
+
+/// Runs `listeners` in place if they may still nest; hands them back otherwise.
+pub(crate) fn nest_listeners<F: FnOnce()>(listeners: F) -> Result<(), F> {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            LISTENER_DEPTH.set(LISTENER_DEPTH.get() - 1);
+        }
+    }
+    if LISTENER_DEPTH.get() >= MAX_LISTENER_DEPTH {
+        return Err(listeners);
+    }
+    LISTENER_DEPTH.set(LISTENER_DEPTH.get() + 1);
+    let _leave = Leave;
+    listeners();
+    Ok(())
+}
+
+/// Reports a fault through the loop on this thread, or to the log if there is none.
+pub(crate) fn report(fault: Fault) {
+    match get() {
+        Some(current) => report_to(&*current.reporter, &current.name, fault),
+        None => report_to(&crate::report::LogReporter, "none", fault),
+    }
+}
+
+/// Calls a reporter; what it panics with is ignored, there is nobody left to tell.
+pub(crate) fn report_to(reporter: &dyn Reporter, executor: &str, fault: Fault) {
+    let report = Report { executor, fault };
+    let call = std::panic::AssertUnwindSafe(|| reporter.report(&report));
+    let _ = std::panic::catch_unwind(call);
+}

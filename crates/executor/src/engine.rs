@@ -1,0 +1,364 @@
+//! The phases of a turn: what every loop is made of (`docs/LOOP.md`).
+//!
+//! ```text
+//!        ┌──────────────────────── one turn ────────────────────────┐
+//!        │  wait            run_tasks              check_shutdown    │
+//!   ────►│  sleep, if there │ what was queued      │ quiet? overdue? │────► Again ─┐
+//!        │  is nothing      │ when the pass began  │ hooks           │             │
+//!        └──────────────────────────────────────────────────────────┘◄────────────┘
+//!                                                        └────► Done ──► teardown
+//! ```
+//!
+//! A task-only executor calls these three in a row ([`TaskLoop`]); an event loop puts its I/O
+//! between the first and the second. [`LoopCore`] is the owned half: it lives on the loop's thread
+//! and nobody else can reach it.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admission::Depth;
+use crate::clock::Nanos;
+use crate::command::{Command, NoExtension};
+use crate::current::{self, CurrentLoop, Entered};
+use crate::error::{Error, panic_message};
+use crate::lifecycle::State;
+use crate::local::Local;
+use crate::loop_local::LoopLocals;
+use crate::park::Park;
+use crate::raw::origin::Origin;
+use crate::report::{Fault, UserCode};
+use crate::shared::Shared;
+use crate::shutdown::Verdict;
+
+/// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
+/// many.
+const TASKS_PER_CLOCK_READ: u32 = 64;
+
+/// How much one task phase may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The tasks that were queued when it began.
+    Queued,
+    /// For at most this long, looking at the clock every 64 tasks; zero means at most 64 tasks.
+    Within(Duration),
+}
+
+/// Whether a loop goes on.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There will be another turn.
+    Again,
+    /// The loop is through: tear it down.
+    Done,
+}
+
+/// What a loop does in a turn. Made on the loop's thread, dropped there: it need not be `Send`.
+pub trait Work<X: Send + 'static>: 'static {
+    /// One turn.
+    fn turn(&mut self, core: &mut LoopCore<X>) -> Turn;
+
+    /// A command of the layer above has come to the head of the queue.
+    fn on_command(&mut self, command: X);
+}
+
+/// Makes a loop's [`Work`] on the loop's thread. Until then it waits in here, and is `Send`.
+pub type LoopSeed<X> = Box<dyn FnOnce() -> Box<dyn Work<X>> + Send>;
+
+/// The owned half of an executor. See the module's documentation.
+pub struct LoopCore<X: Send + 'static> {
+    pub(crate) shared: Arc<Shared<X>>,
+    pub(crate) local: Rc<Local<X>>,
+    loop_locals: Rc<LoopLocals>,
+    /// When the last user task or hook ended, since shutdown began.
+    last_activity: Option<Nanos>,
+    /// The last pass ran a user task.
+    was_active: bool,
+    /// The next time a shutdown wants to be looked at.
+    quiet_until: Option<Nanos>,
+}
+
+impl<X: Send + 'static> LoopCore<X> {
+    pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
+        Self {
+            local: Rc::new(Local::new(shared.clone())),
+            shared,
+            loop_locals: Rc::default(),
+            last_activity: None,
+            was_active: false,
+            quiet_until: None,
+        }
+    }
+
+    /// Makes the calling thread this loop's, until the guard goes.
+    pub(crate) fn enter(&self) -> Entered {
+        current::enter(CurrentLoop {
+            id: self.shared.id,
+            name: self.shared.name.clone(),
+            local: self.local.clone(),
+            loop_locals: self.loop_locals.clone(),
+            reporter: self.shared.reporter.clone(),
+            never_block: self.shared.never_block,
+        })
+    }
+
+    /// Sleeps if there is nothing to do, until there is.
+    pub fn wait(&mut self, park: &mut dyn Park) {
+        self.wait_until(None, park);
+    }
+
+    /// As [`wait`](Self::wait), but not beyond `limit`.
+    pub(crate) fn wait_until(&mut self, limit: Option<Nanos>, park: &mut dyn Park) {
+        self.shared.counters.turn();
+        if self.local.has_work() {
+            return;
+        }
+        let until = earliest(limit, self.quiet_until);
+        self.shared.counters.sleep();
+        self.shared
+            .inbox
+            .sleep(until, || self.local.has_ready(), || park.park(until));
+    }
+
+    /// Runs tasks and other commands in the order of their acceptance; returns how many user tasks.
+    ///
+    /// `extension` gets the commands of the layer above.
+    pub fn run_tasks(&mut self, pass: Pass, extension: &mut dyn FnMut(X)) -> usize {
+        let mut left = match pass {
+            Pass::Queued => self.local.queued(),
+            Pass::Within(_) => usize::MAX,
+        };
+        let deadline = match pass {
+            Pass::Queued => None,
+            Pass::Within(budget) => Some(self.shared.clock.now().plus(budget)),
+        };
+        let mut taken = Taken::new(&self.shared);
+        let mut run = 0;
+        let mut since_clock = 0;
+        while left > 0 {
+            let Some(command) = self.local.pop() else {
+                break;
+            };
+            left -= 1;
+            taken.add(command.weight());
+            run += usize::from(matches!(command, Command::Run(_)));
+            self.perform_guarded(command, extension);
+            since_clock += 1;
+            if since_clock == TASKS_PER_CLOCK_READ {
+                since_clock = 0;
+                taken.give_back();
+                let now = self.shared.clock.now();
+                if deadline.is_some_and(|deadline| now >= deadline) || self.is_overdue(now) {
+                    break;
+                }
+            }
+        }
+        drop(taken);
+        self.was_active = run > 0;
+        self.shared.counters.tasks(run as u64);
+        run
+    }
+
+    /// Looks whether a shutdown is under way and whether it is through.
+    pub fn check_shutdown(&mut self) -> Turn {
+        let state = self.shared.life.state();
+        if state < State::ShuttingDown {
+            return Turn::Again;
+        }
+        let active = self.was_active || self.run_hooks();
+        let now = self.shared.clock.now();
+        if active {
+            self.last_activity = Some(now);
+        }
+        let has_work = self.local.has_work();
+        let verdict = match self.shared.plan() {
+            Some(plan) if state == State::ShuttingDown => {
+                plan.verdict(now, self.last_activity, has_work)
+            }
+            // Shut down at once: what was accepted runs, and no time is given for more.
+            _ if active || has_work => Verdict::Work,
+            _ => Verdict::End,
+        };
+        match verdict {
+            Verdict::End => return Turn::Done,
+            Verdict::Work => self.quiet_until = None,
+            Verdict::QuietUntil(at) => self.quiet_until = Some(at),
+        }
+        Turn::Again
+    }
+
+    /// Runs the hooks that wait, and those they add. Whether there were any.
+    pub(crate) fn run_hooks(&self) -> bool {
+        let mut any = false;
+        loop {
+            let hook = self.local.hooks.borrow_mut().take_first();
+            let Some(hook) = hook else { return any };
+            any = true;
+            self.shared.running.set(hook.origin);
+            hook.call();
+            self.shared.running.clear();
+        }
+    }
+
+    /// Runs everything that was ever accepted. The door must be shut: then this ends.
+    pub(crate) fn run_stragglers(&mut self, extension: &mut dyn FnMut(X)) {
+        while self.local.has_work() || self.shared.inbox.depth() != Depth::NONE {
+            if self.run_tasks(Pass::Queued, extension) == 0 && !self.local.has_work() {
+                // Somebody was admitted and has not pushed yet: two instructions away.
+                crate::sync::yield_now();
+            }
+        }
+        self.local.finish();
+    }
+
+    /// Drops everything that was ever accepted, after the loop died. The door must be shut.
+    pub(crate) fn drop_stragglers(&self, cause: &Error) {
+        self.shared.drop_leftovers(|| self.local.pop(), cause);
+        self.local.finish();
+    }
+
+    /// Drops the loop-local values, here on the loop.
+    pub(crate) fn drop_loop_locals(&self) {
+        self.loop_locals.drop_all();
+    }
+
+    fn is_overdue(&self, now: Nanos) -> bool {
+        self.shared.life.state() == State::ShuttingDown
+            && self.shared.plan().is_some_and(|plan| plan.is_overdue(now))
+    }
+
+    /// Whatever a command does, the loop lives on.
+    fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) {
+        let origin = match &command {
+            Command::Run(task) => Some(task.origin()),
+            _ => None,
+        };
+        if let Some(origin) = origin {
+            self.shared.running.set(origin);
+        }
+        let perform = AssertUnwindSafe(|| self.perform(command, extension));
+        if let Err(payload) = catch_unwind(perform) {
+            report_panic(origin, panic_message(&*payload));
+        }
+        if origin.is_some() {
+            self.shared.running.clear();
+        }
+    }
+
+    fn perform(&self, command: Command<X>, extension: &mut dyn FnMut(X)) {
+        match command {
+            Command::Run(task) => task.run(),
+            Command::Notify(notify) | Command::NotifyNested(notify) => notify.notify(),
+            Command::AddHook(hook) => self.local.hooks.borrow_mut().add(hook),
+            Command::RemoveHook(id) => {
+                let removed = self.local.hooks.borrow_mut().remove(id);
+                drop(removed);
+            }
+            Command::Wake => {}
+            Command::Extension(command) => extension(command),
+        }
+    }
+}
+
+impl<X: Send + 'static> fmt::Debug for LoopCore<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopCore")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cold]
+fn report_panic(task: Option<Origin>, message: String) {
+    // Listeners and hooks catch their own panics; what is left is the destructor of one of them.
+    let origin = task.unwrap_or_else(|| Origin::labelled("destructor"));
+    current::report(Fault::Panicked {
+        what: UserCode::Task,
+        origin,
+        message,
+    });
+}
+
+fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Admissions taken and not yet given back: one atomic operation per batch, or per command where a
+/// bound must be exact. Given back on unwind too.
+struct Taken<'a, X: Send + 'static> {
+    shared: &'a Shared<X>,
+    taken: Depth,
+    at_once: bool,
+}
+
+impl<'a, X: Send + 'static> Taken<'a, X> {
+    fn new(shared: &'a Shared<X>) -> Self {
+        Self {
+            shared,
+            taken: Depth::NONE,
+            at_once: shared.inbox.is_bounded(),
+        }
+    }
+
+    fn add(&mut self, weight: Depth) {
+        self.taken.add(weight);
+        if self.at_once {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&mut self) {
+        self.shared
+            .inbox
+            .leave(std::mem::replace(&mut self.taken, Depth::NONE));
+    }
+}
+
+impl<X: Send + 'static> Drop for Taken<'_, X> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// The loop of an executor without I/O.
+pub(crate) struct TaskLoop<P> {
+    park: P,
+    /// Ends by itself after this long without work.
+    idle_limit: Option<Duration>,
+}
+
+impl<P: Park + 'static> TaskLoop<P> {
+    pub(crate) fn new(park: P, idle_limit: Option<Duration>) -> Self {
+        Self { park, idle_limit }
+    }
+}
+
+impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+        let idle_end = self
+            .idle_limit
+            .map(|limit| core.shared.clock.now().plus(limit));
+        core.wait_until(idle_end, &mut self.park);
+        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        if idle_end.is_some_and(|end| core.is_idle_since(end)) {
+            core.shared.shut_down_idle();
+        }
+        core.check_shutdown()
+    }
+
+    fn on_command(&mut self, none: NoExtension) {
+        match none {}
+    }
+}
+
+impl LoopCore<NoExtension> {
+    fn is_idle_since(&self, end: Nanos) -> bool {
+        !self.was_active && !self.local.has_work() && self.shared.clock.now() >= end
+    }
+}

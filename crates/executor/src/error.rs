@@ -1,0 +1,170 @@
+//! What can go wrong with a piece of work, in one word.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::raw::origin::Origin;
+
+/// Why a future failed. One word, cheap to clone: the consumers of a shared future all get it.
+///
+/// ```
+/// use waterwheel_executor::{Error, ErrorKind};
+///
+/// let error = Error::new(std::io::Error::other("disk on fire"));
+/// assert_eq!(error.to_string(), "disk on fire");
+/// assert!(matches!(error.kind(), ErrorKind::Other(_)));
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<ErrorKind>);
+
+/// The causes an [`Error`] tells apart.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The future was cancelled before it completed.
+    #[error("cancelled")]
+    Cancelled,
+    /// The work panicked.
+    #[error("the task from {origin} panicked: {message}")]
+    Panicked {
+        /// Where the work came from.
+        origin: Origin,
+        /// The panic's message.
+        message: String,
+    },
+    /// The promise was dropped without being completed.
+    #[error("the promise created at {created} was dropped uncompleted")]
+    PromiseDropped {
+        /// Where the promise was created.
+        created: &'static Location<'static>,
+    },
+    /// The value was taken before, by an earlier await or join of the same future.
+    #[error("the value of the promise created at {created} was already taken")]
+    AlreadyTaken {
+        /// Where the promise was created.
+        created: &'static Location<'static>,
+    },
+    /// Blocking here could never end.
+    #[error(transparent)]
+    WouldDeadlock(#[from] WouldDeadlock),
+    /// The loop of an executor died: its thread ended, or its supplier let it go.
+    #[error("the loop of executor `{executor}` died: {cause}")]
+    LoopDied {
+        /// The executor's name.
+        executor: String,
+        /// What happened.
+        cause: String,
+    },
+    /// Nothing was given to wait for.
+    #[error("there is no first of no futures")]
+    NothingToWaitFor,
+    /// An error of the user's own.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A blocking wait was refused: the waiting thread is the one that has to do the work, or one that
+/// must never block.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("waiting here would block the thread of executor `{executor}`: use a listener or `.await`")]
+pub struct WouldDeadlock {
+    /// The executor whose thread would block.
+    pub executor: String,
+}
+
+/// Why a blocking wait returned without the result.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum WaitError {
+    /// See [`WouldDeadlock`].
+    #[error(transparent)]
+    WouldDeadlock(#[from] WouldDeadlock),
+    /// The time was up.
+    #[error("not completed in time")]
+    TimedOut,
+}
+
+impl Error {
+    /// Wraps an error of the user's own.
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        ErrorKind::Other(error.into()).into()
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// Whether it stands for a cancelled future.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(*self.0, ErrorKind::Cancelled)
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        ErrorKind::Cancelled.into()
+    }
+
+    pub(crate) fn panicked(origin: Origin, payload: &(dyn Any + Send)) -> Self {
+        ErrorKind::Panicked {
+            origin,
+            message: panic_message(payload),
+        }
+        .into()
+    }
+}
+
+/// The text of a panic, as far as it has one.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic without a message".to_owned()
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Arc::new(kind))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_word() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<(), Error>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn panic_messages_are_read_from_the_usual_payloads() {
+        assert_eq!(panic_message(&"text"), "text");
+        assert_eq!(panic_message(&String::from("owned")), "owned");
+        assert_eq!(panic_message(&7u8), "a panic without a message");
+    }
+}

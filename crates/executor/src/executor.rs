@@ -1,0 +1,408 @@
+//! The handle of an executor: what users hold.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::builder::EventExecutorBuilder;
+use crate::command::{Command, NoExtension};
+use crate::current::{self, ExecutorId};
+use crate::error::{Error, WaitError, WouldDeadlock};
+use crate::hooks::{Hook, HookId};
+use crate::labelled::Labelled;
+use crate::lifecycle::State;
+use crate::local::Local;
+use crate::promise::{
+    ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, SharedFuture,
+    progressive_promise, promise,
+};
+use crate::raw::origin::Origin;
+use crate::raw::task::Task;
+use crate::rejected::Rejected;
+use crate::shared::Shared;
+use crate::shutdown::InvalidShutdown;
+use crate::stats::ExecutorStats;
+use crate::sync::lock;
+use crate::thread::ThreadProperties;
+use crate::wake::Urgency;
+
+/// A single-threaded executor: tasks run one at a time, in the order of their acceptance.
+///
+/// This is a handle: cloning it is cheap, and it may be used from any thread. The thread starts with
+/// the first submission. When the last handle is dropped the executor shuts down by itself as soon
+/// as its queue is empty.
+///
+/// `X` is for layers above, whose loops have commands of their own; users leave it out.
+///
+/// ```
+/// use waterwheel_executor::EventExecutor;
+///
+/// let executor = EventExecutor::builder().name("worker").build()?;
+/// executor.execute(|| println!("first"))?;
+/// let answer = executor.submit(|| 6 * 7)?;
+/// assert_eq!(answer.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct EventExecutor<X: Send + 'static = NoExtension> {
+    shared: Arc<Shared<X>>,
+    /// `None` on handles made after the last user handle was gone.
+    lease: Option<Arc<Lease>>,
+}
+
+/// Held by every user handle; the last to go ends the executor.
+pub(crate) struct Lease {
+    end: Box<dyn Fn() + Send + Sync>,
+}
+
+impl EventExecutor {
+    /// Starts to build one.
+    pub fn builder() -> EventExecutorBuilder {
+        EventExecutorBuilder::new()
+    }
+}
+
+impl<X: Send + 'static> EventExecutor<X> {
+    pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
+        let ending = shared.clone();
+        let lease = Arc::new(Lease {
+            end: Box::new(move || ending.shut_down_idle()),
+        });
+        *lock(&shared.lease) = Arc::downgrade(&lease);
+        Self {
+            shared,
+            lease: Some(lease),
+        }
+    }
+
+    /// The executor whose loop runs on this thread, if it is one of this kind.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        let current = current::get()?;
+        current::with_local::<Local<X>, _>(current.id, |local| Self::of(local.shared().clone()))
+    }
+
+    fn of(shared: Arc<Shared<X>>) -> Self {
+        let lease = Weak::upgrade(&lock(&shared.lease));
+        Self { shared, lease }
+    }
+
+    /// Names this executor among all of the process.
+    #[must_use]
+    pub fn id(&self) -> ExecutorId {
+        self.shared.id
+    }
+
+    /// The name given when it was built.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Whether the calling thread is this executor's.
+    #[must_use]
+    pub fn in_event_loop(&self) -> bool {
+        self.shared.in_event_loop()
+    }
+
+    // Submitting.
+
+    /// Queues a task; never runs it in place. Starts the thread if it is the first.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, if the executor is shut down, its queue is full, or its thread
+    /// cannot be had.
+    #[track_caller]
+    pub fn execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
+        self.execute_from(Origin::here(), Urgency::Now, task)
+    }
+
+    /// Queues a task without waking the loop: it runs when something else wakes it.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    #[track_caller]
+    pub fn lazy_execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
+        self.execute_from(Origin::here(), Urgency::Lazy, task)
+    }
+
+    /// Queues a task and returns a future for its value. A panic becomes an error; cancelling the
+    /// future before the task has started keeps it from running.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    #[track_caller]
+    pub fn submit<T, F>(&self, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.submit_from(Origin::here(), task)
+    }
+
+    pub(crate) fn execute_from<F: FnOnce() + Send + 'static>(
+        &self,
+        origin: Origin,
+        urgency: Urgency,
+        task: F,
+    ) -> Result<(), Rejected<F>> {
+        match self.shared.admit() {
+            Ok(permit) => {
+                self.shared
+                    .push(permit, Command::Run(Task::new(origin, task)), urgency);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(task, reason)),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn submit_from<T, F>(
+        &self,
+        origin: Origin,
+        task: F,
+    ) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        match self.shared.admit() {
+            Ok(permit) => {
+                let (promise, future) = promise(self.id());
+                let run = Task::new(origin, move || promise.run(origin, task));
+                self.shared.push(permit, Command::Run(run), Urgency::Now);
+                Ok(future)
+            }
+            Err(reason) => Err(Rejected::new(task, reason)),
+        }
+    }
+
+    /// Queues a command of the layer above, past any bound: the loop's
+    /// [`Work`](crate::engine::Work) gets it in its turn.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be had.
+    pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
+        match self.shared.admit_system() {
+            Ok(permit) => {
+                self.shared
+                    .push(permit, Command::Extension(command), Urgency::Now);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(command, reason)),
+        }
+    }
+
+    /// This executor, whose tasks carry a label instead of their source line: in reports of panics,
+    /// and as what the loop is doing right now.
+    #[must_use]
+    pub fn labelled(&self, label: &'static str) -> Labelled<X> {
+        Labelled::new(self.clone(), label)
+    }
+
+    // Promises.
+
+    /// A promise whose listeners run on this executor.
+    #[track_caller]
+    pub fn new_promise<T: Send + 'static>(&self) -> (Promise<T>, PromiseFuture<T>) {
+        promise(self.id())
+    }
+
+    /// A promise that reports progress, whose listeners run on this executor.
+    #[track_caller]
+    pub fn new_progressive_promise<T: Send + 'static>(
+        &self,
+    ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
+        progressive_promise(self.id())
+    }
+
+    /// A future that has already succeeded.
+    #[track_caller]
+    pub fn succeeded<T: Send + 'static>(&self, value: T) -> PromiseFuture<T> {
+        let (promise, future) = self.new_promise();
+        promise.set_success(value);
+        future
+    }
+
+    /// A future that has already failed.
+    #[track_caller]
+    pub fn failed<T: Send + 'static>(&self, error: Error) -> PromiseFuture<T> {
+        let (promise, future) = self.new_promise();
+        promise.set_failure(error);
+        future
+    }
+
+    // Life.
+
+    /// Where it is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.shared.life.state()
+    }
+
+    /// Whether a shutdown was begun.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.state() >= State::ShuttingDown
+    }
+
+    /// Whether tasks are refused.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.state() >= State::Shutdown
+    }
+
+    /// Whether it is over: every accepted task has run.
+    #[must_use]
+    pub fn is_terminated(&self) -> bool {
+        self.state() == State::Terminated
+    }
+
+    /// Begins to shut down: tasks are accepted until none has run for `quiet`, or `timeout` is over;
+    /// what was accepted by then still runs. Returns the termination future. Only the first call's
+    /// parameters count.
+    ///
+    /// [`DEFAULT_QUIET_PERIOD`](crate::DEFAULT_QUIET_PERIOD) and
+    /// [`DEFAULT_SHUTDOWN_TIMEOUT`](crate::DEFAULT_SHUTDOWN_TIMEOUT) are good values.
+    ///
+    /// # Errors
+    /// [`InvalidShutdown`] if `timeout` is shorter than `quiet`.
+    pub fn shutdown_gracefully(
+        &self,
+        quiet: Duration,
+        timeout: Duration,
+    ) -> Result<SharedFuture<()>, InvalidShutdown> {
+        self.shared.shut_down_gracefully(quiet, timeout)?;
+        Ok(self.termination())
+    }
+
+    /// Refuses new tasks from now on, and runs what was accepted.
+    pub fn shutdown(&self) -> SharedFuture<()> {
+        self.shared.shut_down_now();
+        self.termination()
+    }
+
+    /// Completes when the executor has terminated: with an error if its loop died. Its listeners run
+    /// on the global executor.
+    pub fn termination(&self) -> SharedFuture<()> {
+        self.shared.termination.clone()
+    }
+
+    /// Blocks until it has terminated or the time is up.
+    ///
+    /// # Errors
+    /// [`WaitError::WouldDeadlock`] on its own thread, [`WaitError::TimedOut`].
+    pub fn await_termination(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.refuse_own_thread()?;
+        self.shared.termination.wait_timeout(timeout)
+    }
+
+    /// Blocks until it has terminated and its thread is gone, if the supplier gave the handle.
+    ///
+    /// # Errors
+    /// [`WaitError::WouldDeadlock`] on its own thread.
+    pub fn join(&self) -> Result<(), WaitError> {
+        self.refuse_own_thread()?;
+        self.shared.termination.wait()?;
+        self.shared.join_thread();
+        Ok(())
+    }
+
+    /// Adds a hook that runs on the loop while it shuts down, after the hooks added before.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, if the executor is shut down or its thread cannot be had.
+    #[track_caller]
+    pub fn add_shutdown_hook<F: FnOnce() + Send + 'static>(
+        &self,
+        hook: F,
+    ) -> Result<HookId, Rejected<F>> {
+        let origin = Origin::here();
+        match self.shared.admit_system() {
+            Ok(permit) => {
+                let id = HookId::next();
+                let hook = Hook {
+                    id,
+                    origin,
+                    run: Box::new(hook),
+                };
+                self.shared
+                    .push(permit, Command::AddHook(hook), Urgency::Now);
+                Ok(id)
+            }
+            Err(reason) => Err(Rejected::new(hook, reason)),
+        }
+    }
+
+    /// Removes a hook that has not run.
+    pub fn remove_shutdown_hook(&self, id: HookId) {
+        if let Ok(permit) = self.shared.admit_system() {
+            self.shared
+                .push(permit, Command::RemoveHook(id), Urgency::Now);
+        }
+    }
+
+    fn refuse_own_thread(&self) -> Result<(), WouldDeadlock> {
+        if self.in_event_loop() {
+            return Err(WouldDeadlock {
+                executor: self.name().to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    // Looking in.
+
+    /// The thread it runs on; `None` before it has started.
+    #[must_use]
+    pub fn thread_properties(&self) -> Option<ThreadProperties> {
+        lock(&self.shared.thread).clone()
+    }
+
+    /// What the loop is doing right now: the label or source line of the running task.
+    #[must_use]
+    pub fn running(&self) -> Option<Origin> {
+        self.shared.running.get()
+    }
+
+    /// What the loop has done so far.
+    #[must_use]
+    pub fn stats(&self) -> ExecutorStats {
+        let depth = self.shared.inbox.depth().total();
+        self.shared
+            .counters
+            .snapshot(self.shared.inbox.wake_ups(), depth)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<X>> {
+        &self.shared
+    }
+}
+
+impl<X: Send + 'static> Clone for EventExecutor<X> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            lease: self.lease.clone(),
+        }
+    }
+}
+
+impl<X: Send + 'static> PartialEq for EventExecutor<X> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl<X: Send + 'static> Eq for EventExecutor<X> {}
+
+impl<X: Send + 'static> fmt::Debug for EventExecutor<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared.fmt(f)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        (self.end)();
+    }
+}

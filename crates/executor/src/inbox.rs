@@ -1,0 +1,124 @@
+//! The inbox: everything another thread can do to a loop.
+//!
+//! Admission word, queue and wake word in the order in which a submission meets them:
+//!
+//! ```text
+//!   admit  ──►  push  ──►  claim the wake  ──►  unpark (only the winner)
+//! ```
+//!
+//! Producers hold it behind an `Arc`; the loop is the only one that pops, and the only one that
+//! gives admissions back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+use crate::admission::{Admission, Depth, Permit, Refusal};
+use crate::clock::Nanos;
+use crate::park::Unpark;
+use crate::sync::{AtomicU64, Ordering, Queue};
+use crate::wake::{Slept, Urgency, WakeWord};
+
+/// See the module's documentation.
+pub(crate) struct Inbox<C> {
+    queue: Queue<C>,
+    // Each word on its own cache line: producers hammer the first and only read the second.
+    admission: CachePadded<Admission>,
+    wake: CachePadded<WakeWord>,
+    unpark: Arc<dyn Unpark>,
+    wake_ups: AtomicU64,
+}
+
+impl<C> Inbox<C> {
+    pub(crate) fn new(bound: Option<u32>, unpark: Arc<dyn Unpark>) -> Self {
+        Self {
+            queue: Queue::new(),
+            admission: CachePadded::new(Admission::new(bound)),
+            wake: CachePadded::new(WakeWord::new()),
+            unpark,
+            wake_ups: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks for room for one user task.
+    pub(crate) fn admit_user(&self) -> Result<Permit, Refusal> {
+        self.admission.enter_user()
+    }
+
+    /// Asks to let one system command in: refused only when closed.
+    pub(crate) fn admit_system(&self) -> Result<Permit, Refusal> {
+        self.admission.enter_system()
+    }
+
+    /// Queues an admitted command and wakes the loop if it sleeps beyond the urgency.
+    pub(crate) fn push(&self, _permit: Permit, command: C, urgency: Urgency) {
+        self.queue.push(command);
+        self.wake(urgency);
+    }
+
+    /// Makes the loop look at its queue.
+    pub(crate) fn wake(&self, urgency: Urgency) {
+        if self.wake.claim_wake(urgency) {
+            self.wake_ups.fetch_add(1, Ordering::Relaxed);
+            self.unpark.unpark();
+        }
+    }
+
+    /// No more admissions from here on.
+    pub(crate) fn close(&self) {
+        self.admission.close();
+    }
+
+    pub(crate) fn bound(&self) -> u32 {
+        self.admission.bound()
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.admission.is_bounded()
+    }
+
+    /// Admitted and not yet taken.
+    pub(crate) fn depth(&self) -> Depth {
+        self.admission.depth()
+    }
+
+    pub(crate) fn wake_ups(&self) -> u64 {
+        self.wake_ups.load(Ordering::Relaxed)
+    }
+
+    // The loop's side.
+
+    pub(crate) fn pop(&self) -> Option<C> {
+        self.queue.pop()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Gives admissions back: these commands no longer count.
+    pub(crate) fn leave(&self, taken: Depth) {
+        self.admission.leave(taken);
+    }
+
+    /// Sleeps as the wake word prescribes; `has_more_work` is asked after the queue.
+    pub(crate) fn sleep(
+        &self,
+        until: Option<Nanos>,
+        has_more_work: impl FnOnce() -> bool,
+        park: impl FnOnce(),
+    ) -> Slept {
+        self.wake
+            .sleep(until, || !self.is_empty() || has_more_work(), park)
+    }
+}
+
+impl<C> fmt::Debug for Inbox<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox")
+            .field("admission", &self.admission)
+            .field("wake", &self.wake)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! Single-threaded event executors: the ground floor of Waterwheel.
+//!
+//! An [`EventExecutor`] is a queue and a thread: tasks submitted from anywhere run one at a time, in
+//! order. It never loses a task, never misses a wake-up, never wakes for nothing, and ends cleanly.
+//! [`Promise`]s carry results, with listeners that run on the executor.
+//!
+//! ```
+//! use std::time::Duration;
+//! use waterwheel_executor::EventExecutor;
+//!
+//! let executor = EventExecutor::builder().name("worker").build()?;
+//! let mut answer = executor.submit(|| 6 * 7)?;
+//! answer.add_listener(|outcome| println!("told on the executor: {outcome:?}"));
+//! assert_eq!(answer.join()?, 42);
+//!
+//! let ended = executor.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?;
+//! ended.join()?;
+//! assert!(executor.execute(|| ()).is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Rooms
+//!
+//! | to understand | read |
+//! |---|---|
+//! | how a task gets in | `inbox`, then `admission` (who may enter) and `wake` (who wakes the loop) |
+//! | how the loop turns | [`engine`], then `run_loop` (its life and its teardown) |
+//! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
+//! | how results travel | `promise`, on `raw::slot` |
+//! | where `unsafe` is | `raw`, and nowhere else |
+#![deny(unsafe_code)]
+
+mod admission;
+mod builder;
+mod clock;
+mod command;
+mod current;
+pub mod engine;
+mod error;
+mod executor;
+mod global;
+mod hooks;
+mod inbox;
+mod labelled;
+mod lifecycle;
+mod local;
+mod loop_local;
+mod manual;
+#[cfg(all(test, loom))]
+mod models;
+mod park;
+mod promise;
+mod raw;
+mod registry;
+mod rejected;
+mod report;
+mod run_loop;
+mod shared;
+mod shutdown;
+mod start;
+mod stats;
+mod sync;
+mod thread;
+mod wake;
+
+pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
+pub use crate::clock::{Clock, Nanos, VirtualClock};
+pub use crate::command::NoExtension;
+pub use crate::current::ExecutorId;
+pub use crate::error::{Error, ErrorKind, WaitError, WouldDeadlock};
+pub use crate::executor::EventExecutor;
+pub use crate::global::GlobalExecutor;
+pub use crate::hooks::HookId;
+pub use crate::labelled::Labelled;
+pub use crate::lifecycle::State;
+pub use crate::loop_local::LoopLocal;
+pub use crate::manual::ManualExecutor;
+pub use crate::park::{Park, TokenPark, Unpark};
+pub use crate::promise::{
+    Canceller, InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise, Promise,
+    PromiseFuture, SharedFuture, all, first,
+};
+pub use crate::raw::origin::Origin;
+pub use crate::rejected::{
+    BackOff, OnFull, QueueFull, Reject, RejectReason, Rejected, RejectionPolicy,
+};
+pub use crate::report::{Fault, LogReporter, Report, Reporter, UserCode};
+pub use crate::shutdown::{DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown};
+pub use crate::stats::ExecutorStats;
+pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};

@@ -1,0 +1,222 @@
+//! An executor driven by the caller's own thread (E19).
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use crate::clock::{Clock, Nanos, VirtualClock};
+use crate::command::{Command, NoExtension};
+use crate::current;
+use crate::engine::{LoopCore, Pass, Turn};
+use crate::error::WouldDeadlock;
+use crate::executor::EventExecutor;
+use crate::park::TokenPark;
+use crate::run_loop;
+use crate::shared::Shared;
+
+/// An executor without a thread: its tasks run when, and only when, its owner calls one of the `run`
+/// methods. For tests, and for threads that already have a loop of their own.
+///
+/// With a [virtual clock](Self::with_virtual_clock) time moves only in
+/// [`run_for`](Self::run_for), so a test of an hour takes no time.
+///
+/// ```
+/// use waterwheel_executor::ManualExecutor;
+///
+/// let mut manual = ManualExecutor::new();
+/// let future = manual.executor().submit(|| 42)?;
+/// assert!(!future.is_done());
+/// assert_eq!(manual.run_now(), 1);
+/// assert_eq!(manual.block_on(future)??, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ManualExecutor {
+    core: LoopCore<NoExtension>,
+    park: TokenPark,
+    executor: EventExecutor,
+    over: bool,
+    /// The loop belongs to the thread that made it: loop-local values need not be `Send`.
+    not_send: PhantomData<*const ()>,
+}
+
+impl ManualExecutor {
+    /// One that goes by the real clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Clock::Monotonic)
+    }
+
+    /// One whose time moves only when it is told to.
+    #[must_use]
+    pub fn with_virtual_clock(clock: VirtualClock) -> Self {
+        Self::with_clock(Clock::Virtual(clock))
+    }
+
+    fn with_clock(clock: Clock) -> Self {
+        let park = TokenPark::new(clock.clone());
+        let seed = Box::new(|| unreachable!("driven by hand, never started"));
+        let built = EventExecutor::builder()
+            .name("manual")
+            .clock(clock)
+            .build_loop::<NoExtension>(park.unparker(), seed);
+        let executor = match built {
+            Ok(executor) => executor,
+            Err(invalid) => unreachable!("a manual executor has no bound to get wrong: {invalid}"),
+        };
+        executor.shared().start_by_hand();
+        let core = LoopCore::new(executor.shared().clone());
+        Self {
+            core,
+            park,
+            executor,
+            over: false,
+            not_send: PhantomData,
+        }
+    }
+
+    /// The executor, to be submitted to from any thread.
+    #[must_use]
+    pub fn executor(&self) -> &EventExecutor {
+        &self.executor
+    }
+
+    /// Runs the tasks that are queued now; returns how many ran. Never blocks.
+    ///
+    /// What these tasks submit waits for the next call, so a task that submits itself again does not
+    /// keep this from returning.
+    pub fn run_now(&mut self) -> usize {
+        let _entered = self.core.enter();
+        self.pass()
+    }
+
+    /// Runs tasks as they come for this long; returns how many ran.
+    ///
+    /// By the real clock the thread sleeps in between. A virtual clock is moved forward by this
+    /// much, and the call returns as soon as nothing is left to do until then.
+    pub fn run_for(&mut self, time: Duration) -> usize {
+        let _entered = self.core.enter();
+        let end = self.now().plus(time);
+        let mut run = 0;
+        while !self.over {
+            run += self.pass();
+            if self.now() >= end && !self.core.local.has_work() {
+                break;
+            }
+            self.rest(end);
+        }
+        run
+    }
+
+    /// Runs tasks as they come until the future is ready, and returns what it gives.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`] on a thread that runs a loop: it would stop meanwhile.
+    pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, WouldDeadlock> {
+        if let Some(here) = current::get() {
+            return Err(WouldDeadlock {
+                executor: here.name.to_string(),
+            });
+        }
+        let _entered = self.core.enter();
+        let signal = Arc::new(Signal::new(self.executor.shared().clone()));
+        let waker = Waker::from(signal.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        loop {
+            if signal.woken.swap(false, Ordering::AcqRel)
+                && let Poll::Ready(output) = future.as_mut().poll(&mut context)
+            {
+                return Ok(output);
+            }
+            let ran = self.pass();
+            if ran == 0 && !signal.woken.load(Ordering::Acquire) {
+                self.rest(Nanos::MAX);
+            }
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.core.shared.clock.now()
+    }
+
+    /// One turn without the wait.
+    fn pass(&mut self) -> usize {
+        if self.over {
+            return 0;
+        }
+        let run = self.core.run_tasks(Pass::Queued, &mut |none| match none {});
+        if self.core.check_shutdown() == Turn::Done {
+            self.end();
+        }
+        run
+    }
+
+    /// Waits for something to do, at the longest until `end`.
+    fn rest(&mut self, end: Nanos) {
+        let end = (end < Nanos::MAX).then_some(end);
+        match (&self.core.shared.clock, end) {
+            (Clock::Virtual(clock), Some(end)) => clock.advance_to(end),
+            _ => self.core.wait_until(end, &mut self.park),
+        }
+    }
+
+    fn end(&mut self) {
+        self.over = true;
+        run_loop::tear_down(&mut self.core, None, None);
+        self.core.shared.terminate(None);
+    }
+}
+
+impl Default for ManualExecutor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for ManualExecutor {
+    /// Shuts down at once: what was accepted still runs, here and now.
+    fn drop(&mut self) {
+        if !self.over {
+            self.core.shared.shut_down_now();
+            let _entered = self.core.enter();
+            self.end();
+        }
+    }
+}
+
+impl fmt::Debug for ManualExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualExecutor")
+            .field(&self.executor)
+            .finish()
+    }
+}
+
+/// Wakes the thread in `block_on`, and remembers that it did.
+struct Signal {
+    woken: AtomicBool,
+    shared: Arc<Shared<NoExtension>>,
+}
+
+impl Signal {
+    fn new(shared: Arc<Shared<NoExtension>>) -> Self {
+        Self {
+            woken: AtomicBool::new(true),
+            shared,
+        }
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // Refused once the executor is over: then it no longer sleeps in the inbox either.
+            let _ = self.shared.push_system(Command::Wake);
+        }
+    }
+}

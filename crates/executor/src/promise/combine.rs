@@ -1,0 +1,162 @@
+//! Futures made of futures.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::future::{Canceller, PromiseFuture};
+use super::promise::{Promise, promise};
+use crate::current::ExecutorId;
+use crate::error::{Error, ErrorKind};
+use crate::raw::origin::Origin;
+
+impl<T: Send + 'static> PromiseFuture<T> {
+    /// A future for `f` of the value; `f` runs on the executor. A failure passes through, a panic
+    /// in `f` becomes one. Cancelling the new future cancels this one.
+    #[track_caller]
+    pub fn map<U: Send + 'static>(
+        self,
+        f: impl FnOnce(T) -> U + Send + 'static,
+    ) -> PromiseFuture<U> {
+        let origin = Origin::here();
+        let (promise, future) = self.derived();
+        self.on_complete(move |outcome| match outcome {
+            Ok(value) => promise.run(origin, move || f(value)),
+            Err(error) => {
+                promise.set_failure(error);
+            }
+        });
+        future
+    }
+
+    /// A future for the outcome of the future that `f` makes of the value. As for
+    /// [`map`](Self::map); cancelling the new future cancels whichever of the two is under way.
+    #[track_caller]
+    pub fn then<U: Send + 'static>(
+        self,
+        f: impl FnOnce(T) -> PromiseFuture<U> + Send + 'static,
+    ) -> PromiseFuture<U> {
+        let origin = Origin::here();
+        let (mut promise, future) = self.derived();
+        self.on_complete(move |outcome| {
+            let value = match outcome {
+                Ok(value) => value,
+                Err(error) => {
+                    promise.set_failure(error);
+                    return;
+                }
+            };
+            if promise.is_cancelled() {
+                return;
+            }
+            match catch_unwind(AssertUnwindSafe(move || f(value))) {
+                Ok(next) => {
+                    let canceller = next.canceller();
+                    promise.on_cancel(move || {
+                        canceller.cancel();
+                    });
+                    next.on_complete(move |outcome| {
+                        promise.complete(outcome);
+                    });
+                }
+                Err(payload) => {
+                    promise.set_failure(Error::panicked(origin, &*payload));
+                }
+            }
+        });
+        future
+    }
+
+    /// A promise on the same executor whose cancellation cancels this future.
+    #[track_caller]
+    fn derived<U: Send + 'static>(&self) -> (Promise<U>, PromiseFuture<U>) {
+        let (mut promise, future) = promise(self.executor());
+        let canceller = self.canceller();
+        promise.on_cancel(move || {
+            canceller.cancel();
+        });
+        (promise, future)
+    }
+}
+
+/// A future for the values of all futures, in their order; the first failure fails it. Cancelling
+/// it cancels them all. Its listeners run on the executor with this id.
+#[track_caller]
+pub fn all<T: Send + 'static>(
+    executor: ExecutorId,
+    futures: impl IntoIterator<Item = PromiseFuture<T>>,
+) -> PromiseFuture<Vec<T>> {
+    struct Gathering<T: Send + 'static> {
+        values: Vec<Option<T>>,
+        missing: usize,
+        promise: Option<Promise<Vec<T>>>,
+    }
+    let futures: Vec<_> = futures.into_iter().collect();
+    let (mut promise, future) = promise(executor);
+    promise.on_cancel(cancel_each(&futures));
+    if futures.is_empty() {
+        promise.set_success(Vec::new());
+        return future;
+    }
+    let gathering = Arc::new(Mutex::new(Gathering {
+        values: futures.iter().map(|_| None).collect(),
+        missing: futures.len(),
+        promise: Some(promise),
+    }));
+    for (at, future) in futures.into_iter().enumerate() {
+        let gathering = gathering.clone();
+        future.on_complete(move |outcome| {
+            let mut state = gathering.lock().unwrap_or_else(PoisonError::into_inner);
+            let complete = match outcome {
+                Ok(value) => {
+                    state.values[at] = Some(value);
+                    state.missing -= 1;
+                    (state.missing == 0).then(|| Ok(state.values.drain(..).flatten().collect()))
+                }
+                Err(error) => Some(Err(error)),
+            };
+            // Completed outside of the lock: it may call listeners.
+            let promise = complete.is_some().then(|| state.promise.take()).flatten();
+            drop(state);
+            if let (Some(promise), Some(outcome)) = (promise, complete) {
+                promise.complete(outcome);
+            }
+        });
+    }
+    future
+}
+
+/// A future for the outcome of whichever future completes first, success or failure; of none it
+/// fails at once. Cancelling it cancels them all; the ones that come later are left alone.
+#[track_caller]
+pub fn first<T: Send + 'static>(
+    executor: ExecutorId,
+    futures: impl IntoIterator<Item = PromiseFuture<T>>,
+) -> PromiseFuture<T> {
+    let futures: Vec<_> = futures.into_iter().collect();
+    let (mut promise, future) = promise(executor);
+    promise.on_cancel(cancel_each(&futures));
+    if futures.is_empty() {
+        promise.set_failure(ErrorKind::NothingToWaitFor.into());
+        return future;
+    }
+    let winner = Arc::new(Mutex::new(Some(promise)));
+    for future in futures {
+        let winner = winner.clone();
+        future.on_complete(move |outcome| {
+            let promise = winner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(promise) = promise {
+                promise.complete(outcome);
+            }
+        });
+    }
+    future
+}
+
+fn cancel_each<T: Send + 'static>(futures: &[PromiseFuture<T>]) -> impl FnOnce() + Send + 'static {
+    let cancellers: Vec<Canceller> = futures.iter().map(PromiseFuture::canceller).collect();
+    move || {
+        for canceller in cancellers {
+            canceller.cancel();
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The reading end.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::observers::{Consumer, Listener, Outcome, PromiseSlot, Side};
+use super::shared::SharedFuture;
+use crate::current::ExecutorId;
+use crate::error::{Error, ErrorKind, WaitError};
+use crate::raw::origin::Origin;
+use crate::raw::slot::{Taken, Taker};
+use crate::registry::deliver;
+
+/// The end of a promise that waits for its result. It has one owner, who gets the value; see
+/// [`shared`](Self::shared) for several.
+///
+/// Await it on any runtime, [`join`](Self::join) it from a thread that may block, add listeners, or
+/// hand it a consumer. Dropping it detaches: the work goes on.
+///
+/// ```
+/// use waterwheel_executor::EventExecutor;
+///
+/// let executor = EventExecutor::builder().build()?;
+/// let mut future = executor.submit(|| 6 * 7)?;
+/// future.add_listener(|outcome| println!("on the executor: {outcome:?}"));
+/// assert_eq!(future.map(|n| n + 1).join()?, 43);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping a future detaches it"]
+pub struct PromiseFuture<T: Send + 'static> {
+    taker: Taker<Outcome<T>, Side<T>>,
+    /// `&PromiseFuture` gives nobody a `&T`, but keep it as shareable as its value, no more.
+    value: PhantomData<T>,
+}
+
+impl<T: Send + 'static> PromiseFuture<T> {
+    pub(super) fn new(taker: Taker<Outcome<T>, Side<T>>) -> Self {
+        Self {
+            taker,
+            value: PhantomData,
+        }
+    }
+
+    /// The executor its listeners run on.
+    #[must_use]
+    pub fn executor(&self) -> ExecutorId {
+        self.taker.side.executor
+    }
+
+    /// Whether it has completed, in whatever way.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.taker.is_done()
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.taker.is_cancelled()
+    }
+
+    /// Cancels it, unless it has completed or can no longer be cancelled. A submitted task that has
+    /// not started will not run.
+    pub fn cancel(&self) -> bool {
+        self.taker.slot().cancel_and_tell()
+    }
+
+    /// A handle that cancels, for somebody who does not own the future.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        let slot: Weak<PromiseSlot<T>> = Arc::downgrade(self.taker.slot());
+        Canceller { slot }
+    }
+
+    /// Calls `listener` with the outcome, on the executor, after the listeners added before.
+    #[track_caller]
+    pub fn add_listener(&mut self, listener: impl FnOnce(&Result<T, Error>) + Send + 'static) {
+        self.taker.listen();
+        let listener = Listener {
+            origin: Origin::here(),
+            call: Box::new(listener),
+        };
+        self.taker.slot().add_listener(listener);
+    }
+
+    /// Calls `consumer` with the outcome itself, on the executor, after all listeners.
+    #[track_caller]
+    pub fn on_complete(mut self, consumer: impl FnOnce(Result<T, Error>) + Send + 'static) {
+        self.taker.listen();
+        let consumer = Consumer {
+            origin: Origin::here(),
+            call: Box::new(consumer),
+        };
+        let slot = self.taker.slot();
+        slot.side.observers().consumer = Some(consumer);
+        if slot.watch() {
+            deliver(slot.side.executor, slot.clone());
+        }
+    }
+
+    /// The outcome, if it is there.
+    pub fn try_take(&mut self) -> Option<Result<T, Error>> {
+        match self.taker.take() {
+            Taken::NotYet => None,
+            Taken::Listened => {
+                let slot = self.taker.slot();
+                slot.take_listened(&slot.side.observers())
+            }
+            Taken::Cancelled => Some(Err(Error::cancelled())),
+            Taken::Value(value) => Some(value.unwrap_or_else(|| Err(self.taker.slot().gone()))),
+        }
+    }
+
+    /// Blocks until it has completed.
+    ///
+    /// # Errors
+    /// [`WaitError::WouldDeadlock`] on the thread of its own executor and on any I/O loop's, unless
+    /// it has completed already.
+    pub fn wait(&self) -> Result<(), WaitError> {
+        self.taker.slot().wait(None)
+    }
+
+    /// Blocks until it has completed or the time is up.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), or [`WaitError::TimedOut`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.taker.slot().wait(Some(timeout))
+    }
+
+    /// Blocks until the outcome is there and takes it.
+    ///
+    /// # Errors
+    /// The promise's own error, or [`ErrorKind::WouldDeadlock`] where blocking is refused.
+    pub fn join(mut self) -> Result<T, Error> {
+        if let Some(outcome) = self.try_take() {
+            return outcome;
+        }
+        let slot = self.taker.slot();
+        if slot.is_done() {
+            // Listeners are still to run. If they are ours to run, that is now.
+            if crate::current::is(slot.side.executor) {
+                slot.drain();
+                if let Some(outcome) = self.try_take() {
+                    return outcome;
+                }
+                slot_refusal(self.taker.slot())?;
+            }
+        } else {
+            slot_refusal(slot)?;
+        }
+        let taker = &mut self.taker;
+        let slot = taker.slot().clone();
+        slot.block_until(None, |observers| match taker.take() {
+            Taken::NotYet => None,
+            Taken::Listened => slot.take_listened(observers),
+            Taken::Cancelled => Some(Err(Error::cancelled())),
+            Taken::Value(value) => Some(value.unwrap_or_else(|| Err(slot.gone()))),
+        })
+        .unwrap_or_else(|| Err(slot.gone()))
+    }
+
+    /// A future that can be cloned: every consumer gets a clone of the outcome.
+    pub fn shared(mut self) -> SharedFuture<T>
+    where
+        T: Clone,
+    {
+        self.taker.listen();
+        SharedFuture::new(self.taker.slot().clone())
+    }
+}
+
+/// The value lives in the slot, never in the future: moving the future moves no value.
+impl<T: Send + 'static> Unpin for PromiseFuture<T> {}
+
+impl<T: Send + 'static> Future for PromiseFuture<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(outcome) = self.try_take() {
+            return Poll::Ready(outcome);
+        }
+        let waker = context.waker().clone();
+        let slot = self.taker.slot();
+        let mut observers = slot.side.observers();
+        let before = observers.waker.replace(waker);
+        let done = slot.watch();
+        drop(observers);
+        drop(before);
+        // Completed meanwhile: nobody may have seen the waker.
+        match done.then(|| self.try_take()).flatten() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Send + 'static> PromiseSlot<T> {
+    pub(super) fn add_listener(self: &Arc<Self>, listener: Listener<T>) {
+        self.side.observers().listeners.push(listener);
+        if self.watch() {
+            deliver(self.side.executor, self.clone());
+        }
+    }
+
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> Result<(), WaitError> {
+        if self.is_done() {
+            return Ok(());
+        }
+        self.refuse_to_block()?;
+        self.block_until(timeout, |_| self.is_done().then_some(()))
+            .ok_or(WaitError::TimedOut)
+    }
+}
+
+fn slot_refusal<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error> {
+    slot.refuse_to_block()
+        .map_err(|refused| ErrorKind::from(refused).into())
+}
+
+/// Cancels a future from anywhere. Does not keep it alive.
+#[derive(Clone)]
+pub struct Canceller {
+    slot: Weak<dyn Cancel>,
+}
+
+impl Canceller {
+    /// Cancels the future, unless it has completed, can no longer be cancelled, or is gone.
+    pub fn cancel(&self) -> bool {
+        self.slot.upgrade().is_some_and(|slot| slot.cancel())
+    }
+}
+
+trait Cancel: Send + Sync {
+    fn cancel(self: Arc<Self>) -> bool;
+}
+
+impl<T: Send + 'static> Cancel for PromiseSlot<T> {
+    fn cancel(self: Arc<Self>) -> bool {
+        self.cancel_and_tell()
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Canceller")
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for PromiseFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PromiseFuture({:?}, {:?})", *self.taker, self.taker.side)
+    }
+}

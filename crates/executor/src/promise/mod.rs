@@ -1,0 +1,37 @@
+//! Promises and futures: a result that arrives later (P01–P08).
+//!
+//! A [`Promise`] is completed once, by its owner; its [`PromiseFuture`] is awaited, joined, listened
+//! to or cancelled by whoever waits. Both belong to an executor, on whose thread listeners run.
+//!
+//! ```text
+//!   Promise ──set_success──►┌──────┐──► listeners, in order, on the executor
+//!           ──set_failure──►│ slot │──► then the one consumer: .await, join, on_complete
+//!           ──drop─────────►└──────┘◄── cancel
+//! ```
+//!
+//! Rules:
+//!
+//! 1. One completion: success, failure, cancel or the promise's drop. The slot's word decides.
+//! 2. Listeners run on the executor's thread in the order of their addition, whoever adds them and
+//!    whoever completes; nested at most sixteen deep, then queued. If the executor has terminated
+//!    they run on the global one.
+//! 3. The consumer comes after the listeners added before completion, and gets the value itself.
+//! 4. Without listeners the executor is not touched: completing costs one atomic operation.
+//! 5. No lock is held while user code runs.
+//! 6. Dropping a future detaches it; it never cancels.
+
+mod combine;
+mod future;
+mod observers;
+mod progressive;
+#[allow(clippy::module_inception, reason = "the type gives the file its name")]
+mod promise;
+mod shared;
+
+pub use self::combine::{all, first};
+pub use self::future::{Canceller, PromiseFuture};
+pub(crate) use self::progressive::progressive_promise;
+pub use self::progressive::{InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise};
+pub use self::promise::Promise;
+pub(crate) use self::promise::promise;
+pub use self::shared::SharedFuture;

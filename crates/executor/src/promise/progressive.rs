@@ -1,0 +1,243 @@
+//! Promises that tell how far they are.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::future::PromiseFuture;
+use super::observers::call_listener;
+use super::promise::{Promise, promise};
+use crate::current::{self, ExecutorId};
+use crate::error::Error;
+use crate::raw::origin::Origin;
+use crate::registry::{Notify, deliver};
+
+/// A progressive promise and its future, whose listeners run on the executor with this id.
+#[track_caller]
+pub(crate) fn progressive_promise<T: Send + 'static>(
+    executor: ExecutorId,
+) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
+    let (promise, future) = promise(executor);
+    let reports = Arc::new(Reports {
+        executor,
+        state: Mutex::default(),
+    });
+    (
+        ProgressivePromise {
+            promise,
+            reports: reports.clone(),
+            last: 0,
+        },
+        ProgressiveFuture { future, reports },
+    )
+}
+
+/// How far a piece of work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is done.
+    pub done: u64,
+    /// Of how much, if that is known.
+    pub total: Option<u64>,
+}
+
+/// A progress that makes no sense, or comes too late.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum InvalidProgress {
+    /// More is done than there is.
+    #[error("progress {done} is beyond the total of {total}")]
+    BeyondTotal {
+        /// What was said to be done.
+        done: u64,
+        /// Of how much.
+        total: u64,
+    },
+    /// Less is done than before.
+    #[error("progress went back from {before} to {done}")]
+    Backwards {
+        /// What was said to be done.
+        done: u64,
+        /// What was said before.
+        before: u64,
+    },
+    /// The promise was cancelled.
+    #[error("the promise was cancelled")]
+    Cancelled,
+}
+
+/// A [`Promise`] that reports progress until it is completed.
+///
+/// ```
+/// use waterwheel_executor::EventExecutor;
+///
+/// let executor = EventExecutor::builder().build()?;
+/// let (mut promise, mut future) = executor.new_progressive_promise();
+/// future.add_progress_listener(|p| println!("{} of {:?}", p.done, p.total));
+/// promise.set_progress(512, Some(1024))?;
+/// promise.set_success("copied");
+/// assert_eq!(future.into_future().join()?, "copied");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ProgressivePromise<T: Send + 'static> {
+    promise: Promise<T>,
+    reports: Arc<Reports>,
+    last: u64,
+}
+
+impl<T: Send + 'static> ProgressivePromise<T> {
+    /// Tells the progress listeners, in order, on the executor.
+    ///
+    /// # Errors
+    /// [`InvalidProgress`] if it is beyond the total, behind an earlier one, or the promise was
+    /// cancelled.
+    pub fn set_progress(&mut self, done: u64, total: Option<u64>) -> Result<(), InvalidProgress> {
+        if self.promise.is_cancelled() {
+            return Err(InvalidProgress::Cancelled);
+        }
+        if let Some(total) = total.filter(|total| done > *total) {
+            return Err(InvalidProgress::BeyondTotal { done, total });
+        }
+        if done < self.last {
+            return Err(InvalidProgress::Backwards {
+                done,
+                before: self.last,
+            });
+        }
+        self.last = done;
+        if self.reports.push(Progress { done, total }) {
+            deliver(self.reports.executor, self.reports.clone());
+        }
+        Ok(())
+    }
+
+    /// Completes with a value. `false`: it had been cancelled, and the value is dropped.
+    pub fn set_success(self, value: T) -> bool {
+        self.complete(Ok(value))
+    }
+
+    /// Fails. `false`: it had been cancelled.
+    pub fn set_failure(self, error: Error) -> bool {
+        self.complete(Err(error))
+    }
+
+    /// Completes with a result. `false`: it had been cancelled.
+    pub fn complete(self, outcome: Result<T, Error>) -> bool {
+        // Completing on the executor calls listeners in place: progress queued from another thread
+        // must not arrive behind them.
+        if current::is(self.reports.executor) {
+            self.reports.drain();
+        }
+        self.promise.complete(outcome)
+    }
+
+    /// As [`Promise::set_uncancellable`].
+    pub fn set_uncancellable(&mut self) -> bool {
+        self.promise.set_uncancellable()
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.promise.is_cancelled()
+    }
+}
+
+/// The future of a [`ProgressivePromise`]: a [`PromiseFuture`] with progress listeners.
+#[derive(Debug)]
+#[must_use = "dropping a future detaches it"]
+pub struct ProgressiveFuture<T: Send + 'static> {
+    future: PromiseFuture<T>,
+    reports: Arc<Reports>,
+}
+
+impl<T: Send + 'static> ProgressiveFuture<T> {
+    /// Calls `listener` on the executor with every progress from now on.
+    #[track_caller]
+    pub fn add_progress_listener(&mut self, listener: impl FnMut(Progress) + Send + 'static) {
+        let listener = (Origin::here(), Box::new(listener) as ProgressListener);
+        self.reports.state().listeners.push(listener);
+    }
+
+    /// The plain future, to be awaited or joined. Progress listeners stay.
+    pub fn into_future(self) -> PromiseFuture<T> {
+        self.future
+    }
+}
+
+impl<T: Send + 'static> Deref for ProgressiveFuture<T> {
+    type Target = PromiseFuture<T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.future
+    }
+}
+
+impl<T: Send + 'static> DerefMut for ProgressiveFuture<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.future
+    }
+}
+
+type ProgressListener = Box<dyn FnMut(Progress) + Send>;
+
+/// Written by the promise's thread, drained on the executor; listeners are out of the lock while
+/// they run.
+struct Reports {
+    executor: ExecutorId,
+    state: Mutex<ReportState>,
+}
+
+#[derive(Default)]
+struct ReportState {
+    listeners: Vec<(Origin, ProgressListener)>,
+    waiting: VecDeque<Progress>,
+    draining: bool,
+}
+
+impl Reports {
+    /// Queues a report; `false` if nobody listens.
+    fn push(&self, progress: Progress) -> bool {
+        let mut state = self.state();
+        let heard = !state.listeners.is_empty() || state.draining;
+        if heard {
+            state.waiting.push_back(progress);
+        }
+        heard
+    }
+
+    fn drain(&self) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.draining, true) {
+            return; // A listener reported progress: the loop below it goes on.
+        }
+        while let Some(progress) = state.waiting.pop_front() {
+            let mut listeners = std::mem::take(&mut state.listeners);
+            drop(state);
+            for (origin, listener) in &mut listeners {
+                call_listener(*origin, || listener(progress));
+            }
+            state = self.state();
+            listeners.append(&mut state.listeners); // Added meanwhile: behind the earlier ones.
+            state.listeners = listeners;
+        }
+        state.draining = false;
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, ReportState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notify for Reports {
+    fn notify(self: Arc<Self>) {
+        self.drain();
+    }
+}
+
+impl fmt::Debug for Reports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reports")
+    }
+}

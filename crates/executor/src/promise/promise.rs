@@ -1,0 +1,135 @@
+//! The writing end.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+
+use super::future::PromiseFuture;
+use super::observers::{Outcome, Side, call_listener};
+use crate::current::ExecutorId;
+use crate::error::{Error, ErrorKind};
+use crate::raw::origin::Origin;
+use crate::raw::slot::{Filler, slot};
+
+/// A promise and its future, whose listeners run on the executor with this id.
+#[track_caller]
+pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
+    let (filler, taker) = slot(Side::new(executor, Location::caller()));
+    (Promise { filler }, PromiseFuture::new(taker))
+}
+
+/// The end of a promise that completes it, once.
+///
+/// The consuming forms (`set_…`) cannot be called twice; the `try_…` forms refuse the second call.
+/// A promise that is dropped uncompleted fails its future, naming where it was created.
+///
+/// ```
+/// use waterwheel_executor::EventExecutor;
+///
+/// let executor = EventExecutor::builder().build()?;
+/// let (promise, future) = executor.new_promise();
+/// std::thread::spawn(move || promise.set_success(42));
+/// assert_eq!(future.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Promise<T: Send + 'static> {
+    filler: Filler<Outcome<T>, Side<T>>,
+}
+
+impl<T: Send + 'static> Promise<T> {
+    /// Completes with a value. `false`: it had been cancelled, and the value is dropped.
+    pub fn set_success(self, value: T) -> bool {
+        self.complete(Ok(value))
+    }
+
+    /// Fails. `false`: it had been cancelled.
+    pub fn set_failure(self, error: Error) -> bool {
+        self.complete(Err(error))
+    }
+
+    /// Completes with a result. `false`: it had been cancelled.
+    pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
+        self.fill(outcome).is_ok()
+    }
+
+    /// Completes with a value, or hands it back if the promise was completed or cancelled before.
+    ///
+    /// # Errors
+    /// The value, if it was too late.
+    pub fn try_success(&mut self, value: T) -> Result<(), T> {
+        self.fill(Ok(value)).map_err(|back| match back {
+            Ok(value) => value,
+            Err(_) => unreachable!("a value went in"),
+        })
+    }
+
+    /// Fails, or hands the error back if the promise was completed or cancelled before.
+    ///
+    /// # Errors
+    /// The error, if it was too late.
+    pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
+        self.fill(Err(error)).map_err(|back| match back {
+            Err(error) => error,
+            Ok(_) => unreachable!("an error went in"),
+        })
+    }
+
+    /// From here on `cancel` has no effect. `false`: it was cancelled before, do not start.
+    pub fn set_uncancellable(&mut self) -> bool {
+        self.filler.set_uncancellable()
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.filler.is_cancelled()
+    }
+
+    /// Calls `f` if the future is cancelled: at once, on the thread that cancels (or here, if it
+    /// already was). A later call replaces the earlier one's closure.
+    #[track_caller]
+    pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
+        let slot = self.filler.slot();
+        let mut observers = slot.side.observers();
+        if slot.is_cancelled() {
+            drop(observers);
+            call_listener(Origin::here(), f);
+        } else {
+            let before = observers.on_cancel.replace(Box::new(f));
+            drop(observers);
+            drop(before);
+        }
+    }
+
+    /// Completes with what `f` returns, or with its panic; does nothing if cancelled.
+    pub(crate) fn run(mut self, origin: Origin, f: impl FnOnce() -> T) {
+        if !self.set_uncancellable() {
+            return;
+        }
+        let outcome =
+            catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Error::panicked(origin, &*payload));
+        self.complete(outcome);
+    }
+
+    fn fill(&mut self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
+        let watched = self.filler.fill(outcome)?;
+        if watched {
+            self.filler.slot().settle();
+        }
+        Ok(())
+    }
+}
+
+impl<T: Send + 'static> Drop for Promise<T> {
+    fn drop(&mut self) {
+        if !self.filler.is_done() {
+            let created = self.filler.side.created;
+            let _ = self.fill(Err(ErrorKind::PromiseDropped { created }.into()));
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Promise<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Promise({:?}, {:?})", *self.filler, self.filler.side)
+    }
+}

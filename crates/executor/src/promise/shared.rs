@@ -1,0 +1,163 @@
+//! A future with several consumers.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::observers::{Listener, PromiseSlot};
+use crate::error::{Error, ErrorKind, WaitError};
+use crate::raw::origin::Origin;
+
+/// A future that many may wait for; each gets a clone of the outcome.
+///
+/// ```
+/// use waterwheel_executor::EventExecutor;
+///
+/// let executor = EventExecutor::builder().build()?;
+/// let answer = executor.submit(|| 42)?.shared();
+/// let other = answer.clone();
+/// let thread = std::thread::spawn(move || other.join());
+/// assert_eq!(answer.join()?, 42);
+/// assert_eq!(thread.join().unwrap()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping a future detaches it"]
+pub struct SharedFuture<T: Clone + Send + 'static> {
+    slot: Arc<PromiseSlot<T>>,
+    /// Under which this clone's waker is kept, once it was awaited.
+    key: Option<u64>,
+}
+
+impl<T: Clone + Send + 'static> SharedFuture<T> {
+    pub(super) fn new(slot: Arc<PromiseSlot<T>>) -> Self {
+        Self { slot, key: None }
+    }
+
+    /// Whether it has completed, in whatever way.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.slot.is_done()
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.slot.is_cancelled()
+    }
+
+    /// Cancels it for all, unless it has completed or can no longer be cancelled.
+    pub fn cancel(&self) -> bool {
+        self.slot.cancel_and_tell()
+    }
+
+    /// Calls `listener` with the outcome, on the executor, after the listeners added before.
+    #[track_caller]
+    pub fn add_listener(&self, listener: impl FnOnce(&Result<T, Error>) + Send + 'static) {
+        let listener = Listener {
+            origin: Origin::here(),
+            call: Box::new(listener),
+        };
+        self.slot.add_listener(listener);
+    }
+
+    /// The outcome, if it is there and no listener is looking at it right now.
+    #[must_use]
+    pub fn try_get(&self) -> Option<Result<T, Error>> {
+        self.slot.read(self.slot.side.observers()).ok()
+    }
+
+    /// Blocks until it has completed.
+    ///
+    /// # Errors
+    /// [`WaitError::WouldDeadlock`] on the thread of its own executor and on any I/O loop's, unless
+    /// it has completed already.
+    pub fn wait(&self) -> Result<(), WaitError> {
+        self.slot.wait(None)
+    }
+
+    /// Blocks until it has completed or the time is up.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), or [`WaitError::TimedOut`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.slot.wait(Some(timeout))
+    }
+
+    /// Blocks until the outcome is there.
+    ///
+    /// # Errors
+    /// The promise's own error, or [`ErrorKind::WouldDeadlock`] where blocking is refused.
+    pub fn join(&self) -> Result<T, Error> {
+        loop {
+            if let Some(outcome) = self.try_get() {
+                return outcome;
+            }
+            if !self.slot.is_done() || crate::current::is(self.slot.side.executor) {
+                self.slot
+                    .refuse_to_block()
+                    .map_err(|refused| Error::from(ErrorKind::from(refused)))?;
+            }
+            // Free means: done, and no listener or other reader at it. Another may be faster.
+            let free = |_: &_| self.slot.lease().map(drop);
+            let _ = self.slot.block_until(None, free);
+        }
+    }
+}
+
+impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let waker = context.waker().clone();
+        let mut observers = this.slot.side.observers();
+        this.slot.watch();
+        let observers = match this.slot.read(observers) {
+            Ok(outcome) => return Poll::Ready(outcome),
+            Err(held) => {
+                observers = held;
+                let key = *this.key.get_or_insert_with(|| {
+                    observers.next_key += 1;
+                    observers.next_key
+                });
+                let known = observers.shared_wakers.iter_mut().find(|(k, _)| *k == key);
+                match known {
+                    Some((_, known)) => *known = waker,
+                    None => observers.shared_wakers.push((key, waker)),
+                }
+                observers
+            }
+        };
+        drop(observers);
+        Poll::Pending
+    }
+}
+
+impl<T: Clone + Send + 'static> Clone for SharedFuture<T> {
+    fn clone(&self) -> Self {
+        Self::new(self.slot.clone())
+    }
+}
+
+impl<T: Clone + Send + 'static> Drop for SharedFuture<T> {
+    /// Forgets this clone's waker: a long-lived future polled by many short-lived tasks must not
+    /// collect them.
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let mut observers = self.slot.side.observers();
+            let at = observers.shared_wakers.iter().position(|(k, _)| *k == key);
+            let waker = at.map(|at| observers.shared_wakers.swap_remove(at));
+            drop(observers);
+            drop(waker);
+        }
+    }
+}
+
+impl<T: Clone + Send + 'static> fmt::Debug for SharedFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedFuture({:?}, {:?})", *self.slot, self.slot.side)
+    }
+}

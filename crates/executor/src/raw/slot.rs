@@ -1,0 +1,297 @@
+//! A value handed over once: the state word and the cell under every promise.
+//!
+//! One [`Filler`] (the promise) and one [`Taker`] (its future) share a [`Slot`]. The word decides
+//! who may touch the cell:
+//!
+//! | word | who may touch the cell |
+//! |---|---|
+//! | not DONE | the filler, through `&mut` |
+//! | DONE, not LISTENED | the taker, through `&mut`: nobody else can get at the value |
+//! | DONE and LISTENED | whoever holds the one [`Lease`] (the LEASED bit) |
+//! | CANCELLED | the filler only, to take back what it was about to hand over |
+//!
+//! Filling writes the value first and then sets DONE in one step: a cancel in between is seen in
+//! the old word, and the value comes back out. So completing costs a single atomic
+//! read-modify-write, and completion, cancel and uncancellable each have exactly one winner.
+//!
+//! WATCHED means "somebody is to be told": whoever sets it after DONE sees DONE, whoever sets DONE
+//! after it sees WATCHED, so one of the two always knows of the other.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::sync::{AtomicU32, Ordering, UnsafeCell};
+
+/// The outcome is final.
+const DONE: u32 = 1;
+/// Cancelled: set only together with DONE; there is no value.
+const CANCELLED: u32 = 1 << 1;
+/// Cancelling is no longer possible.
+const UNCANCELLABLE: u32 = 1 << 2;
+/// Somebody is to be told of the completion.
+const WATCHED: u32 = 1 << 3;
+/// The value may be read by others than the taker: it is reached through a lease only.
+const LISTENED: u32 = 1 << 4;
+/// Somebody holds the lease.
+const LEASED: u32 = 1 << 5;
+
+/// The shared part. `side` is whatever the two ends keep beside the value.
+pub(crate) struct Slot<V, S> {
+    word: AtomicU32,
+    cell: UnsafeCell<Option<V>>,
+    pub(crate) side: S,
+}
+
+// SAFETY: the value moves between threads (V: Send) but is only ever touched by one at a time, as
+// the table above says; no two threads hold a reference to it at once, so V need not be Sync.
+unsafe impl<V: Send, S: Sync + Send> Sync for Slot<V, S> {}
+// SAFETY: as above.
+unsafe impl<V: Send, S: Send> Send for Slot<V, S> {}
+
+/// The end that completes. One per slot: not `Clone`.
+pub(crate) struct Filler<V, S>(Arc<Slot<V, S>>);
+
+/// The end that takes. One per slot: not `Clone`.
+pub(crate) struct Taker<V, S>(Arc<Slot<V, S>>);
+
+/// What the taker found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken<V> {
+    NotYet,
+    Cancelled,
+    /// Others may be reading: go through [`Slot::lease`].
+    Listened,
+    /// `None` if it was taken before.
+    Value(Option<V>),
+}
+
+/// Makes the two ends.
+pub(crate) fn slot<V, S>(side: S) -> (Filler<V, S>, Taker<V, S>) {
+    let slot = Arc::new(Slot {
+        word: AtomicU32::new(0),
+        cell: UnsafeCell::new(None),
+        side,
+    });
+    (Filler(slot.clone()), Taker(slot))
+}
+
+impl<V, S> Slot<V, S> {
+    pub(crate) fn is_done(&self) -> bool {
+        self.word.load(Ordering::Acquire) & DONE != 0
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CANCELLED != 0
+    }
+
+    /// `Some(watched)` if this call cancelled: the caller must then tell the watchers, if any.
+    pub(crate) fn cancel(&self) -> Option<bool> {
+        let before = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word & (DONE | UNCANCELLABLE) == 0).then_some(word | DONE | CANCELLED)
+            });
+        before.ok().map(|word| word & WATCHED != 0)
+    }
+
+    /// Asks for the completion to be told. `true`: it is already there.
+    pub(crate) fn watch(&self) -> bool {
+        self.word.fetch_or(WATCHED, Ordering::AcqRel) & DONE != 0
+    }
+
+    /// The right to look at the value, if it is done and nobody else has it.
+    pub(crate) fn lease(&self) -> Option<Lease<'_, V, S>> {
+        let claimed = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let free = word & (DONE | LISTENED | LEASED) == DONE | LISTENED;
+                free.then_some(word | LEASED)
+            });
+        claimed.ok().map(|_| Lease(self))
+    }
+}
+
+impl<V, S> Filler<V, S> {
+    /// Hands the value over. `Ok(watched)`: the caller must tell the watchers, if any. `Err`: it
+    /// was completed or cancelled before.
+    pub(crate) fn fill(&mut self, value: V) -> Result<bool, V> {
+        if self.is_done() {
+            return Err(value);
+        }
+        // SAFETY: not DONE (only this filler sets it, but for a cancel, after which nobody else
+        // touches the cell), and `&mut self` is the only filler.
+        self.0.cell.with_mut(|cell| unsafe { *cell = Some(value) });
+        let before = self.0.word.fetch_or(DONE, Ordering::AcqRel);
+        if before & CANCELLED == 0 {
+            return Ok(before & WATCHED != 0);
+        }
+        // SAFETY: CANCELLED: nobody but the filler touches the cell.
+        let back = self.0.cell.with_mut(|cell| unsafe { (*cell).take() });
+        match back {
+            Some(value) => Err(value),
+            None => unreachable!("the value was stored a moment ago and nobody else may take it"),
+        }
+    }
+
+    /// `true` if it cannot be cancelled from here on; `false` if it was cancelled before.
+    pub(crate) fn set_uncancellable(&mut self) -> bool {
+        let before = self
+            .0
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word & DONE == 0).then_some(word | UNCANCELLABLE)
+            });
+        before.is_ok() || !self.is_cancelled()
+    }
+}
+
+impl<V, S> Taker<V, S> {
+    /// Takes the value if it is there and nobody else can be reading it.
+    pub(crate) fn take(&mut self) -> Taken<V> {
+        let word = self.0.word.load(Ordering::Acquire);
+        if word & DONE == 0 {
+            Taken::NotYet
+        } else if word & CANCELLED != 0 {
+            Taken::Cancelled
+        } else if word & LISTENED != 0 {
+            Taken::Listened
+        } else {
+            // SAFETY: DONE, so the filler is through with it; not LISTENED, and only this taker
+            // can set that, so no lease exists; `&mut self` is the only taker.
+            Taken::Value(self.0.cell.with_mut(|cell| unsafe { (*cell).take() }))
+        }
+    }
+
+    /// From here on the value is reached through leases only.
+    pub(crate) fn listen(&mut self) {
+        self.0.word.fetch_or(LISTENED, Ordering::AcqRel);
+    }
+
+    /// The shared part, for those who reach the value through leases.
+    pub(crate) fn slot(&self) -> &Arc<Slot<V, S>> {
+        &self.0
+    }
+}
+
+impl<V, S> Filler<V, S> {
+    pub(crate) fn slot(&self) -> &Arc<Slot<V, S>> {
+        &self.0
+    }
+}
+
+/// The exclusive right to look at a completed value; given back when dropped.
+pub(crate) struct Lease<'a, V, S>(&'a Slot<V, S>);
+
+impl<V, S> Lease<'_, V, S> {
+    /// Looks at the value; `None` if cancelled, or if it was taken.
+    pub(crate) fn with<R>(&mut self, look: impl FnOnce(Option<&V>) -> R) -> R {
+        if self.0.is_cancelled() {
+            return look(None);
+        }
+        // SAFETY: DONE and not CANCELLED: the filler is through; LEASED is ours, through `&mut`.
+        self.0.cell.with(|cell| look(unsafe { (*cell).as_ref() }))
+    }
+
+    /// Takes the value out.
+    pub(crate) fn take(&mut self) -> Option<V> {
+        if self.0.is_cancelled() {
+            return None;
+        }
+        // SAFETY: as in `with`.
+        self.0.cell.with_mut(|cell| unsafe { (*cell).take() })
+    }
+}
+
+impl<V, S> Drop for Lease<'_, V, S> {
+    fn drop(&mut self) {
+        self.0.word.fetch_and(!LEASED, Ordering::AcqRel);
+    }
+}
+
+impl<V, S> Deref for Filler<V, S> {
+    type Target = Slot<V, S>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<V, S> Deref for Taker<V, S> {
+    type Target = Slot<V, S>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<V, S> fmt::Debug for Slot<V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Acquire);
+        let state = match (word & DONE != 0, word & CANCELLED != 0) {
+            (_, true) => "cancelled",
+            (true, false) => "done",
+            (false, false) => "pending",
+        };
+        f.write_str(state)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p01_a_second_completion_is_refused() {
+        let (mut filler, mut taker) = slot::<u8, ()>(());
+        assert_eq!(taker.take(), Taken::NotYet);
+        assert_eq!(filler.fill(1), Ok(false));
+        assert_eq!(filler.fill(2), Err(2));
+        assert_eq!(taker.cancel(), None);
+        assert_eq!(taker.take(), Taken::Value(Some(1)));
+        assert_eq!(taker.take(), Taken::Value(None));
+    }
+
+    #[test]
+    fn p01_a_value_comes_back_after_a_cancel() {
+        let (mut filler, mut taker) = slot::<u8, ()>(());
+        assert_eq!(taker.cancel(), Some(false));
+        assert_eq!(taker.cancel(), None);
+        assert_eq!(filler.fill(1), Err(1));
+        assert_eq!(taker.take(), Taken::Cancelled);
+    }
+
+    #[test]
+    fn p02_uncancellable_and_cancel_exclude_each_other() {
+        let (mut filler, taker) = slot::<u8, ()>(());
+        assert!(filler.set_uncancellable());
+        assert_eq!(taker.cancel(), None);
+        let (mut filler, taker) = slot::<u8, ()>(());
+        assert_eq!(taker.cancel(), Some(false));
+        assert!(!filler.set_uncancellable());
+    }
+
+    #[test]
+    fn a_lease_is_exclusive() {
+        let (mut filler, mut taker) = slot::<u8, ()>(());
+        taker.listen();
+        assert!(taker.slot().lease().is_none(), "not done");
+        filler.fill(7).unwrap();
+        assert_eq!(taker.take(), Taken::Listened);
+        let mut lease = taker.slot().lease().unwrap();
+        assert!(taker.slot().lease().is_none(), "held");
+        assert_eq!(lease.with(|v| v.copied()), Some(7));
+        drop(lease);
+        assert_eq!(taker.slot().lease().unwrap().take(), Some(7));
+    }
+
+    #[test]
+    fn either_side_learns_of_the_other() {
+        let (mut filler, taker) = slot::<u8, ()>(());
+        assert!(!taker.watch());
+        assert_eq!(filler.fill(1), Ok(true));
+        let (mut filler, taker) = slot::<u8, ()>(());
+        assert_eq!(filler.fill(1), Ok(false));
+        assert!(taker.watch());
+    }
+}

@@ -1,0 +1,81 @@
+//! Finding an executor by its id, to tell a promise's listeners on it (P03).
+//!
+//! A promise knows its executor by id alone. When it has to be told about something from another
+//! thread, the id is looked up here; an executor that has terminated is no longer listed, and the
+//! global executor takes its place. Completing a promise without listeners never comes here, nor
+//! does completing one on its own loop.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
+
+use crate::current::{self, ExecutorId};
+use crate::global;
+
+/// Something that wants to be called on its executor: a promise with listeners.
+pub(crate) trait Notify: Send + Sync {
+    fn notify(self: Arc<Self>);
+}
+
+/// An executor as the registry sees it.
+pub(crate) trait NotifyTarget: Send + Sync {
+    /// Queues the call, past any bound; gives it back if the executor accepts nothing any more.
+    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+}
+
+type Targets = HashMap<ExecutorId, Weak<dyn NotifyTarget>>;
+
+static TARGETS: LazyLock<RwLock<Targets>> = LazyLock::new(RwLock::default);
+
+pub(crate) fn register(id: ExecutorId, target: Weak<dyn NotifyTarget>) {
+    TARGETS
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(id, target);
+}
+
+pub(crate) fn unregister(id: ExecutorId) {
+    TARGETS
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .remove(&id);
+}
+
+/// Calls `notify` on the executor with this id: in place if this is its thread and the nesting
+/// allows, else queued there, else on the global executor.
+pub(crate) fn deliver(id: ExecutorId, notify: Arc<dyn Notify>) {
+    if current::is(id) {
+        let mut notify = Some(notify);
+        let call = || {
+            if let Some(notify) = notify.take() {
+                notify.notify();
+            }
+        };
+        if current::nest_listeners(call).is_ok() {
+            return;
+        }
+        if let Some(notify) = notify.and_then(queue_on_this_loop) {
+            global::notify(notify);
+        }
+    } else if let Err(notify) = queue_elsewhere(id, notify) {
+        global::notify(notify);
+    }
+}
+
+/// `Some`: this loop has run its last task, the call comes back.
+fn queue_on_this_loop(notify: Arc<dyn Notify>) -> Option<Arc<dyn Notify>> {
+    match current::get() {
+        Some(current) => current.local.notify_later(notify).err(),
+        None => Some(notify),
+    }
+}
+
+fn queue_elsewhere(id: ExecutorId, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+    let target = {
+        let targets = TARGETS.read().unwrap_or_else(PoisonError::into_inner);
+        targets.get(&id).and_then(Weak::upgrade)
+    };
+    match target {
+        Some(target) => target.queue_notify(notify),
+        None => Err(notify),
+    }
+}

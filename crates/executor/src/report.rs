@@ -1,0 +1,85 @@
+//! What an executor tells its operator: faults it survived and nobody was waiting for.
+
+use std::fmt;
+
+use crate::raw::origin::Origin;
+
+/// Receives the reports of an executor. The default writes them to the log ([`LogReporter`]).
+///
+/// Called on the thread where the fault happened, usually the loop's: be quick. A panic in here is
+/// ignored.
+pub trait Reporter: Send + Sync {
+    /// Something went wrong and the executor went on.
+    fn report(&self, report: &Report<'_>);
+}
+
+/// A fault that an executor survived.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    /// The executor's name.
+    pub executor: &'a str,
+    /// What happened.
+    pub fault: Fault,
+}
+
+/// What happened.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// User code panicked on the loop; the loop lives on.
+    #[error("the {what} from {origin} panicked: {message}")]
+    Panicked {
+        /// Which kind of user code.
+        what: UserCode,
+        /// Where it came from.
+        origin: Origin,
+        /// The panic's message.
+        message: String,
+    },
+    /// The loop died and these tasks were not run; their handles have failed.
+    #[error("the loop died ({cause}); {count} queued tasks were dropped and their handles failed")]
+    TasksLeft {
+        /// How many user tasks.
+        count: usize,
+        /// What killed the loop.
+        cause: String,
+    },
+}
+
+/// The kinds of user code that run on a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UserCode {
+    /// A submitted task.
+    Task,
+    /// A listener of a promise.
+    Listener,
+    /// A shutdown hook.
+    Hook,
+    /// The destructor of a loop-local value.
+    LoopLocal,
+    /// A rejection policy.
+    RejectionPolicy,
+}
+
+impl fmt::Display for UserCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UserCode::Task => "task",
+            UserCode::Listener => "listener",
+            UserCode::Hook => "shutdown hook",
+            UserCode::LoopLocal => "loop-local value",
+            UserCode::RejectionPolicy => "rejection policy",
+        })
+    }
+}
+
+/// Writes reports to the log at error level, target `waterwheel`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogReporter;
+
+impl Reporter for LogReporter {
+    fn report(&self, report: &Report<'_>) {
+        tracing::error!(target: "waterwheel", executor = report.executor, "{}", report.fault);
+    }
+}

@@ -1,0 +1,65 @@
+//! A loop's whole life on its thread: turns until it is through, then the teardown (E16).
+//!
+//! The steps are those of `docs/SHUTDOWN.md`. Each runs even if the one before failed: user code is
+//! guarded where it is called, so nothing in here can be skipped by a panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::engine::{LoopCore, LoopSeed, Turn, Work};
+use crate::error::{Error, ErrorKind, panic_message};
+use crate::lifecycle::Event;
+use crate::shared::Shared;
+use crate::sync::lock;
+use crate::thread::ThreadProperties;
+
+/// Runs the loop on the calling thread until it has terminated.
+pub(crate) fn run<X: Send + 'static>(shared: Arc<Shared<X>>, seed: LoopSeed<X>) {
+    *lock(&shared.thread) = Some(ThreadProperties::of_this_thread());
+    let mut core = LoopCore::new(shared);
+    let entered = core.enter();
+    let mut work = None;
+    let life = AssertUnwindSafe(|| {
+        let work = work.insert(seed());
+        while work.turn(&mut core) == Turn::Again {}
+    });
+    let died = catch_unwind(life).err().map(|payload| {
+        let executor = core.shared.name.to_string();
+        Error::from(ErrorKind::LoopDied {
+            executor,
+            cause: panic_message(&*payload),
+        })
+    });
+    tear_down(&mut core, work, died.as_ref());
+    drop(entered);
+    core.shared.terminate(died);
+}
+
+/// Steps 1 to 5; the caller leaves the loop and terminates.
+pub(crate) fn tear_down<X: Send + 'static>(
+    core: &mut LoopCore<X>,
+    mut work: Option<Box<dyn Work<X>>>,
+    died: Option<&Error>,
+) {
+    // 1. Hooks that have not run: the timeout was reached first, or the loop died.
+    core.run_hooks();
+    // 2. The door is shut, then the state says so.
+    core.shared.inbox.close();
+    let _ = core.shared.life.apply(Event::QuietReached);
+    // 3. What was accepted runs; after a death it is dropped, counted and reported.
+    match (died, work.as_mut()) {
+        (None, Some(work)) => core.run_stragglers(&mut |command| work.on_command(command)),
+        (None, None) => core.run_stragglers(&mut |command| core_drop(command)),
+        (Some(cause), _) => core.drop_stragglers(cause),
+    }
+    core.run_hooks(); // Those that stragglers added.
+    // 4. The driver is closed.
+    core.shared.drop_guarded(work);
+    // 5. Loop-local values go, on the loop.
+    core.drop_loop_locals();
+}
+
+/// A command of a layer that is not there.
+fn core_drop<X>(command: X) {
+    drop(command);
+}

@@ -1,0 +1,480 @@
+//! The shared half of an executor: what handles, loop and registry hold together.
+//!
+//! Who touches what: any thread submits through `inbox` and reads `life`; `starter` and `plan`
+//! belong to whoever starts or shuts down; `running` and `counters` are written by the loop alone.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::admission::{Depth, Permit, Refusal};
+use crate::clock::Clock;
+use crate::command::Command;
+use crate::current::{self, ExecutorId};
+use crate::engine::LoopSeed;
+use crate::error::{Error, ErrorKind, panic_message};
+use crate::executor::Lease;
+use crate::global;
+use crate::inbox::Inbox;
+use crate::lifecycle::{Action, Event, Lifecycle, State};
+use crate::local::Local;
+use crate::park::Unpark;
+use crate::promise::{Promise, SharedFuture, promise};
+use crate::raw::origin::{Origin, Running};
+use crate::registry::{self, Notify, NotifyTarget};
+use crate::rejected::{OnFull, QueueFull, RejectReason, RejectionPolicy};
+use crate::report::{Fault, Reporter, UserCode};
+use crate::run_loop;
+use crate::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
+use crate::start::{StartError, Starter};
+use crate::stats::Counters;
+use crate::sync::{Mutex, lock, yield_now};
+use crate::thread::{LoopBody, RunOrLetGo, ThreadProperties, ThreadSupplier};
+use crate::wake::Urgency;
+
+pub(crate) struct Shared<X: Send + 'static> {
+    pub(crate) id: ExecutorId,
+    pub(crate) name: Arc<str>,
+    pub(crate) inbox: Inbox<Command<X>>,
+    pub(crate) life: Lifecycle,
+    pub(crate) clock: Clock,
+    pub(crate) reporter: Arc<dyn Reporter>,
+    pub(crate) never_block: bool,
+    pub(crate) running: Running,
+    pub(crate) counters: Counters,
+    pub(crate) thread: Mutex<Option<ThreadProperties>>,
+    pub(crate) termination: SharedFuture<()>,
+    /// What user handles hold, for handles made on the loop.
+    pub(crate) lease: Mutex<Weak<Lease>>,
+    /// The thread's handle, for `join`; gone once joined.
+    join_handle: Mutex<Option<JoinHandle<()>>>,
+    end: Mutex<Option<Promise<()>>>,
+    plan: OnceLock<ShutdownPlan>,
+    starter: Starter<LoopSeed<X>>,
+    supplier: Arc<dyn ThreadSupplier>,
+    policy: Box<dyn RejectionPolicy>,
+}
+
+/// What a builder has gathered.
+pub(crate) struct Parts<X: Send + 'static> {
+    pub(crate) id: ExecutorId,
+    pub(crate) name: String,
+    pub(crate) bound: Option<u32>,
+    pub(crate) policy: Box<dyn RejectionPolicy>,
+    pub(crate) supplier: Arc<dyn ThreadSupplier>,
+    pub(crate) reporter: Arc<dyn Reporter>,
+    pub(crate) clock: Clock,
+    pub(crate) never_block: bool,
+    pub(crate) unpark: Arc<dyn Unpark>,
+    pub(crate) seed: LoopSeed<X>,
+}
+
+impl<X: Send + 'static> Shared<X> {
+    pub(crate) fn new(parts: Parts<X>) -> Arc<Self> {
+        // The end belongs to no dying loop: its listeners run on the global executor.
+        let (mut end, termination) = promise(ExecutorId::GLOBAL);
+        end.set_uncancellable();
+        let shared = Arc::new(Self {
+            id: parts.id,
+            name: parts.name.into(),
+            inbox: Inbox::new(parts.bound, parts.unpark),
+            life: Lifecycle::new(),
+            clock: parts.clock,
+            reporter: parts.reporter,
+            never_block: parts.never_block,
+            running: Running::default(),
+            counters: Counters::default(),
+            thread: Mutex::new(None),
+            termination: termination.shared(),
+            lease: Mutex::new(Weak::new()),
+            join_handle: Mutex::new(None),
+            end: Mutex::new(Some(end)),
+            plan: OnceLock::new(),
+            starter: Starter::new(parts.seed),
+            supplier: parts.supplier,
+            policy: parts.policy,
+        });
+        if shared.id != ExecutorId::GLOBAL {
+            let target: Weak<Self> = Arc::downgrade(&shared);
+            registry::register(shared.id, target);
+        }
+        shared
+    }
+
+    pub(crate) fn in_event_loop(&self) -> bool {
+        current::is(self.id)
+    }
+
+    /// Asks for room for one user task; starts the thread first if this is the first of all.
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, RejectReason> {
+        if self.life.state() == State::NotStarted && !self.in_event_loop() {
+            self.start()?;
+        }
+        self.inbox
+            .admit_user()
+            .or_else(|refusal| self.admit_after(refusal))
+    }
+
+    /// Queues an admitted command, in the order of acceptance.
+    pub(crate) fn push(&self, permit: Permit, command: Command<X>, urgency: Urgency) {
+        if !self.in_event_loop() {
+            return self.inbox.push(permit, command, urgency);
+        }
+        let mut command = Some((permit, command));
+        current::with_local::<Local<X>, _>(self.id, |local| {
+            if let Some((_permit, command)) = command.take() {
+                local.push(command);
+            }
+        });
+        // The thread's locals are being destroyed: the inbox is as good.
+        if let Some((permit, command)) = command {
+            self.inbox.push(permit, command, urgency);
+        }
+    }
+
+    /// Asks to let one system command in, past any bound.
+    pub(crate) fn admit_system(self: &Arc<Self>) -> Result<Permit, RejectReason> {
+        if self.life.state() == State::NotStarted && !self.in_event_loop() {
+            self.start()?;
+        }
+        self.inbox
+            .admit_system()
+            .map_err(|_| RejectReason::ShutDown)
+    }
+
+    /// Queues a system command; gives it back if nothing is accepted any more.
+    pub(crate) fn push_system(
+        self: &Arc<Self>,
+        command: Command<X>,
+    ) -> Result<(), (Command<X>, RejectReason)> {
+        match self.admit_system() {
+            Ok(permit) => {
+                self.push(permit, command, Urgency::Now);
+                Ok(())
+            }
+            Err(reason) => Err((command, reason)),
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Option<&ShutdownPlan> {
+        self.plan.get()
+    }
+
+    /// Begins a graceful shutdown; later calls change nothing.
+    pub(crate) fn shut_down_gracefully(
+        self: &Arc<Self>,
+        quiet: Duration,
+        timeout: Duration,
+    ) -> Result<(), InvalidShutdown> {
+        let plan = ShutdownPlan::new(quiet, timeout, self.clock.now())?;
+        let quiet = self.plan.get_or_init(|| plan).quiet;
+        if Starter::<LoopSeed<X>>::is_starting_here() && self.life.state() == State::NotStarted {
+            return Ok(()); // Asked for by the supplier: done once the start is decided.
+        }
+        let gate = self.starter.gate();
+        let mut cause = None;
+        if self.life.state() == State::NotStarted && !quiet.is_zero() {
+            // Tasks are still accepted in the quiet period, so somebody must be there to run them.
+            cause = self
+                .starter
+                .start(&self.life, |seed| self.offer(seed))
+                .err();
+        }
+        let action = if self.life.state() == State::NotStarted {
+            // Nothing was ever accepted: nobody has to run anything. Shut the door, then say so.
+            self.inbox.close();
+            self.life.apply(Event::ShutDownNow)
+        } else {
+            self.life.apply(Event::ShutDownGracefully)
+        };
+        drop(gate);
+        match action {
+            Action::Nothing => {}
+            Action::WakeLoop => drop(self.push_system(Command::Wake)),
+            Action::EndWithoutLoop => self.end_without_loop(cause.map(|cause| self.died(cause))),
+        }
+        Ok(())
+    }
+
+    /// Refuses new tasks at once; what was accepted still runs.
+    pub(crate) fn shut_down_now(self: &Arc<Self>) {
+        let now = self.clock.now();
+        let plan = ShutdownPlan {
+            quiet: Duration::ZERO,
+            timeout: Duration::ZERO,
+            begun: now,
+        };
+        self.plan.get_or_init(|| plan);
+        let gate = self.starter.gate();
+        // The marker is admitted before the door shuts, and queued after the state has changed: the
+        // loop cannot look too early and then sleep through it.
+        let marker = self.inbox.admit_system();
+        self.inbox.close();
+        let action = self.life.apply(Event::ShutDownNow);
+        drop(gate);
+        if let Ok(permit) = marker {
+            self.push(permit, Command::Wake, Urgency::Now);
+        }
+        if action == Action::EndWithoutLoop {
+            self.end_without_loop(None);
+        }
+    }
+
+    /// The last user handle is gone, or the loop idled long enough: end as soon as the queue is
+    /// empty.
+    pub(crate) fn shut_down_idle(self: &Arc<Self>) {
+        let valid = self.shut_down_gracefully(Duration::ZERO, DEFAULT_SHUTDOWN_TIMEOUT);
+        debug_assert!(valid.is_ok(), "zero is never longer than the timeout");
+    }
+
+    /// Waits for the thread itself to be gone, if the supplier gave its handle.
+    pub(crate) fn join_thread(&self) {
+        // Whoever else joins waits here, for the lock, until the thread is gone.
+        let mut handle = lock(&self.join_handle);
+        if let Some(handle) = handle.take() {
+            let _ = handle.join();
+        }
+    }
+
+    /// The last steps of every teardown: Terminated, then whoever waits is told.
+    pub(crate) fn terminate(&self, cause: Option<Error>) {
+        if let Some(record) = lock(&self.thread).as_mut() {
+            record.is_alive = false;
+        }
+        if self.id != ExecutorId::GLOBAL {
+            registry::unregister(self.id);
+        }
+        let _ = self.life.apply(Event::TornDown);
+        let end = lock(&self.end).take();
+        if let Some(end) = end {
+            end.complete(cause.map_or(Ok(()), Err));
+        }
+    }
+
+    /// Drops what a dead loop left in its queue: counted, reported, the handles fail. Listeners are
+    /// not lost, they run on the global executor. The door must be shut.
+    pub(crate) fn drop_leftovers(
+        &self,
+        mut next: impl FnMut() -> Option<Command<X>>,
+        cause: &Error,
+    ) {
+        let mut count = 0;
+        loop {
+            let command = match next() {
+                Some(command) => command,
+                None if self.inbox.depth() == Depth::NONE => break,
+                None => {
+                    yield_now(); // Admitted, and two instructions away from the queue.
+                    continue;
+                }
+            };
+            self.inbox.leave(command.weight());
+            match command {
+                Command::Notify(notify) | Command::NotifyNested(notify) => global::notify(notify),
+                Command::Run(task) => {
+                    count += 1;
+                    self.drop_guarded(task);
+                }
+                other => self.drop_guarded(other),
+            }
+        }
+        if count > 0 {
+            let fault = Fault::TasksLeft {
+                count,
+                cause: cause.to_string(),
+            };
+            current::report_to(&*self.reporter, &self.name, fault);
+        }
+    }
+
+    /// Drops something of the user's; a destructor that panics is reported.
+    pub(crate) fn drop_guarded<T>(&self, value: T) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            let (what, origin) = (UserCode::Task, Origin::labelled("destructor"));
+            let fault = Fault::Panicked {
+                what,
+                origin,
+                message: panic_message(&*payload),
+            };
+            current::report_to(&*self.reporter, &self.name, fault);
+        }
+    }
+
+    /// For a loop that is driven by hand: it counts as started, and its seed is not needed.
+    pub(crate) fn start_by_hand(&self) {
+        drop(self.starter.take_seed());
+        let _ = self.life.apply(Event::Start);
+    }
+
+    #[cold]
+    fn start(self: &Arc<Self>) -> Result<(), RejectReason> {
+        let started = self
+            .starter
+            .ensure_started(&self.life, |seed| self.offer(seed));
+        if let (Some(plan), State::NotStarted | State::Started) = (self.plan(), self.life.state()) {
+            // The supplier asked for a shutdown while it started us.
+            let valid = self.shut_down_gracefully(plan.quiet, plan.timeout);
+            debug_assert!(valid.is_ok(), "the plan was checked when it was made");
+        }
+        started.map_err(|failed| match failed {
+            StartError::Refused(cause) => RejectReason::NotStarted(Arc::new(cause)),
+            StartError::Abandoned(seed) => {
+                let cause = self.died(StartError::Abandoned(seed));
+                RejectReason::NotStarted(Arc::new(io::Error::other(cause)))
+            }
+        })
+    }
+
+    /// Offers the loop to the thread supplier.
+    fn offer(self: &Arc<Self>, seed: LoopSeed<X>) -> io::Result<()> {
+        let body = LoopBody::new(
+            Box::new(SeededLoop {
+                shared: self.clone(),
+                seed,
+            }),
+            &self.name,
+        );
+        let started = catch_unwind(AssertUnwindSafe(|| self.supplier.start(body)));
+        match started {
+            Ok(started) => {
+                *lock(&self.join_handle) = started?;
+                Ok(())
+            }
+            Err(payload) => {
+                let message = panic_message(&*payload);
+                Err(io::Error::other(format!(
+                    "the thread supplier panicked: {message}"
+                )))
+            }
+        }
+    }
+
+    /// The cause of a loop that never got to run; ends it if it had been published as started.
+    fn died(&self, failed: StartError<LoopSeed<X>>) -> Error {
+        let executor = self.name.to_string();
+        match failed {
+            StartError::Refused(cause) => ErrorKind::LoopDied {
+                executor,
+                cause: cause.to_string(),
+            }
+            .into(),
+            StartError::Abandoned(seed) => {
+                let cause = "its thread supplier let it go without running it".to_owned();
+                let error = Error::from(ErrorKind::LoopDied { executor, cause });
+                self.end_unrun(Some(seed), Some(error.clone()));
+                error
+            }
+        }
+    }
+
+    fn end_without_loop(&self, cause: Option<Error>) {
+        self.end_unrun(self.starter.take_seed(), cause);
+    }
+
+    /// Teardown of a loop that never ran.
+    fn end_unrun(&self, seed: Option<LoopSeed<X>>, cause: Option<Error>) {
+        self.inbox.close();
+        let _ = self.life.apply(Event::QuietReached);
+        let reason = cause.clone().unwrap_or_else(Error::cancelled);
+        self.drop_leftovers(|| self.inbox.pop(), &reason);
+        self.drop_guarded(seed);
+        self.terminate(cause);
+    }
+
+    /// Refused: what the rejection policy makes of it.
+    #[cold]
+    fn admit_after(self: &Arc<Self>, mut refusal: Refusal) -> Result<Permit, RejectReason> {
+        let mut full = QueueFull {
+            bound: self.inbox.bound(),
+            attempts: 0,
+            in_event_loop: self.in_event_loop(),
+        };
+        loop {
+            if refusal == Refusal::Closed {
+                return Err(RejectReason::ShutDown);
+            }
+            full.attempts = full.attempts.saturating_add(1);
+            match self.ask_policy(&full) {
+                OnFull::RetryAfter(pause) if !full.in_event_loop => {
+                    self.inbox.wake(Urgency::Now);
+                    back_off(pause);
+                }
+                _ => return Err(RejectReason::QueueFull { bound: full.bound }),
+            }
+            match self.inbox.admit_user() {
+                Ok(permit) => return Ok(permit),
+                Err(again) => refusal = again,
+            }
+        }
+    }
+
+    fn ask_policy(&self, full: &QueueFull) -> OnFull {
+        let answer = catch_unwind(AssertUnwindSafe(|| self.policy.on_full(full)));
+        answer.unwrap_or_else(|payload| {
+            let (what, origin) = (
+                UserCode::RejectionPolicy,
+                Origin::labelled("rejection policy"),
+            );
+            let fault = Fault::Panicked {
+                what,
+                origin,
+                message: panic_message(&*payload),
+            };
+            current::report_to(&*self.reporter, &self.name, fault);
+            OnFull::Reject
+        })
+    }
+}
+
+impl<X: Send + 'static> NotifyTarget for Shared<X> {
+    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+        match self.push_system(Command::Notify(notify)) {
+            Ok(()) => Ok(()),
+            Err((Command::Notify(notify), _)) => Err(notify),
+            Err(_) => unreachable!("what went in comes back"),
+        }
+    }
+}
+
+impl<X: Send + 'static> fmt::Debug for Shared<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.life.state();
+        f.debug_struct("Executor")
+            .field("name", &self.name)
+            .field("state", &state)
+            .finish()
+    }
+}
+
+/// A loop on its way to its thread.
+struct SeededLoop<X: Send + 'static> {
+    shared: Arc<Shared<X>>,
+    seed: LoopSeed<X>,
+}
+
+impl<X: Send + 'static> RunOrLetGo for SeededLoop<X> {
+    fn run(self: Box<Self>) {
+        if !self.shared.starter.may_run(&self.shared.life) {
+            return self.let_go();
+        }
+        run_loop::run(self.shared, self.seed);
+    }
+
+    fn let_go(self: Box<Self>) {
+        let Self { shared, seed } = *self;
+        if let Some(seed) = shared.starter.give_back(&shared.life, seed) {
+            let _ = shared.died(StartError::Abandoned(seed));
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a policy's pause: there is nothing to wait on"
+)]
+fn back_off(pause: Duration) {
+    std::thread::sleep(pause);
+}

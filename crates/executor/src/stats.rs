@@ -1,0 +1,60 @@
+//! What a loop has done so far, in numbers.
+
+use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A snapshot of an executor's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecutorStats {
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Times the loop announced that it would sleep.
+    pub sleeps: u64,
+    /// Times another thread had to wake it: at most one per sleep.
+    pub wake_ups: u64,
+    /// User tasks run.
+    pub tasks: u64,
+    /// Commands accepted and not yet taken, user tasks and others.
+    pub queue_depth: usize,
+}
+
+/// Written by the loop's thread alone, so a plain load and store do; read by anyone. On a cache
+/// line of its own, away from what producers write.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(CachePadded<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    turns: AtomicU64,
+    sleeps: AtomicU64,
+    tasks: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn turn(&self) {
+        add(&self.0.turns, 1);
+    }
+
+    pub(crate) fn sleep(&self) {
+        add(&self.0.sleeps, 1);
+    }
+
+    pub(crate) fn tasks(&self, n: u64) {
+        add(&self.0.tasks, n);
+    }
+
+    pub(crate) fn snapshot(&self, wake_ups: u64, queue_depth: usize) -> ExecutorStats {
+        ExecutorStats {
+            turns: self.0.turns.load(Ordering::Relaxed),
+            sleeps: self.0.sleeps.load(Ordering::Relaxed),
+            wake_ups,
+            tasks: self.0.tasks.load(Ordering::Relaxed),
+            queue_depth,
+        }
+    }
+}
+
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
