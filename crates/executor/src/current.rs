@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::loop_local::LoopLocals;
 use crate::registry::Notify;
 use crate::report::{Fault, Report, Reporter};
+use crate::sync::per_thread;
 
 /// Names an executor for the life of the process. Promises carry it instead of a reference, so a
 /// promise neither keeps its executor alive nor costs a reference count.
@@ -52,15 +53,15 @@ pub(crate) trait LocalHalf: Any {
 /// the user's own; sixteen fit the smallest stacks in use.
 const MAX_LISTENER_DEPTH: u32 = 16;
 
-thread_local! {
-    static ID: Cell<u64> = const { Cell::new(0) };
-    static CURRENT: RefCell<Option<CurrentLoop>> = const { RefCell::new(None) };
-    static LISTENER_DEPTH: Cell<u32> = const { Cell::new(0) };
+per_thread! {
+    static ID: Cell<u64> = Cell::new(0);
+    static CURRENT: RefCell<Option<CurrentLoop>> = RefCell::new(None);
+    static LISTENER_DEPTH: Cell<u32> = Cell::new(0);
 }
 
 /// Whether the loop of this executor runs on this thread.
 pub(crate) fn is(id: ExecutorId) -> bool {
-    ID.get() == id.0
+    ID.with(Cell::get) == id.0
 }
 
 /// The loop on this thread. `None` outside of one, and while the thread's locals are torn down.
@@ -76,17 +77,17 @@ pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -
     if !is(id) {
         return None;
     }
-    let local = CURRENT.with_borrow(|current| current.as_ref().map(|loop_| loop_.local.clone()));
-    let local: Rc<dyn Any> = local?;
+    let local: Rc<dyn Any> =
+        CURRENT.with(|current| current.borrow().as_ref().map(|loop_| loop_.local.clone()))?;
     local.downcast().ok().map(|local| f(&local))
 }
 
 /// Makes this thread the given loop's until the guard is dropped, on unwind too; the previous
 /// value then comes back.
 pub(crate) fn enter(current: CurrentLoop) -> Entered {
-    let previous_id = ID.replace(current.id.0);
-    let previous = CURRENT.replace(Some(current));
-    let previous_depth = LISTENER_DEPTH.replace(0);
+    let previous_id = ID.with(|id| id.replace(current.id.0));
+    let previous = CURRENT.with(|here| here.replace(Some(current)));
+    let previous_depth = LISTENER_DEPTH.with(|depth| depth.replace(0));
     Entered {
         previous_id,
         previous,
@@ -103,9 +104,9 @@ pub(crate) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        ID.set(self.previous_id);
-        LISTENER_DEPTH.set(self.previous_depth);
-        let left = CURRENT.replace(self.previous.take());
+        ID.with(|id| id.set(self.previous_id));
+        LISTENER_DEPTH.with(|depth| depth.set(self.previous_depth));
+        let left = CURRENT.with(|here| here.replace(self.previous.take()));
         drop(left); // Outside the borrow: destructors may ask for the current loop.
     }
 }
@@ -115,13 +116,14 @@ pub(crate) fn nest_listeners<F: FnOnce()>(listeners: F) -> Result<(), F> {
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
-            LISTENER_DEPTH.set(LISTENER_DEPTH.get() - 1);
+            LISTENER_DEPTH.with(|depth| depth.set(depth.get() - 1));
         }
     }
-    if LISTENER_DEPTH.get() >= MAX_LISTENER_DEPTH {
+    let depth = LISTENER_DEPTH.with(Cell::get);
+    if depth >= MAX_LISTENER_DEPTH {
         return Err(listeners);
     }
-    LISTENER_DEPTH.set(LISTENER_DEPTH.get() + 1);
+    LISTENER_DEPTH.with(|nested| nested.set(depth + 1));
     let _leave = Leave;
     listeners();
     Ok(())

@@ -204,12 +204,12 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Runs everything that was ever accepted. The door must be shut: then this ends.
-    pub(crate) fn run_stragglers(&mut self, extension: &mut dyn FnMut(X)) {
-        while self.local.has_work() || self.shared.inbox.depth() != Depth::NONE {
-            if self.run_tasks(Pass::Queued, extension) == 0 && !self.local.has_work() {
-                // Somebody was admitted and has not pushed yet: two instructions away.
-                crate::sync::yield_now();
-            }
+    pub(crate) fn run_stragglers(&self, extension: &mut dyn FnMut(X)) {
+        let inbox = &self.shared.inbox;
+        while let Some(command) = inbox.next_straggler(|| self.local.pop()) {
+            inbox.leave(command.weight());
+            self.shared.counters.tasks(u64::from(command.weight().user));
+            self.perform_guarded(command, extension);
         }
         self.local.finish();
     }

@@ -17,7 +17,7 @@ use crossbeam_utils::CachePadded;
 use crate::admission::{Admission, Depth, Permit, Refusal};
 use crate::clock::Nanos;
 use crate::park::Unpark;
-use crate::sync::{AtomicU64, Ordering, Queue};
+use crate::sync::{AtomicU64, Ordering, Queue, yield_now};
 use crate::wake::{Slept, Urgency, WakeWord};
 
 /// See the module's documentation.
@@ -95,6 +95,20 @@ impl<C> Inbox<C> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// After the door was shut: the next command, until there are none. `pop` takes what is there;
+    /// whoever was admitted and has not pushed yet is two instructions away, and waited for.
+    pub(crate) fn next_straggler(&self, mut pop: impl FnMut() -> Option<C>) -> Option<C> {
+        loop {
+            if let Some(command) = pop() {
+                return Some(command);
+            }
+            if self.depth() == Depth::NONE {
+                return None;
+            }
+            yield_now();
+        }
     }
 
     /// Gives admissions back: these commands no longer count.

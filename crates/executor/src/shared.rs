@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::admission::{Depth, Permit, Refusal};
+use crate::admission::{Permit, Refusal};
 use crate::clock::Clock;
 use crate::command::Command;
 use crate::current::{self, ExecutorId};
@@ -31,7 +31,7 @@ use crate::run_loop;
 use crate::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
 use crate::start::{StartError, Starter};
 use crate::stats::Counters;
-use crate::sync::{Mutex, lock, yield_now};
+use crate::sync::{Mutex, lock};
 use crate::thread::{LoopBody, RunOrLetGo, ThreadProperties, ThreadSupplier};
 use crate::wake::Urgency;
 
@@ -258,19 +258,11 @@ impl<X: Send + 'static> Shared<X> {
     /// not lost, they run on the global executor. The door must be shut.
     pub(crate) fn drop_leftovers(
         &self,
-        mut next: impl FnMut() -> Option<Command<X>>,
+        mut pop: impl FnMut() -> Option<Command<X>>,
         cause: &Error,
     ) {
         let mut count = 0;
-        loop {
-            let command = match next() {
-                Some(command) => command,
-                None if self.inbox.depth() == Depth::NONE => break,
-                None => {
-                    yield_now(); // Admitted, and two instructions away from the queue.
-                    continue;
-                }
-            };
+        while let Some(command) = self.inbox.next_straggler(&mut pop) {
             self.inbox.leave(command.weight());
             match command {
                 Command::Notify(notify) | Command::NotifyNested(notify) => global::notify(notify),

@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::io;
 
 use crate::lifecycle::{Event, Lifecycle, State};
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, lock, per_thread};
 
 /// `gate` serialises starts and shutdowns of a loop that has not started; it is held while the
 /// supplier runs. `seed` is only ever locked for a moment, by whoever takes it or puts it back.
@@ -44,9 +44,9 @@ pub(crate) struct Gate<'a>(
     #[allow(dead_code, reason = "held for its drop")] Option<MutexGuard<'a, ()>>,
 );
 
-thread_local! {
+per_thread! {
     /// This thread is inside a supplier: the gate is its own.
-    static STARTING: Cell<bool> = const { Cell::new(false) };
+    static STARTING: Cell<bool> = Cell::new(false);
 }
 
 impl<S> Starter<S> {
@@ -66,7 +66,7 @@ impl<S> Starter<S> {
         if life.state() != State::NotStarted {
             return Ok(());
         }
-        if STARTING.get() {
+        if STARTING.with(Cell::get) {
             return Err(refused(
                 "the thread supplier submitted to the executor it is starting",
             ));
@@ -89,9 +89,9 @@ impl<S> Starter<S> {
         let Some(seed) = self.take_seed() else {
             return Err(refused("an earlier thread supplier lost the loop"));
         };
-        STARTING.set(true);
+        STARTING.with(|starting| starting.set(true));
         let accepted = offer(seed);
-        STARTING.set(false);
+        STARTING.with(|starting| starting.set(false));
         accepted.map_err(StartError::Refused)?;
         if lock(&self.seed).is_some() {
             return Err(refused(
@@ -109,7 +109,7 @@ impl<S> Starter<S> {
 
     /// The supplier's thread has the loop: may it run? Waits until the start is decided.
     pub(crate) fn may_run(&self, life: &Lifecycle) -> bool {
-        if STARTING.get() {
+        if STARTING.with(Cell::get) {
             return false; // Run in place by its supplier: the submitter would become the loop.
         }
         drop(lock(&self.gate));
@@ -128,12 +128,12 @@ impl<S> Starter<S> {
 
     /// Keeps starts out while a loop that never started is shut down.
     pub(crate) fn gate(&self) -> Gate<'_> {
-        Gate((!STARTING.get()).then(|| lock(&self.gate)))
+        Gate((!STARTING.with(Cell::get)).then(|| lock(&self.gate)))
     }
 
     /// Whether the calling thread is inside a supplier's `start`.
     pub(crate) fn is_starting_here() -> bool {
-        STARTING.get()
+        STARTING.with(Cell::get)
     }
 
     pub(crate) fn take_seed(&self) -> Option<S> {

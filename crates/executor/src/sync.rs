@@ -17,6 +17,17 @@ pub(crate) use self::real::*;
 #[cfg(loom)]
 pub(crate) use self::model::*;
 
+/// Thread-locals with constant initialisers; loom's macro knows no `const` block.
+macro_rules! per_thread {
+    ($($(#[$attribute:meta])* static $name:ident: $type:ty = $initial:expr;)*) => {
+        #[cfg(not(loom))]
+        std::thread_local! { $($(#[$attribute])* static $name: $type = const { $initial };)* }
+        #[cfg(loom)]
+        loom::thread_local! { $($(#[$attribute])* static $name: $type = $initial;)* }
+    };
+}
+pub(crate) use per_thread;
+
 /// Locks a mutex. A poisoned one is taken as it is: no user code runs under our locks, so a panic
 /// cannot have left a value half-written.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

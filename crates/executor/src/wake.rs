@@ -11,7 +11,7 @@
 //! ```text
 //!   producer                              loop
 //!   ────────                              ────
-//!   make the work visible (push)          store(deadline or NONE)
+//!   make the work visible (push)          swap(deadline or NONE)
 //!   fence(SeqCst)                         fence(SeqCst)
 //!   load: asleep beyond my deadline?      re-check everything that could be work
 //!   swap(AWAKE): was it still asleep?       some  → store(AWAKE), do not park
@@ -90,7 +90,10 @@ impl WakeWord {
         park: impl FnOnce(),
     ) -> Slept {
         let deadline = until.map_or(NONE, |at| at.0.clamp(AWAKE + 1, NONE - 1));
-        self.next_wakeup.store(deadline, Ordering::Relaxed);
+        // A swap, where a store would do: a producer that came late for an earlier sleep has left
+        // its AWAKE behind our own, and reading it here orders it before this announcement in the
+        // model checker's eyes too. Next to a sleep it costs nothing.
+        self.next_wakeup.swap(deadline, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         let slept = if has_work() {
             Slept::No

@@ -1,0 +1,147 @@
+//! Wake word, queue and admission word together.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use super::{park, parker};
+use crate::admission::Depth;
+use crate::clock::Nanos;
+use crate::inbox::Inbox;
+use crate::wake::{Slept, Urgency};
+
+/// Takes `n` commands, sleeping whenever there is none; returns how often it announced a sleep.
+fn take(inbox: &Inbox<u8>, parker: &mut crate::park::TokenPark, n: usize) -> u64 {
+    let (mut taken, mut sleeps) = (0, 0);
+    while taken < n {
+        if inbox.pop().is_some() {
+            inbox.leave(Depth::ONE_USER);
+            taken += 1;
+            continue;
+        }
+        sleeps += 1;
+        let _: Slept = inbox.sleep(None, || false, || park(parker));
+    }
+    sleeps
+}
+
+fn produce(inbox: &Inbox<u8>, urgency: Urgency) {
+    let permit = inbox.admit_user().unwrap();
+    inbox.push(permit, 0, urgency);
+}
+
+#[test]
+fn e10_no_wake_up_is_lost_and_none_is_wasted() {
+    loom::model(|| {
+        let (mut parker, unpark) = parker();
+        let inbox = Arc::new(Inbox::new(None, unpark));
+        let producers: Vec<_> = (0..2)
+            .map(|_| {
+                let inbox = inbox.clone();
+                thread::spawn(move || produce(&inbox, Urgency::Now))
+            })
+            .collect();
+        let sleeps = take(&inbox, &mut parker, 2);
+        for producer in producers {
+            producer.join().unwrap();
+        }
+        assert!(
+            inbox.wake_ups() <= sleeps,
+            "{} wakes, {sleeps} sleeps",
+            inbox.wake_ups()
+        );
+        assert_eq!(inbox.depth(), Depth::NONE);
+    });
+}
+
+#[test]
+fn e10_two_tasks_of_one_producer_wake_a_sleep_at_most_once() {
+    loom::model(|| {
+        let (mut parker, unpark) = parker();
+        let inbox = Arc::new(Inbox::new(None, unpark));
+        let producer = {
+            let inbox = inbox.clone();
+            thread::spawn(move || {
+                produce(&inbox, Urgency::Lazy);
+                produce(&inbox, Urgency::Now);
+            })
+        };
+        let sleeps = take(&inbox, &mut parker, 2);
+        producer.join().unwrap();
+        assert!(inbox.wake_ups() <= sleeps);
+    });
+}
+
+/// The loop sleeps towards 100: an earlier timer must get through, a later one must not wake it.
+#[test]
+fn e10_an_earlier_timer_wakes_the_loop() {
+    loom::model(|| {
+        let (mut parker, unpark) = parker();
+        let inbox: Arc<Inbox<u8>> = Arc::new(Inbox::new(None, unpark));
+        let producer = {
+            let inbox = inbox.clone();
+            thread::spawn(move || {
+                produce(&inbox, Urgency::At(Nanos(200)));
+                produce(&inbox, Urgency::At(Nanos(50)));
+            })
+        };
+        let (mut taken, mut sleeps) = (0, 0);
+        while taken < 2 {
+            if inbox.pop().is_some() {
+                inbox.leave(Depth::ONE_USER);
+                taken += 1;
+                continue;
+            }
+            sleeps += 1;
+            let _ = inbox.sleep(Some(Nanos(100)), || false, || park(&mut parker));
+        }
+        producer.join().unwrap();
+        assert!(inbox.wake_ups() <= sleeps);
+    });
+}
+
+/// Producers race with the one who shuts the door; the loop runs what got in.
+fn shutdown_race(bound: Option<u32>) {
+    loom::model(move || {
+        let (_parker, unpark) = parker();
+        let inbox = Arc::new(Inbox::new(bound, unpark));
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let producers: Vec<_> = (0..2)
+            .map(|_| {
+                let (inbox, accepted) = (inbox.clone(), accepted.clone());
+                thread::spawn(move || {
+                    if let Ok(permit) = inbox.admit_user() {
+                        inbox.push(permit, 0, Urgency::Now);
+                        accepted.fetch_add(1, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        inbox.close();
+        let mut run = 0;
+        while inbox.next_straggler(|| inbox.pop()).is_some() {
+            inbox.leave(Depth::ONE_USER);
+            run += 1;
+        }
+        for producer in producers {
+            producer.join().unwrap();
+        }
+        assert_eq!(
+            run,
+            accepted.load(Ordering::SeqCst),
+            "run or handed back, never both"
+        );
+        assert!(inbox.is_empty(), "nothing came after the last pass");
+    });
+}
+
+#[test]
+fn e07_accepted_is_run_unbounded() {
+    shutdown_race(None);
+}
+
+#[test]
+fn e07_accepted_is_run_bounded() {
+    shutdown_race(Some(1));
+}

@@ -1,0 +1,23 @@
+//! Loom models of the protocols that two threads share. They drive the files that ship, through
+//! `sync`; `scripts/loom-mutants` shows that each of them can fail.
+
+mod inbox;
+mod promise;
+mod start;
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::park::{Park, TokenPark, Unpark};
+
+/// A parker as the task-only loops use it.
+fn parker() -> (TokenPark, Arc<dyn Unpark>) {
+    let park = TokenPark::new(Clock::Monotonic);
+    let unpark = park.unparker();
+    (park, unpark)
+}
+
+/// Blocks without a limit: a wake-up that does not come is a deadlock, which loom finds.
+fn park(parker: &mut TokenPark) {
+    parker.park(None);
+}

@@ -1,0 +1,201 @@
+//! Completion, cancel, listeners and consumers of a promise.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use super::{park, parker};
+use crate::current::ExecutorId;
+use crate::park::Unpark;
+use crate::promise::promise;
+use crate::registry::{self, Notify, NotifyTarget};
+use crate::sync::{Queue, yield_now};
+
+/// An executor as a promise sees it: a queue of things to call.
+struct Loop {
+    id: ExecutorId,
+    calls: Queue<Arc<dyn Notify>>,
+}
+
+impl Loop {
+    fn new() -> Arc<Self> {
+        let loop_ = Arc::new(Self {
+            id: ExecutorId::next(),
+            calls: Queue::new(),
+        });
+        let target: std::sync::Weak<Self> = Arc::downgrade(&loop_);
+        registry::register(loop_.id, target);
+        loop_
+    }
+
+    /// Calls what comes until `done`.
+    fn run_until(&self, done: impl Fn() -> bool) {
+        while !done() {
+            match self.calls.pop() {
+                Some(call) => call.notify(),
+                None => yield_now(),
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        registry::unregister(self.id);
+    }
+}
+
+impl NotifyTarget for Loop {
+    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+        self.calls.push(notify);
+        Ok(())
+    }
+}
+
+/// Unparks the thread that polls.
+struct Alarm(Arc<dyn Unpark>);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Awaits a future on a thread of its own: a lost wake-up is a deadlock, which loom finds.
+fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    let (mut parker, unpark) = parker();
+    let waker = Waker::from(Arc::new(Alarm(unpark)));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut context) {
+            return output;
+        }
+        park(&mut parker);
+    }
+}
+
+#[test]
+fn p01_completion_and_cancel_have_one_winner() {
+    loom::model(|| {
+        let (mut promise, mut future) = promise::<u8>(ExecutorId::next());
+        let canceller = future.canceller();
+        let cancel = thread::spawn(move || canceller.cancel());
+        let completed = promise.try_success(7);
+        let cancelled = cancel.join().unwrap();
+        let outcome = future.try_take().expect("one of the two completed it");
+        match (completed, cancelled) {
+            (Ok(()), false) => assert_eq!(outcome.unwrap(), 7),
+            (Err(7), true) => assert!(outcome.unwrap_err().is_cancelled()),
+            both => panic!("two winners or none: {both:?}"),
+        }
+    });
+}
+
+#[test]
+fn p02_uncancellable_and_cancel_have_one_winner() {
+    loom::model(|| {
+        let (mut promise, future) = promise::<u8>(ExecutorId::next());
+        let canceller = future.canceller();
+        let cancel = thread::spawn(move || canceller.cancel());
+        let mine = promise.set_uncancellable();
+        assert_ne!(mine, cancel.join().unwrap());
+        assert_eq!(promise.is_cancelled(), !mine);
+    });
+}
+
+#[test]
+fn p03_a_listener_runs_once_whoever_is_first() {
+    loom::model(|| {
+        let loop_ = Loop::new();
+        let (promise, mut future) = promise::<u8>(loop_.id);
+        let completer = thread::spawn(move || promise.set_success(7));
+        let heard = Arc::new(AtomicUsize::new(0));
+        for _ in 0..2 {
+            let heard = heard.clone();
+            future.add_listener(move |outcome| {
+                heard.fetch_add(usize::from(*outcome.as_ref().unwrap()), Ordering::SeqCst);
+            });
+        }
+        loop_.run_until(|| heard.load(Ordering::SeqCst) == 14);
+        completer.join().unwrap();
+        assert_eq!(heard.load(Ordering::SeqCst), 14);
+        assert_eq!(
+            future.try_take().unwrap().unwrap(),
+            7,
+            "the consumer comes after them"
+        );
+    });
+}
+
+#[test]
+fn p03_listeners_and_the_taker_never_meet() {
+    loom::model(|| {
+        let loop_ = Loop::new();
+        let (promise, mut future) = promise::<u8>(loop_.id);
+        let heard = Arc::new(AtomicUsize::new(0));
+        let listener = heard.clone();
+        future.add_listener(move |outcome| {
+            assert_eq!(
+                *outcome.as_ref().unwrap(),
+                7,
+                "taken under the listener's eyes"
+            );
+            listener.fetch_add(1, Ordering::SeqCst);
+        });
+        promise.set_success(7);
+        let taker = thread::spawn(move || block_on(future).unwrap());
+        loop_.run_until(|| heard.load(Ordering::SeqCst) == 1);
+        // The notification may still be on its way out: it wakes the taker.
+        while let Some(call) = loop_.calls.pop() {
+            call.notify();
+        }
+        assert_eq!(taker.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn p04_a_blocked_thread_is_released() {
+    loom::model(|| {
+        let (promise, future) = promise::<u8>(ExecutorId::next());
+        let completer = thread::spawn(move || promise.set_success(7));
+        assert_eq!(future.join().unwrap(), 7);
+        completer.join().unwrap();
+    });
+}
+
+#[test]
+fn p05_a_dropped_promise_fails_its_future() {
+    loom::model(|| {
+        let (promise, future) = promise::<u8>(ExecutorId::next());
+        let dropper = thread::spawn(move || drop(promise));
+        assert!(block_on(future).is_err());
+        dropper.join().unwrap();
+    });
+}
+
+#[test]
+fn p06_an_awaiting_task_is_woken() {
+    loom::model(|| {
+        let (promise, future) = promise::<u8>(ExecutorId::next());
+        let completer = thread::spawn(move || promise.set_success(7));
+        assert_eq!(block_on(future).unwrap(), 7);
+        completer.join().unwrap();
+    });
+}
+
+#[test]
+fn p06_every_consumer_of_a_shared_future_is_woken() {
+    loom::model(|| {
+        let (promise, future) = promise::<u8>(ExecutorId::next());
+        let shared = future.shared();
+        let other = shared.clone();
+        let reader = thread::spawn(move || block_on(other).unwrap());
+        promise.set_success(7);
+        assert_eq!(block_on(shared).unwrap(), 7);
+        assert_eq!(reader.join().unwrap(), 7);
+    });
+}
