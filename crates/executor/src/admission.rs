@@ -54,10 +54,7 @@ pub(crate) struct Depth {
 
 impl Admission {
     pub(crate) fn new(bound: Option<u32>) -> Self {
-        Self {
-            word: AtomicU64::new(0),
-            bound,
-        }
+        Self { word: AtomicU64::new(0), bound }
     }
 
     /// Admits a user task.
@@ -91,6 +88,15 @@ impl Admission {
         self.word.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
+    /// Shuts the door unless somebody is inside: whether it did.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        self.word.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
     pub(crate) fn depth(&self) -> Depth {
         Depth::of(self.word.load(Ordering::Acquire))
     }
@@ -112,11 +118,7 @@ impl Admission {
             return Ok(Permit(()));
         }
         self.word.fetch_sub(USER, Ordering::AcqRel);
-        Err(if before & CLOSED != 0 {
-            Refusal::Closed
-        } else {
-            Refusal::Full
-        })
+        Err(if before & CLOSED != 0 { Refusal::Closed } else { Refusal::Full })
     }
 
     fn enter_bounded(&self, bound: u32) -> Result<Permit, Refusal> {
@@ -148,10 +150,7 @@ impl Depth {
 
     fn of(word: u64) -> Self {
         let open = word & !CLOSED;
-        Self {
-            user: (open & (SYSTEM - 1)) as u32,
-            system: (open / SYSTEM) as u32,
-        }
+        Self { user: (open & (SYSTEM - 1)) as u32, system: (open / SYSTEM) as u32 }
     }
 
     pub(crate) fn total(self) -> usize {
@@ -178,17 +177,8 @@ mod tests {
             let _permit = admission.enter_system().unwrap();
         }
         assert_eq!(admission.enter_user().unwrap_err(), Refusal::Full);
-        assert_eq!(
-            admission.depth(),
-            Depth {
-                user: 2,
-                system: 100
-            }
-        );
-        admission.leave(Depth {
-            user: 1,
-            system: 100,
-        });
+        assert_eq!(admission.depth(), Depth { user: 2, system: 100 });
+        admission.leave(Depth { user: 1, system: 100 });
         assert!(admission.enter_user().is_ok());
     }
 
@@ -214,16 +204,8 @@ mod tests {
     #[test]
     fn e08_an_unbounded_queue_refuses_before_its_counter_overflows() {
         let admission = Admission::new(None);
-        admission
-            .word
-            .store(u64::from(UNBOUNDED), Ordering::Relaxed);
+        admission.word.store(u64::from(UNBOUNDED), Ordering::Relaxed);
         assert_eq!(admission.enter_user().unwrap_err(), Refusal::Full);
-        assert_eq!(
-            admission.depth(),
-            Depth {
-                user: UNBOUNDED,
-                system: 0
-            }
-        );
+        assert_eq!(admission.depth(), Depth { user: UNBOUNDED, system: 0 });
     }
 }

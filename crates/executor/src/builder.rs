@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::command::NoExtension;
-use crate::current::ExecutorId;
 use crate::engine::{LoopSeed, TaskLoop};
 use crate::executor::EventExecutor;
 use crate::park::{TokenPark, Unpark};
@@ -38,7 +37,6 @@ pub const MAX_QUEUE_BOUND: u32 = 1 << 30;
 /// ```
 #[must_use]
 pub struct EventExecutorBuilder {
-    id: Option<ExecutorId>,
     name: String,
     bound: Option<u32>,
     policy: Box<dyn RejectionPolicy>,
@@ -46,6 +44,7 @@ pub struct EventExecutorBuilder {
     reporter: Arc<dyn Reporter>,
     clock: Clock,
     never_block: bool,
+    is_global: bool,
     idle_limit: Option<Duration>,
 }
 
@@ -59,12 +58,14 @@ pub enum BuildError {
         /// The bound asked for.
         bound: u32,
     },
+    /// A group without threads.
+    #[error("a group needs at least one thread")]
+    NoThreads,
 }
 
 impl EventExecutorBuilder {
     pub(crate) fn new() -> Self {
         Self {
-            id: None,
             name: "executor".to_owned(),
             bound: None,
             policy: Box::new(Reject),
@@ -72,6 +73,7 @@ impl EventExecutorBuilder {
             reporter: Arc::new(LogReporter),
             clock: Clock::Monotonic,
             never_block: false,
+            is_global: false,
             idle_limit: None,
         }
     }
@@ -113,8 +115,8 @@ impl EventExecutorBuilder {
         self
     }
 
-    pub(crate) fn id(mut self, id: ExecutorId) -> Self {
-        self.id = Some(id);
+    pub(crate) fn global(mut self) -> Self {
+        self.is_global = true;
         self
     }
 
@@ -157,11 +159,9 @@ impl EventExecutorBuilder {
         {
             return Err(BuildError::QueueBound { bound });
         }
-        let supplier = self
-            .supplier
-            .unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
+        let supplier =
+            self.supplier.unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
         Ok(EventExecutor::new(Shared::new(Parts {
-            id: self.id.unwrap_or_else(ExecutorId::next),
             name: self.name,
             bound: self.bound,
             policy: self.policy,
@@ -169,6 +169,7 @@ impl EventExecutorBuilder {
             reporter: self.reporter,
             clock: self.clock,
             never_block: self.never_block,
+            is_global: self.is_global,
             unpark,
             seed,
         })))

@@ -10,10 +10,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::error::absorb;
 use crate::loop_local::LoopLocals;
 use crate::registry::Notify;
 use crate::report::{Fault, Report, Reporter};
 use crate::sync::per_thread;
+use crate::timer::entry::Timer;
 
 /// Names an executor for the life of the process. Promises carry it instead of a reference, so a
 /// promise neither keeps its executor alive nor costs a reference count.
@@ -21,11 +23,14 @@ use crate::sync::per_thread;
 pub struct ExecutorId(u64);
 
 impl ExecutorId {
-    /// The global executor: one id for all its incarnations, of which one runs at a time.
+    /// Whichever incarnation of the global executor is there.
     pub(crate) const GLOBAL: ExecutorId = ExecutorId(1);
 
+    /// Whatever thread it is.
+    pub(crate) const IMMEDIATE: ExecutorId = ExecutorId(2);
+
     pub(crate) fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(ExecutorId::GLOBAL.0 + 1);
+        static NEXT: AtomicU64 = AtomicU64::new(ExecutorId::IMMEDIATE.0 + 1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -41,12 +46,19 @@ pub(crate) struct CurrentLoop {
     pub(crate) reporter: Arc<dyn Reporter>,
     /// Waiting on this thread is refused for any promise, not only for this loop's own.
     pub(crate) never_block: bool,
+    /// The group it is a child of.
+    pub(crate) group: Option<ExecutorId>,
+    /// It is an incarnation of the global executor.
+    pub(crate) is_global: bool,
 }
 
 /// What can be done with a loop's local half without knowing its commands.
 pub(crate) trait LocalHalf: Any {
     /// Queues a call behind everything queued so far; gives it back after the loop's last pass.
     fn notify_later(&self, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+
+    /// Clears the place of a timer that was cancelled; what was there is dropped by the caller.
+    fn clear_timer(&self, timer: &dyn Timer) -> Option<Arc<dyn Timer>>;
 }
 
 /// How deep listeners may nest before the next ones are queued. Each level costs a few frames of
@@ -64,12 +76,14 @@ pub(crate) fn is(id: ExecutorId) -> bool {
     ID.with(Cell::get) == id.0
 }
 
+/// Whether an incarnation of the global executor runs on this thread.
+pub(crate) fn is_global() -> bool {
+    CURRENT.with(|current| current.borrow().as_ref().is_some_and(|loop_| loop_.is_global))
+}
+
 /// The loop on this thread. `None` outside of one, and while the thread's locals are torn down.
 pub(crate) fn get() -> Option<CurrentLoop> {
-    CURRENT
-        .try_with(|current| current.borrow().clone())
-        .ok()
-        .flatten()
+    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
 /// Calls `f` with the local half of the loop on this thread, if it is the one with this id.
@@ -82,17 +96,20 @@ pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -
     local.downcast().ok().map(|local| f(&local))
 }
 
+/// Clears the place of a cancelled timer in the heap of the loop on this thread.
+pub(crate) fn clear_timer(timer: &dyn Timer) {
+    let cleared = CURRENT
+        .with(|current| current.borrow().as_ref().and_then(|loop_| loop_.local.clear_timer(timer)));
+    drop(cleared);
+}
+
 /// Makes this thread the given loop's until the guard is dropped, on unwind too; the previous
 /// value then comes back.
 pub(crate) fn enter(current: CurrentLoop) -> Entered {
     let previous_id = ID.with(|id| id.replace(current.id.0));
     let previous = CURRENT.with(|here| here.replace(Some(current)));
     let previous_depth = LISTENER_DEPTH.with(|depth| depth.replace(0));
-    Entered {
-        previous_id,
-        previous,
-        previous_depth,
-    }
+    Entered { previous_id, previous, previous_depth }
 }
 
 #[must_use = "leaving happens when it is dropped"]
@@ -141,5 +158,7 @@ pub(crate) fn report(fault: Fault) {
 pub(crate) fn report_to(reporter: &dyn Reporter, executor: &str, fault: Fault) {
     let report = Report { executor, fault };
     let call = std::panic::AssertUnwindSafe(|| reporter.report(&report));
-    let _ = std::panic::catch_unwind(call);
+    if let Err(payload) = std::panic::catch_unwind(call) {
+        absorb(payload);
+    }
 }

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use crate::admission::Depth;
 use crate::clock::Nanos;
-use crate::command::{Command, NoExtension};
-use crate::current::{self, CurrentLoop, Entered};
-use crate::error::{Error, panic_message};
+use crate::command::{Command, Due, NoExtension};
+use crate::current::{self, CurrentLoop, Entered, LocalHalf};
+use crate::error::{Error, absorb};
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::loop_local::LoopLocals;
@@ -32,6 +32,7 @@ use crate::raw::origin::Origin;
 use crate::report::{Fault, UserCode};
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
+use crate::timer::entry::{Fired, Timer};
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.
@@ -102,31 +103,45 @@ impl<X: Send + 'static> LoopCore<X> {
             loop_locals: self.loop_locals.clone(),
             reporter: self.shared.reporter.clone(),
             never_block: self.shared.never_block,
+            group: self.shared.group_id(),
+            is_global: self.shared.is_global,
         })
     }
 
     /// Sleeps if there is nothing to do, until there is.
     pub fn wait(&mut self, park: &mut dyn Park) {
-        self.wait_until(None, park);
+        self.wait_until(None, &|| false, park);
     }
 
-    /// As [`wait`](Self::wait), but not beyond `limit`.
-    pub(crate) fn wait_until(&mut self, limit: Option<Nanos>, park: &mut dyn Park) {
+    /// As [`wait`](Self::wait), but not beyond `limit`, and not if `has_more_work`.
+    pub(crate) fn wait_until(
+        &mut self,
+        limit: Option<Nanos>,
+        has_more_work: &dyn Fn() -> bool,
+        park: &mut dyn Park,
+    ) {
         self.shared.counters.turn();
         if self.local.has_work() {
             return;
         }
-        let until = earliest(limit, self.quiet_until);
+        let until = earliest(limit, self.next_deadline());
         self.shared.counters.sleep();
-        self.shared
-            .inbox
-            .sleep(until, || self.local.has_ready(), || park.park(until));
+        let has_more_work = || self.local.has_ready() || has_more_work();
+        self.shared.inbox.sleep(until, has_more_work, || park.park(until));
+    }
+
+    /// When the loop has to be awake at the latest: for a timer, or for the end of a quiet period.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        earliest(self.quiet_until, self.local.next_deadline())
     }
 
     /// Runs tasks and other commands in the order of their acceptance; returns how many user tasks.
     ///
     /// `extension` gets the commands of the layer above.
     pub fn run_tasks(&mut self, pass: Pass, extension: &mut dyn FnMut(X)) -> usize {
+        if self.local.next_deadline().is_some() {
+            self.local.queue_due(self.shared.clock.now());
+        }
         let mut left = match pass {
             Pass::Queued => self.local.queued(),
             Pass::Within(_) => usize::MAX,
@@ -144,8 +159,7 @@ impl<X: Send + 'static> LoopCore<X> {
             };
             left -= 1;
             taken.add(command.weight());
-            run += usize::from(matches!(command, Command::Run(_)));
-            self.perform_guarded(command, extension);
+            run += usize::from(self.perform_guarded(command, extension));
             since_clock += 1;
             if since_clock == TASKS_PER_CLOCK_READ {
                 since_clock = 0;
@@ -159,6 +173,7 @@ impl<X: Send + 'static> LoopCore<X> {
         drop(taken);
         self.was_active = run > 0;
         self.shared.counters.tasks(run as u64);
+        self.shared.counters.timers(self.local.timers());
         run
     }
 
@@ -168,6 +183,7 @@ impl<X: Send + 'static> LoopCore<X> {
         if state < State::ShuttingDown {
             return Turn::Again;
         }
+        self.cancel_timers();
         let active = self.was_active || self.run_hooks();
         let now = self.shared.clock.now();
         if active {
@@ -178,8 +194,9 @@ impl<X: Send + 'static> LoopCore<X> {
             Some(plan) if state == State::ShuttingDown => {
                 plan.verdict(now, self.last_activity, has_work)
             }
-            // Shut down at once: what was accepted runs, and no time is given for more.
-            _ if active || has_work => Verdict::Work,
+            // Shut down at once: what was accepted runs, and no time is given for more. Hooks that
+            // have not had a pass without tasks run in the teardown.
+            _ if has_work => Verdict::Work,
             _ => Verdict::End,
         };
         match verdict {
@@ -208,10 +225,22 @@ impl<X: Send + 'static> LoopCore<X> {
         let inbox = &self.shared.inbox;
         while let Some(command) = inbox.next_straggler(|| self.local.pop()) {
             inbox.leave(command.weight());
-            self.shared.counters.tasks(u64::from(command.weight().user));
-            self.perform_guarded(command, extension);
+            let active = self.perform_guarded(command, extension);
+            self.shared.counters.tasks(u64::from(active));
         }
         self.local.finish();
+    }
+
+    /// Cancels the timers that stand now: their futures are told, their closures go. Those that
+    /// listeners schedule meanwhile wait for the next pass, so that this ends.
+    pub(crate) fn cancel_timers(&self) {
+        for _ in 0..self.local.timers() {
+            match self.local.take_any_timer() {
+                Some(Due::Timer(timer)) => self.shared.guard(|| timer.abandon()),
+                Some(Due::Extension(command)) => self.shared.guard(|| drop(command)),
+                None => return,
+            }
+        }
     }
 
     /// Drops everything that was ever accepted, after the loop died. The door must be shut.
@@ -230,28 +259,46 @@ impl<X: Send + 'static> LoopCore<X> {
             && self.shared.plan().is_some_and(|plan| plan.is_overdue(now))
     }
 
-    /// Whatever a command does, the loop lives on.
-    fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) {
-        let origin = match &command {
-            Command::Run(task) => Some(task.origin()),
-            _ => None,
+    /// Performs a command; whether it ran a user's task. Whatever that does, the loop lives on.
+    fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) -> bool {
+        let Some(origin) = command.origin() else {
+            guarded(None, || self.perform(command, extension));
+            return false;
         };
-        if let Some(origin) = origin {
-            self.shared.running.set(origin);
-        }
-        let perform = AssertUnwindSafe(|| self.perform(command, extension));
-        if let Err(payload) = catch_unwind(perform) {
-            report_panic(origin, panic_message(&*payload));
-        }
-        if origin.is_some() {
-            self.shared.running.clear();
-        }
+        self.shared.running.set(origin);
+        let active = guarded(Some(origin), || match command {
+            Command::Run(task) => task.run(),
+            Command::Due(Due::Timer(timer)) => self.fire(timer),
+            other => {
+                self.perform(other, extension);
+                false
+            }
+        });
+        self.shared.running.clear();
+        active.unwrap_or(true)
     }
 
+    /// Fires a timer, and schedules it anew if it repeats.
+    fn fire(&self, timer: Arc<dyn Timer>) -> bool {
+        timer.place().take();
+        let fired = timer.fire(&|| self.shared.clock.now());
+        if let Fired::Again(next) = fired {
+            self.local.schedule(next, timer);
+        }
+        fired != Fired::Cancelled
+    }
+
+    /// The commands that are not the user's code.
     fn perform(&self, command: Command<X>, extension: &mut dyn FnMut(X)) {
         match command {
-            Command::Run(task) => task.run(),
+            Command::Run(_) | Command::Due(Due::Timer(_)) => {}
             Command::Notify(notify) | Command::NotifyNested(notify) => notify.notify(),
+            Command::Schedule(deadline, timer) => self.local.schedule(deadline, timer),
+            Command::ClearTimer(timer) => {
+                let cleared = self.local.clear_timer(&*timer);
+                drop(cleared);
+            }
+            Command::Due(Due::Extension(command)) => extension(command),
             Command::AddHook(hook) => self.local.hooks.borrow_mut().add(hook),
             Command::RemoveHook(id) => {
                 let removed = self.local.hooks.borrow_mut().remove(id);
@@ -265,21 +312,21 @@ impl<X: Send + 'static> LoopCore<X> {
 
 impl<X: Send + 'static> fmt::Debug for LoopCore<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoopCore")
-            .field("name", &self.shared.name)
-            .finish_non_exhaustive()
+        f.debug_struct("LoopCore").field("name", &self.shared.name).finish_non_exhaustive()
     }
+}
+
+/// Runs user code; a panic is reported and goes no further.
+fn guarded<R>(origin: Option<Origin>, code: impl FnOnce() -> R) -> Option<R> {
+    let outcome = catch_unwind(AssertUnwindSafe(code));
+    outcome.map_err(|payload| report_panic(origin, absorb(payload))).ok()
 }
 
 #[cold]
 fn report_panic(task: Option<Origin>, message: String) {
     // Listeners and hooks catch their own panics; what is left is the destructor of one of them.
     let origin = task.unwrap_or_else(|| Origin::labelled("destructor"));
-    current::report(Fault::Panicked {
-        what: UserCode::Task,
-        origin,
-        message,
-    });
+    current::report(Fault::Panicked { what: UserCode::Task, origin, message });
 }
 
 fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
@@ -299,11 +346,7 @@ struct Taken<'a, X: Send + 'static> {
 
 impl<'a, X: Send + 'static> Taken<'a, X> {
     fn new(shared: &'a Shared<X>) -> Self {
-        Self {
-            shared,
-            taken: Depth::NONE,
-            at_once: shared.inbox.is_bounded(),
-        }
+        Self { shared, taken: Depth::NONE, at_once: shared.inbox.is_bounded() }
     }
 
     fn add(&mut self, weight: Depth) {
@@ -314,9 +357,7 @@ impl<'a, X: Send + 'static> Taken<'a, X> {
     }
 
     fn give_back(&mut self) {
-        self.shared
-            .inbox
-            .leave(std::mem::replace(&mut self.taken, Depth::NONE));
+        self.shared.inbox.leave(std::mem::replace(&mut self.taken, Depth::NONE));
     }
 }
 
@@ -341,13 +382,11 @@ impl<P: Park + 'static> TaskLoop<P> {
 
 impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
-        let idle_end = self
-            .idle_limit
-            .map(|limit| core.shared.clock.now().plus(limit));
-        core.wait_until(idle_end, &mut self.park);
+        let idle_end = self.idle_limit.map(|limit| core.shared.clock.now().plus(limit));
+        core.wait_until(idle_end, &|| false, &mut self.park);
         core.run_tasks(Pass::Queued, &mut |none| match none {});
         if idle_end.is_some_and(|end| core.is_idle_since(end)) {
-            core.shared.shut_down_idle();
+            core.shared.end_if_idle();
         }
         core.check_shutdown()
     }
@@ -359,6 +398,9 @@ impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
 
 impl LoopCore<NoExtension> {
     fn is_idle_since(&self, end: Nanos) -> bool {
-        !self.was_active && !self.local.has_work() && self.shared.clock.now() >= end
+        !self.was_active
+            && !self.local.has_work()
+            && self.local.next_deadline().is_none()
+            && self.shared.clock.now() >= end
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 use crate::raw::origin::Origin;
@@ -106,25 +106,21 @@ impl Error {
     pub(crate) fn cancelled() -> Self {
         ErrorKind::Cancelled.into()
     }
-
-    pub(crate) fn panicked(origin: Origin, payload: &(dyn Any + Send)) -> Self {
-        ErrorKind::Panicked {
-            origin,
-            message: panic_message(payload),
-        }
-        .into()
-    }
 }
 
-/// The text of a panic, as far as it has one.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
+/// The text of a panic, as far as it has one; the payload is dropped, even if that panics again.
+pub(crate) fn absorb(payload: Box<dyn Any + Send>) -> String {
+    let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
         text.clone()
     } else {
         "a panic without a message".to_owned()
+    };
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again); // It had its chance.
     }
+    message
 }
 
 impl From<ErrorKind> for Error {
@@ -162,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn panic_messages_are_read_from_the_usual_payloads() {
-        assert_eq!(panic_message(&"text"), "text");
-        assert_eq!(panic_message(&String::from("owned")), "owned");
-        assert_eq!(panic_message(&7u8), "a panic without a message");
+    fn absorbs_are_read_from_the_usual_payloads() {
+        assert_eq!(absorb(Box::new("text")), "text");
+        assert_eq!(absorb(Box::new(String::from("owned"))), "owned");
+        assert_eq!(absorb(Box::new(7u8)), "a panic without a message");
     }
 }

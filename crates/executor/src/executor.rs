@@ -1,24 +1,28 @@
 //! The handle of an executor: what users hold.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::builder::EventExecutorBuilder;
 use crate::command::{Command, NoExtension};
 use crate::current::{self, ExecutorId};
-use crate::error::{Error, WaitError, WouldDeadlock};
+use crate::error::{Error, WaitError};
+use crate::group::{EventExecutorGroup, Membership};
 use crate::hooks::{Hook, HookId};
 use crate::labelled::Labelled;
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::promise::{
-    ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, SharedFuture,
-    progressive_promise, promise,
+    ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, SharedFuture, all, first,
+    progressive_promise, promise, promise_of_work,
 };
 use crate::raw::origin::Origin;
 use crate::raw::task::Task;
 use crate::rejected::Rejected;
+use crate::report::UserCode;
 use crate::shared::Shared;
 use crate::shutdown::InvalidShutdown;
 use crate::stats::ExecutorStats;
@@ -49,9 +53,29 @@ pub struct EventExecutor<X: Send + 'static = NoExtension> {
     lease: Option<Arc<Lease>>,
 }
 
-/// Held by every user handle; the last to go ends the executor.
+/// Held by every user handle of an executor or a group; the last to go ends them.
 pub(crate) struct Lease {
     end: Box<dyn Fn() + Send + Sync>,
+    is_void: AtomicBool,
+    /// What is to be there as long as there are handles.
+    kept: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Lease {
+    pub(crate) fn new(end: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { end: Box::new(end), is_void: AtomicBool::new(false), kept: OnceLock::new() }
+    }
+
+    /// Keeps something alive as long as there are handles.
+    pub(crate) fn keep(&self, kept: Arc<dyn Any + Send + Sync>) {
+        let first = self.kept.set(kept).is_ok();
+        debug_assert!(first, "a lease is made for one group");
+    }
+
+    /// Another lease has taken over: this one ends nothing.
+    fn void(&self) {
+        self.is_void.store(true, Ordering::Release);
+    }
 }
 
 impl EventExecutor {
@@ -64,14 +88,9 @@ impl EventExecutor {
 impl<X: Send + 'static> EventExecutor<X> {
     pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
         let ending = shared.clone();
-        let lease = Arc::new(Lease {
-            end: Box::new(move || ending.shut_down_idle()),
-        });
+        let lease = Arc::new(Lease::new(move || ending.shut_down_when_empty()));
         *lock(&shared.lease) = Arc::downgrade(&lease);
-        Self {
-            shared,
-            lease: Some(lease),
-        }
+        Self { shared, lease: Some(lease) }
     }
 
     /// The executor whose loop runs on this thread, if it is one of this kind.
@@ -84,6 +103,31 @@ impl<X: Send + 'static> EventExecutor<X> {
     fn of(shared: Arc<Shared<X>>) -> Self {
         let lease = Weak::upgrade(&lock(&shared.lease));
         Self { shared, lease }
+    }
+
+    pub(crate) fn with_lease(shared: Arc<Shared<X>>, lease: Option<Arc<Lease>>) -> Self {
+        Self { shared, lease }
+    }
+
+    /// Becomes a child: from now on its life hangs on the group's handles.
+    pub(crate) fn join_group(self, membership: Membership<X>, lease: &Arc<Lease>) {
+        *lock(&self.shared.lease) = Arc::downgrade(lease);
+        self.shared.join_group(membership);
+        if let Some(own) = &self.lease {
+            own.void();
+        }
+    }
+
+    /// The group it is a child of, if it is one.
+    #[must_use]
+    pub fn parent(&self) -> Option<EventExecutorGroup<X>> {
+        self.shared.group().map(EventExecutorGroup::from_members)
+    }
+
+    /// The executor for the next piece of work: itself, as in a group of one.
+    #[must_use]
+    pub fn next(&self) -> Self {
+        self.clone()
     }
 
     /// Names this executor among all of the process.
@@ -142,13 +186,19 @@ impl<X: Send + 'static> EventExecutor<X> {
     pub(crate) fn execute_from<F: FnOnce() + Send + 'static>(
         &self,
         origin: Origin,
-        urgency: Urgency,
+        mut urgency: Urgency,
         task: F,
     ) -> Result<(), Rejected<F>> {
+        if self.state() == State::NotStarted {
+            urgency = Urgency::Now; // The thread it starts may be asleep before the task is there.
+        }
         match self.shared.admit() {
             Ok(permit) => {
-                self.shared
-                    .push(permit, Command::Run(Task::new(origin, task)), urgency);
+                let run = Task::new(origin, || {
+                    task();
+                    true
+                });
+                self.shared.push(permit, Command::Run(run), urgency);
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(task, reason)),
@@ -167,8 +217,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     {
         match self.shared.admit() {
             Ok(permit) => {
-                let (promise, future) = promise(self.id());
-                let run = Task::new(origin, move || promise.run(origin, task));
+                let (promise, future) = promise_of_work(self.id(), origin);
+                let run = Task::new(origin, move || promise.run(UserCode::Task, origin, task));
                 self.shared.push(permit, Command::Run(run), Urgency::Now);
                 Ok(future)
             }
@@ -184,8 +234,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
         match self.shared.admit_system() {
             Ok(permit) => {
-                self.shared
-                    .push(permit, Command::Extension(command), Urgency::Now);
+                self.shared.push(permit, Command::Extension(command), Urgency::Now);
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(command, reason)),
@@ -229,6 +278,26 @@ impl<X: Send + 'static> EventExecutor<X> {
         let (promise, future) = self.new_promise();
         promise.set_failure(error);
         future
+    }
+
+    /// A future for the values of all futures, in their order; its listeners run on this executor.
+    /// The first failure fails it; cancelling it cancels them all.
+    #[track_caller]
+    pub fn all<T: Send + 'static>(
+        &self,
+        futures: impl IntoIterator<Item = PromiseFuture<T>>,
+    ) -> PromiseFuture<Vec<T>> {
+        all(self.id(), futures)
+    }
+
+    /// A future for the outcome of whichever future completes first; its listeners run on this
+    /// executor. Of none it fails at once; cancelling it cancels them all.
+    #[track_caller]
+    pub fn first<T: Send + 'static>(
+        &self,
+        futures: impl IntoIterator<Item = PromiseFuture<T>>,
+    ) -> PromiseFuture<T> {
+        first(self.id(), futures)
     }
 
     // Life.
@@ -292,7 +361,6 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on its own thread, [`WaitError::TimedOut`].
     pub fn await_termination(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.refuse_own_thread()?;
         self.shared.termination.wait_timeout(timeout)
     }
 
@@ -301,7 +369,6 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on its own thread.
     pub fn join(&self) -> Result<(), WaitError> {
-        self.refuse_own_thread()?;
         self.shared.termination.wait()?;
         self.shared.join_thread();
         Ok(())
@@ -316,38 +383,27 @@ impl<X: Send + 'static> EventExecutor<X> {
         &self,
         hook: F,
     ) -> Result<HookId, Rejected<F>> {
-        let origin = Origin::here();
-        match self.shared.admit_system() {
-            Ok(permit) => {
-                let id = HookId::next();
-                let hook = Hook {
-                    id,
-                    origin,
-                    run: Box::new(hook),
-                };
-                self.shared
-                    .push(permit, Command::AddHook(hook), Urgency::Now);
-                Ok(id)
-            }
-            Err(reason) => Err(Rejected::new(hook, reason)),
-        }
+        let (id, origin) = (HookId::next(), Origin::here());
+        let permit = match self.shared.admit_system() {
+            Ok(permit) => permit,
+            Err(reason) => return Err(Rejected::new(hook, reason)),
+        };
+        let hook = Hook { id, origin, run: Box::new(hook) };
+        self.shared.push(permit, Command::AddHook(hook), Urgency::Now);
+        Ok(id)
     }
 
-    /// Removes a hook that has not run.
+    /// Removes a hook that has not run. On the loop this is done at once, elsewhere in turn.
     pub fn remove_shutdown_hook(&self, id: HookId) {
+        let here = current::with_local::<Local<X>, _>(self.id(), |local| {
+            local.hooks.borrow_mut().remove(id)
+        });
+        if here.flatten().is_some() {
+            return;
+        }
         if let Ok(permit) = self.shared.admit_system() {
-            self.shared
-                .push(permit, Command::RemoveHook(id), Urgency::Now);
+            self.shared.push(permit, Command::RemoveHook(id), Urgency::Now);
         }
-    }
-
-    fn refuse_own_thread(&self) -> Result<(), WouldDeadlock> {
-        if self.in_event_loop() {
-            return Err(WouldDeadlock {
-                executor: self.name().to_owned(),
-            });
-        }
-        Ok(())
     }
 
     // Looking in.
@@ -368,9 +424,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         let depth = self.shared.inbox.depth().total();
-        self.shared
-            .counters
-            .snapshot(self.shared.inbox.wake_ups(), depth)
+        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<X>> {
@@ -380,10 +434,7 @@ impl<X: Send + 'static> EventExecutor<X> {
 
 impl<X: Send + 'static> Clone for EventExecutor<X> {
     fn clone(&self) -> Self {
-        Self {
-            shared: self.shared.clone(),
-            lease: self.lease.clone(),
-        }
+        Self { shared: self.shared.clone(), lease: self.lease.clone() }
     }
 }
 
@@ -403,6 +454,8 @@ impl<X: Send + 'static> fmt::Debug for EventExecutor<X> {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        (self.end)();
+        if !self.is_void.load(Ordering::Acquire) {
+            (self.end)();
+        }
     }
 }

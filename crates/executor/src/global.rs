@@ -3,7 +3,7 @@
 //! One thread for the whole process, started when there is something to do and gone after a second
 //! without. It is an ordinary executor that ends itself when idle; the next submission makes a
 //! successor, whose thread first waits for its predecessor to end. So order holds across them, and
-//! one of them runs at a time. They share one id.
+//! one of them runs at a time. Promises are bound to [`ExecutorId::GLOBAL`], whichever that is.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,14 +18,14 @@ use crate::raw::origin::Origin;
 use crate::registry::Notify;
 use crate::rejected::{RejectReason, Rejected};
 use crate::thread::{LoopBody, ThreadSupplier};
+use crate::timer::MissedTicks;
+use crate::timer::periodic::Repeat;
 use crate::wake::Urgency;
 
 /// How long the thread stays without work.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
 
-static GLOBAL: GlobalExecutor = GlobalExecutor {
-    incarnation: Mutex::new(None),
-};
+static GLOBAL: GlobalExecutor = GlobalExecutor { incarnation: Mutex::new(None) };
 
 /// The executor of last resort, shared by the whole process. It cannot be shut down.
 ///
@@ -54,7 +54,7 @@ impl GlobalExecutor {
     /// Whether the calling thread is the global executor's.
     #[must_use]
     pub fn in_event_loop(&self) -> bool {
-        current::is(ExecutorId::GLOBAL)
+        current::is_global()
     }
 
     /// As [`EventExecutor::execute`].
@@ -83,6 +83,62 @@ impl GlobalExecutor {
         self.submit_to_living(task, |executor, task| executor.submit_from(origin, task))
     }
 
+    /// As [`EventExecutor::schedule`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, if its thread cannot be had.
+    #[track_caller]
+    pub fn schedule<T, F>(&self, delay: Duration, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let origin = Origin::here();
+        self.submit_to_living(task, |executor, task| executor.schedule_from(origin, delay, task))
+    }
+
+    /// As [`EventExecutor::schedule_at_fixed_rate`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, for a period of zero, or if its thread cannot be had.
+    #[track_caller]
+    pub fn schedule_at_fixed_rate<F: FnMut() + Send + 'static>(
+        &self,
+        initial_delay: Duration,
+        period: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        let repeat = Repeat::Rate { period, missed: MissedTicks::CatchUp };
+        self.schedule_repeatedly(Origin::here(), initial_delay, repeat, task)
+    }
+
+    /// As [`EventExecutor::schedule_with_fixed_delay`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, for a pause of zero, or if its thread cannot be had.
+    #[track_caller]
+    pub fn schedule_with_fixed_delay<F: FnMut() + Send + 'static>(
+        &self,
+        initial_delay: Duration,
+        pause: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        self.schedule_repeatedly(Origin::here(), initial_delay, Repeat::Delay { pause }, task)
+    }
+
+    #[track_caller]
+    fn schedule_repeatedly<F: FnMut() + Send + 'static>(
+        &self,
+        origin: Origin,
+        initial_delay: Duration,
+        repeat: Repeat,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        self.submit_to_living(task, |executor, task| {
+            executor.schedule_repeatedly(origin, initial_delay, repeat, task)
+        })
+    }
+
     /// A promise whose listeners run on the global executor.
     #[track_caller]
     pub fn new_promise<T: Send + 'static>(&self) -> (Promise<T>, PromiseFuture<T>) {
@@ -94,9 +150,7 @@ impl GlobalExecutor {
     pub fn is_running(&self) -> bool {
         let executor = self.lock().clone();
         executor.is_some_and(|executor| {
-            executor
-                .thread_properties()
-                .is_some_and(|thread| thread.is_alive)
+            executor.thread_properties().is_some_and(|thread| thread.is_alive)
         })
     }
 
@@ -120,7 +174,7 @@ impl GlobalExecutor {
     fn living(&self) -> EventExecutor {
         let mut incarnation = self.lock();
         match incarnation.as_ref() {
-            Some(executor) if !executor.is_shut_down() => executor.clone(),
+            Some(executor) if !executor.is_shutting_down() => executor.clone(),
             ended => {
                 let predecessor = ended.map(EventExecutor::termination);
                 let successor = build(predecessor);
@@ -133,22 +187,19 @@ impl GlobalExecutor {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<EventExecutor>> {
-        self.incarnation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.incarnation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Calls listeners on the global executor.
 pub(crate) fn notify(notify: Arc<dyn Notify>) {
     let queued = GLOBAL.submit_to_living(notify, |executor, notify| {
-        executor
-            .shared()
-            .push_system(Command::Notify(notify))
-            .map_err(|(command, reason)| match command {
+        executor.shared().push_system(Command::Notify(notify)).map_err(|(command, reason)| {
+            match command {
                 Command::Notify(notify) => Rejected::new(notify, reason),
                 _ => unreachable!("what went in comes back"),
-            })
+            }
+        })
     });
     if let Err(no_thread) = queued {
         // Not even one thread to be had: better on the wrong thread than never.
@@ -159,8 +210,8 @@ pub(crate) fn notify(notify: Arc<dyn Notify>) {
 
 fn build(predecessor: Option<SharedFuture<()>>) -> EventExecutor {
     let built = EventExecutor::builder()
-        .id(ExecutorId::GLOBAL)
         .name("global")
+        .global()
         .idle_limit(IDLE_LIMIT)
         .thread_supplier(Arc::new(AfterPredecessor(predecessor)))
         .build();

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::current;
-use crate::error::panic_message;
+use crate::error::absorb;
 use crate::raw::origin::Origin;
 use crate::report::{Fault, UserCode};
 
@@ -61,12 +61,8 @@ impl Hook {
     pub(crate) fn call(self) {
         let Hook { origin, run, .. } = self;
         if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-            let message = panic_message(&*payload);
-            current::report(Fault::Panicked {
-                what: UserCode::Hook,
-                origin,
-                message,
-            });
+            let message = absorb(payload);
+            current::report(Fault::Panicked { what: UserCode::Hook, origin, message });
         }
     }
 }

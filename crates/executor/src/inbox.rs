@@ -70,6 +70,15 @@ impl<C> Inbox<C> {
         self.admission.close();
     }
 
+    /// No more admissions from here on, unless somebody was admitted: whether it did.
+    pub(crate) fn close_if_empty(&self) -> bool {
+        self.admission.close_if_empty()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.admission.is_closed()
+    }
+
     pub(crate) fn bound(&self) -> u32 {
         self.admission.bound()
     }
@@ -123,8 +132,7 @@ impl<C> Inbox<C> {
         has_more_work: impl FnOnce() -> bool,
         park: impl FnOnce(),
     ) -> Slept {
-        self.wake
-            .sleep(until, || !self.is_empty() || has_more_work(), park)
+        self.wake.sleep(until, || !self.is_empty() || has_more_work(), park)
     }
 }
 

@@ -1,5 +1,7 @@
 //! An executor in whose name tasks carry a label.
 
+use std::time::Duration;
+
 use crate::command::NoExtension;
 use crate::executor::EventExecutor;
 use crate::promise::PromiseFuture;
@@ -28,10 +30,7 @@ pub struct Labelled<X: Send + 'static = NoExtension> {
 
 impl<X: Send + 'static> Labelled<X> {
     pub(crate) fn new(inner: EventExecutor<X>, label: &'static str) -> Self {
-        Self {
-            inner,
-            origin: Origin::labelled(label),
-        }
+        Self { inner, origin: Origin::labelled(label) }
     }
 
     /// The executor without the decoration.
@@ -67,5 +66,18 @@ impl<X: Send + 'static> Labelled<X> {
         F: FnOnce() -> T + Send + 'static,
     {
         self.inner.submit_from(self.origin, task)
+    }
+
+    /// As [`EventExecutor::schedule`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure.
+    #[track_caller]
+    pub fn schedule<T, F>(&self, delay: Duration, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.inner.schedule_from(self.origin, delay, task)
     }
 }

@@ -26,12 +26,14 @@
 //! | how a task gets in | `inbox`, then `admission` (who may enter) and `wake` (who wakes the loop) |
 //! | how the loop turns | [`engine`], then `run_loop` (its life and its teardown) |
 //! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
+//! | how timers work | `timer` (the heap, the entry, repetition) |
 //! | how results travel | `promise`, on `raw::slot` |
 //! | where `unsafe` is | `raw`, and nowhere else |
 #![deny(unsafe_code)]
 
 mod admission;
 mod builder;
+mod chooser;
 mod clock;
 mod command;
 mod current;
@@ -39,7 +41,10 @@ pub mod engine;
 mod error;
 mod executor;
 mod global;
+mod group;
+mod group_builder;
 mod hooks;
+mod immediate;
 mod inbox;
 mod labelled;
 mod lifecycle;
@@ -55,22 +60,29 @@ mod registry;
 mod rejected;
 mod report;
 mod run_loop;
+mod schedule;
 mod shared;
 mod shutdown;
 mod start;
 mod stats;
 mod sync;
 mod thread;
+mod timer;
+mod trampoline;
 mod wake;
 
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
+pub use crate::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 pub use crate::clock::{Clock, Nanos, VirtualClock};
 pub use crate::command::NoExtension;
 pub use crate::current::ExecutorId;
 pub use crate::error::{Error, ErrorKind, WaitError, WouldDeadlock};
 pub use crate::executor::EventExecutor;
 pub use crate::global::GlobalExecutor;
+pub use crate::group::EventExecutorGroup;
+pub use crate::group_builder::{EventExecutorGroupBuilder, default_threads};
 pub use crate::hooks::HookId;
+pub use crate::immediate::ImmediateExecutor;
 pub use crate::labelled::Labelled;
 pub use crate::lifecycle::State;
 pub use crate::loop_local::LoopLocal;
@@ -78,7 +90,7 @@ pub use crate::manual::ManualExecutor;
 pub use crate::park::{Park, TokenPark, Unpark};
 pub use crate::promise::{
     Canceller, InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise, Promise,
-    PromiseFuture, SharedFuture, all, first,
+    PromiseFuture, SharedFuture,
 };
 pub use crate::raw::origin::Origin;
 pub use crate::rejected::{
@@ -88,3 +100,4 @@ pub use crate::report::{Fault, LogReporter, Report, Reporter, UserCode};
 pub use crate::shutdown::{DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown};
 pub use crate::stats::ExecutorStats;
 pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};
+pub use crate::timer::{MissedTicks, TimerKey};

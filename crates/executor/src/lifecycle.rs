@@ -4,11 +4,13 @@
 //!                 Start                  ShutDownGracefully              QuietReached
 //!   NotStarted ──────────► Started ────────────────────► ShuttingDown ───────────────► Shutdown
 //!       │                     │                               │                            │
-//!       │ ShutDownGracefully  │ ShutDownNow                   │ ShutDownNow                │ TornDown
-//!       ├───────► ShuttingDown└──────────► Shutdown ◄─────────┘                            ▼
-//!       │ ShutDownNow                                                                 Terminated
-//!       └───────► Shutdown
+//!       │ ShutDownNow         │ ShutDownNow                   │ ShutDownNow                │ TornDown
+//!       └──────► Shutdown     └──────────► Shutdown ◄─────────┘                            ▼
+//!                                                                                     Terminated
 //! ```
+//!
+//! A graceful shutdown of a loop that has not started either starts it first, so that somebody is
+//! there in the quiet period, or, if there is none, shuts it down at once.
 //!
 //! [`step`] is the whole machine: a value in, a value out, tested as a table. [`Lifecycle`] is the
 //! atomic that holds the state, and nothing else touches it. Tasks are accepted up to and including
@@ -28,7 +30,7 @@ pub enum State {
     ShuttingDown,
     /// Nothing is accepted any more; what was accepted still runs.
     Shutdown,
-    /// Over: every task ran, the thread is done with the loop.
+    /// Over: every accepted task ran, unless the loop died; the thread is done with it.
     Terminated,
 }
 
@@ -56,13 +58,8 @@ pub(crate) enum Action {
     EndWithoutLoop,
 }
 
-const ALL: [State; 5] = [
-    State::NotStarted,
-    State::Started,
-    State::ShuttingDown,
-    State::Shutdown,
-    State::Terminated,
-];
+const ALL: [State; 5] =
+    [State::NotStarted, State::Started, State::ShuttingDown, State::Shutdown, State::Terminated];
 
 /// The machine.
 pub(crate) fn step(state: State, event: Event) -> (State, Action) {
@@ -70,7 +67,6 @@ pub(crate) fn step(state: State, event: Event) -> (State, Action) {
     use State::{NotStarted, Shutdown, ShuttingDown, Started, Terminated};
     match (event, state) {
         (Event::Start, NotStarted) => (Started, Nothing),
-        (Event::ShutDownGracefully, NotStarted) => (ShuttingDown, EndWithoutLoop),
         (Event::ShutDownGracefully, Started) => (ShuttingDown, WakeLoop),
         (Event::ShutDownNow, NotStarted) => (Shutdown, EndWithoutLoop),
         (Event::ShutDownNow, Started | ShuttingDown) => (Shutdown, WakeLoop),
@@ -88,9 +84,7 @@ pub(crate) struct Lifecycle {
 
 impl Lifecycle {
     pub(crate) fn new() -> Self {
-        Self {
-            word: AtomicU8::new(State::NotStarted as u8),
-        }
+        Self { word: AtomicU8::new(State::NotStarted as u8) }
     }
 
     pub(crate) fn state(&self) -> State {
@@ -135,41 +129,11 @@ mod tests {
         };
         // One row a state, one column an event, in the order of EVENTS.
         let table = [
-            [
-                (S, Nothing),
-                (G, EndWithoutLoop),
-                (D, EndWithoutLoop),
-                (D, Nothing),
-                (T, Nothing),
-            ],
-            [
-                (S, Nothing),
-                (G, WakeLoop),
-                (D, WakeLoop),
-                (D, Nothing),
-                (T, Nothing),
-            ],
-            [
-                (G, Nothing),
-                (G, Nothing),
-                (D, WakeLoop),
-                (D, Nothing),
-                (T, Nothing),
-            ],
-            [
-                (D, Nothing),
-                (D, Nothing),
-                (D, Nothing),
-                (D, Nothing),
-                (T, Nothing),
-            ],
-            [
-                (T, Nothing),
-                (T, Nothing),
-                (T, Nothing),
-                (T, Nothing),
-                (T, Nothing),
-            ],
+            [(S, Nothing), (N, Nothing), (D, EndWithoutLoop), (D, Nothing), (T, Nothing)],
+            [(S, Nothing), (G, WakeLoop), (D, WakeLoop), (D, Nothing), (T, Nothing)],
+            [(G, Nothing), (G, Nothing), (D, WakeLoop), (D, Nothing), (T, Nothing)],
+            [(D, Nothing), (D, Nothing), (D, Nothing), (D, Nothing), (T, Nothing)],
+            [(T, Nothing), (T, Nothing), (T, Nothing), (T, Nothing), (T, Nothing)],
         ];
         assert_eq!(ALL, [N, S, G, D, T]);
         for (state, row) in ALL.into_iter().zip(table) {

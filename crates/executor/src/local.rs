@@ -8,11 +8,16 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::command::Command;
+use crate::admission::Depth;
+use crate::clock::Nanos;
+use crate::command::{Command, Due};
 use crate::current::LocalHalf;
 use crate::hooks::Hooks;
 use crate::registry::Notify;
 use crate::shared::Shared;
+use crate::timer::TimerKey;
+use crate::timer::entry::Timer;
+use crate::timer::heap::TimerHeap;
 
 /// How many commands are moved from the inbox at a time: enough to pay for the move, few enough
 /// that a flood does not grow the deque (64 × 48 bytes = 3 KiB).
@@ -22,8 +27,9 @@ pub(crate) struct Local<X: Send + 'static> {
     shared: Arc<Shared<X>>,
     /// Taken over from the inbox, in order. Still counted as admitted.
     ready: RefCell<VecDeque<Command<X>>>,
-    /// How many of them were never admitted: listeners nested too deep.
-    nested: Cell<usize>,
+    /// How many of them were never admitted: due timers, and listeners nested too deep.
+    uncounted: Cell<usize>,
+    timers: RefCell<TimerHeap<Due<X>>>,
     pub(crate) hooks: RefCell<Hooks>,
     /// The last pass is over: nothing that is queued here would ever run.
     finished: Cell<bool>,
@@ -34,7 +40,8 @@ impl<X: Send + 'static> Local<X> {
         Self {
             shared,
             ready: RefCell::new(VecDeque::with_capacity(REFILL)),
-            nested: Cell::new(0),
+            uncounted: Cell::new(0),
+            timers: RefCell::new(TimerHeap::new()),
             hooks: RefCell::default(),
             finished: Cell::new(false),
         }
@@ -57,15 +64,77 @@ impl<X: Send + 'static> Local<X> {
             self.refill(REFILL);
         }
         let next = self.ready.borrow_mut().pop_front();
-        if matches!(next, Some(Command::NotifyNested(_))) {
-            self.nested.set(self.nested.get() - 1);
+        if next.as_ref().is_some_and(|command| command.weight() == Depth::NONE) {
+            self.uncounted.set(self.uncounted.get() - 1);
         }
         next
     }
 
     /// How many commands wait, here and in the inbox.
     pub(crate) fn queued(&self) -> usize {
-        self.shared.inbox.depth().total() + self.nested.get()
+        self.shared.inbox.depth().total() + self.uncounted.get()
+    }
+
+    /// When the loop has to be awake at the latest.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        self.timers.borrow().peek()
+    }
+
+    pub(crate) fn timers(&self) -> usize {
+        self.timers.borrow().len()
+    }
+
+    /// Puts a timer into the heap.
+    pub(crate) fn schedule(&self, deadline: Nanos, timer: Arc<dyn Timer>) {
+        self.timers.borrow_mut().insert_with(deadline, |key| {
+            timer.place().set(key);
+            Due::Timer(timer)
+        });
+    }
+
+    /// Puts a command of the layer above into the heap.
+    pub(crate) fn schedule_extension(&self, deadline: Nanos, command: X) -> TimerKey {
+        self.timers.borrow_mut().insert(deadline, Due::Extension(command))
+    }
+
+    /// Takes a timer out of the heap; the caller drops it outside of any borrow.
+    pub(crate) fn unschedule(&self, key: TimerKey) -> Option<Due<X>> {
+        self.timers.borrow_mut().remove(key)
+    }
+
+    /// Moves the timers that are due behind everything that is queued.
+    pub(crate) fn queue_due(&self, now: Nanos) {
+        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        self.refill(self.shared.inbox.depth().total());
+        let (mut timers, mut ready) = (self.timers.borrow_mut(), self.ready.borrow_mut());
+        while let Some(due) = timers.pop_due(now) {
+            self.uncounted.set(self.uncounted.get() + 1);
+            ready.push_back(Command::Due(due));
+        }
+    }
+
+    /// Puts the timers that other threads have scheduled into the heap, past the tasks before them:
+    /// those that are due will stand behind those tasks all the same.
+    pub(crate) fn absorb_schedules(&self) {
+        self.refill(self.shared.inbox.depth().total());
+        let mut ready = self.ready.borrow_mut();
+        for _ in 0..ready.len() {
+            match ready.pop_front() {
+                Some(Command::Schedule(deadline, timer)) => {
+                    self.shared.inbox.leave(Depth::ONE_SYSTEM);
+                    self.schedule(deadline, timer);
+                }
+                Some(other) => ready.push_back(other),
+                None => break,
+            }
+        }
+    }
+
+    /// Takes any timer out of the heap.
+    pub(crate) fn take_any_timer(&self) -> Option<Due<X>> {
+        self.timers.borrow_mut().pop_any()
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -99,16 +168,21 @@ impl<X: Send + 'static> LocalHalf for Local<X> {
         if self.finished.get() {
             return Err(notify);
         }
-        self.nested.set(self.nested.get() + 1);
+        self.uncounted.set(self.uncounted.get() + 1);
         self.push(Command::NotifyNested(notify));
         Ok(())
+    }
+
+    fn clear_timer(&self, timer: &dyn Timer) -> Option<Arc<dyn Timer>> {
+        match self.unschedule(timer.place().take()?)? {
+            Due::Timer(timer) => Some(timer),
+            Due::Extension(_) => unreachable!("a timer's place holds the timer"),
+        }
     }
 }
 
 impl<X: Send + 'static> fmt::Debug for Local<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local")
-            .field("hooks", &self.hooks)
-            .finish_non_exhaustive()
+        f.debug_struct("Local").field("hooks", &self.hooks).finish_non_exhaustive()
     }
 }

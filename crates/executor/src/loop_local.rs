@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::current;
-use crate::error::panic_message;
+use crate::error::absorb;
 use crate::raw::origin::Origin;
 use crate::report::{Fault, UserCode};
 
@@ -40,10 +40,7 @@ impl<T: 'static> LoopLocal<T> {
     /// A value that each loop makes with `init` when it first asks for it.
     #[must_use]
     pub const fn new(init: fn() -> T) -> Self {
-        Self {
-            init,
-            index: OnceLock::new(),
-        }
+        Self { init, index: OnceLock::new() }
     }
 
     /// Calls `f` with this loop's value; `None` if the calling thread runs no loop.
@@ -52,12 +49,8 @@ impl<T: 'static> LoopLocal<T> {
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let locals = current::get()?.loop_locals;
-        let index = *self
-            .index
-            .get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed));
-        let value = locals
-            .get(index)
-            .unwrap_or_else(|| locals.put(index, Rc::new((self.init)())));
+        let index = *self.index.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        let value = locals.get(index).unwrap_or_else(|| locals.put(index, Rc::new((self.init)())));
         let value = value.downcast::<T>().ok()?;
         Some(f(&value))
     }
@@ -78,12 +71,17 @@ impl LoopLocals {
     }
 
     fn put(&self, index: usize, value: Rc<dyn Any>) -> Rc<dyn Any> {
+        // The initialiser may have used this very value: the first one made stays, and the other is
+        // dropped by the caller's frame, outside of the borrow.
+        if let Some(first) = self.get(index) {
+            return first;
+        }
         let mut values = self.values.borrow_mut();
         if values.len() <= index {
             values.resize(index + 1, None);
         }
-        // The initialiser may have used this very value: the first one made stays.
-        values[index].get_or_insert(value).clone()
+        values[index] = Some(value.clone());
+        value
     }
 
     /// Drops the values, on the loop. A destructor that panics is reported and the rest go on.
@@ -95,13 +93,9 @@ impl LoopLocals {
             }
             for value in values.into_iter().flatten() {
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-                    let message = panic_message(&*payload);
+                    let message = absorb(payload);
                     let (what, origin) = (UserCode::LoopLocal, Origin::labelled("loop-local drop"));
-                    current::report(Fault::Panicked {
-                        what,
-                        origin,
-                        message,
-                    });
+                    current::report(Fault::Panicked { what, origin, message });
                 }
             }
         }

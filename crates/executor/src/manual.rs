@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::clock::{Clock, Nanos, VirtualClock};
-use crate::command::{Command, NoExtension};
+use crate::command::NoExtension;
 use crate::current;
 use crate::engine::{LoopCore, Pass, Turn};
 use crate::error::WouldDeadlock;
@@ -18,6 +18,10 @@ use crate::executor::EventExecutor;
 use crate::park::TokenPark;
 use crate::run_loop;
 use crate::shared::Shared;
+use crate::wake::Urgency;
+
+/// How often a virtual instant is passed while tasks keep submitting tasks, before time goes on.
+const PASSES_PER_INSTANT: u32 = 1000;
 
 /// An executor without a thread: its tasks run when, and only when, its owner calls one of the `run`
 /// methods. For tests, and for threads that already have a loop of their own.
@@ -70,13 +74,7 @@ impl ManualExecutor {
         };
         executor.shared().start_by_hand();
         let core = LoopCore::new(executor.shared().clone());
-        Self {
-            core,
-            park,
-            executor,
-            over: false,
-            not_send: PhantomData,
-        }
+        Self { core, park, executor, over: false, not_send: PhantomData }
     }
 
     /// The executor, to be submitted to from any thread.
@@ -85,42 +83,52 @@ impl ManualExecutor {
         &self.executor
     }
 
-    /// Runs the tasks that are queued now; returns how many ran. Never blocks.
+    /// Runs the tasks that are queued and the timers that are due now; returns how many ran. Never
+    /// blocks.
     ///
-    /// What these tasks submit waits for the next call, so a task that submits itself again does not
-    /// keep this from returning.
+    /// What these submit waits for the next call, so a task that submits itself again does not keep
+    /// this from returning.
     pub fn run_now(&mut self) -> usize {
         let _entered = self.core.enter();
+        self.core.local.absorb_schedules();
         self.pass()
     }
 
     /// Runs tasks as they come for this long; returns how many ran.
     ///
     /// By the real clock the thread sleeps in between. A virtual clock is moved forward by this
-    /// much, and the call returns as soon as nothing is left to do until then.
+    /// much, from one deadline to the next: all that is due at an instant runs before time goes on,
+    /// but for tasks that keep submitting themselves, which get a thousand passes.
     pub fn run_for(&mut self, time: Duration) -> usize {
         let _entered = self.core.enter();
         let end = self.now().plus(time);
-        let mut run = 0;
-        while !self.over {
-            run += self.pass();
-            if self.now() >= end && !self.core.local.has_work() {
-                break;
+        let mut run = self.run_instant();
+        while !self.over && self.now() < end {
+            match (&self.core.shared.clock, self.core.next_deadline()) {
+                (Clock::Monotonic, _) => {
+                    self.core.wait_until(Some(end), &|| false, &mut self.park);
+                }
+                (Clock::Virtual(clock), Some(next)) if next <= end => clock.advance_to(next),
+                (Clock::Virtual(clock), _) => {
+                    if end < Nanos::MAX {
+                        clock.advance_to(end);
+                    }
+                    return run;
+                }
             }
-            self.rest(end);
+            run += self.run_instant();
         }
         run
     }
 
-    /// Runs tasks as they come until the future is ready, and returns what it gives.
+    /// Runs tasks as they come until the future is ready, and returns what it gives. A virtual clock
+    /// jumps to the next deadline whenever there is nothing else to do.
     ///
     /// # Errors
     /// [`WouldDeadlock`] on a thread that runs a loop: it would stop meanwhile.
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, WouldDeadlock> {
         if let Some(here) = current::get() {
-            return Err(WouldDeadlock {
-                executor: here.name.to_string(),
-            });
+            return Err(WouldDeadlock { executor: here.name.to_string() });
         }
         let _entered = self.core.enter();
         let signal = Arc::new(Signal::new(self.executor.shared().clone()));
@@ -133,9 +141,8 @@ impl ManualExecutor {
             {
                 return Ok(output);
             }
-            let ran = self.pass();
-            if ran == 0 && !signal.woken.load(Ordering::Acquire) {
-                self.rest(Nanos::MAX);
+            if self.pass() == 0 {
+                self.rest(&|| signal.woken.load(Ordering::Acquire));
             }
         }
     }
@@ -156,12 +163,31 @@ impl ManualExecutor {
         run
     }
 
-    /// Waits for something to do, at the longest until `end`.
-    fn rest(&mut self, end: Nanos) {
-        let end = (end < Nanos::MAX).then_some(end);
-        match (&self.core.shared.clock, end) {
-            (Clock::Virtual(clock), Some(end)) => clock.advance_to(end),
-            _ => self.core.wait_until(end, &mut self.park),
+    /// One pass; by a virtual clock as many as there is something to do at this instant.
+    fn run_instant(&mut self) -> usize {
+        let mut run = self.pass();
+        if matches!(self.core.shared.clock, Clock::Virtual(_)) {
+            for _ in 1..PASSES_PER_INSTANT {
+                let is_due = self.core.next_deadline().is_some_and(|at| at <= self.now());
+                if self.over || !is_due && !self.core.local.has_work() {
+                    break;
+                }
+                run += self.pass();
+            }
+        }
+        run
+    }
+
+    /// Waits for something to do; `is_woken` is one more such thing.
+    fn rest(&mut self, is_woken: &dyn Fn() -> bool) {
+        match (&self.core.shared.clock, self.core.next_deadline()) {
+            // Time does not pass by itself: it jumps to the next thing that is due.
+            (Clock::Virtual(clock), Some(next)) => {
+                if !is_woken() {
+                    clock.advance_to(next);
+                }
+            }
+            _ => self.core.wait_until(None, is_woken, &mut self.park),
         }
     }
 
@@ -191,9 +217,7 @@ impl Drop for ManualExecutor {
 
 impl fmt::Debug for ManualExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ManualExecutor")
-            .field(&self.executor)
-            .finish()
+        f.debug_tuple("ManualExecutor").field(&self.executor).finish()
     }
 }
 
@@ -205,18 +229,14 @@ struct Signal {
 
 impl Signal {
     fn new(shared: Arc<Shared<NoExtension>>) -> Self {
-        Self {
-            woken: AtomicBool::new(true),
-            shared,
-        }
+        Self { woken: AtomicBool::new(true), shared }
     }
 }
 
 impl Wake for Signal {
     fn wake(self: Arc<Self>) {
         if !self.woken.swap(true, Ordering::AcqRel) {
-            // Refused once the executor is over: then it no longer sleeps in the inbox either.
-            let _ = self.shared.push_system(Command::Wake);
+            self.shared.inbox.wake(Urgency::Now);
         }
     }
 }

@@ -34,10 +34,7 @@ impl TokenPark {
     /// A parker whose deadlines are read off `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self {
-            token: Arc::new(Token::new()),
-            clock,
-        }
+        Self { token: Arc::new(Token::new()), clock }
     }
 
     /// The half for the other threads.
@@ -76,10 +73,7 @@ struct Token {
 
 impl Token {
     fn new() -> Self {
-        Self {
-            raised: Mutex::new(false),
-            changed: Condvar::new(),
-        }
+        Self { raised: Mutex::new(false), changed: Condvar::new() }
     }
 }
 
@@ -100,9 +94,7 @@ fn wait<'a, T>(
     condition: &Condvar,
     guard: crate::sync::MutexGuard<'a, T>,
 ) -> crate::sync::MutexGuard<'a, T> {
-    condition
-        .wait(guard)
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(all(test, not(loom)))]

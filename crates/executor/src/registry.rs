@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use crate::current::{self, ExecutorId};
-use crate::global;
+use crate::timer::entry::Timer;
+use crate::{global, immediate};
 
 /// Something that wants to be called on its executor: a promise with listeners.
 pub(crate) trait Notify: Send + Sync {
@@ -20,6 +21,9 @@ pub(crate) trait Notify: Send + Sync {
 pub(crate) trait NotifyTarget: Send + Sync {
     /// Queues the call, past any bound; gives it back if the executor accepts nothing any more.
     fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+
+    /// Queues the clearing of a cancelled timer's place, without waking the loop.
+    fn queue_clear(&self, timer: Arc<dyn Timer>);
 }
 
 type Targets = HashMap<ExecutorId, Weak<dyn NotifyTarget>>;
@@ -27,23 +31,19 @@ type Targets = HashMap<ExecutorId, Weak<dyn NotifyTarget>>;
 static TARGETS: LazyLock<RwLock<Targets>> = LazyLock::new(RwLock::default);
 
 pub(crate) fn register(id: ExecutorId, target: Weak<dyn NotifyTarget>) {
-    TARGETS
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(id, target);
+    TARGETS.write().unwrap_or_else(PoisonError::into_inner).insert(id, target);
 }
 
 pub(crate) fn unregister(id: ExecutorId) {
-    TARGETS
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .remove(&id);
+    TARGETS.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
 }
 
 /// Calls `notify` on the executor with this id: in place if this is its thread and the nesting
 /// allows, else queued there, else on the global executor.
 pub(crate) fn deliver(id: ExecutorId, notify: Arc<dyn Notify>) {
-    if current::is(id) {
+    if id == ExecutorId::IMMEDIATE {
+        immediate::notify(notify);
+    } else if current::is(id) || id == ExecutorId::GLOBAL && current::is_global() {
         let mut notify = Some(notify);
         let call = || {
             if let Some(notify) = notify.take() {
@@ -61,6 +61,16 @@ pub(crate) fn deliver(id: ExecutorId, notify: Arc<dyn Notify>) {
     }
 }
 
+/// Clears a cancelled timer's place in the heap of the executor with this id: at once on its loop,
+/// else when the loop next has time. Its closure is gone already, so nobody is woken for it.
+pub(crate) fn clear_timer(id: ExecutorId, timer: Arc<dyn Timer>) {
+    if current::is(id) {
+        current::clear_timer(&*timer);
+    } else if let Some(target) = find(id) {
+        target.queue_clear(timer);
+    }
+}
+
 /// `Some`: this loop has run its last task, the call comes back.
 fn queue_on_this_loop(notify: Arc<dyn Notify>) -> Option<Arc<dyn Notify>> {
     match current::get() {
@@ -70,12 +80,13 @@ fn queue_on_this_loop(notify: Arc<dyn Notify>) -> Option<Arc<dyn Notify>> {
 }
 
 fn queue_elsewhere(id: ExecutorId, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
-    let target = {
-        let targets = TARGETS.read().unwrap_or_else(PoisonError::into_inner);
-        targets.get(&id).and_then(Weak::upgrade)
-    };
-    match target {
+    match find(id) {
         Some(target) => target.queue_notify(notify),
         None => Err(notify),
     }
+}
+
+fn find(id: ExecutorId) -> Option<Arc<dyn NotifyTarget>> {
+    let targets = TARGETS.read().unwrap_or_else(PoisonError::into_inner);
+    targets.get(&id).and_then(Weak::upgrade)
 }

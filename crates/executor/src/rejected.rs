@@ -36,6 +36,9 @@ pub enum RejectReason {
         /// The queue's bound.
         bound: u32,
     },
+    /// A repeating timer needs a period above zero.
+    #[error("a repeating timer needs a period above zero")]
+    ZeroPeriod,
     /// The executor's thread could not be had; the next submission tries again.
     #[error("the executor's thread could not be started: {0}")]
     NotStarted(Arc<io::Error>),
@@ -59,9 +62,7 @@ impl<F> Rejected<F> {
 
 impl<F> fmt::Debug for Rejected<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected")
-            .field("reason", &self.reason)
-            .finish_non_exhaustive()
+        f.debug_struct("Rejected").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
@@ -79,6 +80,12 @@ impl<F> std::error::Error for Rejected<F> {}
 pub trait RejectionPolicy: Send + Sync {
     /// Called on the submitting thread, once per failed attempt. Must not block.
     fn on_full(&self, full: &QueueFull) -> OnFull;
+}
+
+impl<P: RejectionPolicy + ?Sized> RejectionPolicy for Arc<P> {
+    fn on_full(&self, full: &QueueFull) -> OnFull {
+        (**self).on_full(full)
+    }
 }
 
 /// A submission that found the queue full.
@@ -129,10 +136,6 @@ impl BackOff {
 
 impl RejectionPolicy for BackOff {
     fn on_full(&self, full: &QueueFull) -> OnFull {
-        if full.attempts <= self.retries {
-            OnFull::RetryAfter(self.pause)
-        } else {
-            OnFull::Reject
-        }
+        if full.attempts <= self.retries { OnFull::RetryAfter(self.pause) } else { OnFull::Reject }
     }
 }

@@ -52,6 +52,8 @@ pub enum Fault {
 pub enum UserCode {
     /// A submitted task.
     Task,
+    /// A timer.
+    Timer,
     /// A listener of a promise.
     Listener,
     /// A shutdown hook.
@@ -60,16 +62,20 @@ pub enum UserCode {
     LoopLocal,
     /// A rejection policy.
     RejectionPolicy,
+    /// A chooser of a group.
+    Chooser,
 }
 
 impl fmt::Display for UserCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             UserCode::Task => "task",
+            UserCode::Timer => "timer",
             UserCode::Listener => "listener",
             UserCode::Hook => "shutdown hook",
             UserCode::LoopLocal => "loop-local value",
             UserCode::RejectionPolicy => "rejection policy",
+            UserCode::Chooser => "chooser",
         })
     }
 }

@@ -7,15 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::engine::{LoopCore, LoopSeed, Turn, Work};
-use crate::error::{Error, ErrorKind, panic_message};
+use crate::error::{Error, ErrorKind, absorb};
 use crate::lifecycle::Event;
 use crate::shared::Shared;
 use crate::sync::lock;
-use crate::thread::ThreadProperties;
+use crate::thread::{PunctualSleep, ThreadProperties};
 
 /// Runs the loop on the calling thread until it has terminated.
 pub(crate) fn run<X: Send + 'static>(shared: Arc<Shared<X>>, seed: LoopSeed<X>) {
     *lock(&shared.thread) = Some(ThreadProperties::of_this_thread());
+    let _punctual = PunctualSleep::begin();
     let mut core = LoopCore::new(shared);
     let entered = core.enter();
     let mut work = None;
@@ -25,10 +26,7 @@ pub(crate) fn run<X: Send + 'static>(shared: Arc<Shared<X>>, seed: LoopSeed<X>) 
     });
     let died = catch_unwind(life).err().map(|payload| {
         let executor = core.shared.name.to_string();
-        Error::from(ErrorKind::LoopDied {
-            executor,
-            cause: panic_message(&*payload),
-        })
+        Error::from(ErrorKind::LoopDied { executor, cause: absorb(payload) })
     });
     tear_down(&mut core, work, died.as_ref());
     drop(entered);
@@ -53,8 +51,9 @@ pub(crate) fn tear_down<X: Send + 'static>(
         (Some(cause), _) => core.drop_stragglers(cause),
     }
     core.run_hooks(); // Those that stragglers added.
+    core.cancel_timers();
     // 4. The driver is closed.
-    core.shared.drop_guarded(work);
+    core.shared.guard(|| drop(work));
     // 5. Loop-local values go, on the loop.
     core.drop_loop_locals();
 }

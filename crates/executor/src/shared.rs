@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use crate::admission::{Permit, Refusal};
 use crate::clock::Clock;
-use crate::command::Command;
+use crate::command::{Command, Due};
 use crate::current::{self, ExecutorId};
 use crate::engine::LoopSeed;
-use crate::error::{Error, ErrorKind, panic_message};
+use crate::error::{Error, ErrorKind, absorb};
 use crate::executor::Lease;
 use crate::global;
+use crate::group::{Members, Membership};
 use crate::inbox::Inbox;
 use crate::lifecycle::{Action, Event, Lifecycle, State};
 use crate::local::Local;
 use crate::park::Unpark;
-use crate::promise::{Promise, SharedFuture, promise};
+use crate::promise::{Promise, SharedFuture, promise_of_end};
 use crate::raw::origin::{Origin, Running};
 use crate::registry::{self, Notify, NotifyTarget};
 use crate::rejected::{OnFull, QueueFull, RejectReason, RejectionPolicy};
@@ -33,6 +34,7 @@ use crate::start::{StartError, Starter};
 use crate::stats::Counters;
 use crate::sync::{Mutex, lock};
 use crate::thread::{LoopBody, RunOrLetGo, ThreadProperties, ThreadSupplier};
+use crate::timer::entry::Timer;
 use crate::wake::Urgency;
 
 pub(crate) struct Shared<X: Send + 'static> {
@@ -43,10 +45,12 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) clock: Clock,
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) never_block: bool,
+    pub(crate) is_global: bool,
     pub(crate) running: Running,
     pub(crate) counters: Counters,
     pub(crate) thread: Mutex<Option<ThreadProperties>>,
     pub(crate) termination: SharedFuture<()>,
+    membership: Mutex<Option<Membership<X>>>,
     /// What user handles hold, for handles made on the loop.
     pub(crate) lease: Mutex<Weak<Lease>>,
     /// The thread's handle, for `join`; gone once joined.
@@ -60,7 +64,6 @@ pub(crate) struct Shared<X: Send + 'static> {
 
 /// What a builder has gathered.
 pub(crate) struct Parts<X: Send + 'static> {
-    pub(crate) id: ExecutorId,
     pub(crate) name: String,
     pub(crate) bound: Option<u32>,
     pub(crate) policy: Box<dyn RejectionPolicy>,
@@ -68,27 +71,29 @@ pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) clock: Clock,
     pub(crate) never_block: bool,
+    pub(crate) is_global: bool,
     pub(crate) unpark: Arc<dyn Unpark>,
     pub(crate) seed: LoopSeed<X>,
 }
 
 impl<X: Send + 'static> Shared<X> {
     pub(crate) fn new(parts: Parts<X>) -> Arc<Self> {
-        // The end belongs to no dying loop: its listeners run on the global executor.
-        let (mut end, termination) = promise(ExecutorId::GLOBAL);
-        end.set_uncancellable();
+        let id = ExecutorId::next();
+        let (end, termination) = promise_of_end(id);
         let shared = Arc::new(Self {
-            id: parts.id,
+            id,
             name: parts.name.into(),
             inbox: Inbox::new(parts.bound, parts.unpark),
             life: Lifecycle::new(),
             clock: parts.clock,
             reporter: parts.reporter,
             never_block: parts.never_block,
+            is_global: parts.is_global,
             running: Running::default(),
             counters: Counters::default(),
             thread: Mutex::new(None),
-            termination: termination.shared(),
+            termination,
+            membership: Mutex::new(None),
             lease: Mutex::new(Weak::new()),
             join_handle: Mutex::new(None),
             end: Mutex::new(Some(end)),
@@ -97,10 +102,8 @@ impl<X: Send + 'static> Shared<X> {
             supplier: parts.supplier,
             policy: parts.policy,
         });
-        if shared.id != ExecutorId::GLOBAL {
-            let target: Weak<Self> = Arc::downgrade(&shared);
-            registry::register(shared.id, target);
-        }
+        let target: Weak<Self> = Arc::downgrade(&shared);
+        registry::register(shared.id, target);
         shared
     }
 
@@ -113,9 +116,7 @@ impl<X: Send + 'static> Shared<X> {
         if self.life.state() == State::NotStarted && !self.in_event_loop() {
             self.start()?;
         }
-        self.inbox
-            .admit_user()
-            .or_else(|refusal| self.admit_after(refusal))
+        self.inbox.admit_user().or_else(|refusal| self.admit_after(refusal))
     }
 
     /// Queues an admitted command, in the order of acceptance.
@@ -140,9 +141,7 @@ impl<X: Send + 'static> Shared<X> {
         if self.life.state() == State::NotStarted && !self.in_event_loop() {
             self.start()?;
         }
-        self.inbox
-            .admit_system()
-            .map_err(|_| RejectReason::ShutDown)
+        self.inbox.admit_system().map_err(|_| RejectReason::ShutDown)
     }
 
     /// Queues a system command; gives it back if nothing is accepted any more.
@@ -171,17 +170,14 @@ impl<X: Send + 'static> Shared<X> {
     ) -> Result<(), InvalidShutdown> {
         let plan = ShutdownPlan::new(quiet, timeout, self.clock.now())?;
         let quiet = self.plan.get_or_init(|| plan).quiet;
-        if Starter::<LoopSeed<X>>::is_starting_here() && self.life.state() == State::NotStarted {
+        if self.is_starting_here() {
             return Ok(()); // Asked for by the supplier: done once the start is decided.
         }
         let gate = self.starter.gate();
-        let mut cause = None;
+        let mut failed = None;
         if self.life.state() == State::NotStarted && !quiet.is_zero() {
             // Tasks are still accepted in the quiet period, so somebody must be there to run them.
-            cause = self
-                .starter
-                .start(&self.life, |seed| self.offer(seed))
-                .err();
+            failed = self.starter.start(&self.life, |seed| self.offer(seed)).err();
         }
         let action = if self.life.state() == State::NotStarted {
             // Nothing was ever accepted: nobody has to run anything. Shut the door, then say so.
@@ -191,23 +187,28 @@ impl<X: Send + 'static> Shared<X> {
             self.life.apply(Event::ShutDownGracefully)
         };
         drop(gate);
+        let cause = failed.map(|failed| self.died(failed));
         match action {
             Action::Nothing => {}
             Action::WakeLoop => drop(self.push_system(Command::Wake)),
-            Action::EndWithoutLoop => self.end_without_loop(cause.map(|cause| self.died(cause))),
+            Action::EndWithoutLoop => self.end_without_loop(cause),
         }
         Ok(())
+    }
+
+    /// The thread supplier, while it starts this loop, asks something of it.
+    fn is_starting_here(&self) -> bool {
+        self.life.state() == State::NotStarted && self.starter.is_starting_here()
     }
 
     /// Refuses new tasks at once; what was accepted still runs.
     pub(crate) fn shut_down_now(self: &Arc<Self>) {
         let now = self.clock.now();
-        let plan = ShutdownPlan {
-            quiet: Duration::ZERO,
-            timeout: Duration::ZERO,
-            begun: now,
-        };
+        let plan = ShutdownPlan { quiet: Duration::ZERO, timeout: Duration::ZERO, begun: now };
         self.plan.get_or_init(|| plan);
+        if self.is_starting_here() {
+            return; // Asked for by the supplier: done once the start is decided.
+        }
         let gate = self.starter.gate();
         // The marker is admitted before the door shuts, and queued after the state has changed: the
         // loop cannot look too early and then sleep through it.
@@ -223,9 +224,15 @@ impl<X: Send + 'static> Shared<X> {
         }
     }
 
-    /// The last user handle is gone, or the loop idled long enough: end as soon as the queue is
-    /// empty.
-    pub(crate) fn shut_down_idle(self: &Arc<Self>) {
+    /// The loop has idled long enough: it ends now, unless somebody was just admitted.
+    pub(crate) fn end_if_idle(&self) {
+        if self.inbox.close_if_empty() {
+            let _ = self.life.apply(Event::ShutDownNow);
+        }
+    }
+
+    /// The last user handle is gone: end as soon as the queue is empty.
+    pub(crate) fn shut_down_when_empty(self: &Arc<Self>) {
         let valid = self.shut_down_gracefully(Duration::ZERO, DEFAULT_SHUTDOWN_TIMEOUT);
         debug_assert!(valid.is_ok(), "zero is never longer than the timeout");
     }
@@ -244,14 +251,34 @@ impl<X: Send + 'static> Shared<X> {
         if let Some(record) = lock(&self.thread).as_mut() {
             record.is_alive = false;
         }
-        if self.id != ExecutorId::GLOBAL {
-            registry::unregister(self.id);
-        }
+        registry::unregister(self.id);
         let _ = self.life.apply(Event::TornDown);
         let end = lock(&self.end).take();
         if let Some(end) = end {
-            end.complete(cause.map_or(Ok(()), Err));
+            end.complete(cause.clone().map_or(Ok(()), Err));
         }
+        let membership = lock(&self.membership).clone();
+        if let Some(membership) = membership {
+            membership.child_ended(cause.as_ref());
+        }
+    }
+
+    /// Becomes a child of a group.
+    pub(crate) fn join_group(&self, membership: Membership<X>) {
+        *lock(&self.membership) = Some(membership.clone());
+        if self.life.state() == State::Terminated {
+            membership.child_ended(None); // Its end may have come before there was a group to tell.
+        }
+    }
+
+    /// The id of the group it is a child of.
+    pub(crate) fn group_id(&self) -> Option<ExecutorId> {
+        lock(&self.membership).as_ref().map(Membership::group_id)
+    }
+
+    /// The group it is a child of.
+    pub(crate) fn group(&self) -> Option<Arc<Members<X>>> {
+        lock(&self.membership).as_ref()?.group()
     }
 
     /// Drops what a dead loop left in its queue: counted, reported, the handles fail. Listeners are
@@ -268,29 +295,25 @@ impl<X: Send + 'static> Shared<X> {
                 Command::Notify(notify) | Command::NotifyNested(notify) => global::notify(notify),
                 Command::Run(task) => {
                     count += 1;
-                    self.drop_guarded(task);
+                    self.guard(|| drop(task));
                 }
-                other => self.drop_guarded(other),
+                Command::Schedule(_, timer) | Command::Due(Due::Timer(timer)) => {
+                    self.guard(|| timer.abandon());
+                }
+                other => self.guard(|| drop(other)),
             }
         }
         if count > 0 {
-            let fault = Fault::TasksLeft {
-                count,
-                cause: cause.to_string(),
-            };
+            let fault = Fault::TasksLeft { count, cause: cause.to_string() };
             current::report_to(&*self.reporter, &self.name, fault);
         }
     }
 
-    /// Drops something of the user's; a destructor that panics is reported.
-    pub(crate) fn drop_guarded<T>(&self, value: T) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    /// Runs a destructor of the user's; a panic is reported and goes no further.
+    pub(crate) fn guard(&self, destroy: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(destroy)) {
             let (what, origin) = (UserCode::Task, Origin::labelled("destructor"));
-            let fault = Fault::Panicked {
-                what,
-                origin,
-                message: panic_message(&*payload),
-            };
+            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
             current::report_to(&*self.reporter, &self.name, fault);
         }
     }
@@ -303,9 +326,7 @@ impl<X: Send + 'static> Shared<X> {
 
     #[cold]
     fn start(self: &Arc<Self>) -> Result<(), RejectReason> {
-        let started = self
-            .starter
-            .ensure_started(&self.life, |seed| self.offer(seed));
+        let started = self.starter.ensure_started(&self.life, |seed| self.offer(seed));
         if let (Some(plan), State::NotStarted | State::Started) = (self.plan(), self.life.state()) {
             // The supplier asked for a shutdown while it started us.
             let valid = self.shut_down_gracefully(plan.quiet, plan.timeout);
@@ -322,13 +343,7 @@ impl<X: Send + 'static> Shared<X> {
 
     /// Offers the loop to the thread supplier.
     fn offer(self: &Arc<Self>, seed: LoopSeed<X>) -> io::Result<()> {
-        let body = LoopBody::new(
-            Box::new(SeededLoop {
-                shared: self.clone(),
-                seed,
-            }),
-            &self.name,
-        );
+        let body = LoopBody::new(Box::new(SeededLoop { shared: self.clone(), seed }), &self.name);
         let started = catch_unwind(AssertUnwindSafe(|| self.supplier.start(body)));
         match started {
             Ok(started) => {
@@ -336,10 +351,8 @@ impl<X: Send + 'static> Shared<X> {
                 Ok(())
             }
             Err(payload) => {
-                let message = panic_message(&*payload);
-                Err(io::Error::other(format!(
-                    "the thread supplier panicked: {message}"
-                )))
+                let message = absorb(payload);
+                Err(io::Error::other(format!("the thread supplier panicked: {message}")))
             }
         }
     }
@@ -348,11 +361,9 @@ impl<X: Send + 'static> Shared<X> {
     fn died(&self, failed: StartError<LoopSeed<X>>) -> Error {
         let executor = self.name.to_string();
         match failed {
-            StartError::Refused(cause) => ErrorKind::LoopDied {
-                executor,
-                cause: cause.to_string(),
+            StartError::Refused(cause) => {
+                ErrorKind::LoopDied { executor, cause: cause.to_string() }.into()
             }
-            .into(),
             StartError::Abandoned(seed) => {
                 let cause = "its thread supplier let it go without running it".to_owned();
                 let error = Error::from(ErrorKind::LoopDied { executor, cause });
@@ -372,7 +383,7 @@ impl<X: Send + 'static> Shared<X> {
         let _ = self.life.apply(Event::QuietReached);
         let reason = cause.clone().unwrap_or_else(Error::cancelled);
         self.drop_leftovers(|| self.inbox.pop(), &reason);
-        self.drop_guarded(seed);
+        self.guard(|| drop(seed));
         self.terminate(cause);
     }
 
@@ -389,11 +400,10 @@ impl<X: Send + 'static> Shared<X> {
                 return Err(RejectReason::ShutDown);
             }
             full.attempts = full.attempts.saturating_add(1);
+            // It may sleep on a queue full of tasks that were not to wake it.
+            self.inbox.wake(Urgency::Now);
             match self.ask_policy(&full) {
-                OnFull::RetryAfter(pause) if !full.in_event_loop => {
-                    self.inbox.wake(Urgency::Now);
-                    back_off(pause);
-                }
+                OnFull::RetryAfter(pause) if !full.in_event_loop => back_off(pause),
                 _ => return Err(RejectReason::QueueFull { bound: full.bound }),
             }
             match self.inbox.admit_user() {
@@ -406,15 +416,8 @@ impl<X: Send + 'static> Shared<X> {
     fn ask_policy(&self, full: &QueueFull) -> OnFull {
         let answer = catch_unwind(AssertUnwindSafe(|| self.policy.on_full(full)));
         answer.unwrap_or_else(|payload| {
-            let (what, origin) = (
-                UserCode::RejectionPolicy,
-                Origin::labelled("rejection policy"),
-            );
-            let fault = Fault::Panicked {
-                what,
-                origin,
-                message: panic_message(&*payload),
-            };
+            let (what, origin) = (UserCode::RejectionPolicy, Origin::labelled("rejection policy"));
+            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
             current::report_to(&*self.reporter, &self.name, fault);
             OnFull::Reject
         })
@@ -429,15 +432,18 @@ impl<X: Send + 'static> NotifyTarget for Shared<X> {
             Err(_) => unreachable!("what went in comes back"),
         }
     }
+
+    fn queue_clear(&self, timer: Arc<dyn Timer>) {
+        if let Ok(permit) = self.inbox.admit_system() {
+            self.inbox.push(permit, Command::ClearTimer(timer), Urgency::Lazy);
+        }
+    }
 }
 
 impl<X: Send + 'static> fmt::Debug for Shared<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.life.state();
-        f.debug_struct("Executor")
-            .field("name", &self.name)
-            .field("state", &state)
-            .finish()
+        f.debug_struct("Executor").field("name", &self.name).field("state", &state).finish()
     }
 }
 
@@ -463,10 +469,7 @@ impl<X: Send + 'static> RunOrLetGo for SeededLoop<X> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a policy's pause: there is nothing to wait on"
-)]
+#[expect(clippy::disallowed_methods, reason = "a policy's pause: there is nothing to wait on")]
 fn back_off(pause: Duration) {
     std::thread::sleep(pause);
 }

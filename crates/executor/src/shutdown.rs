@@ -48,11 +48,7 @@ impl ShutdownPlan {
         if timeout < quiet {
             return Err(InvalidShutdown { quiet, timeout });
         }
-        Ok(Self {
-            quiet,
-            timeout,
-            begun,
-        })
+        Ok(Self { quiet, timeout, begun })
     }
 
     pub(crate) fn is_overdue(&self, now: Nanos) -> bool {
@@ -99,10 +95,7 @@ mod tests {
     #[test]
     fn e15_without_activity_the_quiet_period_counts_from_the_start() {
         let plan = plan(100, 500);
-        assert_eq!(
-            plan.verdict(Nanos(1050), None, false),
-            Verdict::QuietUntil(Nanos(1100))
-        );
+        assert_eq!(plan.verdict(Nanos(1050), None, false), Verdict::QuietUntil(Nanos(1100)));
         assert_eq!(plan.verdict(Nanos(1100), None, false), Verdict::End);
     }
 
@@ -110,10 +103,7 @@ mod tests {
     fn e15_activity_restarts_the_quiet_period() {
         let plan = plan(100, 500);
         let last = Some(Nanos(1080));
-        assert_eq!(
-            plan.verdict(Nanos(1150), last, false),
-            Verdict::QuietUntil(Nanos(1180))
-        );
+        assert_eq!(plan.verdict(Nanos(1150), last, false), Verdict::QuietUntil(Nanos(1180)));
         assert_eq!(plan.verdict(Nanos(1180), last, false), Verdict::End);
     }
 
@@ -121,20 +111,14 @@ mod tests {
     fn e15_quiet_zero_ends_when_the_queue_is_empty() {
         let plan = plan(0, 500);
         assert_eq!(plan.verdict(Nanos(1000), None, true), Verdict::Work);
-        assert_eq!(
-            plan.verdict(Nanos(1001), Some(Nanos(1001)), false),
-            Verdict::End
-        );
+        assert_eq!(plan.verdict(Nanos(1001), Some(Nanos(1001)), false), Verdict::End);
     }
 
     #[test]
     fn e15_the_timeout_bounds_the_whole() {
         let plan = plan(100, 150);
         let last = Some(Nanos(1140));
-        assert_eq!(
-            plan.verdict(Nanos(1141), last, false),
-            Verdict::QuietUntil(Nanos(1150))
-        );
+        assert_eq!(plan.verdict(Nanos(1141), last, false), Verdict::QuietUntil(Nanos(1150)));
         assert_eq!(plan.verdict(Nanos(1150), last, true), Verdict::End);
     }
 }

@@ -15,7 +15,7 @@
 //!                                          └─ refused: give the seed back
 //! ```
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io;
 
 use crate::lifecycle::{Event, Lifecycle, State};
@@ -45,16 +45,14 @@ pub(crate) struct Gate<'a>(
 );
 
 per_thread! {
-    /// This thread is inside a supplier: the gate is its own.
-    static STARTING: Cell<bool> = Cell::new(false);
+    /// The loops this thread is starting right now, by the address of their starter: it is inside
+    /// their suppliers, and their gates are its own.
+    static STARTING: RefCell<Vec<usize>> = RefCell::new(Vec::new());
 }
 
 impl<S> Starter<S> {
     pub(crate) fn new(seed: S) -> Self {
-        Self {
-            gate: Mutex::new(()),
-            seed: Mutex::new(Some(seed)),
-        }
+        Self { gate: Mutex::new(()), seed: Mutex::new(Some(seed)) }
     }
 
     /// Starts the loop unless it was started before. `offer` hands the seed to the supplier.
@@ -66,10 +64,8 @@ impl<S> Starter<S> {
         if life.state() != State::NotStarted {
             return Ok(());
         }
-        if STARTING.with(Cell::get) {
-            return Err(refused(
-                "the thread supplier submitted to the executor it is starting",
-            ));
+        if self.is_starting_here() {
+            return Err(refused("the thread supplier submitted to the executor it is starting"));
         }
         let gate = lock(&self.gate);
         if life.state() != State::NotStarted {
@@ -89,14 +85,12 @@ impl<S> Starter<S> {
         let Some(seed) = self.take_seed() else {
             return Err(refused("an earlier thread supplier lost the loop"));
         };
-        STARTING.with(|starting| starting.set(true));
+        STARTING.with(|starting| starting.borrow_mut().push(self.address()));
         let accepted = offer(seed);
-        STARTING.with(|starting| starting.set(false));
+        STARTING.with(|starting| starting.borrow_mut().pop());
         accepted.map_err(StartError::Refused)?;
         if lock(&self.seed).is_some() {
-            return Err(refused(
-                "the thread supplier neither ran nor refused the loop",
-            ));
+            return Err(refused("the thread supplier neither ran nor refused the loop"));
         }
         let _ = life.apply(Event::Start);
         // Let go between the look and the publication: the one who let go saw NotStarted and left
@@ -109,7 +103,7 @@ impl<S> Starter<S> {
 
     /// The supplier's thread has the loop: may it run? Waits until the start is decided.
     pub(crate) fn may_run(&self, life: &Lifecycle) -> bool {
-        if STARTING.with(Cell::get) {
+        if self.is_starting_here() {
             return false; // Run in place by its supplier: the submitter would become the loop.
         }
         drop(lock(&self.gate));
@@ -128,12 +122,16 @@ impl<S> Starter<S> {
 
     /// Keeps starts out while a loop that never started is shut down.
     pub(crate) fn gate(&self) -> Gate<'_> {
-        Gate((!STARTING.with(Cell::get)).then(|| lock(&self.gate)))
+        Gate((!self.is_starting_here()).then(|| lock(&self.gate)))
     }
 
-    /// Whether the calling thread is inside a supplier's `start`.
-    pub(crate) fn is_starting_here() -> bool {
-        STARTING.with(Cell::get)
+    /// Whether the calling thread is inside the supplier that is to start this loop.
+    pub(crate) fn is_starting_here(&self) -> bool {
+        STARTING.with(|starting| starting.borrow().contains(&self.address()))
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     pub(crate) fn take_seed(&self) -> Option<S> {
@@ -168,9 +166,7 @@ mod tests {
             })
             .unwrap();
         assert_eq!((run, life.state()), (Some(7), State::Started));
-        starter
-            .ensure_started(&life, |_| panic!("started twice"))
-            .unwrap();
+        starter.ensure_started(&life, |_| panic!("started twice")).unwrap();
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct ExecutorStats {
     pub wake_ups: u64,
     /// User tasks run.
     pub tasks: u64,
+    /// Timers waiting, at the end of the last pass.
+    pub timers: usize,
     /// Commands accepted and not yet taken, user tasks and others.
     pub queue_depth: usize,
 }
@@ -29,6 +31,7 @@ struct Counts {
     turns: AtomicU64,
     sleeps: AtomicU64,
     tasks: AtomicU64,
+    timers: AtomicU64,
 }
 
 impl Counters {
@@ -44,12 +47,17 @@ impl Counters {
         add(&self.0.tasks, n);
     }
 
+    pub(crate) fn timers(&self, waiting: usize) {
+        self.0.timers.store(waiting as u64, Ordering::Relaxed);
+    }
+
     pub(crate) fn snapshot(&self, wake_ups: u64, queue_depth: usize) -> ExecutorStats {
         ExecutorStats {
             turns: self.0.turns.load(Ordering::Relaxed),
             sleeps: self.0.sleeps.load(Ordering::Relaxed),
             wake_ups,
             tasks: self.0.tasks.load(Ordering::Relaxed),
+            timers: self.0.timers.load(Ordering::Relaxed) as usize,
             queue_depth,
         }
     }

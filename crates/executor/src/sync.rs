@@ -28,12 +28,10 @@ macro_rules! per_thread {
 }
 pub(crate) use per_thread;
 
-/// Locks a mutex. A poisoned one is taken as it is: no user code runs under our locks, so a panic
-/// cannot have left a value half-written.
+/// Locks a mutex. A poisoned one is taken as it is: no user code runs under our locks (but for the
+/// start gate, which guards no value), so a panic cannot have left one half-written.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(not(loom))]
@@ -83,10 +81,7 @@ mod model {
 
     impl<T> Queue<T> {
         pub(crate) fn new() -> Self {
-            Self {
-                items: Mutex::new(VecDeque::new()),
-                len: AtomicU64::new(0),
-            }
+            Self { items: Mutex::new(VecDeque::new()), len: AtomicU64::new(0) }
         }
 
         pub(crate) fn push(&self, item: T) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::{JoinHandle, ThreadId};
@@ -48,10 +49,7 @@ pub struct LoopBody {
 
 impl LoopBody {
     pub(crate) fn new(loop_: Box<dyn RunOrLetGo>, executor: &str) -> Self {
-        Self {
-            loop_: Some(loop_),
-            executor: executor.to_owned(),
-        }
+        Self { loop_: Some(loop_), executor: executor.to_owned() }
     }
 
     /// The name of the executor whose loop this is.
@@ -148,12 +146,13 @@ impl ThreadFactory {
         };
         let (pinned, outcome) = mpsc::sync_channel(1);
         let handle = builder.spawn(move || {
-            let pin = pin_this_thread(core);
-            let ok = pin.is_ok();
-            let _ = pinned.send(pin);
-            if ok {
-                body.run();
+            if let Err(error) = pin_this_thread(core) {
+                drop(body); // Given back before the submitter hears of it: it may try again at once.
+                let _ = pinned.send(Err(error));
+                return;
             }
+            let _ = pinned.send(Ok(()));
+            body.run();
         })?;
         outcome.recv().map_err(io::Error::other)??;
         Ok(handle)
@@ -180,6 +179,41 @@ fn pin_this_thread(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).map_err(|_| no_such_core())
+}
+
+/// Makes the thread's sleeps end on time: the kernel otherwise rounds them up by some 50 µs to wake
+/// several threads at once. A thread of the user's gets its own value back.
+#[cfg(target_os = "linux")]
+pub(crate) struct PunctualSleep(Option<u64>);
+
+#[cfg(target_os = "linux")]
+impl PunctualSleep {
+    pub(crate) fn begin() -> Self {
+        let before = rustix::thread::current_timer_slack().ok();
+        // Refused by a sandbox, perhaps: sleeps are then as punctual as everybody's.
+        let _ = rustix::thread::set_current_timer_slack(NonZero::new(1));
+        Self(before)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for PunctualSleep {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.and_then(NonZero::new) {
+            let _ = rustix::thread::set_current_timer_slack(Some(before));
+        }
+    }
+}
+
+/// Other systems have no such setting.
+#[cfg(not(target_os = "linux"))]
+pub(crate) struct PunctualSleep;
+
+#[cfg(not(target_os = "linux"))]
+impl PunctualSleep {
+    pub(crate) fn begin() -> Self {
+        Self
+    }
 }
 
 /// What is known of the thread a loop runs on.

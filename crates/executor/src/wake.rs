@@ -36,13 +36,12 @@ pub(crate) enum Urgency {
     /// At once: wake the loop.
     Now,
     /// At this time: wake the loop only if it would sleep longer.
-    #[cfg_attr(not(test), expect(dead_code, reason = "timers use it"))]
     At(Nanos),
     /// Whenever the loop looks: never wake it.
     Lazy,
 }
 
-/// See the module's documentation. Written by the loop's thread (store) and by producers (swap);
+/// See the module's documentation. Written by the loop's thread and by producers;
 /// read by producers.
 #[derive(Debug)]
 pub(crate) struct WakeWord {
@@ -60,9 +59,7 @@ pub(crate) enum Slept {
 
 impl WakeWord {
     pub(crate) fn new() -> Self {
-        Self {
-            next_wakeup: AtomicU64::new(AWAKE),
-        }
+        Self { next_wakeup: AtomicU64::new(AWAKE) }
     }
 
     /// Producer's half, called after the work was made visible. `true`: the caller, and nobody else,
@@ -147,12 +144,8 @@ mod tests {
 
     #[test]
     fn a_deadline_at_the_ends_of_the_clock_is_still_a_sleep() {
-        asleep(Some(Nanos(0)), |word| {
-            assert!(word.claim_wake(Urgency::Now))
-        });
-        asleep(Some(Nanos::MAX), |word| {
-            assert!(word.claim_wake(Urgency::Now))
-        });
+        asleep(Some(Nanos(0)), |word| assert!(word.claim_wake(Urgency::Now)));
+        asleep(Some(Nanos::MAX), |word| assert!(word.claim_wake(Urgency::Now)));
     }
 
     #[test]

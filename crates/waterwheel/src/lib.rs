@@ -1,8 +1,4 @@
-//! Waterwheel: Netty's event-loop and threading model in Rust.
-//!
-//! This crate only re-exports; the layers below do the work.
-//!
-//! - [`executor`]: single-threaded executors, promises, graceful shutdown.
+#![doc = include_str!("../../../README.md")]
 #![forbid(unsafe_code)]
 
 pub use waterwheel_executor as executor;

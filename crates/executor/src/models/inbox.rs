@@ -46,11 +46,7 @@ fn e10_no_wake_up_is_lost_and_none_is_wasted() {
         for producer in producers {
             producer.join().unwrap();
         }
-        assert!(
-            inbox.wake_ups() <= sleeps,
-            "{} wakes, {sleeps} sleeps",
-            inbox.wake_ups()
-        );
+        assert!(inbox.wake_ups() <= sleeps, "{} wakes, {sleeps} sleeps", inbox.wake_ups());
         assert_eq!(inbox.depth(), Depth::NONE);
     });
 }
@@ -127,11 +123,7 @@ fn shutdown_race(bound: Option<u32>) {
         for producer in producers {
             producer.join().unwrap();
         }
-        assert_eq!(
-            run,
-            accepted.load(Ordering::SeqCst),
-            "run or handed back, never both"
-        );
+        assert_eq!(run, accepted.load(Ordering::SeqCst), "run or handed back, never both");
         assert!(inbox.is_empty(), "nothing came after the last pass");
     });
 }

@@ -4,16 +4,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use super::{park, parker};
+use crate::clock::Nanos;
 use crate::current::ExecutorId;
 use crate::park::Unpark;
 use crate::promise::promise;
+use crate::raw::origin::Origin;
 use crate::registry::{self, Notify, NotifyTarget};
 use crate::sync::{Queue, yield_now};
+use crate::timer::MissedTicks;
+use crate::timer::entry::{self, Fired, Timer};
+use crate::timer::periodic::Repeat;
 
 /// An executor as a promise sees it: a queue of things to call.
 struct Loop {
@@ -23,10 +29,7 @@ struct Loop {
 
 impl Loop {
     fn new() -> Arc<Self> {
-        let loop_ = Arc::new(Self {
-            id: ExecutorId::next(),
-            calls: Queue::new(),
-        });
+        let loop_ = Arc::new(Self { id: ExecutorId::next(), calls: Queue::new() });
         let target: std::sync::Weak<Self> = Arc::downgrade(&loop_);
         registry::register(loop_.id, target);
         loop_
@@ -54,6 +57,8 @@ impl NotifyTarget for Loop {
         self.calls.push(notify);
         Ok(())
     }
+
+    fn queue_clear(&self, _: Arc<dyn Timer>) {}
 }
 
 /// Unparks the thread that polls.
@@ -123,11 +128,7 @@ fn p03_a_listener_runs_once_whoever_is_first() {
         loop_.run_until(|| heard.load(Ordering::SeqCst) == 14);
         completer.join().unwrap();
         assert_eq!(heard.load(Ordering::SeqCst), 14);
-        assert_eq!(
-            future.try_take().unwrap().unwrap(),
-            7,
-            "the consumer comes after them"
-        );
+        assert_eq!(future.try_take().unwrap().unwrap(), 7, "the consumer comes after them");
     });
 }
 
@@ -139,11 +140,7 @@ fn p03_listeners_and_the_taker_never_meet() {
         let heard = Arc::new(AtomicUsize::new(0));
         let listener = heard.clone();
         future.add_listener(move |outcome| {
-            assert_eq!(
-                *outcome.as_ref().unwrap(),
-                7,
-                "taken under the listener's eyes"
-            );
+            assert_eq!(*outcome.as_ref().unwrap(), 7, "taken under the listener's eyes");
             listener.fetch_add(1, Ordering::SeqCst);
         });
         promise.set_success(7);
@@ -197,5 +194,45 @@ fn p06_every_consumer_of_a_shared_future_is_woken() {
         promise.set_success(7);
         assert_eq!(block_on(shared).unwrap(), 7);
         assert_eq!(reader.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn e13_a_timer_fires_or_is_cancelled_never_both() {
+    loom::model(|| {
+        let run = Arc::new(AtomicUsize::new(0));
+        let alive = run.clone();
+        let (timer, mut future) =
+            entry::one_shot(ExecutorId::next(), Origin::labelled("timer"), move || {
+                alive.fetch_add(1, Ordering::SeqCst);
+            });
+        let canceller = future.canceller();
+        let cancel = thread::spawn(move || canceller.cancel());
+        let fired = timer.fire(&|| Nanos(1));
+        let cancelled = cancel.join().unwrap();
+        assert_eq!(fired == Fired::Ran, !cancelled);
+        assert_eq!(run.load(Ordering::SeqCst), usize::from(!cancelled));
+        assert_eq!(future.try_take().unwrap().is_ok(), !cancelled);
+        assert_eq!(Arc::strong_count(&run), 1, "the closure is gone, whoever won");
+    });
+}
+
+#[test]
+fn e13_a_periodic_timer_cancelled_while_it_runs_stops_and_goes() {
+    loom::model(|| {
+        let alive = Arc::new(());
+        let held = alive.clone();
+        let repeat = Repeat::Rate { period: Duration::from_nanos(1), missed: MissedTicks::CatchUp };
+        let (timer, future) = entry::periodic(
+            ExecutorId::next(),
+            Origin::labelled("timer"),
+            (Nanos(1), repeat),
+            move || drop(Arc::clone(&held)),
+        );
+        let cancel = thread::spawn(move || future.cancel());
+        let _first: Fired = timer.fire(&|| Nanos(1));
+        assert!(cancel.join().unwrap());
+        assert_eq!(Arc::strong_count(&alive), 1, "the closure is gone at once");
+        assert_eq!(timer.fire(&|| Nanos(2)), Fired::Cancelled);
     });
 }

@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::future::{Canceller, PromiseFuture};
-use super::promise::{Promise, promise};
+use super::promise::{Promise, caught, promise};
 use crate::current::ExecutorId;
-use crate::error::{Error, ErrorKind};
+use crate::error::ErrorKind;
 use crate::raw::origin::Origin;
+use crate::report::UserCode;
 
 impl<T: Send + 'static> PromiseFuture<T> {
     /// A future for `f` of the value; `f` runs on the executor. A failure passes through, a panic
@@ -20,10 +21,10 @@ impl<T: Send + 'static> PromiseFuture<T> {
         let origin = Origin::here();
         let (promise, future) = self.derived();
         self.on_complete(move |outcome| match outcome {
-            Ok(value) => promise.run(origin, move || f(value)),
-            Err(error) => {
-                promise.set_failure(error);
+            Ok(value) => {
+                promise.run(UserCode::Listener, origin, move || f(value));
             }
+            Err(error) => promise.pass_on(error),
         });
         future
     }
@@ -40,10 +41,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.on_complete(move |outcome| {
             let value = match outcome {
                 Ok(value) => value,
-                Err(error) => {
-                    promise.set_failure(error);
-                    return;
-                }
+                Err(error) => return promise.pass_on(error),
             };
             if promise.is_cancelled() {
                 return;
@@ -59,7 +57,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
                     });
                 }
                 Err(payload) => {
-                    promise.set_failure(Error::panicked(origin, &*payload));
+                    promise.set_failure(caught(UserCode::Listener, origin, payload));
                 }
             }
         });
@@ -81,7 +79,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
 /// A future for the values of all futures, in their order; the first failure fails it. Cancelling
 /// it cancels them all. Its listeners run on the executor with this id.
 #[track_caller]
-pub fn all<T: Send + 'static>(
+pub(crate) fn all<T: Send + 'static>(
     executor: ExecutorId,
     futures: impl IntoIterator<Item = PromiseFuture<T>>,
 ) -> PromiseFuture<Vec<T>> {
@@ -128,7 +126,7 @@ pub fn all<T: Send + 'static>(
 /// A future for the outcome of whichever future completes first, success or failure; of none it
 /// fails at once. Cancelling it cancels them all; the ones that come later are left alone.
 #[track_caller]
-pub fn first<T: Send + 'static>(
+pub(crate) fn first<T: Send + 'static>(
     executor: ExecutorId,
     futures: impl IntoIterator<Item = PromiseFuture<T>>,
 ) -> PromiseFuture<T> {

@@ -40,10 +40,7 @@ pub struct PromiseFuture<T: Send + 'static> {
 
 impl<T: Send + 'static> PromiseFuture<T> {
     pub(super) fn new(taker: Taker<Outcome<T>, Side<T>>) -> Self {
-        Self {
-            taker,
-            value: PhantomData,
-        }
+        Self { taker, value: PhantomData }
     }
 
     /// The executor its listeners run on.
@@ -81,10 +78,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     #[track_caller]
     pub fn add_listener(&mut self, listener: impl FnOnce(&Result<T, Error>) + Send + 'static) {
         self.taker.listen();
-        let listener = Listener {
-            origin: Origin::here(),
-            call: Box::new(listener),
-        };
+        let listener = Listener { origin: Origin::here(), call: Box::new(listener) };
         self.taker.slot().add_listener(listener);
     }
 
@@ -92,10 +86,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     #[track_caller]
     pub fn on_complete(mut self, consumer: impl FnOnce(Result<T, Error>) + Send + 'static) {
         self.taker.listen();
-        let consumer = Consumer {
-            origin: Origin::here(),
-            call: Box::new(consumer),
-        };
+        let consumer = Consumer { origin: Origin::here(), call: Box::new(consumer) };
         let slot = self.taker.slot();
         slot.side.observers().consumer = Some(consumer);
         if slot.watch() {
@@ -171,7 +162,9 @@ impl<T: Send + 'static> PromiseFuture<T> {
         T: Clone,
     {
         self.taker.listen();
-        SharedFuture::new(self.taker.slot().clone())
+        let slot = self.taker.slot();
+        slot.side.observers().cloner = Some(Clone::clone);
+        SharedFuture::new(slot.clone())
     }
 }
 
@@ -213,14 +206,12 @@ impl<T: Send + 'static> PromiseSlot<T> {
             return Ok(());
         }
         self.refuse_to_block()?;
-        self.block_until(timeout, |_| self.is_done().then_some(()))
-            .ok_or(WaitError::TimedOut)
+        self.block_until(timeout, |_| self.is_done().then_some(())).ok_or(WaitError::TimedOut)
     }
 }
 
 fn slot_refusal<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error> {
-    slot.refuse_to_block()
-        .map_err(|refused| ErrorKind::from(refused).into())
+    slot.refuse_to_block().map_err(|refused| ErrorKind::from(refused).into())
 }
 
 /// Cancels a future from anywhere. Does not keep it alive.

@@ -28,10 +28,12 @@ mod progressive;
 mod promise;
 mod shared;
 
-pub use self::combine::{all, first};
+pub(crate) use self::combine::{all, first};
 pub use self::future::{Canceller, PromiseFuture};
 pub(crate) use self::progressive::progressive_promise;
 pub use self::progressive::{InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise};
 pub use self::promise::Promise;
-pub(crate) use self::promise::promise;
+pub(crate) use self::promise::{
+    caught, promise, promise_of_end, promise_of_timer, promise_of_work,
+};
 pub use self::shared::SharedFuture;

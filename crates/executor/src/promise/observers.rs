@@ -1,24 +1,28 @@
 //! Those who wait for a promise, and how they are told.
 //!
 //! The slot's word says *whether* somebody waits; who it is sits here behind a mutex, which is taken
-//! only when there is somebody. The lease on the value is only ever claimed and given back under
-//! this mutex: whoever fails to get it leaves its wish in here and knows that the holder will look
-//! before it is through.
+//! only when there is somebody. The lease on the value is only ever claimed under this mutex, and
+//! whoever gives it back takes the mutex afterwards and looks: so whoever fails to get the lease
+//! leaves its wish in here, and knows that it will be seen.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
+use super::promise::caught;
 use crate::clock::Clock;
 use crate::current::{self, ExecutorId};
-use crate::error::{Error, ErrorKind, WouldDeadlock, panic_message};
+use crate::error::{Error, ErrorKind, WouldDeadlock, absorb};
+use crate::immediate;
 use crate::raw::origin::Origin;
-use crate::raw::slot::Slot;
+use crate::raw::slot::{Lease, Slot};
 use crate::registry::{Notify, deliver};
 use crate::report::{Fault, UserCode};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use crate::timer::entry::CancelTimer;
+use crate::trampoline::Trampoline;
 
 pub(crate) type Outcome<T> = Result<T, Error>;
 
@@ -27,7 +31,10 @@ pub(crate) type PromiseSlot<T> = Slot<Outcome<T>, Side<T>>;
 
 /// What a promise keeps beside its value.
 pub(crate) struct Side<T> {
+    /// Where listeners run.
     pub(crate) executor: ExecutorId,
+    /// Whose end completes it, of a termination future: blocking on that thread could never end.
+    pub(crate) completed_by: Option<ExecutorId>,
     pub(crate) created: &'static Location<'static>,
     pub(crate) observers: Mutex<Observers<T>>,
     /// Signalled when `waiting` threads should look again.
@@ -45,11 +52,29 @@ pub(crate) struct Observers<T> {
     pub(crate) next_key: u64,
     /// Threads blocked on `changed`. Counted because signalling nobody is still a syscall.
     waiting: u32,
-    /// Called at once, on the cancelling thread.
-    pub(crate) on_cancel: Option<UserCall>,
+    pub(crate) on_cancel: OnCancel,
+    /// The listeners are being called.
+    draining: bool,
+    /// Of a shared future: listeners get a clone, so that readers need not wait for them.
+    pub(crate) cloner: Option<Cloner<T>>,
 }
 
-pub(crate) type UserCall = Box<dyn FnOnce() + Send>;
+pub(crate) type Cloner<T> = fn(&Outcome<T>) -> Outcome<T>;
+
+thread_local! {
+    /// Cancelling one future may cancel another, and so on along a chain.
+    static CANCELS: Trampoline = const { Trampoline::new() };
+}
+
+/// What is told of a cancel, at once, on the cancelling thread.
+#[derive(Default)]
+pub(crate) enum OnCancel {
+    #[default]
+    Nothing,
+    Call(Origin, Box<dyn FnOnce() + Send>),
+    /// A timer to clear, if it is still there.
+    Timer(Weak<dyn CancelTimer>),
+}
 
 pub(crate) struct Listener<T> {
     pub(crate) origin: Origin,
@@ -68,7 +93,11 @@ pub(crate) struct Consumer<T> {
 struct Wakers(Option<Waker>, Vec<(u64, Waker)>);
 
 impl<T> Side<T> {
-    pub(crate) fn new(executor: ExecutorId, created: &'static Location<'static>) -> Self {
+    pub(crate) fn new(
+        executor: ExecutorId,
+        created: &'static Location<'static>,
+        on_cancel: OnCancel,
+    ) -> Self {
         let observers = Observers {
             listeners: Vec::new(),
             consumer: None,
@@ -76,10 +105,14 @@ impl<T> Side<T> {
             shared_wakers: Vec::new(),
             next_key: 0,
             waiting: 0,
-            on_cancel: None,
+            on_cancel,
+            draining: false,
+            cloner: None,
         };
+        let completed_by = None;
         Self {
             executor,
+            completed_by,
             created,
             observers: Mutex::new(observers),
             changed: Condvar::new(),
@@ -111,9 +144,18 @@ impl<T: Send + 'static> PromiseSlot<T> {
         let Some(watched) = self.cancel() else {
             return false;
         };
-        let on_cancel = self.side.observers().on_cancel.take();
-        if let Some(call) = on_cancel {
-            call_listener(Origin::labelled("on_cancel"), call);
+        let on_cancel = std::mem::take(&mut self.side.observers().on_cancel);
+        match on_cancel {
+            OnCancel::Nothing => {}
+            OnCancel::Call(origin, call) => {
+                let call = Box::new(move || call_listener(origin, call));
+                CANCELS.with(|cancels| cancels.run(call));
+            }
+            OnCancel::Timer(timer) => {
+                if let Some(timer) = timer.upgrade() {
+                    timer.cancelled();
+                }
+            }
         }
         if watched {
             self.settle();
@@ -124,35 +166,22 @@ impl<T: Send + 'static> PromiseSlot<T> {
     /// Runs the listeners, then the consumer, then wakes the tasks. Called on the executor.
     pub(crate) fn drain(&self) {
         let mut observers = self.side.observers();
-        // Refused: a listener further up this stack, or a reader elsewhere, is at it and will look
-        // again before it lets go.
-        let Some(mut lease) = self.lease() else {
-            return;
-        };
+        if std::mem::replace(&mut observers.draining, true) {
+            return; // A listener further up this stack: it is followed by whatever was added.
+        }
         while !observers.listeners.is_empty() {
-            let batch = std::mem::take(&mut observers.listeners);
+            let Some(lease) = self.lease() else {
+                observers.draining = false;
+                return; // A reader is at it, and comes here when it is through.
+            };
+            let (batch, cloner) = (std::mem::take(&mut observers.listeners), observers.cloner);
             drop(observers);
-            lease.with(|value| {
-                let gone;
-                let outcome = if let Some(outcome) = value {
-                    outcome
-                } else {
-                    gone = Err(self.gone());
-                    &gone
-                };
-                for Listener { origin, call } in batch {
-                    call_listener(origin, || call(outcome));
-                }
-            });
+            self.call_listeners(batch, lease, cloner);
             observers = self.side.observers();
         }
+        observers.draining = false;
         let consumer = observers.consumer.take();
-        let taken = if consumer.is_some() {
-            lease.take()
-        } else {
-            None
-        };
-        drop(lease);
+        let taken = consumer.as_ref().and_then(|_| self.lease()?.take());
         let wakers = observers.take_wakers();
         self.signal(&observers);
         drop(observers);
@@ -163,6 +192,31 @@ impl<T: Send + 'static> PromiseSlot<T> {
         wakers.wake();
     }
 
+    fn call_listeners(
+        &self,
+        batch: Vec<Listener<T>>,
+        mut lease: Lease<'_, Outcome<T>, Side<T>>,
+        cloner: Option<Cloner<T>>,
+    ) {
+        let call_all = |outcome: &Outcome<T>| {
+            for Listener { origin, call } in batch {
+                call_listener(origin, || call(outcome));
+            }
+        };
+        if let Some(cloner) = cloner {
+            let clone = || lease.with(|value| value.map(cloner));
+            let copy = catch_unwind(AssertUnwindSafe(clone)).unwrap_or_else(|payload| {
+                Some(Err(caught(UserCode::Listener, Origin::labelled("clone"), payload)))
+            });
+            drop(lease);
+            return call_all(&copy.unwrap_or_else(|| Err(self.gone())));
+        }
+        lease.with(|value| match value {
+            Some(outcome) => call_all(outcome),
+            None => call_all(&Err(self.gone())),
+        });
+    }
+
     /// Clones the outcome, if it is there and nobody is at it.
     pub(crate) fn read<'a>(
         self: &'a Arc<Self>,
@@ -171,18 +225,18 @@ impl<T: Send + 'static> PromiseSlot<T> {
     where
         T: Clone,
     {
-        let Some(mut lease) = self.lease() else {
-            return Err(observers);
-        };
+        /// Whoever came meanwhile found the lease taken. Told on unwind too.
+        struct Settle<'a, T: Send + 'static>(&'a Arc<PromiseSlot<T>>);
+        impl<T: Send + 'static> Drop for Settle<'_, T> {
+            fn drop(&mut self) {
+                self.0.settle();
+            }
+        }
+        let Some(lease) = self.lease() else { return Err(observers) };
         drop(observers);
-        let outcome = lease
-            .with(|value| value.cloned())
-            .unwrap_or_else(|| Err(self.gone()));
-        let observers = self.side.observers();
-        drop(lease);
-        drop(observers);
-        self.settle(); // Whoever came meanwhile found the lease taken.
-        Ok(outcome)
+        let _settle = Settle(self);
+        let mut lease = lease; // Dropped before `_settle`.
+        Ok(lease.with(|value| value.cloned()).unwrap_or_else(|| Err(self.gone())))
     }
 
     /// Takes the outcome, if the listeners are through and nobody is at it.
@@ -218,10 +272,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
             if now >= deadline {
                 break None;
             }
-            let woken = self
-                .side
-                .changed
-                .wait_timeout(observers, deadline.since(now));
+            let woken = self.side.changed.wait_timeout(observers, deadline.since(now));
             observers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
         observers.waiting -= 1;
@@ -230,12 +281,19 @@ impl<T: Send + 'static> PromiseSlot<T> {
 
     /// The reason not to block on this promise here, if there is one.
     pub(crate) fn refuse_to_block(&self) -> Result<(), WouldDeadlock> {
-        match current::get() {
-            Some(here) if here.never_block || here.id == self.side.executor => Err(WouldDeadlock {
-                executor: here.name.to_string(),
-            }),
-            _ => Ok(()),
+        let executor = self.side.executor;
+        if executor == ExecutorId::IMMEDIATE && immediate::is_running_here() {
+            return Err(WouldDeadlock { executor: "immediate".to_owned() });
         }
+        let Some(here) = current::get() else { return Ok(()) };
+        let completed_by = self.side.completed_by;
+        let is_own = here.id == executor
+            || here.is_global && executor == ExecutorId::GLOBAL
+            || completed_by.is_some_and(|end| end == here.id || Some(end) == here.group);
+        if is_own || here.never_block {
+            return Err(WouldDeadlock { executor: here.name.to_string() });
+        }
+        Ok(())
     }
 
     /// Why there is no value although the promise has completed.
@@ -243,10 +301,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
         if self.is_cancelled() {
             Error::cancelled()
         } else {
-            ErrorKind::AlreadyTaken {
-                created: self.side.created,
-            }
-            .into()
+            ErrorKind::AlreadyTaken { created: self.side.created }.into()
         }
     }
 
@@ -287,12 +342,8 @@ impl Wakers {
 /// Calls user code; a panic is reported and goes no further.
 pub(crate) fn call_listener(origin: Origin, call: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-        let message = panic_message(&*payload);
-        current::report(Fault::Panicked {
-            what: UserCode::Listener,
-            origin,
-            message,
-        });
+        let message = absorb(payload);
+        current::report(Fault::Panicked { what: UserCode::Listener, origin, message });
     }
 }
 

@@ -19,16 +19,9 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
     executor: ExecutorId,
 ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
     let (promise, future) = promise(executor);
-    let reports = Arc::new(Reports {
-        executor,
-        state: Mutex::default(),
-    });
+    let reports = Arc::new(Reports { executor, state: Mutex::default() });
     (
-        ProgressivePromise {
-            promise,
-            reports: reports.clone(),
-            last: 0,
-        },
+        ProgressivePromise { promise, reports: reports.clone(), last: 0 },
         ProgressiveFuture { future, reports },
     )
 }
@@ -100,10 +93,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
             return Err(InvalidProgress::BeyondTotal { done, total });
         }
         if done < self.last {
-            return Err(InvalidProgress::Backwards {
-                done,
-                before: self.last,
-            });
+            return Err(InvalidProgress::Backwards { done, before: self.last });
         }
         self.last = done;
         if self.reports.push(Progress { done, total }) {
@@ -124,12 +114,19 @@ impl<T: Send + 'static> ProgressivePromise<T> {
 
     /// Completes with a result. `false`: it had been cancelled.
     pub fn complete(self, outcome: Result<T, Error>) -> bool {
-        // Completing on the executor calls listeners in place: progress queued from another thread
-        // must not arrive behind them.
-        if current::is(self.reports.executor) {
-            self.reports.drain();
+        let Self { mut promise, reports, .. } = self;
+        if !current::is(reports.executor) {
+            return promise.complete(outcome);
         }
-        self.promise.complete(outcome)
+        // Completing on the executor calls listeners in place: what is still to be told of the
+        // progress comes first, be it queued from another thread or told further up this stack.
+        if !promise.set_uncancellable() {
+            return false;
+        }
+        reports.finish(move || {
+            promise.complete(outcome);
+        });
+        true
     }
 
     /// As [`Promise::set_uncancellable`].
@@ -194,6 +191,8 @@ struct ReportState {
     listeners: Vec<(Origin, ProgressListener)>,
     waiting: VecDeque<Progress>,
     draining: bool,
+    /// The completion, when it comes from a progress listener.
+    after: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Reports {
@@ -205,6 +204,12 @@ impl Reports {
             state.waiting.push_back(progress);
         }
         heard
+    }
+
+    /// Tells what is left to tell, then calls `complete`.
+    fn finish(&self, complete: impl FnOnce() + Send + 'static) {
+        self.state().after = Some(Box::new(complete));
+        self.drain();
     }
 
     fn drain(&self) {
@@ -223,6 +228,11 @@ impl Reports {
             state.listeners = listeners;
         }
         state.draining = false;
+        let after = state.after.take();
+        drop(state);
+        if let Some(complete) = after {
+            complete();
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, ReportState> {

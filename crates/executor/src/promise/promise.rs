@@ -1,19 +1,67 @@
 //! The writing end.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Weak;
 
 use super::future::PromiseFuture;
-use super::observers::{Outcome, Side, call_listener};
-use crate::current::ExecutorId;
-use crate::error::{Error, ErrorKind};
+use super::observers::{OnCancel, Outcome, Side, call_listener};
+use super::shared::SharedFuture;
+use crate::current::{self, ExecutorId};
+use crate::error::{Error, ErrorKind, absorb};
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Filler, slot};
+use crate::report::{Fault, UserCode};
+use crate::timer::entry::CancelTimer;
 
 /// A promise and its future, whose listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
-    let (filler, taker) = slot(Side::new(executor, Location::caller()));
+    pair(Side::new(executor, Location::caller(), OnCancel::Nothing))
+}
+
+/// A promise for a piece of work: created where the work came from.
+#[track_caller]
+pub(crate) fn promise_of_work<T: Send + 'static>(
+    executor: ExecutorId,
+    origin: Origin,
+) -> (Promise<T>, PromiseFuture<T>) {
+    pair(Side::new(executor, line_of(origin), OnCancel::Nothing))
+}
+
+/// A promise for a timer, which its cancellation clears.
+#[track_caller]
+pub(crate) fn promise_of_timer<T: Send + 'static>(
+    executor: ExecutorId,
+    origin: Origin,
+    timer: Weak<dyn CancelTimer>,
+) -> (Promise<T>, PromiseFuture<T>) {
+    pair(Side::new(executor, line_of(origin), OnCancel::Timer(timer)))
+}
+
+/// The source line a piece of work came from: with a label in its place, the caller's.
+#[track_caller]
+fn line_of(origin: Origin) -> &'static Location<'static> {
+    match origin.location() {
+        Some(line) => line,
+        None => Location::caller(),
+    }
+}
+
+/// A promise for the end of an executor or a group: it belongs to no dying loop, so its listeners run
+/// on the global executor, and it cannot be cancelled.
+#[track_caller]
+pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
+    let mut side = Side::new(ExecutorId::GLOBAL, Location::caller(), OnCancel::Nothing);
+    side.completed_by = Some(ending);
+    let (mut promise, future) = pair(side);
+    promise.set_uncancellable();
+    (promise, future.shared())
+}
+
+fn pair<T: Send + 'static>(side: Side<T>) -> (Promise<T>, PromiseFuture<T>) {
+    let (filler, taker) = slot(side);
     (Promise { filler }, PromiseFuture::new(taker))
 }
 
@@ -94,20 +142,34 @@ impl<T: Send + 'static> Promise<T> {
             drop(observers);
             call_listener(Origin::here(), f);
         } else {
-            let before = observers.on_cancel.replace(Box::new(f));
+            let call = OnCancel::Call(Origin::here(), Box::new(f));
+            let before = std::mem::replace(&mut observers.on_cancel, call);
             drop(observers);
             drop(before);
         }
     }
 
-    /// Completes with what `f` returns, or with its panic; does nothing if cancelled.
-    pub(crate) fn run(mut self, origin: Origin, f: impl FnOnce() -> T) {
+    /// Completes with what `f` returns, or with its panic. `false`: cancelled, `f` was not called.
+    pub(crate) fn run(mut self, what: UserCode, origin: Origin, f: impl FnOnce() -> T) -> bool {
         if !self.set_uncancellable() {
-            return;
+            return false;
         }
-        let outcome =
-            catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Error::panicked(origin, &*payload));
-        self.complete(outcome);
+        let outcome = catch_unwind(AssertUnwindSafe(f));
+        self.complete(outcome.map_err(|payload| caught(what, origin, payload)))
+    }
+
+    /// Cancels it from this end: the work will not be done.
+    pub(crate) fn cancel(self) {
+        self.filler.slot().cancel_and_tell();
+    }
+
+    /// Fails as what it was derived from did: cancelled, if that was.
+    pub(crate) fn pass_on(self, error: Error) {
+        if error.is_cancelled() {
+            self.cancel();
+        } else {
+            self.set_failure(error);
+        }
     }
 
     fn fill(&mut self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
@@ -117,6 +179,13 @@ impl<T: Send + 'static> Promise<T> {
         }
         Ok(())
     }
+}
+
+/// Reports a panic and makes it an error: the future may be detached, and nobody look at it.
+pub(crate) fn caught(what: UserCode, origin: Origin, payload: Box<dyn Any + Send>) -> Error {
+    let message = absorb(payload);
+    current::report(Fault::Panicked { what, origin, message: message.clone() });
+    ErrorKind::Panicked { origin, message }.into()
 }
 
 impl<T: Send + 'static> Drop for Promise<T> {

@@ -56,10 +56,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     /// Calls `listener` with the outcome, on the executor, after the listeners added before.
     #[track_caller]
     pub fn add_listener(&self, listener: impl FnOnce(&Result<T, Error>) + Send + 'static) {
-        let listener = Listener {
-            origin: Origin::here(),
-            call: Box::new(listener),
-        };
+        let listener = Listener { origin: Origin::here(), call: Box::new(listener) };
         self.slot.add_listener(listener);
     }
 
@@ -112,7 +109,7 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let waker = context.waker().clone();
+        let mut waker = context.waker().clone();
         let mut observers = this.slot.side.observers();
         this.slot.watch();
         let observers = match this.slot.read(observers) {
@@ -125,13 +122,15 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
                 });
                 let known = observers.shared_wakers.iter_mut().find(|(k, _)| *k == key);
                 match known {
-                    Some((_, known)) => *known = waker,
-                    None => observers.shared_wakers.push((key, waker)),
+                    // The old one is dropped when the lock is gone: a waker is the user's code.
+                    Some((_, known)) => std::mem::swap(known, &mut waker),
+                    None => observers.shared_wakers.push((key, waker.clone())),
                 }
                 observers
             }
         };
         drop(observers);
+        drop(waker);
         Poll::Pending
     }
 }

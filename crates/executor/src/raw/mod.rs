@@ -6,10 +6,7 @@
 //!
 //! Nothing outside this folder may use `unsafe` (the crate denies it), and nothing in here calls
 //! back into the rest of the crate.
-#![allow(
-    unsafe_code,
-    reason = "the named room; every block carries its SAFETY note"
-)]
+#![allow(unsafe_code, reason = "the named room; every block carries its SAFETY note")]
 
 pub(crate) mod origin;
 pub(crate) mod slot;

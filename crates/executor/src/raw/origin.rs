@@ -47,9 +47,7 @@ impl Origin {
     #[track_caller]
     #[must_use]
     pub fn here() -> Self {
-        Self {
-            tagged: ptr::from_ref(Location::caller()).cast(),
-        }
+        Self { tagged: ptr::from_ref(Location::caller()).cast() }
     }
 
     /// A name of the user's own. Each distinct name is kept for the life of the process.
@@ -58,12 +56,8 @@ impl Origin {
         static LABELS: LazyLock<Mutex<HashMap<&'static str, &'static Label>>> =
             LazyLock::new(Mutex::default);
         let mut labels = LABELS.lock().unwrap_or_else(PoisonError::into_inner);
-        let label = *labels
-            .entry(name)
-            .or_insert_with(|| Box::leak(Box::new(Label(name))));
-        Self {
-            tagged: ptr::from_ref(label).cast::<u8>().wrapping_add(LABEL),
-        }
+        let label = *labels.entry(name).or_insert_with(|| Box::leak(Box::new(Label(name))));
+        Self { tagged: ptr::from_ref(label).cast::<u8>().wrapping_add(LABEL) }
     }
 
     /// The label, if it has one.
@@ -119,8 +113,7 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn set(&self, origin: Origin) {
-        self.current
-            .store(origin.tagged.cast_mut(), Ordering::Relaxed);
+        self.current.store(origin.tagged.cast_mut(), Ordering::Relaxed);
     }
 
     pub(crate) fn clear(&self) {

@@ -68,11 +68,7 @@ pub(crate) enum Taken<V> {
 
 /// Makes the two ends.
 pub(crate) fn slot<V, S>(side: S) -> (Filler<V, S>, Taker<V, S>) {
-    let slot = Arc::new(Slot {
-        word: AtomicU32::new(0),
-        cell: UnsafeCell::new(None),
-        side,
-    });
+    let slot = Arc::new(Slot { word: AtomicU32::new(0), cell: UnsafeCell::new(None), side });
     (Filler(slot.clone()), Taker(slot))
 }
 
@@ -87,11 +83,9 @@ impl<V, S> Slot<V, S> {
 
     /// `Some(watched)` if this call cancelled: the caller must then tell the watchers, if any.
     pub(crate) fn cancel(&self) -> Option<bool> {
-        let before = self
-            .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word & (DONE | UNCANCELLABLE) == 0).then_some(word | DONE | CANCELLED)
-            });
+        let before = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            (word & (DONE | UNCANCELLABLE) == 0).then_some(word | DONE | CANCELLED)
+        });
         before.ok().map(|word| word & WATCHED != 0)
     }
 
@@ -102,12 +96,10 @@ impl<V, S> Slot<V, S> {
 
     /// The right to look at the value, if it is done and nobody else has it.
     pub(crate) fn lease(&self) -> Option<Lease<'_, V, S>> {
-        let claimed = self
-            .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                let free = word & (DONE | LISTENED | LEASED) == DONE | LISTENED;
-                free.then_some(word | LEASED)
-            });
+        let claimed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            let free = word & (DONE | LISTENED | LEASED) == DONE | LISTENED;
+            free.then_some(word | LEASED)
+        });
         claimed.ok().map(|_| Lease(self))
     }
 }
@@ -136,12 +128,9 @@ impl<V, S> Filler<V, S> {
 
     /// `true` if it cannot be cancelled from here on; `false` if it was cancelled before.
     pub(crate) fn set_uncancellable(&mut self) -> bool {
-        let before = self
-            .0
-            .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word & DONE == 0).then_some(word | UNCANCELLABLE)
-            });
+        let before = self.0.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            (word & DONE == 0).then_some(word | UNCANCELLABLE)
+        });
         before.is_ok() || !self.is_cancelled()
     }
 }

@@ -1,4 +1,4 @@
-//! A `FnOnce() + Send` that lives inside the queue.
+//! A closure that lives inside the queue.
 //!
 //! A closure of up to three words is moved into the task itself; a larger one (or one with a larger
 //! alignment) is boxed and the task holds the pointer. Measured with the wake word, a boxed task
@@ -25,32 +25,25 @@ pub(crate) struct Task {
 /// What the words hold is known only to these two functions.
 struct Table {
     /// Moves the closure out of the words and calls it.
-    run: unsafe fn(*mut Words),
+    run: unsafe fn(*mut Words) -> bool,
     /// Moves the closure out of the words and drops it.
     drop: unsafe fn(*mut Words),
 }
 
 impl Task {
-    pub(crate) fn new<F: FnOnce() + Send + 'static>(origin: Origin, closure: F) -> Self {
+    /// The closure says whether it did anything: one that finds itself cancelled does not.
+    pub(crate) fn new<F: FnOnce() -> bool + Send + 'static>(origin: Origin, closure: F) -> Self {
         let mut words = Words::uninit();
         if Inline::<F>::FITS {
             // SAFETY: F fits the words in size and alignment; `words` is uninitialised, so nothing
             // is overwritten.
             unsafe { words.as_mut_ptr().cast::<F>().write(closure) };
-            Self {
-                table: Inline::<F>::TABLE,
-                origin,
-                words,
-            }
+            Self { table: Inline::<F>::TABLE, origin, words }
         } else {
             let boxed = Box::into_raw(Box::new(closure));
             // SAFETY: a thin pointer fits the first word; nothing is overwritten.
             unsafe { words.as_mut_ptr().cast::<*mut F>().write(boxed) };
-            Self {
-                table: Boxed::<F>::TABLE,
-                origin,
-                words,
-            }
+            Self { table: Boxed::<F>::TABLE, origin, words }
         }
     }
 
@@ -58,13 +51,13 @@ impl Task {
         self.origin
     }
 
-    /// Runs the closure. If it panics the closure is gone all the same.
-    pub(crate) fn run(self) {
+    /// Runs the closure; whether it did anything. If it panics the closure is gone all the same.
+    pub(crate) fn run(self) -> bool {
         let mut this = ManuallyDrop::new(self);
         let run = this.table.run;
         // SAFETY: the words hold what the table expects since `new`; `this` is never dropped, so
         // the closure is moved out exactly once.
-        unsafe { run(&raw mut this.words) };
+        unsafe { run(&raw mut this.words) }
     }
 }
 
@@ -85,18 +78,15 @@ impl fmt::Debug for Task {
 /// The closure itself is in the words.
 struct Inline<F>(F);
 
-impl<F: FnOnce()> Inline<F> {
+impl<F: FnOnce() -> bool> Inline<F> {
     const FITS: bool =
         size_of::<F>() <= size_of::<Words>() && align_of::<F>() <= align_of::<Words>();
-    const TABLE: &'static Table = &Table {
-        run: Self::run,
-        drop: Self::drop,
-    };
+    const TABLE: &'static Table = &Table { run: Self::run, drop: Self::drop };
 
-    unsafe fn run(words: *mut Words) {
+    unsafe fn run(words: *mut Words) -> bool {
         // SAFETY: the caller promises that the words hold an F, to be moved out once.
         let closure = unsafe { words.cast::<F>().read() };
-        closure();
+        closure()
     }
 
     unsafe fn drop(words: *mut Words) {
@@ -108,11 +98,8 @@ impl<F: FnOnce()> Inline<F> {
 /// A pointer to the boxed closure is in the first word.
 struct Boxed<F>(F);
 
-impl<F: FnOnce()> Boxed<F> {
-    const TABLE: &'static Table = &Table {
-        run: Self::run,
-        drop: Self::drop,
-    };
+impl<F: FnOnce() -> bool> Boxed<F> {
+    const TABLE: &'static Table = &Table { run: Self::run, drop: Self::drop };
 
     unsafe fn take(words: *mut Words) -> Box<F> {
         // SAFETY: the caller promises that the first word holds the pointer of `Box::into_raw`.
@@ -121,10 +108,10 @@ impl<F: FnOnce()> Boxed<F> {
         unsafe { Box::from_raw(pointer) }
     }
 
-    unsafe fn run(words: *mut Words) {
+    unsafe fn run(words: *mut Words) -> bool {
         // SAFETY: passed on from the caller.
         let closure = unsafe { Self::take(words) };
-        closure();
+        closure()
     }
 
     unsafe fn drop(words: *mut Words) {
@@ -140,7 +127,10 @@ mod tests {
     use std::sync::Arc;
 
     fn task<F: FnOnce() + Send + 'static>(f: F) -> Task {
-        Task::new(Origin::here(), f)
+        Task::new(Origin::here(), || {
+            f();
+            true
+        })
     }
 
     /// Captures `payload` and an `Arc` whose count tells whether the closure is still alive.
@@ -184,8 +174,7 @@ mod tests {
         let (sent, received) = std::sync::mpsc::channel();
         task(move || {
             let line = &line;
-            sent.send((std::ptr::from_ref(line).addr() % 64, line.0))
-                .unwrap();
+            sent.send((std::ptr::from_ref(line).addr() % 64, line.0)).unwrap();
         })
         .run();
         assert_eq!(received.recv().unwrap(), (0, 7));

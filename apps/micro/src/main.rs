@@ -1,0 +1,303 @@
+//! In-process measurements: `micro <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]` prints one JSON line.
+//!
+//! The loop's thread is pinned to core 0, producers to core 1.
+//!
+//! | workload | what is measured |
+//! |---|---|
+//! | m1, m1x2 | tasks per second from one or two producers; each task owns a `u64` |
+//! | m1z | the same with a task that captures nothing |
+//! | m2 | the time from a submission to an idle loop until its task runs |
+//! | m3 | timers per second, a million scheduled and cancelled in random order, on the loop |
+//! | m3acc | how late timers of 1 to 20 ms fire on an idle loop |
+//! | m4 | promises per second: created, completed, observed, on one thread |
+
+use std::error::Error;
+use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use waterwheel::executor::{Clock, EventExecutor, Nanos, ThreadFactory};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+const LOOP_CORE: usize = 0;
+const PRODUCER_CORE: usize = 1;
+
+/// At most this many tasks are in flight, so that memory never decides.
+const WINDOW: u64 = 65_536;
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let quick = arguments.iter().any(|argument| argument == "quick");
+    let tasks = if quick { 500_000 } else { 2_000_000 };
+    match arguments.first().map(String::as_str) {
+        Some("m1") => submission(1, tasks, true),
+        Some("m1z") => submission(1, tasks, false),
+        Some("m1x2") => submission(2, tasks, true),
+        Some("m2") => wake_up(if quick { 3_000 } else { 15_000 }),
+        Some("m3") => timers(1_000_000),
+        Some("m3acc") => lateness(Duration::from_secs(if quick { 1 } else { 3 })),
+        Some("m4") => promises(if quick { 2_000_000 } else { 5_000_000 }),
+        _ => Err("usage: micro <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]".into()),
+    }
+}
+
+fn executor() -> Result<EventExecutor, Box<dyn Error>> {
+    let threads = ThreadFactory::new("micro").pin_to([LOOP_CORE]);
+    Ok(EventExecutor::builder().thread_supplier(Arc::new(threads)).build()?)
+}
+
+fn pin(core: usize) -> Outcome {
+    let mut set = CpuSet::new();
+    set.set(core);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+fn now() -> Nanos {
+    Clock::Monotonic.now()
+}
+
+// m1: submission
+
+static DONE: AtomicU64 = AtomicU64::new(0);
+
+/// Only the loop writes it: a load and a store do.
+fn bump() {
+    DONE.store(DONE.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+fn submission(producers: u64, tasks: u64, owns_a_u64: bool) -> Outcome {
+    pin(PRODUCER_CORE)?;
+    let executor = executor()?;
+    executor.submit(|| ())?.join()?;
+    let mut rounds = Vec::new();
+    for _ in 0..4 {
+        rounds.push(produce(&executor, producers, tasks, owns_a_u64));
+    }
+    rounds.remove(0); // The warm-up.
+    rounds.sort();
+    let seconds = rounds[1].as_secs_f64();
+    let (per_second, nanos) = (tasks as f64 / seconds, seconds * 1e9 / tasks as f64);
+    println!(
+        r#"{{"impl":"waterwheel","producers":{producers},"ops_s":{per_second:.0},"ns_op":{nanos:.2}}}"#
+    );
+    Ok(())
+}
+
+fn produce(executor: &EventExecutor, producers: u64, tasks: u64, owns_a_u64: bool) -> Duration {
+    let (begun, base, share) = (now(), DONE.load(Ordering::Relaxed), tasks / producers);
+    let threads: Vec<_> = (0..producers)
+        .map(|_| {
+            let executor = executor.clone();
+            thread::spawn(move || {
+                pin(PRODUCER_CORE).expect("core 1 is there");
+                for i in 0..share {
+                    if i & 1023 == 0 {
+                        wait_for_room(i * producers, base, producers > 1);
+                    }
+                    let accepted = if owns_a_u64 {
+                        executor
+                            .execute(move || {
+                                black_box(i);
+                                bump();
+                            })
+                            .is_ok()
+                    } else {
+                        executor.execute(bump).is_ok()
+                    };
+                    assert!(accepted, "no bound, no shutdown");
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("producers do not panic");
+    }
+    while DONE.load(Ordering::Acquire) - base < share * producers {
+        spin_loop();
+    }
+    now().since(begun)
+}
+
+fn wait_for_room(submitted: u64, base: u64, yielding: bool) {
+    while submitted > DONE.load(Ordering::Relaxed) - base + WINDOW {
+        if yielding {
+            thread::yield_now();
+        } else {
+            spin_loop();
+        }
+    }
+}
+
+// m2: wake-up
+
+fn wake_up(samples: u64) -> Outcome {
+    const WARM_UP: u64 = 500;
+    const IDLE: Duration = Duration::from_micros(60);
+    pin(PRODUCER_CORE)?;
+    let executor = executor()?;
+    let flag = Arc::new(AtomicU64::new(0));
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 10_000_000_000, 3)?;
+    for i in 1..=samples + WARM_UP {
+        let asleep = now().plus(IDLE);
+        while now() < asleep {
+            spin_loop();
+        }
+        let begun = now();
+        let raise = flag.clone();
+        executor.execute(move || raise.store(i, Ordering::Release))?;
+        while flag.load(Ordering::Acquire) != i {
+            spin_loop();
+        }
+        if i > WARM_UP {
+            histogram.saturating_record(nanos(now().since(begun)));
+        }
+    }
+    let (p50, p99) = (micros(&histogram, 0.5), micros(&histogram, 0.99));
+    let max = histogram.max() as f64 / 1e3;
+    println!(r#"{{"impl":"waterwheel","p50_us":{p50:.2},"p99_us":{p99:.2},"max_us":{max:.1}}}"#);
+    Ok(())
+}
+
+// m3: timers
+
+fn timers(count: usize) -> Outcome {
+    let executor = executor()?;
+    let on_loop = executor.clone();
+    let (insert, cancel) = executor.submit(move || schedule_and_cancel(&on_loop, count))?.join()?;
+    let each = count as f64;
+    let (insert_ns, cancel_ns) =
+        (insert.as_secs_f64() * 1e9 / each, cancel.as_secs_f64() * 1e9 / each);
+    let per_second = 1e9 / (insert_ns + cancel_ns);
+    println!(
+        r#"{{"impl":"waterwheel","ops_s":{per_second:.0},"insert_ns":{insert_ns:.1},"cancel_ns":{cancel_ns:.1}}}"#
+    );
+    Ok(())
+}
+
+fn schedule_and_cancel(executor: &EventExecutor, count: usize) -> (Duration, Duration) {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let delays: Vec<_> =
+        (0..count).map(|_| Duration::from_millis(1000 + random.next() % 59_000)).collect();
+    let mut order: Vec<usize> = (0..count).collect();
+    for i in (1..count).rev() {
+        order.swap(i, (random.next() % (i as u64 + 1)) as usize);
+    }
+    let mut times = (Duration::ZERO, Duration::ZERO);
+    let mut handles = Vec::with_capacity(count);
+    for _ in 0..2 {
+        let begun = now();
+        for delay in &delays {
+            handles.push(Some(executor.schedule(*delay, || ()).expect("not shut down")));
+        }
+        let scheduled = now();
+        for &at in &order {
+            let handle: Option<_> = handles[at].take();
+            assert!(handle.is_some_and(|handle| handle.cancel()));
+        }
+        times = (scheduled.since(begun), now().since(scheduled));
+        handles.clear();
+    }
+    times
+}
+
+// m3acc: lateness
+
+const PARALLEL: u64 = 8;
+
+fn lateness(length: Duration) -> Outcome {
+    let executor = executor()?;
+    let end = now().plus(length);
+    let (late, all_late) = mpsc::channel();
+    for k in 0..PARALLEL {
+        let (ticker, late) = (executor.clone(), late.clone());
+        executor.execute(move || tick(ticker, Random(77 + k), end, late))?;
+    }
+    drop(late);
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 10_000_000_000, 3)?;
+    let mut early = 0;
+    for (due, fired) in all_late {
+        early += u64::from(fired < due);
+        histogram.saturating_record(nanos(fired.since(due)).max(1));
+    }
+    let (p50, p99) = (micros(&histogram, 0.5), micros(&histogram, 0.99));
+    let (n, max) = (histogram.len(), histogram.max() as f64 / 1e3);
+    println!(
+        r#"{{"impl":"waterwheel","n":{n},"late_p50_us":{p50:.1},"late_p99_us":{p99:.1},"late_max_us":{max:.1},"early":{early}}}"#
+    );
+    Ok(())
+}
+
+/// Schedules itself at random until the end.
+fn tick(
+    executor: EventExecutor,
+    mut random: Random,
+    end: Nanos,
+    late: mpsc::Sender<(Nanos, Nanos)>,
+) {
+    let delay = Duration::from_nanos(1_000_000 + random.next() % 19_000_000);
+    let (due, ticker) = (now().plus(delay), executor.clone());
+    let scheduled = executor.schedule(delay, move || {
+        let fired = now();
+        let _ = late.send((due, fired));
+        if fired < end {
+            tick(ticker, random, end, late);
+        }
+    });
+    drop(scheduled.expect("not shut down"));
+}
+
+// m4: promises
+
+fn promises(count: u64) -> Outcome {
+    let executor = executor()?;
+    let on_loop = executor.clone();
+    let best = executor.submit(move || {
+        let mut best = Duration::MAX;
+        let mut sum = 0;
+        for _ in 0..3 {
+            let begun = now();
+            for i in 0..count {
+                let (promise, mut future) = on_loop.new_promise::<u64>();
+                black_box(promise).set_success(i);
+                if let Some(Ok(value)) = future.try_take() {
+                    sum += value;
+                }
+            }
+            best = best.min(now().since(begun));
+        }
+        assert_eq!(black_box(sum), 3 * (count * (count - 1) / 2), "each was observed once");
+        best
+    })?;
+    let seconds = best.join()?.as_secs_f64();
+    let (per_second, nanos) = (count as f64 / seconds, seconds * 1e9 / count as f64);
+    println!(r#"{{"impl":"waterwheel","ops_s":{per_second:.0},"ns_op":{nanos:.2}}}"#);
+    Ok(())
+}
+
+// What they share.
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn micros(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1e3
+}
+
+/// Xorshift: the same sequence every time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}

@@ -1,0 +1,151 @@
+//! Building a group.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::builder::{BuildError, EventExecutorBuilder};
+use crate::chooser::{Chooser, RoundRobin};
+use crate::executor::EventExecutor;
+use crate::group::EventExecutorGroup;
+use crate::rejected::{Reject, RejectionPolicy};
+use crate::report::{LogReporter, Reporter};
+use crate::thread::{ThreadFactory, ThreadSupplier};
+
+/// Gathers the properties of an [`EventExecutorGroup`]; [`build`](Self::build) checks them.
+#[must_use]
+pub struct EventExecutorGroupBuilder {
+    threads: usize,
+    name: String,
+    bound: Option<u32>,
+    policy: Arc<dyn RejectionPolicy>,
+    supplier: Option<Arc<dyn ThreadSupplier>>,
+    reporter: Arc<dyn Reporter>,
+    chooser: Box<dyn Chooser>,
+}
+
+/// How many children a group has when nothing is said: two for each core.
+#[must_use]
+pub fn default_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+impl EventExecutorGroupBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            threads: default_threads(),
+            name: "group".to_owned(),
+            bound: None,
+            policy: Arc::new(Reject),
+            supplier: None,
+            reporter: Arc::new(LogReporter),
+            chooser: Box::new(RoundRobin::default()),
+        }
+    }
+
+    /// How many children; zero is an error. Default: [`default_threads`].
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The name: children are `name-0`, `name-1`, …, their threads `name-pool-n`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// At most this many user tasks may wait at each child.
+    pub fn queue_bound(mut self, bound: u32) -> Self {
+        self.bound = Some(bound);
+        self
+    }
+
+    /// What happens to a submission that finds the queue full. Default: [`Reject`].
+    pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
+        self.policy = Arc::new(policy);
+        self
+    }
+
+    /// Where the threads come from. Default: a [`ThreadFactory`] with the group's name. For threads
+    /// pinned to cores give one with [`pin_to`](ThreadFactory::pin_to).
+    pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
+        self.supplier = Some(supplier);
+        self
+    }
+
+    /// Who is told of faults. Default: the log.
+    pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
+        self.reporter = reporter;
+        self
+    }
+
+    /// Who picks the child for the next piece of work. Default: [`RoundRobin`].
+    pub fn chooser(mut self, chooser: impl Chooser + 'static) -> Self {
+        self.chooser = Box::new(chooser);
+        self
+    }
+
+    /// Builds a group of executors without I/O.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the property that makes no sense.
+    pub fn build(self) -> Result<EventExecutorGroup, BuildError> {
+        self.build_with(EventExecutorBuilder::build)
+    }
+
+    /// Builds a group whose children `build` makes, each from a prepared builder: the seam for groups
+    /// of event loops.
+    ///
+    /// # Errors
+    /// For zero threads, or the error of the first child that could not be built: then those before
+    /// it have been shut down and have terminated.
+    pub fn build_with<X: Send + 'static, E: From<BuildError>>(
+        self,
+        mut build: impl FnMut(EventExecutorBuilder) -> Result<EventExecutor<X>, E>,
+    ) -> Result<EventExecutorGroup<X>, E> {
+        if self.threads == 0 {
+            return Err(BuildError::NoThreads.into());
+        }
+        let supplier =
+            self.supplier.unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
+        let mut children = Vec::with_capacity(self.threads);
+        for at in 0..self.threads {
+            let mut child = EventExecutorBuilder::new()
+                .name(format!("{}-{at}", self.name))
+                .rejection(self.policy.clone())
+                .thread_supplier(supplier.clone())
+                .reporter(self.reporter.clone());
+            if let Some(bound) = self.bound {
+                child = child.queue_bound(bound);
+            }
+            match build(child) {
+                Ok(child) => children.push(child),
+                Err(error) => {
+                    end_all(&children);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(EventExecutorGroup::of(children, self.chooser))
+    }
+}
+
+/// Shuts the children of a group that is not to be down, and waits for them.
+fn end_all<X: Send + 'static>(children: &[EventExecutor<X>]) {
+    for child in children {
+        drop(child.shutdown());
+    }
+    for child in children {
+        // Refused only on the thread of one of them, which cannot be building the group.
+        let _ = child.join();
+    }
+}
+
+impl fmt::Debug for EventExecutorGroupBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventExecutorGroupBuilder")
+            .field("name", &self.name)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! Scheduling: the part of an executor's handle that deals with time (E13).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Nanos;
+use crate::command::{Command, Due};
+use crate::current;
+use crate::executor::EventExecutor;
+use crate::local::Local;
+use crate::promise::PromiseFuture;
+use crate::raw::origin::Origin;
+use crate::rejected::{RejectReason, Rejected};
+use crate::timer::entry::{self, Timer};
+use crate::timer::periodic::Repeat;
+use crate::timer::{MissedTicks, TimerKey};
+use crate::wake::Urgency;
+
+impl<X: Send + 'static> EventExecutor<X> {
+    /// Runs a task after a delay, never early. Cancelling the future drops the closure at once, from
+    /// any thread. A delay beyond what the clock can say means never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use waterwheel_executor::EventExecutor;
+    ///
+    /// let executor = EventExecutor::builder().build()?;
+    /// let soon = executor.schedule(Duration::from_millis(1), || "due")?;
+    /// assert_eq!(soon.join()?, "due");
+    /// let never = executor.schedule(Duration::MAX, || unreachable!())?;
+    /// assert!(never.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, as for [`execute`](Self::execute).
+    #[track_caller]
+    pub fn schedule<T, F>(&self, delay: Duration, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.schedule_from(Origin::here(), delay, task)
+    }
+
+    /// Runs a task every `period`, the first time after `initial_delay`. Ticks stay on their grid;
+    /// missed ones catch up. It ends when it is cancelled, or panics: then its future fails.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), or for a period of zero.
+    #[track_caller]
+    pub fn schedule_at_fixed_rate<F: FnMut() + Send + 'static>(
+        &self,
+        initial_delay: Duration,
+        period: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        self.schedule_at_fixed_rate_with(MissedTicks::CatchUp, initial_delay, period, task)
+    }
+
+    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), with a choice of what happens to
+    /// missed ticks.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), or for a period of zero.
+    #[track_caller]
+    pub fn schedule_at_fixed_rate_with<F: FnMut() + Send + 'static>(
+        &self,
+        missed: MissedTicks,
+        initial_delay: Duration,
+        period: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        let repeat = Repeat::Rate { period, missed };
+        self.schedule_repeatedly(Origin::here(), initial_delay, repeat, task)
+    }
+
+    /// Runs a task again and again with `pause` between the end of one run and the start of the next;
+    /// the first time after `initial_delay`. It ends when it is cancelled, or panics: then its future
+    /// fails.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), or for a pause of zero.
+    #[track_caller]
+    pub fn schedule_with_fixed_delay<F: FnMut() + Send + 'static>(
+        &self,
+        initial_delay: Duration,
+        pause: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        self.schedule_repeatedly(Origin::here(), initial_delay, Repeat::Delay { pause }, task)
+    }
+
+    /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
+    /// allocation. To be called on the loop.
+    ///
+    /// # Errors
+    /// The command, off the loop and after its last pass.
+    pub fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X> {
+        if self.shared().inbox.is_closed() {
+            return Err(command);
+        }
+        let deadline = self.shared().clock.now().plus(delay);
+        let mut command = Some(command);
+        let key = current::with_local::<Local<X>, _>(self.id(), |local| {
+            command.take().map(|command| local.schedule_extension(deadline, command))
+        });
+        match (key.flatten(), command) {
+            (Some(key), _) => Ok(key),
+            (None, Some(command)) => Err(command),
+            (None, None) => unreachable!("taken only to be scheduled"),
+        }
+    }
+
+    /// Takes back a command given with [`send_after`](Self::send_after), unless it was delivered. To
+    /// be called on the loop.
+    pub fn take_back(&self, key: TimerKey) -> Option<X> {
+        let due = current::with_local::<Local<X>, _>(self.id(), |local| local.unschedule(key))??;
+        match due {
+            Due::Extension(command) => Some(command),
+            Due::Timer(_) => None,
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn schedule_from<T, F>(
+        &self,
+        origin: Origin,
+        delay: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let deadline = self.shared().clock.now().plus(delay);
+        self.schedule_at(deadline, task, |task| entry::one_shot(self.id(), origin, task))
+    }
+
+    #[track_caller]
+    pub(crate) fn schedule_repeatedly<F: FnMut() + Send + 'static>(
+        &self,
+        origin: Origin,
+        initial_delay: Duration,
+        repeat: Repeat,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        if repeat.period().is_zero() {
+            return Err(Rejected::new(task, RejectReason::ZeroPeriod));
+        }
+        let due = self.shared().clock.now().plus(initial_delay);
+        self.schedule_at(due, task, |task| entry::periodic(self.id(), origin, (due, repeat), task))
+    }
+
+    /// On the loop straight into its heap; elsewhere through the inbox, waking the loop only if it
+    /// would sleep past the deadline.
+    fn schedule_at<T: Send + 'static, F>(
+        &self,
+        deadline: Nanos,
+        task: F,
+        make: impl FnOnce(F) -> (Arc<dyn Timer>, PromiseFuture<T>),
+    ) -> Result<PromiseFuture<T>, Rejected<F>> {
+        let shared = self.shared();
+        if shared.in_event_loop() {
+            if shared.inbox.is_closed() {
+                return Err(Rejected::new(task, RejectReason::ShutDown));
+            }
+            let (timer, future) = make(task);
+            current::with_local::<Local<X>, _>(self.id(), |local| local.schedule(deadline, timer));
+            return Ok(future);
+        }
+        // Not against the bound: it waits for its time, not for the loop, which it may not even wake.
+        match shared.admit_system() {
+            Ok(permit) => {
+                let (timer, future) = make(task);
+                let command = Command::Schedule(deadline, timer);
+                shared.push(permit, command, Urgency::At(deadline));
+                Ok(future)
+            }
+            Err(reason) => Err(Rejected::new(task, reason)),
+        }
+    }
+}

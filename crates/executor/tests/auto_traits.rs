@@ -1,0 +1,168 @@
+//! Who may cross threads: every public type, listed.
+//!
+//! A type that gains or loses `Send`, `Sync` or `Unpin` changes the API without a line of it being
+//! touched. Here it fails a test; and so does a public type that is not listed.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::marker::{PhantomData, PhantomPinned};
+use std::rc::Rc;
+
+use waterwheel_executor::engine::{LoopCore, LoopSeed, Pass, Turn, Work};
+use waterwheel_executor::{
+    BackOff, BuildError, ByKey, Canceller, Choice, Chooser, Clock, Error, ErrorKind, EventExecutor,
+    EventExecutorBuilder, EventExecutorGroup, EventExecutorGroupBuilder, ExecutorId, ExecutorStats,
+    Fault, GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress, InvalidShutdown, Labelled,
+    LeastLoaded, LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension,
+    OnFull, Origin, Park, Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture,
+    QueueFull, Reject, RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin,
+    SharedFuture, State, ThreadFactory, ThreadProperties, ThreadSupplier, TimerKey, TokenPark,
+    Unpark, UserCode, VirtualClock, WaitError, WouldDeadlock,
+};
+
+/// Asks whether a type is `Send`, `Sync`, `Unpin`: the inherent constant is there only if it is, and
+/// then it hides the trait's.
+struct Ask<T: ?Sized>(PhantomData<T>);
+
+trait Otherwise {
+    const SEND: bool = false;
+    const SYNC: bool = false;
+    const UNPIN: bool = false;
+}
+
+impl<T: ?Sized> Otherwise for Ask<T> {}
+
+impl<T: ?Sized + Send> Ask<T> {
+    const SEND: bool = true;
+}
+
+impl<T: ?Sized + Sync> Ask<T> {
+    const SYNC: bool = true;
+}
+
+impl<T: ?Sized + Unpin> Ask<T> {
+    const UNPIN: bool = true;
+}
+
+/// A line of the list: the type, what it should be, what it is.
+macro_rules! is {
+    ($ty:ty: $send:literal $sync:literal $unpin:literal) => {{
+        let found = (<Ask<$ty>>::SEND, <Ask<$ty>>::SYNC, <Ask<$ty>>::UNPIN);
+        (stringify!($ty), ($send, $sync, $unpin), found)
+    }};
+}
+
+#[test]
+fn public_types_cross_threads_as_listed() {
+    let listed = [
+        // Executors: handles go anywhere, a loop's own half stays.
+        is!(EventExecutor: true true true),
+        is!(EventExecutor<Cell<u8>>: true true true),
+        is!(EventExecutorBuilder: true true true),
+        is!(EventExecutorGroup: true true true),
+        is!(EventExecutorGroup<Cell<u8>>: true true true),
+        is!(EventExecutorGroupBuilder: true true true),
+        is!(GlobalExecutor: true true true),
+        is!(ImmediateExecutor: true true true),
+        is!(Labelled: true true true),
+        is!(Labelled<Cell<u8>>: true true true),
+        is!(ManualExecutor: false false true),
+        is!(LoopCore<NoExtension>: false false true),
+        is!(LoopBody: true false true),
+        is!(LoopSeed<NoExtension>: true false true),
+        is!(dyn Work<NoExtension>: false false false),
+        // Promises: the value moves, so it must be `Send`; it need not be `Sync` or `Unpin`.
+        is!(Promise<u8>: true true true),
+        is!(Promise<Cell<u8>>: true true true),
+        is!(Promise<PhantomPinned>: true true true),
+        is!(PromiseFuture<u8>: true true true),
+        is!(PromiseFuture<Cell<u8>>: true false true),
+        is!(PromiseFuture<PhantomPinned>: true true true),
+        is!(SharedFuture<u8>: true true true),
+        is!(SharedFuture<Cell<u8>>: true true true),
+        is!(SharedFuture<PhantomPinned>: true true true),
+        is!(ProgressivePromise<u8>: true true true),
+        is!(ProgressivePromise<Cell<u8>>: true true true),
+        is!(ProgressiveFuture<u8>: true true true),
+        is!(ProgressiveFuture<Cell<u8>>: true false true),
+        is!(Canceller: true true true),
+        // Loop-local values stay on their loop; the key to them is shared.
+        is!(LoopLocal<Rc<u8>>: true true true),
+        // What comes back is as free as what went in.
+        is!(Rejected<u8>: true true true),
+        is!(Rejected<Cell<u8>>: true false true),
+        is!(Rejected<Rc<u8>>: false false true),
+        is!(Rejected<PhantomPinned>: true true false),
+        // Seams for the user's own.
+        is!(dyn Chooser: true true false),
+        is!(dyn Park: false false false),
+        is!(dyn Unpark: true true false),
+        is!(dyn RejectionPolicy: true true false),
+        is!(dyn Reporter: true true false),
+        is!(dyn ThreadSupplier: true true false),
+        is!(BackOff: true true true),
+        is!(ByKey: true true true),
+        is!(LeastLoaded: true true true),
+        is!(LogReporter: true true true),
+        is!(Reject: true true true),
+        is!(RoundRobin: true true true),
+        is!(ThreadFactory: true true true),
+        is!(TokenPark: true true true),
+        is!(Choice<'static>: false false true),
+        is!(OnFull: true true true),
+        is!(QueueFull: true true true),
+        // Plain values.
+        is!(BuildError: true true true),
+        is!(Clock: true true true),
+        is!(Error: true true true),
+        is!(ErrorKind: true true true),
+        is!(ExecutorId: true true true),
+        is!(ExecutorStats: true true true),
+        is!(Fault: true true true),
+        is!(HookId: true true true),
+        is!(InvalidProgress: true true true),
+        is!(InvalidShutdown: true true true),
+        is!(MissedTicks: true true true),
+        is!(Nanos: true true true),
+        is!(NoExtension: true true true),
+        is!(Origin: true true true),
+        is!(Pass: true true true),
+        is!(Progress: true true true),
+        is!(RejectReason: true true true),
+        is!(Report<'static>: true true true),
+        is!(State: true true true),
+        is!(ThreadProperties: true true true),
+        is!(TimerKey: true true true),
+        is!(Turn: true true true),
+        is!(UserCode: true true true),
+        is!(VirtualClock: true true true),
+        is!(WaitError: true true true),
+        is!(WouldDeadlock: true true true),
+    ];
+    let changed: Vec<_> = listed.iter().filter(|(_, expected, found)| expected != found).collect();
+    assert!(changed.is_empty(), "(type, listed Send Sync Unpin, found): {changed:#?}");
+
+    let listed: BTreeSet<_> = listed.into_iter().map(|(ty, ..)| base_name(ty)).collect();
+    let exported = exported_types(include_str!("../src/lib.rs"));
+    let engine = ["LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
+    let public: BTreeSet<_> = exported.into_iter().chain(engine).collect();
+    assert_eq!(listed, public, "left: listed here, right: exported");
+}
+
+/// `dyn Work<X>` is `Work`.
+fn base_name(ty: &str) -> &str {
+    let name = ty.trim_start_matches("dyn ");
+    name.split(['<', ' ']).next().unwrap_or(name)
+}
+
+/// The names of types and traits that the crate re-exports; constants and functions left out.
+fn exported_types(lib: &str) -> Vec<&str> {
+    let statements = lib.split("pub use crate::").skip(1);
+    let names = statements.flat_map(|rest| {
+        let statement = rest.split(';').next().unwrap_or(rest);
+        statement.split(|c: char| !c.is_alphanumeric() && c != '_')
+    });
+    let is_type =
+        |name: &&str| name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+    names.filter(is_type).collect()
+}

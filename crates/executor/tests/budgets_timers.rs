@@ -1,0 +1,177 @@
+//! What timers may allocate, to the allocation.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::{
+    Clock, EventExecutor, ManualExecutor, PromiseFuture, TimerKey, TokenPark, VirtualClock,
+};
+
+#[path = "../../../support/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::{allocations, allocations_in};
+
+/// How long a test waits for something that must happen.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Timers in a measurement.
+const TIMERS: u64 = 1000;
+
+/// The queue between threads takes its memory in blocks of this many entries.
+const QUEUE_BLOCK: u64 = 31;
+
+fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
+    future.wait_timeout(LIMIT).expect("completed in time");
+    future.join().unwrap()
+}
+
+/// A loop whose commands are bare numbers.
+struct Commands(TokenPark);
+
+impl Work<u32> for Commands {
+    fn turn(&mut self, core: &mut LoopCore<u32>) -> Turn {
+        core.wait(&mut self.0);
+        core.run_tasks(Pass::Queued, &mut |command| drop(black_box(Box::new(command))));
+        core.check_shutdown()
+    }
+
+    fn on_command(&mut self, command: u32) {
+        black_box(command);
+    }
+}
+
+fn command_loop() -> EventExecutor<u32> {
+    let park = TokenPark::new(Clock::Monotonic);
+    let unpark = park.unparker();
+    EventExecutor::builder().build_loop(unpark, Box::new(|| Box::new(Commands(park)))).unwrap()
+}
+
+/// Schedules commands and takes them back, in another order: how many came back.
+fn schedule_and_cancel(executor: &EventExecutor<u32>, keys: &mut Vec<TimerKey>) -> usize {
+    for n in 0..TIMERS {
+        let delay = HOUR + Duration::from_millis(n * 7919 % TIMERS);
+        keys.push(executor.send_after(delay, 7).unwrap());
+    }
+    keys.drain(..).filter(|key| executor.take_back(*key) == Some(7)).count()
+}
+
+#[test]
+fn e13_a_timer_without_closure_is_scheduled_and_cancelled_without_allocating() {
+    let executor = command_loop();
+    let inner = executor.clone();
+    let measured = move || {
+        let mut keys = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
+        let warm_up = schedule_and_cancel(&inner, &mut keys);
+        let standing = inner.send_after(HOUR, 1).unwrap();
+        let (counted, came_back) = allocations_in(|| schedule_and_cancel(&inner, &mut keys));
+        (counted, came_back == warm_up, came_back, inner.take_back(standing))
+    };
+    let outcome = get(executor.submit(measured).unwrap());
+    assert_eq!(outcome, (0, true, usize::try_from(TIMERS).unwrap(), Some(1)));
+}
+
+#[test]
+fn e13_a_timer_without_closure_fires_without_allocating() {
+    let executor = command_loop();
+    let fired_by = |count: u64| {
+        let inner = executor.clone();
+        let schedule = move || {
+            for n in 0..count {
+                inner.send_after(Duration::from_micros(n % 50), 7).unwrap();
+            }
+            allocations()
+        };
+        let before = get(executor.submit(schedule).unwrap());
+        // Behind all of them: due later than any.
+        get(executor.schedule(Duration::from_millis(1), allocations).unwrap()) - before
+    };
+    fired_by(TIMERS);
+    // One box each in the test's own loop, which shows that they all came, and nothing beside.
+    assert_eq!(fired_by(TIMERS), TIMERS);
+}
+
+/// A manual executor whose heap and queues have grown.
+fn warm() -> (ManualExecutor, EventExecutor) {
+    let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
+    let executor = manual.executor().clone();
+    let inner = executor.clone();
+    let both = move || {
+        for _ in 0..2 * TIMERS {
+            drop(inner.schedule(Duration::from_millis(1), || ()).unwrap());
+        }
+    };
+    executor.execute(both).unwrap();
+    assert_eq!(manual.run_for(Duration::from_millis(1)), 2 * usize::try_from(TIMERS).unwrap() + 1);
+    (manual, executor)
+}
+
+/// Calls `f` on the loop: what it allocated there.
+fn on_loop<R: Send + 'static>(
+    manual: &mut ManualExecutor,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> (u64, R) {
+    let measured = manual.executor().submit(move || allocations_in(f)).unwrap();
+    manual.run_now();
+    measured.join().unwrap()
+}
+
+#[test]
+fn e13_scheduling_a_closure_on_the_loop_is_two_allocations_at_most() {
+    let (mut manual, executor) = warm();
+    let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
+    let schedule = move || {
+        let schedule = |n| executor.schedule(HOUR, move || black_box(n)).unwrap();
+        futures.extend((0..TIMERS).map(schedule));
+        futures
+    };
+    let (counted, futures) = on_loop(&mut manual, schedule);
+    assert!(counted <= 2 * TIMERS, "{counted} for {TIMERS}");
+    let cancel = move || {
+        let cancelled = futures.iter().filter(|future| future.cancel()).count();
+        (cancelled, futures)
+    };
+    let (counted, (cancelled, _)) = on_loop(&mut manual, cancel);
+    assert_eq!((counted, cancelled), (0, usize::try_from(TIMERS).unwrap()), "cancelling");
+    assert_eq!(manual.executor().stats().timers, 0);
+}
+
+#[test]
+fn e13_scheduling_a_closure_off_the_loop_is_two_allocations_and_queue_blocks() {
+    let (mut manual, executor) = warm();
+    let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
+    let (counted, ()) = allocations_in(|| {
+        let schedule = |n| executor.schedule(HOUR, move || black_box(n)).unwrap();
+        futures.extend((0..TIMERS).map(schedule));
+    });
+    let blocks = TIMERS / QUEUE_BLOCK + 1;
+    assert!(counted <= 2 * TIMERS + blocks, "{counted} for {TIMERS}");
+    let (counted, _) = allocations_in(|| manual.run_now());
+    assert_eq!(counted, 0, "the loop puts them into its heap");
+    let (counted, cancelled) =
+        allocations_in(|| futures.iter().filter(|future| future.cancel()).count());
+    assert!(counted <= blocks, "{counted} for cancelling {cancelled}");
+    let (counted, _) = allocations_in(|| manual.run_now());
+    assert_eq!((counted, manual.executor().stats().timers), (0, 0), "the loop clears its heap");
+}
+
+#[test]
+fn e13_firing_allocates_nothing_once_or_again() {
+    let (mut manual, executor) = warm();
+    let tick = Duration::from_millis(1);
+    let mut futures = Vec::new();
+    for n in 0..TIMERS {
+        drop(executor.schedule(tick, move || black_box(n)).unwrap());
+        let again = move || {
+            black_box(n);
+        };
+        futures.push(executor.schedule_at_fixed_rate(tick, tick, again).unwrap());
+    }
+    manual.run_now();
+    let (counted, fired) = allocations_in(|| manual.run_for(tick * 10));
+    let timers = usize::try_from(TIMERS).unwrap();
+    assert_eq!((counted, fired), (0, 11 * timers));
+}

@@ -1,0 +1,242 @@
+//! E19: timers in the manual executor and the global one, and groups to offload work to.
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use support::{Counter, Log, SOON, within};
+use waterwheel_executor::{
+    Clock, EventExecutor, EventExecutorGroup, GlobalExecutor, ManualExecutor, PromiseFuture,
+    RejectReason, Rejected, VirtualClock,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn manual() -> (VirtualClock, ManualExecutor, EventExecutor) {
+    let clock = VirtualClock::new();
+    let manual = ManualExecutor::with_virtual_clock(clock.clone());
+    let executor = manual.executor().clone();
+    (clock, manual, executor)
+}
+
+fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
+    future.wait_timeout(SOON).expect("completed in time");
+    future.join().unwrap()
+}
+
+#[test]
+fn e19_a_virtual_clock_jumps_from_timer_to_timer() {
+    let (clock, mut manual, executor) = manual();
+    let (log, seen) = (Log::new(), clock.clone());
+    let noted = log.clone();
+    let tick = move || noted.add(seen.now().0 / 1_000_000_000);
+    drop(executor.schedule_at_fixed_rate(SECOND, SECOND, tick).unwrap());
+    assert_eq!(manual.run_for(HOUR), 3600);
+    assert_eq!(log.take(), (1..=3600).collect::<Vec<_>>());
+    assert_eq!(Duration::from_nanos(clock.now().0), HOUR);
+}
+
+#[test]
+fn e19_run_now_runs_timers_that_are_due_and_never_moves_the_clock() {
+    let (clock, mut manual, executor) = manual();
+    let timer = executor.schedule(ms(10), || ()).unwrap();
+    let before = clock.now();
+    assert_eq!((manual.run_now(), manual.run_now()), (0, 0));
+    assert_eq!(clock.now(), before);
+    clock.advance(ms(10));
+    assert_eq!(manual.run_now(), 1);
+    get(timer);
+}
+
+#[test]
+fn e19_run_now_runs_a_timer_that_was_due_before_the_loop_heard_of_it() {
+    let (clock, mut manual, executor) = manual();
+    let (at_once, overdue) = (Counter::new(), Counter::new());
+    drop(executor.schedule(ms(1), overdue.task()).unwrap());
+    clock.advance(ms(1));
+    drop(executor.schedule(Duration::ZERO, at_once.task()).unwrap());
+    assert_eq!(manual.run_now(), 2);
+    assert_eq!((overdue.ran(), at_once.ran()), (1, 1));
+}
+
+#[test]
+fn e19_run_for_leaves_no_timer_that_is_due_at_its_end() {
+    let (_, mut manual, executor) = manual();
+    let ran = Counter::new();
+    drop(executor.schedule(Duration::ZERO, ran.task()).unwrap());
+    manual.run_for(Duration::ZERO);
+    assert_eq!(ran.ran(), 1, "due when it was called");
+    let (inner, followed_up) = (executor.clone(), ran.task());
+    let follows_up = move || drop(inner.schedule(Duration::ZERO, followed_up).unwrap());
+    drop(executor.schedule(ms(10), follows_up).unwrap());
+    manual.run_for(ms(10));
+    assert_eq!(ran.ran(), 2, "what a timer schedules at once belongs to the same instant");
+}
+
+#[test]
+fn e19_run_for_any_time_returns_once_nothing_is_left() {
+    within(|| {
+        let (_, mut manual, executor) = manual();
+        drop(executor.schedule(HOUR, || ()).unwrap());
+        assert_eq!(manual.run_for(Duration::MAX), 1);
+    });
+}
+
+#[test]
+fn e19_by_the_real_clock_run_for_sleeps_until_timers_are_due() {
+    let mut manual = ManualExecutor::new();
+    let executor = manual.executor().clone();
+    let before = Clock::Monotonic.now();
+    let timer = executor.schedule(ms(5), || Clock::Monotonic.now()).unwrap();
+    let ticks = Counter::new();
+    let counted = ticks.clone();
+    drop(executor.schedule_at_fixed_rate(ms(1), ms(1), move || counted.task()()).unwrap());
+    manual.run_for(ms(10));
+    assert!(get(timer).since(before) >= ms(5));
+    assert!(ticks.ran() >= 10, "missed ticks catch up: {}", ticks.ran());
+}
+
+#[test]
+fn e19_block_on_a_timer_moves_a_virtual_clock_to_its_deadline() {
+    let (clock, mut manual, executor) = manual();
+    let inner = executor.clone();
+    let two_hours = async move {
+        let first = inner.schedule(HOUR, || 1).unwrap().await.unwrap();
+        first + inner.schedule(HOUR, || 1).unwrap().await.unwrap()
+    };
+    assert_eq!(within_virtual_time(&mut manual, two_hours), 2);
+    assert_eq!(Duration::from_nanos(clock.now().0), HOUR * 2);
+}
+
+fn within_virtual_time<F: Future>(manual: &mut ManualExecutor, future: F) -> F::Output {
+    let before = Clock::Monotonic.now();
+    let output = manual.block_on(future).unwrap();
+    assert!(Clock::Monotonic.now().since(before) < SOON, "hours pass in no time");
+    output
+}
+
+#[test]
+fn e19_block_on_by_the_real_clock_hears_of_timers_from_other_threads() {
+    within(|| {
+        let mut manual = ManualExecutor::new();
+        let executor = manual.executor().clone();
+        let (promise, future) = executor.new_promise();
+        let other = std::thread::spawn(move || {
+            let completes = move || promise.set_success(7);
+            executor.schedule(ms(1), completes).unwrap()
+        });
+        assert_eq!(manual.block_on(future).unwrap().unwrap(), 7);
+        assert!(manual.block_on(other.join().unwrap()).unwrap().unwrap());
+    });
+}
+
+#[test]
+fn e19_a_dropped_manual_executor_cancels_its_timers() {
+    let (_, mut manual, executor) = manual();
+    let known = executor.schedule(HOUR, || ()).unwrap();
+    manual.run_now();
+    let unheard_of = executor.schedule(HOUR, || ()).unwrap();
+    drop(manual);
+    assert!(known.is_cancelled() && unheard_of.is_cancelled());
+    assert!(executor.schedule(HOUR, || ()).is_err());
+}
+
+#[test]
+fn e19_the_global_executor_has_timers() {
+    let global = GlobalExecutor::get();
+    let before = Clock::Monotonic.now();
+    let fires = || (Clock::Monotonic.now(), GlobalExecutor::get().in_event_loop());
+    let (at, on_global) = get(global.schedule(ms(2), fires).unwrap());
+    assert!(on_global && at.since(before) >= ms(2));
+    let (tell, told) = mpsc::channel();
+    let (rate, delay) = (tell.clone(), tell);
+    let rate = global.schedule_at_fixed_rate(ms(0), ms(1), move || {
+        let _ = rate.send("rate");
+    });
+    let delay = global.schedule_with_fixed_delay(ms(0), ms(1), move || {
+        let _ = delay.send("delay");
+    });
+    let mut left = ["rate", "delay", "rate", "delay"].to_vec();
+    while !left.is_empty() {
+        let ticked = told.recv_timeout(SOON).unwrap();
+        left.iter().position(|what| *what == ticked).map(|at| left.remove(at));
+    }
+    assert!(rate.unwrap().cancel() && delay.unwrap().cancel());
+    while told.recv_timeout(SOON).is_ok() {} // Until both closures are gone.
+}
+
+#[test]
+fn e19_the_global_executor_refuses_a_period_of_zero() {
+    fn check<F: FnMut()>(outcome: Result<PromiseFuture<()>, Rejected<F>>) {
+        let rejected = outcome.unwrap_err();
+        assert!(matches!(rejected.reason(), RejectReason::ZeroPeriod));
+        rejected.into_task()();
+    }
+    let (global, ran) = (GlobalExecutor::get(), Counter::new());
+    let tick = || {
+        let ran = ran.clone();
+        move || ran.task()()
+    };
+    check(global.schedule_at_fixed_rate(ms(0), Duration::ZERO, tick()));
+    check(global.schedule_with_fixed_delay(ms(0), Duration::ZERO, tick()));
+    assert_eq!(ran.ran(), 2);
+}
+
+#[test]
+fn e19_the_global_thread_stays_while_a_timer_waits() {
+    let thread = || std::thread::current().id();
+    let global = GlobalExecutor::get();
+    // Longer than the second after which it would go. Nothing else is to wake it meanwhile, but
+    // should it, the thread must be the same all the more.
+    let later = global.schedule(ms(1300), thread).unwrap();
+    let now = get(global.submit(thread).unwrap());
+    assert_eq!(get(later), now);
+}
+
+#[test]
+fn e19_a_timer_given_to_the_global_executor_while_its_thread_ends_is_not_lost() {
+    let global = GlobalExecutor::get();
+    let ends_and_schedules = || {
+        let current: EventExecutor = EventExecutor::current().unwrap();
+        drop(current.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+        GlobalExecutor::get().schedule(ms(1), || 7).unwrap()
+    };
+    let timer = get(global.submit(ends_and_schedules).unwrap());
+    timer.wait_timeout(SOON).unwrap();
+    assert_eq!(timer.join().unwrap(), 7, "it cannot be shut down");
+}
+
+#[test]
+fn e19_a_group_takes_work_off_a_loop_and_the_answer_comes_back_to_it() {
+    let offload = EventExecutorGroup::builder().threads(2).name("offload").build().unwrap();
+    let home = EventExecutor::builder().name("home").never_block().build().unwrap();
+    let (tell, told) = mpsc::channel();
+    let (inner, workers) = (home.clone(), offload.clone());
+    let (go, gate) = mpsc::channel();
+    let asks = move || {
+        let (promise, mut answer) = inner.new_promise();
+        let own = inner.clone();
+        answer.add_listener(move |outcome: &Result<(i32, bool), _>| {
+            tell.send((own.in_event_loop(), *outcome.as_ref().unwrap())).unwrap();
+        });
+        let own = inner.clone();
+        let blocks = move || {
+            let waited: i32 = gate.recv().unwrap();
+            promise.set_success((waited, own.in_event_loop()));
+        };
+        workers.execute(blocks).unwrap();
+    };
+    home.execute(asks).unwrap();
+    assert_eq!(get(home.submit(|| "free").unwrap()), "free", "while the work blocks a worker");
+    go.send(42).unwrap();
+    let (told_at_home, (answer, worked_at_home)) = told.recv_timeout(SOON).unwrap();
+    assert_eq!((told_at_home, answer, worked_at_home), (true, 42, false));
+    drop(offload.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+    offload.await_termination(SOON).unwrap();
+}

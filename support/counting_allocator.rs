@@ -1,0 +1,63 @@
+//! An allocator that counts, for budgets that are exact on a noisy machine.
+//!
+//! A test or benchmark includes this file as a module (`#[path = "…"] mod counting_allocator;`) and
+//! with that runs on it. Each thread counts for itself, so neighbours that run at the same time do
+//! not disturb a measurement; what a loop allocates is asked for on the loop.
+#![allow(unsafe_code, reason = "an allocator cannot be written without; every block has its note")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+thread_local! {
+    /// Needs neither an initialiser nor a destructor: reaching it never allocates.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often the calling thread has asked for memory so far; growing a block is asking again.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.get()
+}
+
+/// What the calling thread allocates in `f`.
+pub(crate) fn allocations_in<R>(f: impl FnOnce() -> R) -> (u64, R) {
+    let before = allocations();
+    let result = f();
+    (allocations() - before, result)
+}
+
+/// The system's allocator, with a tally.
+struct Counting;
+
+fn count() {
+    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+}
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches a plain cell of
+// this thread and neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise, passed on; the pointer came from `System`.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on; the pointer came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
