@@ -26,6 +26,13 @@ const STANDING: u64 = 100_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// A task with one word in it.
+fn task(n: u64) -> impl FnOnce() + Send + 'static {
+    move || {
+        black_box(n);
+    }
+}
+
 fn submit(c: &mut Criterion) {
     let mut group = c.benchmark_group("submit");
     group.throughput(Throughput::Elements(TASKS));
@@ -33,7 +40,7 @@ fn submit(c: &mut Criterion) {
     group.bench_function("off the loop", |b| {
         b.iter(|| {
             for n in 1..TASKS {
-                executor.execute(move || drop(black_box(n))).unwrap();
+                executor.execute(task(n)).unwrap();
             }
             executor.submit(|| ()).unwrap().join().unwrap();
         });
@@ -45,7 +52,7 @@ fn submit(c: &mut Criterion) {
             let inner = executor.clone();
             let submits = move || {
                 for n in 1..TASKS {
-                    inner.execute(move || drop(black_box(n))).unwrap();
+                    inner.execute(task(n)).unwrap();
                 }
             };
             executor.execute(submits).unwrap();
@@ -136,7 +143,7 @@ fn promise(c: &mut Criterion) {
         b.iter(|| {
             let (promise, mut future) = executor.new_promise();
             let tell = tell.clone();
-            future.add_listener(move |outcome| drop(tell.send(outcome.is_ok())));
+            future.add_listener(move |outcome| tell.send(outcome.is_ok()).unwrap());
             promise.set_success(black_box(7u64));
             manual.run_now();
             told.try_recv()
@@ -148,15 +155,18 @@ fn promise(c: &mut Criterion) {
 /// A loop whose commands are bare numbers.
 fn command_loop() -> EventExecutor<u32> {
     struct Commands(TokenPark);
+    fn consume(command: u32) {
+        black_box(command);
+    }
     impl Work<u32> for Commands {
         fn turn(&mut self, core: &mut LoopCore<u32>) -> Turn {
             core.wait(&mut self.0);
-            core.run_tasks(Pass::Queued, &mut |command| drop(black_box(command)));
+            core.run_tasks(Pass::Queued, &mut |command| consume(command));
             core.check_shutdown()
         }
 
         fn on_command(&mut self, command: u32) {
-            drop(black_box(command));
+            consume(command);
         }
     }
     let park = TokenPark::new(Clock::Monotonic);

@@ -9,7 +9,7 @@
 //!                                                        └────► Done ──► teardown
 //! ```
 //!
-//! A task-only executor calls these three in a row ([`TaskLoop`]); an event loop puts its I/O
+//! A task-only executor calls these three in a row; an event loop puts its I/O
 //! between the first and the second. [`LoopCore`] is the owned half: it lives on the loop's thread
 //! and nobody else can reach it.
 
@@ -80,6 +80,9 @@ pub struct LoopCore<X: Send + 'static> {
     was_active: bool,
     /// The next time a shutdown wants to be looked at.
     quiet_until: Option<Nanos>,
+    /// Commands taken whose admissions are not given back yet: one atomic operation pays for many,
+    /// and the word that producers write with every submission is left alone meanwhile.
+    taken: Depth,
 }
 
 impl<X: Send + 'static> LoopCore<X> {
@@ -91,6 +94,7 @@ impl<X: Send + 'static> LoopCore<X> {
             last_activity: None,
             was_active: false,
             quiet_until: None,
+            taken: Depth::NONE,
         }
     }
 
@@ -124,6 +128,7 @@ impl<X: Send + 'static> LoopCore<X> {
         if self.local.has_work() {
             return;
         }
+        self.give_back();
         let until = earliest(limit, self.next_deadline());
         self.shared.counters.sleep();
         let has_more_work = || self.local.has_ready() || has_more_work();
@@ -150,7 +155,7 @@ impl<X: Send + 'static> LoopCore<X> {
             Pass::Queued => None,
             Pass::Within(budget) => Some(self.shared.clock.now().plus(budget)),
         };
-        let mut taken = Taken::new(&self.shared);
+        let at_once = self.shared.inbox.is_bounded(); // For the bound to be exact.
         let mut run = 0;
         let mut since_clock = 0;
         while left > 0 {
@@ -158,19 +163,21 @@ impl<X: Send + 'static> LoopCore<X> {
                 break;
             };
             left -= 1;
-            taken.add(command.weight());
+            self.taken.add(command.weight());
+            if at_once {
+                self.give_back();
+            }
             run += usize::from(self.perform_guarded(command, extension));
             since_clock += 1;
             if since_clock == TASKS_PER_CLOCK_READ {
                 since_clock = 0;
-                taken.give_back();
+                self.give_back();
                 let now = self.shared.clock.now();
                 if deadline.is_some_and(|deadline| now >= deadline) || self.is_overdue(now) {
                     break;
                 }
             }
         }
-        drop(taken);
         self.was_active = run > 0;
         self.shared.counters.tasks(run as u64);
         self.shared.counters.timers(self.local.timers());
@@ -183,6 +190,7 @@ impl<X: Send + 'static> LoopCore<X> {
         if state < State::ShuttingDown {
             return Turn::Again;
         }
+        self.give_back();
         self.cancel_timers();
         let active = self.was_active || self.run_hooks();
         let now = self.shared.clock.now();
@@ -221,7 +229,8 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Runs everything that was ever accepted. The door must be shut: then this ends.
-    pub(crate) fn run_stragglers(&self, extension: &mut dyn FnMut(X)) {
+    pub(crate) fn run_stragglers(&mut self, extension: &mut dyn FnMut(X)) {
+        self.give_back();
         let inbox = &self.shared.inbox;
         while let Some(command) = inbox.next_straggler(|| self.local.pop()) {
             inbox.leave(command.weight());
@@ -244,7 +253,8 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Drops everything that was ever accepted, after the loop died. The door must be shut.
-    pub(crate) fn drop_stragglers(&self, cause: &Error) {
+    pub(crate) fn drop_stragglers(&mut self, cause: &Error) {
+        self.give_back();
         self.shared.drop_leftovers(|| self.local.pop(), cause);
         self.local.finish();
     }
@@ -252,6 +262,10 @@ impl<X: Send + 'static> LoopCore<X> {
     /// Drops the loop-local values, here on the loop.
     pub(crate) fn drop_loop_locals(&self) {
         self.loop_locals.drop_all();
+    }
+
+    fn give_back(&mut self) {
+        self.shared.inbox.leave(std::mem::replace(&mut self.taken, Depth::NONE));
     }
 
     fn is_overdue(&self, now: Nanos) -> bool {
@@ -333,37 +347,6 @@ fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// Admissions taken and not yet given back: one atomic operation per batch, or per command where a
-/// bound must be exact. Given back on unwind too.
-struct Taken<'a, X: Send + 'static> {
-    shared: &'a Shared<X>,
-    taken: Depth,
-    at_once: bool,
-}
-
-impl<'a, X: Send + 'static> Taken<'a, X> {
-    fn new(shared: &'a Shared<X>) -> Self {
-        Self { shared, taken: Depth::NONE, at_once: shared.inbox.is_bounded() }
-    }
-
-    fn add(&mut self, weight: Depth) {
-        self.taken.add(weight);
-        if self.at_once {
-            self.give_back();
-        }
-    }
-
-    fn give_back(&mut self) {
-        self.shared.inbox.leave(std::mem::replace(&mut self.taken, Depth::NONE));
-    }
-}
-
-impl<X: Send + 'static> Drop for Taken<'_, X> {
-    fn drop(&mut self) {
-        self.give_back();
     }
 }
 

@@ -102,6 +102,12 @@ impl<C> Inbox<C> {
         self.queue.pop()
     }
 
+    /// How many commands are in the queue. Unlike the depth, this does not touch the word that
+    /// producers write with every submission.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

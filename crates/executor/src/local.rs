@@ -19,16 +19,14 @@ use crate::timer::TimerKey;
 use crate::timer::entry::Timer;
 use crate::timer::heap::TimerHeap;
 
-/// How many commands are moved from the inbox at a time: enough to pay for the move, few enough
-/// that a flood does not grow the deque (64 × 48 bytes = 3 KiB).
-const REFILL: usize = 64;
+/// Room in the local deque to begin with: what the loop submits to itself seldom needs more
+/// (64 × 48 bytes = 3 KiB).
+const READY: usize = 64;
 
 pub(crate) struct Local<X: Send + 'static> {
     shared: Arc<Shared<X>>,
     /// Taken over from the inbox, in order. Still counted as admitted.
     ready: RefCell<VecDeque<Command<X>>>,
-    /// How many of them were never admitted: due timers, and listeners nested too deep.
-    uncounted: Cell<usize>,
     timers: RefCell<TimerHeap<Due<X>>>,
     pub(crate) hooks: RefCell<Hooks>,
     /// The last pass is over: nothing that is queued here would ever run.
@@ -39,8 +37,7 @@ impl<X: Send + 'static> Local<X> {
     pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
         Self {
             shared,
-            ready: RefCell::new(VecDeque::with_capacity(REFILL)),
-            uncounted: Cell::new(0),
+            ready: RefCell::new(VecDeque::with_capacity(READY)),
             timers: RefCell::new(TimerHeap::new()),
             hooks: RefCell::default(),
             finished: Cell::new(false),
@@ -54,25 +51,19 @@ impl<X: Send + 'static> Local<X> {
     /// Queues an admitted command from the loop itself. What other threads were told is accepted
     /// stands before it, so it is moved over first.
     pub(crate) fn push(&self, command: Command<X>) {
-        self.refill(self.shared.inbox.depth().total());
+        self.take_over();
         self.ready.borrow_mut().push_back(command);
     }
 
-    /// The next command, in the order of acceptance.
+    /// The next command, in the order of acceptance: what was taken over, then what is in the inbox.
     pub(crate) fn pop(&self) -> Option<Command<X>> {
-        if !self.has_ready() {
-            self.refill(REFILL);
-        }
         let next = self.ready.borrow_mut().pop_front();
-        if next.as_ref().is_some_and(|command| command.weight() == Depth::NONE) {
-            self.uncounted.set(self.uncounted.get() - 1);
-        }
-        next
+        next.or_else(|| self.shared.inbox.pop())
     }
 
     /// How many commands wait, here and in the inbox.
     pub(crate) fn queued(&self) -> usize {
-        self.shared.inbox.depth().total() + self.uncounted.get()
+        self.ready.borrow().len() + self.shared.inbox.len()
     }
 
     /// When the loop has to be awake at the latest.
@@ -107,10 +98,9 @@ impl<X: Send + 'static> Local<X> {
         if self.next_deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
-        self.refill(self.shared.inbox.depth().total());
+        self.take_over();
         let (mut timers, mut ready) = (self.timers.borrow_mut(), self.ready.borrow_mut());
         while let Some(due) = timers.pop_due(now) {
-            self.uncounted.set(self.uncounted.get() + 1);
             ready.push_back(Command::Due(due));
         }
     }
@@ -118,7 +108,7 @@ impl<X: Send + 'static> Local<X> {
     /// Puts the timers that other threads have scheduled into the heap, past the tasks before them:
     /// those that are due will stand behind those tasks all the same.
     pub(crate) fn absorb_schedules(&self) {
-        self.refill(self.shared.inbox.depth().total());
+        self.take_over();
         let mut ready = self.ready.borrow_mut();
         for _ in 0..ready.len() {
             match ready.pop_front() {
@@ -150,11 +140,10 @@ impl<X: Send + 'static> Local<X> {
         self.finished.set(true);
     }
 
-    /// Moves at most `limit` commands over. The limit is what was accepted when the caller came:
-    /// producers that keep pushing cannot hold the loop here.
-    fn refill(&self, limit: usize) {
+    /// Moves over what is in the inbox now: producers that keep pushing cannot hold the loop here.
+    fn take_over(&self) {
         let mut ready = self.ready.borrow_mut();
-        for _ in 0..limit {
+        for _ in 0..self.shared.inbox.len() {
             match self.shared.inbox.pop() {
                 Some(command) => ready.push_back(command),
                 None => break,
@@ -168,7 +157,6 @@ impl<X: Send + 'static> LocalHalf for Local<X> {
         if self.finished.get() {
             return Err(notify);
         }
-        self.uncounted.set(self.uncounted.get() + 1);
         self.push(Command::NotifyNested(notify));
         Ok(())
     }

@@ -100,8 +100,12 @@ mod model {
             item
         }
 
+        pub(crate) fn len(&self) -> usize {
+            self.len.load(Ordering::Acquire) as usize
+        }
+
         pub(crate) fn is_empty(&self) -> bool {
-            self.len.load(Ordering::Acquire) == 0
+            self.len() == 0
         }
     }
 }

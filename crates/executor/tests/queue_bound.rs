@@ -179,7 +179,7 @@ fn e08_back_off_gives_up_after_its_retries() {
 #[test]
 fn e08_back_off_wakes_a_sleeping_loop() {
     let builder = EventExecutor::builder().queue_bound(BOUND);
-    let back_off = BackOff::new(u32::MAX, Duration::from_millis(1));
+    let back_off = BackOff::new(2000, Duration::from_millis(1));
     let watched = Watched::new(builder.rejection(back_off));
     let ran = Counter::new();
     watched.asleep();
@@ -197,7 +197,10 @@ fn e08_on_the_loop_a_retry_is_a_rejection() {
     let policy_log = asked.clone();
     let executor = bounded(Ask(move |full: &QueueFull| {
         policy_log.add(full.in_event_loop);
-        OnFull::RetryAfter(Duration::ZERO)
+        match full.attempts {
+            1..100 => OnFull::RetryAfter(Duration::ZERO),
+            _ => OnFull::Reject,
+        }
     }));
     let inner = executor.clone();
     let on_loop = executor.submit(move || {

@@ -89,6 +89,24 @@ fn e19_run_for_any_time_returns_once_nothing_is_left() {
 }
 
 #[test]
+fn e19_a_timer_that_never_comes_does_not_come_because_a_virtual_clock_has_nothing_else_to_do() {
+    within(|| {
+        let (clock, mut manual, executor) = manual();
+        let never = executor.schedule(Duration::MAX, || ()).unwrap();
+        let (promise, future) = executor.new_promise();
+        let other = std::thread::spawn(move || {
+            (0..1000).for_each(|_| std::thread::yield_now());
+            promise.set_success(7)
+        });
+        assert_eq!(manual.block_on(future).unwrap().unwrap(), 7);
+        assert!(other.join().unwrap());
+        assert!(!never.is_done() && clock.now().0 == 0, "time ended at {:?}", clock.now());
+        assert_eq!(manual.run_for(Duration::MAX), 0, "not even if one waits forever");
+        assert!(never.cancel());
+    });
+}
+
+#[test]
 fn e19_by_the_real_clock_run_for_sleeps_until_timers_are_due() {
     let mut manual = ManualExecutor::new();
     let executor = manual.executor().clone();

@@ -88,7 +88,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.taker.listen();
         let consumer = Consumer { origin: Origin::here(), call: Box::new(consumer) };
         let slot = self.taker.slot();
-        slot.side.observers().consumer = Some(consumer);
+        slot.side.observers().others().consumer = Some(consumer);
         if slot.watch() {
             deliver(slot.side.executor, slot.clone());
         }
@@ -163,7 +163,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     {
         self.taker.listen();
         let slot = self.taker.slot();
-        slot.side.observers().cloner = Some(Clone::clone);
+        slot.side.observers().others().cloner = Some(Clone::clone);
         SharedFuture::new(slot.clone())
     }
 }
@@ -195,7 +195,7 @@ impl<T: Send + 'static> Future for PromiseFuture<T> {
 
 impl<T: Send + 'static> PromiseSlot<T> {
     pub(super) fn add_listener(self: &Arc<Self>, listener: Listener<T>) {
-        self.side.observers().listeners.push(listener);
+        self.side.observers().others().listeners.push(listener);
         if self.watch() {
             deliver(self.side.executor, self.clone());
         }

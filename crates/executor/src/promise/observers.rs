@@ -29,34 +29,44 @@ pub(crate) type Outcome<T> = Result<T, Error>;
 /// The slot of a promise.
 pub(crate) type PromiseSlot<T> = Slot<Outcome<T>, Side<T>>;
 
-/// What a promise keeps beside its value.
+/// What a promise keeps beside its value. Kept small: most promises are completed and taken without
+/// anybody ever watching.
 pub(crate) struct Side<T> {
     /// Where listeners run.
     pub(crate) executor: ExecutorId,
-    /// Whose end completes it, of a termination future: blocking on that thread could never end.
-    pub(crate) completed_by: Option<ExecutorId>,
     pub(crate) created: &'static Location<'static>,
-    pub(crate) observers: Mutex<Observers<T>>,
-    /// Signalled when `waiting` threads should look again.
+    /// The timer to clear when it is cancelled.
+    timer: Option<Weak<dyn CancelTimer>>,
+    observers: Mutex<Observers<T>>,
+    /// Signalled when blocked threads should look again.
     changed: Condvar,
 }
 
+/// Who watches: usually nobody, or one task that awaits.
 pub(crate) struct Observers<T> {
+    /// The task that awaits the future.
+    pub(crate) waker: Option<Waker>,
+    /// Threads blocked on `changed`. Counted because signalling nobody is still a syscall.
+    blocked: u32,
+    others: Option<Box<Others<T>>>,
+}
+
+/// Everybody else, allocated when the first of them comes.
+pub(crate) struct Others<T> {
     pub(crate) listeners: Vec<Listener<T>>,
     /// Takes the value itself, after the listeners.
     pub(crate) consumer: Option<Consumer<T>>,
-    /// The task that awaits the future.
-    pub(crate) waker: Option<Waker>,
     /// The tasks that await clones of a shared future, each under its clone's key.
     pub(crate) shared_wakers: Vec<(u64, Waker)>,
     pub(crate) next_key: u64,
-    /// Threads blocked on `changed`. Counted because signalling nobody is still a syscall.
-    waiting: u32,
-    pub(crate) on_cancel: OnCancel,
+    /// Called at once when it is cancelled, on the cancelling thread.
+    pub(crate) on_cancel: Option<OnCancel>,
     /// The listeners are being called.
     draining: bool,
     /// Of a shared future: listeners get a clone, so that readers need not wait for them.
     pub(crate) cloner: Option<Cloner<T>>,
+    /// Whose end completes it, of a termination future: blocking on that thread could never end.
+    pub(crate) completed_by: Option<ExecutorId>,
 }
 
 pub(crate) type Cloner<T> = fn(&Outcome<T>) -> Outcome<T>;
@@ -66,14 +76,9 @@ thread_local! {
     static CANCELS: Trampoline = const { Trampoline::new() };
 }
 
-/// What is told of a cancel, at once, on the cancelling thread.
-#[derive(Default)]
-pub(crate) enum OnCancel {
-    #[default]
-    Nothing,
-    Call(Origin, Box<dyn FnOnce() + Send>),
-    /// A timer to clear, if it is still there.
-    Timer(Weak<dyn CancelTimer>),
+pub(crate) struct OnCancel {
+    pub(crate) origin: Origin,
+    pub(crate) call: Box<dyn FnOnce() + Send>,
 }
 
 pub(crate) struct Listener<T> {
@@ -96,27 +101,10 @@ impl<T> Side<T> {
     pub(crate) fn new(
         executor: ExecutorId,
         created: &'static Location<'static>,
-        on_cancel: OnCancel,
+        timer: Option<Weak<dyn CancelTimer>>,
     ) -> Self {
-        let observers = Observers {
-            listeners: Vec::new(),
-            consumer: None,
-            waker: None,
-            shared_wakers: Vec::new(),
-            next_key: 0,
-            waiting: 0,
-            on_cancel,
-            draining: false,
-            cloner: None,
-        };
-        let completed_by = None;
-        Self {
-            executor,
-            completed_by,
-            created,
-            observers: Mutex::new(observers),
-            changed: Condvar::new(),
-        }
+        let observers = Mutex::new(Observers { waker: None, blocked: 0, others: None });
+        Self { executor, created, timer, observers, changed: Condvar::new() }
     }
 
     pub(crate) fn observers(&self) -> MutexGuard<'_, Observers<T>> {
@@ -141,23 +129,16 @@ impl<T: Send + 'static> PromiseSlot<T> {
 
     /// Cancels, unless completed or uncancellable.
     pub(crate) fn cancel_and_tell(self: &Arc<Self>) -> bool {
-        let Some(watched) = self.cancel() else {
-            return false;
-        };
-        let on_cancel = std::mem::take(&mut self.side.observers().on_cancel);
-        match on_cancel {
-            OnCancel::Nothing => {}
-            OnCancel::Call(origin, call) => {
+        let Some(watched) = self.cancel() else { return false };
+        if let Some(timer) = self.side.timer.as_ref().and_then(Weak::upgrade) {
+            timer.cancelled();
+        }
+        if watched {
+            let on_cancel = self.side.observers().take_on_cancel();
+            if let Some(OnCancel { origin, call }) = on_cancel {
                 let call = Box::new(move || call_listener(origin, call));
                 CANCELS.with(|cancels| cancels.run(call));
             }
-            OnCancel::Timer(timer) => {
-                if let Some(timer) = timer.upgrade() {
-                    timer.cancelled();
-                }
-            }
-        }
-        if watched {
             self.settle();
         }
         true
@@ -166,21 +147,23 @@ impl<T: Send + 'static> PromiseSlot<T> {
     /// Runs the listeners, then the consumer, then wakes the tasks. Called on the executor.
     pub(crate) fn drain(&self) {
         let mut observers = self.side.observers();
-        if std::mem::replace(&mut observers.draining, true) {
+        if std::mem::replace(&mut observers.others().draining, true) {
             return; // A listener further up this stack: it is followed by whatever was added.
         }
-        while !observers.listeners.is_empty() {
+        while observers.has_listeners() {
             let Some(lease) = self.lease() else {
-                observers.draining = false;
+                observers.others().draining = false;
                 return; // A reader is at it, and comes here when it is through.
             };
-            let (batch, cloner) = (std::mem::take(&mut observers.listeners), observers.cloner);
+            let others = observers.others();
+            let (batch, cloner) = (std::mem::take(&mut others.listeners), others.cloner);
             drop(observers);
             self.call_listeners(batch, lease, cloner);
             observers = self.side.observers();
         }
-        observers.draining = false;
-        let consumer = observers.consumer.take();
+        let others = observers.others();
+        others.draining = false;
+        let consumer = others.consumer.take();
         let taken = consumer.as_ref().and_then(|_| self.lease()?.take());
         let wakers = observers.take_wakers();
         self.signal(&observers);
@@ -241,7 +224,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
 
     /// Takes the outcome, if the listeners are through and nobody is at it.
     pub(crate) fn take_listened(&self, observers: &Observers<T>) -> Option<Outcome<T>> {
-        if !observers.listeners.is_empty() {
+        if observers.has_listeners() {
             return None;
         }
         let mut lease = self.lease()?;
@@ -258,7 +241,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
         let deadline = timeout.map(|timeout| clock.now().plus(timeout));
         let mut observers = self.side.observers();
         self.watch();
-        observers.waiting += 1;
+        observers.blocked += 1;
         let found = loop {
             if let Some(found) = ready(&observers) {
                 break Some(found);
@@ -275,7 +258,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
             let woken = self.side.changed.wait_timeout(observers, deadline.since(now));
             observers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
-        observers.waiting -= 1;
+        observers.blocked -= 1;
         found
     }
 
@@ -286,7 +269,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
             return Err(WouldDeadlock { executor: "immediate".to_owned() });
         }
         let Some(here) = current::get() else { return Ok(()) };
-        let completed_by = self.side.completed_by;
+        let completed_by = self.side.observers().completed_by();
         let is_own = here.id == executor
             || here.is_global && executor == ExecutorId::GLOBAL
             || completed_by.is_some_and(|end| end == here.id || Some(end) == here.group);
@@ -306,7 +289,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
     }
 
     fn signal(&self, observers: &Observers<T>) {
-        if observers.waiting > 0 {
+        if observers.blocked > 0 {
             self.side.changed.notify_all();
         }
     }
@@ -319,12 +302,58 @@ impl<T: Send + 'static> Notify for PromiseSlot<T> {
 }
 
 impl<T> Observers<T> {
+    pub(crate) fn others(&mut self) -> &mut Others<T> {
+        self.others.get_or_insert_with(Box::default)
+    }
+
+    fn has_listeners(&self) -> bool {
+        self.others.as_ref().is_some_and(|others| !others.listeners.is_empty())
+    }
+
     fn wants_executor(&self) -> bool {
-        !self.listeners.is_empty() || self.consumer.is_some()
+        self.has_listeners() || self.others.as_ref().is_some_and(|others| others.consumer.is_some())
+    }
+
+    fn completed_by(&self) -> Option<ExecutorId> {
+        self.others.as_ref()?.completed_by
+    }
+
+    fn take_on_cancel(&mut self) -> Option<OnCancel> {
+        self.others.as_mut()?.on_cancel.take()
     }
 
     fn take_wakers(&mut self) -> Wakers {
-        Wakers(self.waker.take(), std::mem::take(&mut self.shared_wakers))
+        let shared = self.others.as_mut().map(|others| std::mem::take(&mut others.shared_wakers));
+        Wakers(self.waker.take(), shared.unwrap_or_default())
+    }
+}
+
+impl<T> Drop for Observers<T> {
+    /// Most promises have nobody to drop here: the few that do are kept off their path.
+    #[inline]
+    fn drop(&mut self) {
+        #[cold]
+        fn drop_others<T>(others: Box<Others<T>>) {
+            drop(others);
+        }
+        if let Some(others) = self.others.take() {
+            drop_others(others);
+        }
+    }
+}
+
+impl<T> Default for Others<T> {
+    fn default() -> Self {
+        Self {
+            listeners: Vec::new(),
+            consumer: None,
+            shared_wakers: Vec::new(),
+            next_key: 0,
+            on_cancel: None,
+            draining: false,
+            cloner: None,
+            completed_by: None,
+        }
     }
 }
 

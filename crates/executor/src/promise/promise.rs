@@ -18,7 +18,7 @@ use crate::timer::entry::CancelTimer;
 /// A promise and its future, whose listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, Location::caller(), OnCancel::Nothing))
+    pair(Side::new(executor, Location::caller(), None))
 }
 
 /// A promise for a piece of work: created where the work came from.
@@ -27,7 +27,7 @@ pub(crate) fn promise_of_work<T: Send + 'static>(
     executor: ExecutorId,
     origin: Origin,
 ) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, line_of(origin), OnCancel::Nothing))
+    pair(Side::new(executor, line_of(origin), None))
 }
 
 /// A promise for a timer, which its cancellation clears.
@@ -37,7 +37,7 @@ pub(crate) fn promise_of_timer<T: Send + 'static>(
     origin: Origin,
     timer: Weak<dyn CancelTimer>,
 ) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, line_of(origin), OnCancel::Timer(timer)))
+    pair(Side::new(executor, line_of(origin), Some(timer)))
 }
 
 /// The source line a piece of work came from: with a label in its place, the caller's.
@@ -53,8 +53,8 @@ fn line_of(origin: Origin) -> &'static Location<'static> {
 /// on the global executor, and it cannot be cancelled.
 #[track_caller]
 pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
-    let mut side = Side::new(ExecutorId::GLOBAL, Location::caller(), OnCancel::Nothing);
-    side.completed_by = Some(ending);
+    let side = Side::new(ExecutorId::GLOBAL, Location::caller(), None);
+    side.observers().others().completed_by = Some(ending);
     let (mut promise, future) = pair(side);
     promise.set_uncancellable();
     (promise, future.shared())
@@ -85,6 +85,7 @@ pub struct Promise<T: Send + 'static> {
 
 impl<T: Send + 'static> Promise<T> {
     /// Completes with a value. `false`: it had been cancelled, and the value is dropped.
+    #[inline]
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
     }
@@ -95,6 +96,7 @@ impl<T: Send + 'static> Promise<T> {
     }
 
     /// Completes with a result. `false`: it had been cancelled.
+    #[inline]
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
         self.fill(outcome).is_ok()
     }
@@ -136,14 +138,16 @@ impl<T: Send + 'static> Promise<T> {
     /// already was). A later call replaces the earlier one's closure.
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
+        let origin = Origin::here();
         let slot = self.filler.slot();
         let mut observers = slot.side.observers();
+        slot.watch();
         if slot.is_cancelled() {
             drop(observers);
-            call_listener(Origin::here(), f);
+            call_listener(origin, f);
         } else {
-            let call = OnCancel::Call(Origin::here(), Box::new(f));
-            let before = std::mem::replace(&mut observers.on_cancel, call);
+            let call = OnCancel { origin, call: Box::new(f) };
+            let before = observers.others().on_cancel.replace(call);
             drop(observers);
             drop(before);
         }
@@ -172,6 +176,13 @@ impl<T: Send + 'static> Promise<T> {
         }
     }
 
+    #[cold]
+    fn fail_dropped(&mut self) {
+        let created = self.filler.side.created;
+        let _ = self.fill(Err(ErrorKind::PromiseDropped { created }.into()));
+    }
+
+    #[inline]
     fn fill(&mut self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
         let watched = self.filler.fill(outcome)?;
         if watched {
@@ -189,10 +200,10 @@ pub(crate) fn caught(what: UserCode, origin: Origin, payload: Box<dyn Any + Send
 }
 
 impl<T: Send + 'static> Drop for Promise<T> {
+    #[inline]
     fn drop(&mut self) {
         if !self.filler.is_done() {
-            let created = self.filler.side.created;
-            let _ = self.fill(Err(ErrorKind::PromiseDropped { created }.into()));
+            self.fail_dropped();
         }
     }
 }

@@ -116,15 +116,16 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
             Ok(outcome) => return Poll::Ready(outcome),
             Err(held) => {
                 observers = held;
+                let others = observers.others();
                 let key = *this.key.get_or_insert_with(|| {
-                    observers.next_key += 1;
-                    observers.next_key
+                    others.next_key += 1;
+                    others.next_key
                 });
-                let known = observers.shared_wakers.iter_mut().find(|(k, _)| *k == key);
+                let known = others.shared_wakers.iter_mut().find(|(k, _)| *k == key);
                 match known {
                     // The old one is dropped when the lock is gone: a waker is the user's code.
                     Some((_, known)) => std::mem::swap(known, &mut waker),
-                    None => observers.shared_wakers.push((key, waker.clone())),
+                    None => others.shared_wakers.push((key, waker.clone())),
                 }
                 observers
             }
@@ -147,8 +148,9 @@ impl<T: Clone + Send + 'static> Drop for SharedFuture<T> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             let mut observers = self.slot.side.observers();
-            let at = observers.shared_wakers.iter().position(|(k, _)| *k == key);
-            let waker = at.map(|at| observers.shared_wakers.swap_remove(at));
+            let wakers = &mut observers.others().shared_wakers;
+            let at = wakers.iter().position(|(k, _)| *k == key);
+            let waker = at.map(|at| wakers.swap_remove(at));
             drop(observers);
             drop(waker);
         }

@@ -107,6 +107,7 @@ impl<V, S> Slot<V, S> {
 impl<V, S> Filler<V, S> {
     /// Hands the value over. `Ok(watched)`: the caller must tell the watchers, if any. `Err`: it
     /// was completed or cancelled before.
+    #[inline]
     pub(crate) fn fill(&mut self, value: V) -> Result<bool, V> {
         if self.is_done() {
             return Err(value);
@@ -118,12 +119,16 @@ impl<V, S> Filler<V, S> {
         if before & CANCELLED == 0 {
             return Ok(before & WATCHED != 0);
         }
+        Err(self.take_back())
+    }
+
+    /// A cancel came first: the value comes out again.
+    #[cold]
+    fn take_back(&mut self) -> V {
+        debug_assert!(self.is_cancelled());
         // SAFETY: CANCELLED: nobody but the filler touches the cell.
         let back = self.0.cell.with_mut(|cell| unsafe { (*cell).take() });
-        match back {
-            Some(value) => Err(value),
-            None => unreachable!("the value was stored a moment ago and nobody else may take it"),
-        }
+        back.unwrap_or_else(|| unreachable!("stored a moment ago, and nobody else may take it"))
     }
 
     /// `true` if it cannot be cancelled from here on; `false` if it was cancelled before.
@@ -137,6 +142,7 @@ impl<V, S> Filler<V, S> {
 
 impl<V, S> Taker<V, S> {
     /// Takes the value if it is there and nobody else can be reading it.
+    #[inline]
     pub(crate) fn take(&mut self) -> Taken<V> {
         let word = self.0.word.load(Ordering::Acquire);
         if word & DONE == 0 {
