@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::command::NoExtension;
 use crate::engine::{LoopSeed, TaskLoop};
 use crate::executor::EventExecutor;
+use crate::manual::ManualExecutor;
 use crate::park::{TokenPark, Unpark};
 use crate::rejected::{Reject, RejectionPolicy};
 use crate::report::{LogReporter, Reporter};
@@ -120,11 +121,6 @@ impl EventExecutorBuilder {
         self
     }
 
-    pub(crate) fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
     pub(crate) fn idle_limit(mut self, limit: Duration) -> Self {
         self.idle_limit = Some(limit);
         self
@@ -140,6 +136,19 @@ impl EventExecutorBuilder {
         let seed: LoopSeed<NoExtension> =
             Box::new(move || Box::new(TaskLoop::new(park, idle_limit)));
         self.build_loop(unpark, seed)
+    }
+
+    /// Builds an executor that the calling thread drives itself, by this clock. The thread supplier
+    /// is not asked.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the property that makes no sense.
+    pub fn build_manual(mut self, clock: Clock) -> Result<ManualExecutor, BuildError> {
+        let park = TokenPark::new(clock.clone());
+        self.clock = clock;
+        let seed = Box::new(|| unreachable!("driven by hand, never started"));
+        let executor = self.build_loop::<NoExtension>(park.unparker(), seed)?;
+        Ok(ManualExecutor::drive(executor, park))
     }
 
     /// Builds an executor around a loop of the caller's own: the seam for event loops.

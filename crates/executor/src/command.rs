@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::hooks::{Hook, HookId};
-use crate::raw::origin::Origin;
 use crate::raw::task::Task;
 use crate::registry::Notify;
 use crate::timer::entry::Timer;
@@ -41,17 +40,6 @@ impl<X> Command<X> {
             Command::Run(_) => Depth::ONE_USER,
             Command::NotifyNested(_) | Command::Due(_) => Depth::NONE,
             _ => Depth::ONE_SYSTEM,
-        }
-    }
-}
-
-impl<X> Command<X> {
-    /// Where the user's code came from, if it is some.
-    pub(crate) fn origin(&self) -> Option<Origin> {
-        match self {
-            Command::Run(task) => Some(task.origin()),
-            Command::Due(Due::Timer(timer)) => Some(timer.origin()),
-            _ => None,
         }
     }
 }

@@ -38,6 +38,10 @@ use crate::timer::entry::{Fired, Timer};
 /// many.
 const TASKS_PER_CLOCK_READ: u32 = 64;
 
+/// How many commands are taken before their admissions are given back. Queue depths seen from outside
+/// are this much too high at the most.
+const TAKEN_PER_GIVE_BACK: usize = 64;
+
 /// How much one task phase may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -164,14 +168,13 @@ impl<X: Send + 'static> LoopCore<X> {
             };
             left -= 1;
             self.taken.add(command.weight());
-            if at_once {
+            if at_once || self.taken.total() >= TAKEN_PER_GIVE_BACK {
                 self.give_back();
             }
             run += usize::from(self.perform_guarded(command, extension));
             since_clock += 1;
             if since_clock == TASKS_PER_CLOCK_READ {
                 since_clock = 0;
-                self.give_back();
                 let now = self.shared.clock.now();
                 if deadline.is_some_and(|deadline| now >= deadline) || self.is_overdue(now) {
                     break;
@@ -255,7 +258,18 @@ impl<X: Send + 'static> LoopCore<X> {
     /// Drops everything that was ever accepted, after the loop died. The door must be shut.
     pub(crate) fn drop_stragglers(&mut self, cause: &Error) {
         self.give_back();
-        self.shared.drop_leftovers(|| self.local.pop(), cause);
+        let inbox = &self.shared.inbox;
+        let pop_others = || loop {
+            match self.local.pop()? {
+                // Hooks run even now: the teardown comes to them.
+                Command::AddHook(hook) => {
+                    inbox.leave(Depth::ONE_SYSTEM);
+                    self.local.hooks.borrow_mut().add(hook);
+                }
+                other => return Some(other),
+            }
+        };
+        self.shared.drop_leftovers(pop_others, cause);
         self.local.finish();
     }
 
@@ -264,7 +278,7 @@ impl<X: Send + 'static> LoopCore<X> {
         self.loop_locals.drop_all();
     }
 
-    fn give_back(&mut self) {
+    pub(crate) fn give_back(&mut self) {
         self.shared.inbox.leave(std::mem::replace(&mut self.taken, Depth::NONE));
     }
 
@@ -274,22 +288,27 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Performs a command; whether it ran a user's task. Whatever that does, the loop lives on.
+    #[inline]
     fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) -> bool {
-        let Some(origin) = command.origin() else {
-            guarded(None, || self.perform(command, extension));
-            return false;
-        };
-        self.shared.running.set(origin);
-        let active = guarded(Some(origin), || match command {
-            Command::Run(task) => task.run(),
-            Command::Due(Due::Timer(timer)) => self.fire(timer),
+        match command {
+            Command::Run(task) => self.run_user_code(task.origin(), || task.run()),
+            Command::Due(Due::Timer(timer)) => {
+                self.run_user_code(timer.origin(), || self.fire(timer))
+            }
             other => {
-                self.perform(other, extension);
+                guarded(None, || self.perform(other, extension));
                 false
             }
-        });
+        }
+    }
+
+    /// `code` says whether it did anything; if it panicked, it did.
+    #[inline]
+    fn run_user_code(&self, origin: Origin, code: impl FnOnce() -> bool) -> bool {
+        self.shared.running.set(origin);
+        let active = guarded(Some(origin), code).unwrap_or(true);
         self.shared.running.clear();
-        active.unwrap_or(true)
+        active
     }
 
     /// Fires a timer, and schedules it anew if it repeats.

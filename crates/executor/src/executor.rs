@@ -395,6 +395,9 @@ impl<X: Send + 'static> EventExecutor<X> {
 
     /// Removes a hook that has not run. On the loop this is done at once, elsewhere in turn.
     pub fn remove_shutdown_hook(&self, id: HookId) {
+        if self.state() == State::NotStarted {
+            return; // The hook, if it was ever added, would have started the thread.
+        }
         let here = current::with_local::<Local<X>, _>(self.id(), |local| {
             local.hooks.borrow_mut().remove(id)
         });

@@ -52,17 +52,24 @@ impl<C> Inbox<C> {
     }
 
     /// Queues an admitted command and wakes the loop if it sleeps beyond the urgency.
+    #[inline]
     pub(crate) fn push(&self, _permit: Permit, command: C, urgency: Urgency) {
         self.queue.push(command);
         self.wake(urgency);
     }
 
     /// Makes the loop look at its queue.
+    #[inline]
     pub(crate) fn wake(&self, urgency: Urgency) {
         if self.wake.claim_wake(urgency) {
-            self.wake_ups.fetch_add(1, Ordering::Relaxed);
-            self.unpark.unpark();
+            self.unpark();
         }
+    }
+
+    #[cold]
+    fn unpark(&self) {
+        self.wake_ups.fetch_add(1, Ordering::Relaxed);
+        self.unpark.unpark();
     }
 
     /// No more admissions from here on.

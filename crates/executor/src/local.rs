@@ -66,9 +66,9 @@ impl<X: Send + 'static> Local<X> {
         self.ready.borrow().len() + self.shared.inbox.len()
     }
 
-    /// When the loop has to be awake at the latest.
+    /// When the loop has to be awake at the latest. The end of time never comes.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
-        self.timers.borrow().peek()
+        self.timers.borrow().peek().filter(|deadline| *deadline < Nanos::MAX)
     }
 
     pub(crate) fn timers(&self) -> usize {

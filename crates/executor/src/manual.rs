@@ -62,16 +62,14 @@ impl ManualExecutor {
     }
 
     fn with_clock(clock: Clock) -> Self {
-        let park = TokenPark::new(clock.clone());
-        let seed = Box::new(|| unreachable!("driven by hand, never started"));
-        let built = EventExecutor::builder()
-            .name("manual")
-            .clock(clock)
-            .build_loop::<NoExtension>(park.unparker(), seed);
-        let executor = match built {
-            Ok(executor) => executor,
-            Err(invalid) => unreachable!("a manual executor has no bound to get wrong: {invalid}"),
-        };
+        match EventExecutor::builder().name("manual").build_manual(clock) {
+            Ok(manual) => manual,
+            Err(invalid) => unreachable!("nothing was said that could be wrong: {invalid}"),
+        }
+    }
+
+    /// Takes an executor over before it has started.
+    pub(crate) fn drive(executor: EventExecutor, park: TokenPark) -> Self {
         executor.shared().start_by_hand();
         let core = LoopCore::new(executor.shared().clone());
         Self { core, park, executor, over: false, not_send: PhantomData }
@@ -91,7 +89,9 @@ impl ManualExecutor {
     pub fn run_now(&mut self) -> usize {
         let _entered = self.core.enter();
         self.core.local.absorb_schedules();
-        self.pass()
+        self.counting(|this| {
+            this.pass();
+        })
     }
 
     /// Runs tasks as they come for this long; returns how many ran.
@@ -101,8 +101,11 @@ impl ManualExecutor {
     /// but for tasks that keep submitting themselves, which get a thousand passes.
     pub fn run_for(&mut self, time: Duration) -> usize {
         let _entered = self.core.enter();
-        let end = self.now().plus(time);
-        let mut run = self.run_instant();
+        self.counting(|this| this.run_until(this.now().plus(time)))
+    }
+
+    fn run_until(&mut self, end: Nanos) {
+        self.run_instant();
         while !self.over && self.now() < end {
             match (&self.core.shared.clock, self.core.next_deadline()) {
                 (Clock::Monotonic, _) => {
@@ -113,12 +116,11 @@ impl ManualExecutor {
                     if end < Nanos::MAX {
                         clock.advance_to(end);
                     }
-                    return run;
+                    return;
                 }
             }
-            run += self.run_instant();
+            self.run_instant();
         }
-        run
     }
 
     /// Runs tasks as they come until the future is ready, and returns what it gives. A virtual clock
@@ -151,12 +153,20 @@ impl ManualExecutor {
         self.core.shared.clock.now()
     }
 
-    /// One turn without the wait.
+    /// How many tasks ran meanwhile, those of a teardown included.
+    fn counting(&mut self, run: impl FnOnce(&mut Self)) -> usize {
+        let before = self.executor.stats().tasks;
+        run(self);
+        (self.executor.stats().tasks - before) as usize
+    }
+
+    /// One turn without the wait: how many tasks ran.
     fn pass(&mut self) -> usize {
         if self.over {
             return 0;
         }
         let run = self.core.run_tasks(Pass::Queued, &mut |none| match none {});
+        self.core.give_back();
         if self.core.check_shutdown() == Turn::Done {
             self.end();
         }
@@ -164,18 +174,17 @@ impl ManualExecutor {
     }
 
     /// One pass; by a virtual clock as many as there is something to do at this instant.
-    fn run_instant(&mut self) -> usize {
-        let mut run = self.pass();
+    fn run_instant(&mut self) {
+        self.pass();
         if matches!(self.core.shared.clock, Clock::Virtual(_)) {
             for _ in 1..PASSES_PER_INSTANT {
                 let is_due = self.core.next_deadline().is_some_and(|at| at <= self.now());
                 if self.over || !is_due && !self.core.local.has_work() {
                     break;
                 }
-                run += self.pass();
+                self.pass();
             }
         }
-        run
     }
 
     /// Waits for something to do; `is_woken` is one more such thing.

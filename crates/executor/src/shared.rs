@@ -112,6 +112,7 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     /// Asks for room for one user task; starts the thread first if this is the first of all.
+    #[inline]
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, RejectReason> {
         if self.life.state() == State::NotStarted && !self.in_event_loop() {
             self.start()?;
@@ -120,10 +121,16 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     /// Queues an admitted command, in the order of acceptance.
+    #[inline]
     pub(crate) fn push(&self, permit: Permit, command: Command<X>, urgency: Urgency) {
-        if !self.in_event_loop() {
-            return self.inbox.push(permit, command, urgency);
+        if self.in_event_loop() {
+            self.push_on_loop(permit, command);
+        } else {
+            self.inbox.push(permit, command, urgency);
         }
+    }
+
+    fn push_on_loop(&self, permit: Permit, command: Command<X>) {
         let mut command = Some((permit, command));
         current::with_local::<Local<X>, _>(self.id, |local| {
             if let Some((_permit, command)) = command.take() {
@@ -132,7 +139,7 @@ impl<X: Send + 'static> Shared<X> {
         });
         // The thread's locals are being destroyed: the inbox is as good.
         if let Some((permit, command)) = command {
-            self.inbox.push(permit, command, urgency);
+            self.inbox.push(permit, command, Urgency::Now);
         }
     }
 

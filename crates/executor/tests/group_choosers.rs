@@ -3,10 +3,12 @@
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use support::{Faults, Gate, SOON, blow};
 use waterwheel_executor::{
-    ByKey, Choice, Chooser, EventExecutor, EventExecutorGroup, Fault, LeastLoaded, UserCode,
+    ByKey, Choice, Chooser, EventExecutor, EventExecutorGroup, Fault, LeastLoaded, ManualExecutor,
+    UserCode,
 };
 
 fn group(threads: usize, chooser: impl Chooser + 'static) -> EventExecutorGroup {
@@ -81,14 +83,49 @@ fn e18_least_loaded_avoids_a_child_that_is_held_up() {
     let group = group(2, LeastLoaded::default());
     let (held, other) = (group.next(), group.next());
     let gate = Gate::hold(&held);
-    // Deeper than the other's queue ever gets: what a pass has run may count until its end.
-    (0..10).for_each(|_| held.execute(|| ()).unwrap());
-    for n in 0..50 {
+    // Deeper than the other's queue ever gets: a batch of what has run may count for a while.
+    (0..100).for_each(|_| held.execute(|| ()).unwrap());
+    for n in 0..500 {
         let done = group.submit(move || (n, EventExecutor::current())).unwrap();
         done.wait_timeout(SOON).expect("not behind the gate");
         assert_eq!(done.join().unwrap(), (n, Some(other.clone())));
     }
     gate.open();
+}
+
+/// Submits itself again for as long as somebody listens, telling how often it ran.
+fn again_and_again(executor: &EventExecutor, ran: u32, tell: mpsc::Sender<u32>) {
+    let inner = executor.clone();
+    if tell.send(ran).is_ok() {
+        let _ = executor.execute(move || again_and_again(&inner, ran + 1, tell));
+    }
+}
+
+#[test]
+fn e18_what_has_run_is_no_load_however_busy_the_loop_is() {
+    let group = group(2, LeastLoaded::default());
+    let (busy, held) = (group.next(), group.next());
+    let gate = Gate::hold(&held);
+    (0..100).for_each(|_| held.execute(|| ()).unwrap());
+    let (tell, told) = mpsc::channel();
+    again_and_again(&busy, 0, tell);
+    while told.recv_timeout(SOON).expect("it goes on") < 10_000 {}
+    let depth = busy.stats().queue_depth;
+    assert!(depth < 100, "one task is queued at a time, not {depth}");
+    assert_eq!(picks(&group, 3), [0, 0, 0]);
+    drop(told);
+    gate.open();
+}
+
+#[test]
+fn e18_a_manual_executor_that_has_run_everything_has_no_load() {
+    let mut manual = ManualExecutor::new();
+    for _ in 0..10 {
+        manual.executor().execute(|| ()).unwrap();
+        assert_eq!(manual.executor().stats().queue_depth, 1);
+        manual.run_now();
+        assert_eq!(manual.executor().stats().queue_depth, 0);
+    }
 }
 
 #[test]
@@ -158,6 +195,8 @@ fn e18_a_chooser_that_panics_or_chooses_nonsense_is_reported_and_work_goes_on() 
         assert!(message.contains(expected), "{message}");
     }
     // The next in turn was taken instead: both have been used.
+    drop(group.shutdown());
+    group.await_termination(SOON).unwrap();
     assert!(group.children().all(|child| child.stats().tasks == 3));
 }
 

@@ -115,15 +115,13 @@ fn e21_a_handle_made_after_the_last_was_gone_does_not_end_it_again() {
     let (tell, told) = mpsc::channel();
     let task = move || {
         let late = EventExecutor::<NoExtension>::current().unwrap();
-        tell.send(late.state()).unwrap();
-        let accepted = late.execute(|| ()).is_ok();
-        assert!(accepted, "the queue is not empty yet");
+        tell.send((late.state(), late.execute(|| ()).is_ok())).unwrap();
     };
     executor.execute(task).unwrap();
     let ended = executor.termination();
     drop(executor);
     gate.open();
-    assert_eq!(told.recv_timeout(SOON).unwrap(), State::ShuttingDown);
+    assert_eq!(told.recv_timeout(SOON).unwrap(), (State::ShuttingDown, true), "and accepts");
     ended.wait_timeout(SOON).unwrap();
     ended.join().unwrap();
 }

@@ -4,11 +4,12 @@ mod support;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use support::{Counter, Log, SOON, blow, within};
+use support::{Counter, Log, SOON, blow, lock, within};
 use waterwheel_executor::{
     Clock, EventExecutor, GlobalExecutor, ManualExecutor, NoExtension, State, VirtualClock,
     WouldDeadlock,
@@ -257,8 +258,12 @@ fn e19_the_global_executor_is_one_thread_for_all() {
     assert_eq!(log.take(), (0..1000).collect::<Vec<_>>());
 }
 
+/// There is one global executor for all tests: who ends it is not to disturb who watches it idle.
+static ENDING: Mutex<()> = Mutex::new(());
+
 #[test]
 fn e19_the_global_executor_survives_panics_and_shutdowns_by_its_tasks() {
+    let _alone = lock(&ENDING);
     let global = GlobalExecutor::get();
     global.execute(|| blow("globally")).unwrap();
     let current = || EventExecutor::<NoExtension>::current().unwrap();
@@ -303,6 +308,7 @@ thread_local! {
 
 #[test]
 fn e19_the_global_thread_ends_after_a_second_without_work_and_comes_back_on_demand() {
+    let _alone = lock(&ENDING);
     let global = GlobalExecutor::get();
     let (exit, exited) = mpsc::channel();
     let watch = move || {

@@ -93,6 +93,7 @@ fn e13_a_timer_never_fires_early() {
     let mut bench = Bench::new();
     let timer = bench.executor.schedule(ms(10), || "due").unwrap();
     assert_eq!(bench.manual.run_for(ms(10) - Duration::from_nanos(1)), 0);
+    assert_eq!(bench.manual.run_now(), 0, "a nanosecond is left");
     assert!(!timer.is_done());
     assert_eq!(bench.manual.run_for(Duration::from_nanos(1)), 1);
     assert_eq!(timer.join().unwrap(), "due");
