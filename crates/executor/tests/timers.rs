@@ -90,13 +90,15 @@ fn e13_the_order_is_the_same_for_timers_scheduled_on_the_loop() {
 
 #[test]
 fn e13_a_timer_never_fires_early() {
-    let mut bench = Bench::new();
-    let timer = bench.executor.schedule(ms(10), || "due").unwrap();
-    assert_eq!(bench.manual.run_for(ms(10) - Duration::from_nanos(1)), 0);
+    let (mut bench, nano) = (Bench::new(), Duration::from_nanos(1));
+    let first = bench.executor.schedule(ms(10), || "due").unwrap();
+    let second = bench.executor.schedule(ms(10) + nano, || "due").unwrap();
+    assert_eq!(bench.manual.run_for(ms(10) - nano), 0);
     assert_eq!(bench.manual.run_now(), 0, "a nanosecond is left");
-    assert!(!timer.is_done());
-    assert_eq!(bench.manual.run_for(Duration::from_nanos(1)), 1);
-    assert_eq!(timer.join().unwrap(), "due");
+    assert_eq!(bench.manual.run_for(nano), 1);
+    assert!(first.is_done() && !second.is_done(), "nor because a neighbour is due");
+    assert_eq!(bench.manual.run_for(nano), 1);
+    assert_eq!((first.join().unwrap(), second.join().unwrap()), ("due", "due"));
 }
 
 #[test]
