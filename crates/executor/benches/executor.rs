@@ -24,6 +24,9 @@ const TASKS: u64 = 1000;
 /// Timers that stand in the heap while others come and go.
 const STANDING: u64 = 100_000;
 
+/// Timers that come and go off the loop before it gets to clear their places.
+const BATCH: u64 = 64;
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A task with one word in it.
@@ -72,12 +75,13 @@ fn timer(c: &mut Criterion) {
         }
     };
     executor.submit(standing).unwrap().join().unwrap();
-    group.bench_function("off the loop, schedule and cancel", |b| {
+    group.throughput(Throughput::Elements(BATCH));
+    group.bench_function("off the loop, 64 schedule and cancel", |b| {
         // Cancelled places are cleared when the loop turns; let it, once in a while.
         b.iter_batched(
             || executor.submit(|| ()).unwrap().join().unwrap(),
             |()| {
-                for n in 0..64 {
+                for n in 0..BATCH {
                     let later = HOUR + Duration::from_micros(n * 1000);
                     assert!(executor.schedule(later, || ()).unwrap().cancel());
                 }
@@ -85,6 +89,7 @@ fn timer(c: &mut Criterion) {
             BatchSize::PerIteration,
         );
     });
+    group.throughput(Throughput::Elements(1));
     group.bench_function("on the loop, schedule and cancel", |b| {
         let inner = executor.clone();
         b.iter_custom(|times| {

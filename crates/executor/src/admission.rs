@@ -25,6 +25,9 @@ const SYSTEM: u64 = 1 << 32;
 /// command the memory is gone long before.
 const UNBOUNDED: u32 = 1 << 31;
 
+/// The same for system commands, which have one bit less.
+const MOST_SYSTEM: u32 = 1 << 30;
+
 /// Producers add, the loop subtracts, whoever shuts down sets CLOSED. Every operation is one atomic
 /// read-modify-write of the one word; the commands themselves are published by the queue.
 #[derive(Debug)]
@@ -65,14 +68,14 @@ impl Admission {
         }
     }
 
-    /// Admits a system command: never refused for a full queue.
+    /// Admits a system command, whatever the bound.
     pub(crate) fn enter_system(&self) -> Result<Permit, Refusal> {
         let before = self.word.fetch_add(SYSTEM, Ordering::AcqRel);
-        if before & CLOSED != 0 {
-            self.word.fetch_sub(SYSTEM, Ordering::AcqRel);
-            return Err(Refusal::Closed);
+        if before & CLOSED == 0 && Depth::of(before).system < MOST_SYSTEM {
+            return Ok(Permit(()));
         }
-        Ok(Permit(()))
+        self.word.fetch_sub(SYSTEM, Ordering::AcqRel);
+        Err(if before & CLOSED != 0 { Refusal::Closed } else { Refusal::Full })
     }
 
     /// The loop has taken commands.

@@ -59,6 +59,12 @@ pub enum BuildError {
         /// The bound asked for.
         bound: u32,
     },
+    /// A child of a group must be new: this one is in a group already, or was given twice.
+    #[error("`{executor}` cannot be a child of the group: it is in one already")]
+    AlreadyInGroup {
+        /// The executor's name.
+        executor: String,
+    },
     /// A group without threads.
     #[error("a group needs at least one thread")]
     NoThreads,

@@ -13,8 +13,7 @@ use crate::timer::entry::Timer;
 /// An entry of a loop's queue. `X` is what a layer above adds: an event loop's channel commands
 /// travel as values, not as boxed closures.
 pub(crate) enum Command<X> {
-    /// A user's task: the only kind that counts against the queue's bound and restarts a quiet
-    /// period.
+    /// A user's task: the only kind that counts against the queue's bound.
     Run(Task),
     /// Call the listeners of a promise.
     Notify(Arc<dyn Notify>),

@@ -10,10 +10,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::absorb;
 use crate::loop_local::LoopLocals;
 use crate::registry::Notify;
-use crate::report::{Fault, Report, Reporter};
+use crate::report::Reporter;
 use crate::sync::per_thread;
 use crate::timer::entry::Timer;
 
@@ -46,8 +45,8 @@ pub(crate) struct CurrentLoop {
     pub(crate) reporter: Arc<dyn Reporter>,
     /// Waiting on this thread is refused for any promise, not only for this loop's own.
     pub(crate) never_block: bool,
-    /// The group it is a child of.
-    pub(crate) group: Option<ExecutorId>,
+    /// The loop that runs this one in one of its tasks: a manual executor's.
+    pub(crate) outer: Option<Rc<CurrentLoop>>,
     /// It is an incarnation of the global executor.
     pub(crate) is_global: bool,
 }
@@ -56,6 +55,9 @@ pub(crate) struct CurrentLoop {
 pub(crate) trait LocalHalf: Any {
     /// Queues a call behind everything queued so far; gives it back after the loop's last pass.
     fn notify_later(&self, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+
+    /// The group the loop is in.
+    fn group(&self) -> Option<ExecutorId>;
 
     /// Clears the place of a timer that was cancelled; what was there is dropped by the caller.
     fn clear_timer(&self, timer: &dyn Timer) -> Option<Arc<dyn Timer>>;
@@ -78,7 +80,15 @@ pub(crate) fn is(id: ExecutorId) -> bool {
 
 /// Whether an incarnation of the global executor runs on this thread.
 pub(crate) fn is_global() -> bool {
-    CURRENT.with(|current| current.borrow().as_ref().is_some_and(|loop_| loop_.is_global))
+    let is_global = |current: &RefCell<Option<CurrentLoop>>| {
+        current.borrow().as_ref().is_some_and(|loop_| loop_.is_global)
+    };
+    CURRENT.try_with(is_global).unwrap_or(false)
+}
+
+/// Whether the listeners of a promise of this executor are to be called on this very thread.
+pub(crate) fn runs_here(id: ExecutorId) -> bool {
+    is(id) || id == ExecutorId::IMMEDIATE || id == ExecutorId::GLOBAL && is_global()
 }
 
 /// The loop on this thread. `None` outside of one, and while the thread's locals are torn down.
@@ -91,8 +101,10 @@ pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -
     if !is(id) {
         return None;
     }
-    let local: Rc<dyn Any> =
-        CURRENT.with(|current| current.borrow().as_ref().map(|loop_| loop_.local.clone()))?;
+    let find = |current: &RefCell<Option<CurrentLoop>>| {
+        current.borrow().as_ref().map(|loop_| loop_.local.clone())
+    };
+    let local: Rc<dyn Any> = CURRENT.try_with(find).ok()??;
     local.downcast().ok().map(|local| f(&local))
 }
 
@@ -105,8 +117,9 @@ pub(crate) fn clear_timer(timer: &dyn Timer) {
 
 /// Makes this thread the given loop's until the guard is dropped, on unwind too; the previous
 /// value then comes back.
-pub(crate) fn enter(current: CurrentLoop) -> Entered {
+pub(crate) fn enter(mut current: CurrentLoop) -> Entered {
     let previous_id = ID.with(|id| id.replace(current.id.0));
+    current.outer = get().map(Rc::new);
     let previous = CURRENT.with(|here| here.replace(Some(current)));
     let previous_depth = LISTENER_DEPTH.with(|depth| depth.replace(0));
     Entered { previous_id, previous, previous_depth }
@@ -144,21 +157,4 @@ pub(crate) fn nest_listeners<F: FnOnce()>(listeners: F) -> Result<(), F> {
     let _leave = Leave;
     listeners();
     Ok(())
-}
-
-/// Reports a fault through the loop on this thread, or to the log if there is none.
-pub(crate) fn report(fault: Fault) {
-    match get() {
-        Some(current) => report_to(&*current.reporter, &current.name, fault),
-        None => report_to(&crate::report::LogReporter, "none", fault),
-    }
-}
-
-/// Calls a reporter; what it panics with is ignored, there is nobody left to tell.
-pub(crate) fn report_to(reporter: &dyn Reporter, executor: &str, fault: Fault) {
-    let report = Report { executor, fault };
-    let call = std::panic::AssertUnwindSafe(|| reporter.report(&report));
-    if let Err(payload) = std::panic::catch_unwind(call) {
-        absorb(payload);
-    }
 }

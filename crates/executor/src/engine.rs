@@ -14,7 +14,6 @@
 //! and nobody else can reach it.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +22,14 @@ use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::command::{Command, Due, NoExtension};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
-use crate::error::{Error, absorb};
+use crate::error::Error;
+use crate::guard::{guard, guard_drop};
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::loop_local::LoopLocals;
 use crate::park::Park;
 use crate::raw::origin::Origin;
-use crate::report::{Fault, UserCode};
+use crate::report::UserCode;
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
 use crate::timer::entry::{Fired, Timer};
@@ -111,7 +111,7 @@ impl<X: Send + 'static> LoopCore<X> {
             loop_locals: self.loop_locals.clone(),
             reporter: self.shared.reporter.clone(),
             never_block: self.shared.never_block,
-            group: self.shared.group_id(),
+            outer: None,
             is_global: self.shared.is_global,
         })
     }
@@ -210,9 +210,10 @@ impl<X: Send + 'static> LoopCore<X> {
             _ if has_work => Verdict::Work,
             _ => Verdict::End,
         };
+        self.quiet_until = None;
         match verdict {
             Verdict::End => return Turn::Done,
-            Verdict::Work => self.quiet_until = None,
+            Verdict::Work => {}
             Verdict::QuietUntil(at) => self.quiet_until = Some(at),
         }
         Turn::Again
@@ -248,8 +249,8 @@ impl<X: Send + 'static> LoopCore<X> {
     pub(crate) fn cancel_timers(&self) {
         for _ in 0..self.local.timers() {
             match self.local.take_any_timer() {
-                Some(Due::Timer(timer)) => self.shared.guard(|| timer.abandon()),
-                Some(Due::Extension(command)) => self.shared.guard(|| drop(command)),
+                Some(Due::Timer(timer)) => guard_drop(|| timer.abandon()),
+                Some(Due::Extension(command)) => guard_drop(|| drop(command)),
                 None => return,
             }
         }
@@ -291,12 +292,12 @@ impl<X: Send + 'static> LoopCore<X> {
     #[inline]
     fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) -> bool {
         match command {
-            Command::Run(task) => self.run_user_code(task.origin(), || task.run()),
+            Command::Run(task) => self.run_user_code(UserCode::Task, task.origin(), || task.run()),
             Command::Due(Due::Timer(timer)) => {
-                self.run_user_code(timer.origin(), || self.fire(timer))
+                self.run_user_code(UserCode::Timer, timer.origin(), || self.fire(timer))
             }
             other => {
-                guarded(None, || self.perform(other, extension));
+                guard_drop(|| self.perform(other, extension));
                 false
             }
         }
@@ -304,9 +305,9 @@ impl<X: Send + 'static> LoopCore<X> {
 
     /// `code` says whether it did anything; if it panicked, it did.
     #[inline]
-    fn run_user_code(&self, origin: Origin, code: impl FnOnce() -> bool) -> bool {
+    fn run_user_code(&self, what: UserCode, origin: Origin, code: impl FnOnce() -> bool) -> bool {
         self.shared.running.set(origin);
-        let active = guarded(Some(origin), code).unwrap_or(true);
+        let active = guard(what, origin, code).unwrap_or(true);
         self.shared.running.clear();
         active
     }
@@ -349,19 +350,6 @@ impl<X: Send + 'static> fmt::Debug for LoopCore<X> {
     }
 }
 
-/// Runs user code; a panic is reported and goes no further.
-fn guarded<R>(origin: Option<Origin>, code: impl FnOnce() -> R) -> Option<R> {
-    let outcome = catch_unwind(AssertUnwindSafe(code));
-    outcome.map_err(|payload| report_panic(origin, absorb(payload))).ok()
-}
-
-#[cold]
-fn report_panic(task: Option<Origin>, message: String) {
-    // Listeners and hooks catch their own panics; what is left is the destructor of one of them.
-    let origin = task.unwrap_or_else(|| Origin::labelled("destructor"));
-    current::report(Fault::Panicked { what: UserCode::Task, origin, message });
-}
-
 fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -384,7 +372,9 @@ impl<P: Park + 'static> TaskLoop<P> {
 
 impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
-        let idle_end = self.idle_limit.map(|limit| core.shared.clock.now().plus(limit));
+        // While a timer waits it is not idle, and need not look at the clock every now and then.
+        let idle_limit = self.idle_limit.filter(|_| core.local.timers() == 0);
+        let idle_end = idle_limit.map(|limit| core.shared.clock.now().plus(limit));
         core.wait_until(idle_end, &|| false, &mut self.park);
         core.run_tasks(Pass::Queued, &mut |none| match none {});
         if idle_end.is_some_and(|end| core.is_idle_since(end)) {
@@ -402,7 +392,7 @@ impl LoopCore<NoExtension> {
     fn is_idle_since(&self, end: Nanos) -> bool {
         !self.was_active
             && !self.local.has_work()
-            && self.local.next_deadline().is_none()
+            && self.local.timers() == 0
             && self.shared.clock.now() >= end
     }
 }

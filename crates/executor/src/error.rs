@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 use crate::raw::origin::Origin;
+use crate::rejected::{RejectReason, Rejected};
 
 /// Why a future failed. One word, cheap to clone: the consumers of a shared future all get it.
 ///
@@ -57,6 +58,9 @@ pub enum ErrorKind {
         /// What happened.
         cause: String,
     },
+    /// A task was not accepted.
+    #[error("task rejected: {0}")]
+    Rejected(#[from] RejectReason),
     /// Nothing was given to wait for.
     #[error("there is no first of no futures")]
     NothingToWaitFor,
@@ -126,6 +130,13 @@ pub(crate) fn absorb(payload: Box<dyn Any + Send>) -> String {
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
         Self(Arc::new(kind))
+    }
+}
+
+/// The closure goes; who wants it back takes it out first.
+impl<F> From<Rejected<F>> for Error {
+    fn from(rejected: Rejected<F>) -> Self {
+        ErrorKind::Rejected(rejected.reason().clone()).into()
     }
 }
 

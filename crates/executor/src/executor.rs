@@ -130,6 +130,11 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.clone()
     }
 
+    /// Itself, as in a group of one.
+    pub fn children(&self) -> impl ExactSizeIterator<Item = Self> + '_ {
+        std::iter::once(self.clone())
+    }
+
     /// Names this executor among all of the process.
     #[must_use]
     pub fn id(&self) -> ExecutorId {
@@ -370,8 +375,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// [`WaitError::WouldDeadlock`] on its own thread.
     pub fn join(&self) -> Result<(), WaitError> {
         self.shared.termination.wait()?;
-        self.shared.join_thread();
-        Ok(())
+        Ok(self.shared.join_thread()?)
     }
 
     /// Adds a hook that runs on the loop while it shuts down, after the hooks added before.

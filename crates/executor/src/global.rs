@@ -174,7 +174,11 @@ impl GlobalExecutor {
     fn living(&self) -> EventExecutor {
         let mut incarnation = self.lock();
         match incarnation.as_ref() {
-            Some(executor) if !executor.is_shutting_down() => executor.clone(),
+            Some(executor)
+                if !executor.is_shutting_down() && !executor.shared().inbox.is_closed() =>
+            {
+                executor.clone()
+            }
             ended => {
                 let predecessor = ended.map(EventExecutor::termination);
                 let successor = build(predecessor);

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::chooser::{Choice, Chooser, RoundRobin};
 use crate::command::NoExtension;
-use crate::current::{self, ExecutorId};
+use crate::current::ExecutorId;
 use crate::error::{Error, WaitError, absorb};
 use crate::executor::{EventExecutor, Lease};
 use crate::group_builder::EventExecutorGroupBuilder;
+use crate::guard::report_to;
 use crate::lifecycle::State;
 use crate::promise::{Promise, PromiseFuture, SharedFuture, promise_of_end};
 use crate::raw::origin::Origin;
@@ -277,7 +278,7 @@ impl<X: Send + 'static> Members<X> {
         if let Some(child) = self.children.first() {
             let (what, origin) = (UserCode::Chooser, Origin::labelled("chooser"));
             let fault = Fault::Panicked { what, origin, message };
-            current::report_to(&*child.reporter, &child.name, fault);
+            report_to(&*child.reporter, &child.name, fault);
         }
     }
 }

@@ -118,7 +118,13 @@ impl EventExecutorGroupBuilder {
             if let Some(bound) = self.bound {
                 child = child.queue_bound(bound);
             }
-            match build(child) {
+            let built = build(child).and_then(|child| match is_new(&child, &children) {
+                true => Ok(child),
+                false => {
+                    Err(BuildError::AlreadyInGroup { executor: child.name().to_owned() }.into())
+                }
+            });
+            match built {
                 Ok(child) => children.push(child),
                 Err(error) => {
                     end_all(&children);
@@ -130,13 +136,17 @@ impl EventExecutorGroupBuilder {
     }
 }
 
+fn is_new<X: Send + 'static>(child: &EventExecutor<X>, others: &[EventExecutor<X>]) -> bool {
+    child.shared().group_id().is_none() && !others.contains(child)
+}
+
 /// Shuts the children of a group that is not to be down, and waits for them.
 fn end_all<X: Send + 'static>(children: &[EventExecutor<X>]) {
     for child in children {
         drop(child.shutdown());
     }
     for child in children {
-        // Refused only on the thread of one of them, which cannot be building the group.
+        // Refused only on the thread of a loop that must never block: then they end by themselves.
         let _ = child.join();
     }
 }

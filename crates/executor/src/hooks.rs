@@ -1,13 +1,11 @@
 //! Shutdown hooks: user code that runs on the loop while it shuts down (E14).
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::current;
-use crate::error::absorb;
+use crate::guard::guard;
 use crate::raw::origin::Origin;
-use crate::report::{Fault, UserCode};
+use crate::report::UserCode;
 
 /// Names a hook, for removing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,9 +58,6 @@ impl Hook {
     /// Runs the hook; a panic is reported and skipped.
     pub(crate) fn call(self) {
         let Hook { origin, run, .. } = self;
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-            let message = absorb(payload);
-            current::report(Fault::Panicked { what: UserCode::Hook, origin, message });
-        }
+        guard(UserCode::Hook, origin, run);
     }
 }

@@ -1,14 +1,13 @@
 //! An executor that runs tasks at once, on the calling thread (E19).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::current::{self, ExecutorId};
-use crate::error::absorb;
+use crate::current::ExecutorId;
+use crate::guard::guard;
 use crate::promise::{Promise, PromiseFuture, promise};
 use crate::raw::origin::Origin;
 use crate::registry::Notify;
-use crate::report::{Fault, UserCode};
+use crate::report::UserCode;
 use crate::trampoline::Trampoline;
 
 /// Runs tasks on the thread that submits them, before `execute` returns.
@@ -60,20 +59,17 @@ impl ImmediateExecutor {
 
 /// Calls listeners on this thread: now, or after the task that completed their promise.
 pub(crate) fn notify(notify: Arc<dyn Notify>) {
-    TASKS.with(|tasks| tasks.run(Box::new(move || notify.notify())));
+    Trampoline::run(&TASKS, Box::new(move || notify.notify()));
 }
 
 /// Whether a task is running in place on this thread: what it submits waits for it to return.
 pub(crate) fn is_running_here() -> bool {
-    TASKS.with(Trampoline::is_running)
+    TASKS.try_with(Trampoline::is_running).unwrap_or(false)
 }
 
 fn run(origin: Origin, task: impl FnOnce() + 'static) {
     let guarded = move || {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(task)) {
-            let message = absorb(payload);
-            current::report(Fault::Panicked { what: UserCode::Task, origin, message });
-        }
+        guard(UserCode::Task, origin, task);
     };
-    TASKS.with(|tasks| tasks.run(Box::new(guarded)));
+    Trampoline::run(&TASKS, Box::new(guarded));
 }

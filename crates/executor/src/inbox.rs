@@ -20,6 +20,10 @@ use crate::park::Unpark;
 use crate::sync::{AtomicU64, Ordering, Queue, yield_now};
 use crate::wake::{Slept, Urgency, WakeWord};
 
+/// How much may pile up that was not to wake the loop: far timers set and cancelled by the thousand,
+/// while it sleeps towards another one. Then it is woken after all, once for this many.
+const MAX_UNSEEN: usize = 1024;
+
 /// See the module's documentation.
 pub(crate) struct Inbox<C> {
     queue: Queue<C>,
@@ -55,6 +59,9 @@ impl<C> Inbox<C> {
     #[inline]
     pub(crate) fn push(&self, _permit: Permit, command: C, urgency: Urgency) {
         self.queue.push(command);
+        if urgency != Urgency::Now && self.queue.len() >= MAX_UNSEEN {
+            return self.wake(Urgency::Now);
+        }
         self.wake(urgency);
     }
 

@@ -7,6 +7,8 @@ use crate::executor::EventExecutor;
 use crate::promise::PromiseFuture;
 use crate::raw::origin::Origin;
 use crate::rejected::Rejected;
+use crate::timer::MissedTicks;
+use crate::timer::periodic::Repeat;
 use crate::wake::Urgency;
 
 /// An [`EventExecutor`] decorated with a label for its tasks.
@@ -79,5 +81,35 @@ impl<X: Send + 'static> Labelled<X> {
         F: FnOnce() -> T + Send + 'static,
     {
         self.inner.schedule_from(self.origin, delay, task)
+    }
+
+    /// As [`EventExecutor::schedule_at_fixed_rate`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure.
+    #[track_caller]
+    pub fn schedule_at_fixed_rate<F: FnMut() + Send + 'static>(
+        &self,
+        initial_delay: Duration,
+        period: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        let repeat = Repeat::Rate { period, missed: MissedTicks::CatchUp };
+        self.inner.schedule_repeatedly(self.origin, initial_delay, repeat, task)
+    }
+
+    /// As [`EventExecutor::schedule_with_fixed_delay`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure.
+    #[track_caller]
+    pub fn schedule_with_fixed_delay<F: FnMut() + Send + 'static>(
+        &self,
+        initial_delay: Duration,
+        pause: Duration,
+        task: F,
+    ) -> Result<PromiseFuture<()>, Rejected<F>> {
+        let repeat = Repeat::Delay { pause };
+        self.inner.schedule_repeatedly(self.origin, initial_delay, repeat, task)
     }
 }

@@ -43,6 +43,7 @@ mod executor;
 mod global;
 mod group;
 mod group_builder;
+mod guard;
 mod hooks;
 mod immediate;
 mod inbox;
@@ -69,6 +70,7 @@ mod sync;
 mod thread;
 mod timer;
 mod trampoline;
+mod unrun;
 mod wake;
 
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::command::{Command, Due};
-use crate::current::LocalHalf;
+use crate::current::{ExecutorId, LocalHalf};
 use crate::hooks::Hooks;
 use crate::registry::Notify;
 use crate::shared::Shared;
@@ -88,8 +88,17 @@ impl<X: Send + 'static> Local<X> {
         self.timers.borrow_mut().insert(deadline, Due::Extension(command))
     }
 
+    /// Takes a command of the layer above out of the heap again.
+    pub(crate) fn unschedule_extension(&self, key: TimerKey) -> Option<X> {
+        let is_extension = matches!(self.timers.borrow().get(key), Some(Due::Extension(_)));
+        match is_extension.then(|| self.unschedule(key))?? {
+            Due::Extension(command) => Some(command),
+            Due::Timer(_) => None,
+        }
+    }
+
     /// Takes a timer out of the heap; the caller drops it outside of any borrow.
-    pub(crate) fn unschedule(&self, key: TimerKey) -> Option<Due<X>> {
+    fn unschedule(&self, key: TimerKey) -> Option<Due<X>> {
         self.timers.borrow_mut().remove(key)
     }
 
@@ -159,6 +168,10 @@ impl<X: Send + 'static> LocalHalf for Local<X> {
         }
         self.push(Command::NotifyNested(notify));
         Ok(())
+    }
+
+    fn group(&self) -> Option<ExecutorId> {
+        self.shared.group_id()
     }
 
     fn clear_timer(&self, timer: &dyn Timer) -> Option<Arc<dyn Timer>> {

@@ -2,15 +2,12 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::current;
-use crate::error::absorb;
-use crate::raw::origin::Origin;
-use crate::report::{Fault, UserCode};
+use crate::guard::guard_drop;
 
 /// A value of which every loop has its own, made at its first use there.
 ///
@@ -92,11 +89,7 @@ impl LoopLocals {
                 return;
             }
             for value in values.into_iter().flatten() {
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-                    let message = absorb(payload);
-                    let (what, origin) = (UserCode::LoopLocal, Origin::labelled("loop-local drop"));
-                    current::report(Fault::Panicked { what, origin, message });
-                }
+                guard_drop(|| drop(value));
             }
         }
     }

@@ -18,6 +18,8 @@ use crate::executor::EventExecutor;
 use crate::park::TokenPark;
 use crate::run_loop;
 use crate::shared::Shared;
+use crate::sync::lock;
+use crate::thread::ThreadProperties;
 use crate::wake::Urgency;
 
 /// How often a virtual instant is passed while tasks keep submitting tasks, before time goes on.
@@ -71,6 +73,7 @@ impl ManualExecutor {
     /// Takes an executor over before it has started.
     pub(crate) fn drive(executor: EventExecutor, park: TokenPark) -> Self {
         executor.shared().start_by_hand();
+        *lock(&executor.shared().thread) = Some(ThreadProperties::of_this_thread());
         let core = LoopCore::new(executor.shared().clone());
         Self { core, park, executor, over: false, not_send: PhantomData }
     }
@@ -192,7 +195,7 @@ impl ManualExecutor {
         match (&self.core.shared.clock, self.core.next_deadline()) {
             // Time does not pass by itself: it jumps to the next thing that is due.
             (Clock::Virtual(clock), Some(next)) => {
-                if !is_woken() {
+                if !is_woken() && !self.core.local.has_work() {
                     clock.advance_to(next);
                 }
             }

@@ -58,8 +58,10 @@ pub enum UserCode {
     Listener,
     /// A shutdown hook.
     Hook,
-    /// The destructor of a loop-local value.
-    LoopLocal,
+    /// A destructor of something that was handed over: a closure, a value, a loop-local.
+    Destructor,
+    /// The waker of a task that awaits a future.
+    Waker,
     /// A rejection policy.
     RejectionPolicy,
     /// A chooser of a group.
@@ -73,7 +75,8 @@ impl fmt::Display for UserCode {
             UserCode::Timer => "timer",
             UserCode::Listener => "listener",
             UserCode::Hook => "shutdown hook",
-            UserCode::LoopLocal => "loop-local value",
+            UserCode::Destructor => "destructor",
+            UserCode::Waker => "waker",
             UserCode::RejectionPolicy => "rejection policy",
             UserCode::Chooser => "chooser",
         })

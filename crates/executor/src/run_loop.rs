@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::engine::{LoopCore, LoopSeed, Turn, Work};
 use crate::error::{Error, ErrorKind, absorb};
+use crate::guard::guard_drop;
 use crate::lifecycle::Event;
 use crate::shared::Shared;
 use crate::sync::lock;
@@ -47,18 +48,13 @@ pub(crate) fn tear_down<X: Send + 'static>(
     // 3. What was accepted runs; after a death it is dropped, counted and reported.
     match (died, work.as_mut()) {
         (None, Some(work)) => core.run_stragglers(&mut |command| work.on_command(command)),
-        (None, None) => core.run_stragglers(&mut |command| core_drop(command)),
+        (None, None) => core.run_stragglers(&mut drop),
         (Some(cause), _) => core.drop_stragglers(cause),
     }
     core.run_hooks(); // Those that stragglers added.
     core.cancel_timers();
     // 4. The driver is closed.
-    core.shared.guard(|| drop(work));
+    guard_drop(|| drop(work));
     // 5. Loop-local values go, on the loop.
     core.drop_loop_locals();
-}
-
-/// A command of a layer that is not there.
-fn core_drop<X>(command: X) {
-    drop(command);
 }

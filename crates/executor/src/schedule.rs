@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Nanos;
-use crate::command::{Command, Due};
+use crate::command::Command;
 use crate::current;
 use crate::executor::EventExecutor;
 use crate::local::Local;
@@ -115,11 +115,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// Takes back a command given with [`send_after`](Self::send_after), unless it was delivered. To
     /// be called on the loop.
     pub fn take_back(&self, key: TimerKey) -> Option<X> {
-        let due = current::with_local::<Local<X>, _>(self.id(), |local| local.unschedule(key))??;
-        match due {
-            Due::Extension(command) => Some(command),
-            Due::Timer(_) => None,
-        }
+        current::with_local::<Local<X>, _>(self.id(), |local| local.unschedule_extension(key))?
     }
 
     #[track_caller]

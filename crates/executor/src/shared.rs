@@ -4,7 +4,6 @@
 //! belong to whoever starts or shuts down; `running` and `counters` are written by the loop alone.
 
 use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -12,13 +11,13 @@ use std::time::Duration;
 
 use crate::admission::{Permit, Refusal};
 use crate::clock::Clock;
-use crate::command::{Command, Due};
+use crate::command::Command;
 use crate::current::{self, ExecutorId};
 use crate::engine::LoopSeed;
-use crate::error::{Error, ErrorKind, absorb};
+use crate::error::{Error, WouldDeadlock, absorb};
 use crate::executor::Lease;
-use crate::global;
 use crate::group::{Members, Membership};
+use crate::guard::report_to;
 use crate::inbox::Inbox;
 use crate::lifecycle::{Action, Event, Lifecycle, State};
 use crate::local::Local;
@@ -28,12 +27,11 @@ use crate::raw::origin::{Origin, Running};
 use crate::registry::{self, Notify, NotifyTarget};
 use crate::rejected::{OnFull, QueueFull, RejectReason, RejectionPolicy};
 use crate::report::{Fault, Reporter, UserCode};
-use crate::run_loop;
 use crate::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
-use crate::start::{StartError, Starter};
+use crate::start::Starter;
 use crate::stats::Counters;
 use crate::sync::{Mutex, lock};
-use crate::thread::{LoopBody, RunOrLetGo, ThreadProperties, ThreadSupplier};
+use crate::thread::{ThreadProperties, ThreadSupplier};
 use crate::timer::entry::Timer;
 use crate::wake::Urgency;
 
@@ -54,11 +52,11 @@ pub(crate) struct Shared<X: Send + 'static> {
     /// What user handles hold, for handles made on the loop.
     pub(crate) lease: Mutex<Weak<Lease>>,
     /// The thread's handle, for `join`; gone once joined.
-    join_handle: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) join_handle: Mutex<Option<JoinHandle<()>>>,
     end: Mutex<Option<Promise<()>>>,
     plan: OnceLock<ShutdownPlan>,
-    starter: Starter<LoopSeed<X>>,
-    supplier: Arc<dyn ThreadSupplier>,
+    pub(crate) starter: Starter<LoopSeed<X>>,
+    pub(crate) supplier: Arc<dyn ThreadSupplier>,
     policy: Box<dyn RejectionPolicy>,
 }
 
@@ -180,11 +178,11 @@ impl<X: Send + 'static> Shared<X> {
         if self.is_starting_here() {
             return Ok(()); // Asked for by the supplier: done once the start is decided.
         }
-        let gate = self.starter.gate();
+        let mut gate = self.starter.gate();
         let mut failed = None;
         if self.life.state() == State::NotStarted && !quiet.is_zero() {
             // Tasks are still accepted in the quiet period, so somebody must be there to run them.
-            failed = self.starter.start(&self.life, |seed| self.offer(seed)).err();
+            failed = self.starter.start(&mut gate, &self.life, |seed| self.offer(seed)).err();
         }
         let action = if self.life.state() == State::NotStarted {
             // Nothing was ever accepted: nobody has to run anything. Shut the door, then say so.
@@ -245,12 +243,17 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     /// Waits for the thread itself to be gone, if the supplier gave its handle.
-    pub(crate) fn join_thread(&self) {
+    pub(crate) fn join_thread(&self) -> Result<(), WouldDeadlock> {
+        let own = lock(&self.thread).as_ref().map(|thread| thread.id);
+        if own == Some(std::thread::current().id()) {
+            return Err(WouldDeadlock { executor: self.name.to_string() });
+        }
         // Whoever else joins waits here, for the lock, until the thread is gone.
         let mut handle = lock(&self.join_handle);
         if let Some(handle) = handle.take() {
             let _ = handle.join();
         }
+        Ok(())
     }
 
     /// The last steps of every teardown: Terminated, then whoever waits is told.
@@ -260,11 +263,11 @@ impl<X: Send + 'static> Shared<X> {
         }
         registry::unregister(self.id);
         let _ = self.life.apply(Event::TornDown);
+        let membership = lock(&self.membership).clone();
         let end = lock(&self.end).take();
         if let Some(end) = end {
             end.complete(cause.clone().map_or(Ok(()), Err));
         }
-        let membership = lock(&self.membership).clone();
         if let Some(membership) = membership {
             membership.child_ended(cause.as_ref());
         }
@@ -273,8 +276,9 @@ impl<X: Send + 'static> Shared<X> {
     /// Becomes a child of a group.
     pub(crate) fn join_group(&self, membership: Membership<X>) {
         *lock(&self.membership) = Some(membership.clone());
-        if self.life.state() == State::Terminated {
-            membership.child_ended(None); // Its end may have come before there was a group to tell.
+        // Its end may have come before there was a group to tell.
+        if let Some(outcome) = self.termination.try_get() {
+            membership.child_ended(outcome.err().as_ref());
         }
     }
 
@@ -288,110 +292,10 @@ impl<X: Send + 'static> Shared<X> {
         lock(&self.membership).as_ref()?.group()
     }
 
-    /// Drops what a dead loop left in its queue: counted, reported, the handles fail. Listeners are
-    /// not lost, they run on the global executor. The door must be shut.
-    pub(crate) fn drop_leftovers(
-        &self,
-        mut pop: impl FnMut() -> Option<Command<X>>,
-        cause: &Error,
-    ) {
-        let mut count = 0;
-        while let Some(command) = self.inbox.next_straggler(&mut pop) {
-            self.inbox.leave(command.weight());
-            match command {
-                Command::Notify(notify) | Command::NotifyNested(notify) => global::notify(notify),
-                Command::Run(task) => {
-                    count += 1;
-                    self.guard(|| drop(task));
-                }
-                Command::Schedule(_, timer) | Command::Due(Due::Timer(timer)) => {
-                    self.guard(|| timer.abandon());
-                }
-                other => self.guard(|| drop(other)),
-            }
-        }
-        if count > 0 {
-            let fault = Fault::TasksLeft { count, cause: cause.to_string() };
-            current::report_to(&*self.reporter, &self.name, fault);
-        }
-    }
-
-    /// Runs a destructor of the user's; a panic is reported and goes no further.
-    pub(crate) fn guard(&self, destroy: impl FnOnce()) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(destroy)) {
-            let (what, origin) = (UserCode::Task, Origin::labelled("destructor"));
-            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
-            current::report_to(&*self.reporter, &self.name, fault);
-        }
-    }
-
     /// For a loop that is driven by hand: it counts as started, and its seed is not needed.
     pub(crate) fn start_by_hand(&self) {
         drop(self.starter.take_seed());
         let _ = self.life.apply(Event::Start);
-    }
-
-    #[cold]
-    fn start(self: &Arc<Self>) -> Result<(), RejectReason> {
-        let started = self.starter.ensure_started(&self.life, |seed| self.offer(seed));
-        if let (Some(plan), State::NotStarted | State::Started) = (self.plan(), self.life.state()) {
-            // The supplier asked for a shutdown while it started us.
-            let valid = self.shut_down_gracefully(plan.quiet, plan.timeout);
-            debug_assert!(valid.is_ok(), "the plan was checked when it was made");
-        }
-        started.map_err(|failed| match failed {
-            StartError::Refused(cause) => RejectReason::NotStarted(Arc::new(cause)),
-            StartError::Abandoned(seed) => {
-                let cause = self.died(StartError::Abandoned(seed));
-                RejectReason::NotStarted(Arc::new(io::Error::other(cause)))
-            }
-        })
-    }
-
-    /// Offers the loop to the thread supplier.
-    fn offer(self: &Arc<Self>, seed: LoopSeed<X>) -> io::Result<()> {
-        let body = LoopBody::new(Box::new(SeededLoop { shared: self.clone(), seed }), &self.name);
-        let started = catch_unwind(AssertUnwindSafe(|| self.supplier.start(body)));
-        match started {
-            Ok(started) => {
-                *lock(&self.join_handle) = started?;
-                Ok(())
-            }
-            Err(payload) => {
-                let message = absorb(payload);
-                Err(io::Error::other(format!("the thread supplier panicked: {message}")))
-            }
-        }
-    }
-
-    /// The cause of a loop that never got to run; ends it if it had been published as started.
-    fn died(&self, failed: StartError<LoopSeed<X>>) -> Error {
-        let executor = self.name.to_string();
-        match failed {
-            StartError::Refused(cause) => {
-                ErrorKind::LoopDied { executor, cause: cause.to_string() }.into()
-            }
-            StartError::Abandoned(seed) => {
-                let cause = "its thread supplier let it go without running it".to_owned();
-                let error = Error::from(ErrorKind::LoopDied { executor, cause });
-                self.end_unrun(Some(seed), Some(error.clone()));
-                error
-            }
-        }
-    }
-
-    fn end_without_loop(&self, cause: Option<Error>) {
-        self.end_unrun(self.starter.take_seed(), cause);
-    }
-
-    /// Teardown of a loop that never ran.
-    fn end_unrun(&self, seed: Option<LoopSeed<X>>, cause: Option<Error>) {
-        self.inbox.close();
-        let _ = self.life.apply(Event::QuietReached);
-        let reason = cause.clone().unwrap_or_else(Error::cancelled);
-        self.drop_leftovers(|| self.inbox.pop(), &reason);
-        self.guard(|| drop(seed));
-        self.terminate(cause);
     }
 
     /// Refused: what the rejection policy makes of it.
@@ -425,7 +329,7 @@ impl<X: Send + 'static> Shared<X> {
         answer.unwrap_or_else(|payload| {
             let (what, origin) = (UserCode::RejectionPolicy, Origin::labelled("rejection policy"));
             let fault = Fault::Panicked { what, origin, message: absorb(payload) };
-            current::report_to(&*self.reporter, &self.name, fault);
+            report_to(&*self.reporter, &self.name, fault);
             OnFull::Reject
         })
     }
@@ -451,28 +355,6 @@ impl<X: Send + 'static> fmt::Debug for Shared<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.life.state();
         f.debug_struct("Executor").field("name", &self.name).field("state", &state).finish()
-    }
-}
-
-/// A loop on its way to its thread.
-struct SeededLoop<X: Send + 'static> {
-    shared: Arc<Shared<X>>,
-    seed: LoopSeed<X>,
-}
-
-impl<X: Send + 'static> RunOrLetGo for SeededLoop<X> {
-    fn run(self: Box<Self>) {
-        if !self.shared.starter.may_run(&self.shared.life) {
-            return self.let_go();
-        }
-        run_loop::run(self.shared, self.seed);
-    }
-
-    fn let_go(self: Box<Self>) {
-        let Self { shared, seed } = *self;
-        if let Some(seed) = shared.starter.give_back(&shared.life, seed) {
-            let _ = shared.died(StartError::Abandoned(seed));
-        }
     }
 }
 

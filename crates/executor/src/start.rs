@@ -22,10 +22,10 @@ use crate::lifecycle::{Event, Lifecycle, State};
 use crate::sync::{Mutex, MutexGuard, lock, per_thread};
 
 /// `gate` serialises starts and shutdowns of a loop that has not started; it is held while the
-/// supplier runs. `seed` is only ever locked for a moment, by whoever takes it or puts it back.
+/// supplier runs, and what it guards says whether the last supplier accepted. `seed` is only ever locked for a moment, by whoever takes it or puts it back.
 #[derive(Debug)]
 pub(crate) struct Starter<S> {
-    gate: Mutex<()>,
+    gate: Mutex<bool>,
     seed: Mutex<Option<S>>,
 }
 
@@ -38,11 +38,8 @@ pub(crate) enum StartError<S> {
     Abandoned(S),
 }
 
-/// Holding it keeps starts out. Also held, in spirit, by a supplier that calls back.
-#[derive(Debug)]
-pub(crate) struct Gate<'a>(
-    #[allow(dead_code, reason = "held for its drop")] Option<MutexGuard<'a, ()>>,
-);
+/// Holding it keeps starts out.
+pub(crate) type Gate<'a> = MutexGuard<'a, bool>;
 
 per_thread! {
     /// The loops this thread is starting right now, by the address of their starter: it is inside
@@ -52,7 +49,7 @@ per_thread! {
 
 impl<S> Starter<S> {
     pub(crate) fn new(seed: S) -> Self {
-        Self { gate: Mutex::new(()), seed: Mutex::new(Some(seed)) }
+        Self { gate: Mutex::new(false), seed: Mutex::new(Some(seed)) }
     }
 
     /// Starts the loop unless it was started before. `offer` hands the seed to the supplier.
@@ -67,31 +64,31 @@ impl<S> Starter<S> {
         if self.is_starting_here() {
             return Err(refused("the thread supplier submitted to the executor it is starting"));
         }
-        let gate = lock(&self.gate);
+        let mut gate = lock(&self.gate);
         if life.state() != State::NotStarted {
             return Ok(());
         }
-        let started = self.start(life, offer);
-        drop(gate);
-        started
+        self.start(&mut gate, life, offer)
     }
 
     /// Starts the loop whatever its state, for the caller that holds the gate.
     pub(crate) fn start(
         &self,
+        gate: &mut Gate<'_>,
         life: &Lifecycle,
         offer: impl FnOnce(S) -> io::Result<()>,
     ) -> Result<(), StartError<S>> {
         let Some(seed) = self.take_seed() else {
             return Err(refused("an earlier thread supplier lost the loop"));
         };
-        STARTING.with(|starting| starting.borrow_mut().push(self.address()));
+        let _ = STARTING.try_with(|starting| starting.borrow_mut().push(self.address()));
         let accepted = offer(seed);
-        STARTING.with(|starting| starting.borrow_mut().pop());
+        let _ = STARTING.try_with(|starting| starting.borrow_mut().pop());
         accepted.map_err(StartError::Refused)?;
         if lock(&self.seed).is_some() {
             return Err(refused("the thread supplier neither ran nor refused the loop"));
         }
+        **gate = true;
         let _ = life.apply(Event::Start);
         // Let go between the look and the publication: the one who let go saw NotStarted and left
         // it to us.
@@ -102,12 +99,11 @@ impl<S> Starter<S> {
     }
 
     /// The supplier's thread has the loop: may it run? Waits until the start is decided.
-    pub(crate) fn may_run(&self, life: &Lifecycle) -> bool {
+    pub(crate) fn may_run(&self) -> bool {
         if self.is_starting_here() {
             return false; // Run in place by its supplier: the submitter would become the loop.
         }
-        drop(lock(&self.gate));
-        life.state() != State::NotStarted
+        *lock(&self.gate)
     }
 
     /// Takes back a seed that did not get to run. `Some`: it had been published as started, and the
@@ -120,14 +116,17 @@ impl<S> Starter<S> {
         self.take_seed()
     }
 
-    /// Keeps starts out while a loop that never started is shut down.
+    /// Keeps starts out while a loop that never started is shut down. Not for a supplier that is
+    /// starting this very loop: the gate is held on its behalf.
     pub(crate) fn gate(&self) -> Gate<'_> {
-        Gate((!self.is_starting_here()).then(|| lock(&self.gate)))
+        debug_assert!(!self.is_starting_here());
+        lock(&self.gate)
     }
 
     /// Whether the calling thread is inside the supplier that is to start this loop.
     pub(crate) fn is_starting_here(&self) -> bool {
-        STARTING.with(|starting| starting.borrow().contains(&self.address()))
+        // A thread whose locals are gone starts nothing.
+        STARTING.try_with(|starting| starting.borrow().contains(&self.address())).unwrap_or(false)
     }
 
     fn address(&self) -> usize {
@@ -200,7 +199,7 @@ mod tests {
     fn e04_a_supplier_cannot_run_the_loop_in_place_or_submit_to_it() {
         let (starter, life) = (Starter::new(7), Lifecycle::new());
         let outcome = starter.ensure_started(&life, |seed| {
-            assert!(!starter.may_run(&life), "in place");
+            assert!(!starter.may_run(), "in place");
             let nested = starter.ensure_started(&life, |_| Ok(()));
             assert!(matches!(nested, Err(StartError::Refused(_))));
             starter.give_back(&life, seed);

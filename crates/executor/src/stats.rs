@@ -1,7 +1,8 @@
 //! What a loop has done so far, in numbers.
 
-use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
 
 /// A snapshot of an executor's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +18,8 @@ pub struct ExecutorStats {
     pub tasks: u64,
     /// Timers waiting, at the end of the last pass.
     pub timers: usize,
-    /// Commands accepted and not yet taken, user tasks and others.
+    /// Commands accepted and not yet taken, user tasks and others; up to 64 too many while the loop
+    /// is busy, because it settles its account in batches.
     pub queue_depth: usize,
 }
 

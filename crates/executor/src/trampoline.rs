@@ -2,12 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::LocalKey;
 
-use crate::current;
-use crate::error::absorb;
-use crate::raw::origin::Origin;
-use crate::report::{Fault, UserCode};
+use crate::guard::guard_drop;
 
 /// Calls that wait for the running one to return; `None` when none is running. Kept in a
 /// thread-local: however deep calls ask for calls, the stack does not grow.
@@ -26,20 +23,27 @@ impl Trampoline {
         self.0.borrow().is_some()
     }
 
-    /// Runs a call: now, or when the running ones have returned. A panic is reported.
-    pub(crate) fn run(&self, call: Box<dyn FnOnce()>) {
-        if let Some(waiting) = &mut *self.0.borrow_mut() {
-            return waiting.push_back(call);
-        }
-        *self.0.borrow_mut() = Some(VecDeque::new());
-        let mut next = Some(call);
-        while let Some(call) = next {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-                let (what, origin) = (UserCode::Task, Origin::labelled("destructor"));
-                current::report(Fault::Panicked { what, origin, message: absorb(payload) });
+    /// Runs a call: now, or when the running ones have returned. In a thread whose locals are gone
+    /// it runs in place.
+    pub(crate) fn run(key: &'static LocalKey<Self>, call: Box<dyn FnOnce()>) {
+        let mut call = Some(call);
+        let outermost = key.try_with(|this| this.begin(&mut call)).unwrap_or(false);
+        while let Some(now) = call.take() {
+            guard_drop(now); // What is called guards itself; what it drops may still panic.
+            if outermost {
+                call = key.try_with(Self::next).ok().flatten();
             }
-            next = self.next();
         }
+    }
+
+    /// Whether this call is the outermost; an inner one is left to it.
+    fn begin(&self, call: &mut Option<Box<dyn FnOnce()>>) -> bool {
+        let mut waiting = self.0.borrow_mut();
+        match &mut *waiting {
+            Some(waiting) => waiting.extend(call.take()),
+            None => *waiting = Some(VecDeque::new()),
+        }
+        call.is_some()
     }
 
     fn next(&self) -> Option<Box<dyn FnOnce()>> {

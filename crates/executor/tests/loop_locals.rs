@@ -142,7 +142,7 @@ fn e22_a_panicking_destructor_is_reported_and_the_others_go_on() {
     assert_eq!(log.take().len(), 1);
     let panics = faults.take_panics();
     assert_eq!(panics.len(), 1);
-    assert_eq!((panics[0].0, &*panics[0].2), (UserCode::LoopLocal, "the destructor is broken"));
+    assert_eq!((panics[0].0, &*panics[0].2), (UserCode::Destructor, "the destructor is broken"));
     executor.termination().join().unwrap();
 }
 

@@ -152,7 +152,8 @@ fn e16_each_step_runs_even_if_the_one_before_failed() {
     let panics: Vec<_> = watched.faults.take_panics();
     let kinds: Vec<_> = panics.iter().map(|(what, ..)| *what).collect();
     let task = UserCode::Task;
-    assert_eq!(kinds, [UserCode::Hook, task, task, UserCode::LoopLocal]);
+    let destructor = UserCode::Destructor;
+    assert_eq!(kinds, [UserCode::Hook, task, destructor, destructor]);
     let messages: Vec<_> = panics.iter().map(|(_, _, message)| message.as_str()).collect();
     assert_eq!(messages, ["hook", "straggler", "driver", "loop-local"]);
 }

@@ -63,7 +63,7 @@ impl Model {
     }
 
     fn body(&self, body: Body) {
-        if matches!(body, Body::Run) && self.starter.may_run(&self.life) {
+        if matches!(body, Body::Run) && self.starter.may_run() {
             self.run.fetch_add(1, Ordering::SeqCst);
         } else if self.starter.give_back(&self.life, ()).is_some() {
             self.ended.fetch_add(1, Ordering::SeqCst);

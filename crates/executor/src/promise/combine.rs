@@ -24,7 +24,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
             Ok(value) => {
                 promise.run(UserCode::Listener, origin, move || f(value));
             }
-            Err(error) => promise.pass_on(error),
+            Err(error) => promise.follow(Err(error)),
         });
         future
     }
@@ -41,7 +41,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.on_complete(move |outcome| {
             let value = match outcome {
                 Ok(value) => value,
-                Err(error) => return promise.pass_on(error),
+                Err(error) => return promise.follow(Err(error)),
             };
             if promise.is_cancelled() {
                 return;
@@ -52,9 +52,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
                     promise.on_cancel(move || {
                         canceller.cancel();
                     });
-                    next.on_complete(move |outcome| {
-                        promise.complete(outcome);
-                    });
+                    next.on_complete(move |outcome| promise.follow(outcome));
                 }
                 Err(payload) => {
                     promise.set_failure(caught(UserCode::Listener, origin, payload));
@@ -116,7 +114,7 @@ pub(crate) fn all<T: Send + 'static>(
             let promise = complete.is_some().then(|| state.promise.take()).flatten();
             drop(state);
             if let (Some(promise), Some(outcome)) = (promise, complete) {
-                promise.complete(outcome);
+                promise.follow(outcome);
             }
         });
     }
@@ -143,7 +141,7 @@ pub(crate) fn first<T: Send + 'static>(
         future.on_complete(move |outcome| {
             let promise = winner.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(promise) = promise {
-                promise.complete(outcome);
+                promise.follow(outcome);
             }
         });
     }

@@ -135,7 +135,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         let slot = self.taker.slot();
         if slot.is_done() {
             // Listeners are still to run. If they are ours to run, that is now.
-            if crate::current::is(slot.side.executor) {
+            if crate::current::runs_here(slot.side.executor) {
                 slot.drain();
                 if let Some(outcome) = self.try_take() {
                     return outcome;

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::rc::Rc;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -14,12 +15,13 @@ use std::time::Duration;
 use super::promise::caught;
 use crate::clock::Clock;
 use crate::current::{self, ExecutorId};
-use crate::error::{Error, ErrorKind, WouldDeadlock, absorb};
+use crate::error::{Error, ErrorKind, WouldDeadlock};
+use crate::guard::guard;
 use crate::immediate;
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Lease, Slot};
 use crate::registry::{Notify, deliver};
-use crate::report::{Fault, UserCode};
+use crate::report::UserCode;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use crate::timer::entry::CancelTimer;
 use crate::trampoline::Trampoline;
@@ -137,7 +139,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
             let on_cancel = self.side.observers().take_on_cancel();
             if let Some(OnCancel { origin, call }) = on_cancel {
                 let call = Box::new(move || call_listener(origin, call));
-                CANCELS.with(|cancels| cancels.run(call));
+                Trampoline::run(&CANCELS, call);
             }
             self.settle();
         }
@@ -192,12 +194,22 @@ impl<T: Send + 'static> PromiseSlot<T> {
                 Some(Err(caught(UserCode::Listener, Origin::labelled("clone"), payload)))
             });
             drop(lease);
+            self.wake_readers();
             return call_all(&copy.unwrap_or_else(|| Err(self.gone())));
         }
         lease.with(|value| match value {
             Some(outcome) => call_all(outcome),
             None => call_all(&Err(self.gone())),
         });
+    }
+
+    /// Tells those who found the lease taken that it is free.
+    fn wake_readers(&self) {
+        let mut observers = self.side.observers();
+        self.signal(&observers);
+        let wakers = observers.take_wakers();
+        drop(observers);
+        wakers.wake();
     }
 
     /// Clones the outcome, if it is there and nobody is at it.
@@ -268,13 +280,17 @@ impl<T: Send + 'static> PromiseSlot<T> {
         if executor == ExecutorId::IMMEDIATE && immediate::is_running_here() {
             return Err(WouldDeadlock { executor: "immediate".to_owned() });
         }
-        let Some(here) = current::get() else { return Ok(()) };
         let completed_by = self.side.observers().completed_by();
-        let is_own = here.id == executor
-            || here.is_global && executor == ExecutorId::GLOBAL
-            || completed_by.is_some_and(|end| end == here.id || Some(end) == here.group);
-        if is_own || here.never_block {
-            return Err(WouldDeadlock { executor: here.name.to_string() });
+        let mut here = current::get().map(Rc::new);
+        while let Some(loop_) = here {
+            let is_own = loop_.id == executor
+                || loop_.is_global && executor == ExecutorId::GLOBAL
+                || completed_by
+                    .is_some_and(|end| end == loop_.id || Some(end) == loop_.local.group());
+            if is_own || loop_.never_block {
+                return Err(WouldDeadlock { executor: loop_.name.to_string() });
+            }
+            here = loop_.outer.clone();
         }
         Ok(())
     }
@@ -358,22 +374,18 @@ impl<T> Default for Others<T> {
 }
 
 impl Wakers {
+    /// One that panics keeps no other from being woken.
     fn wake(self) {
-        if let Some(waker) = self.0 {
-            waker.wake();
-        }
-        for (_, waker) in self.1 {
-            waker.wake();
+        let shared = self.1.into_iter().map(|(_, waker)| waker);
+        for waker in self.0.into_iter().chain(shared) {
+            guard(UserCode::Waker, Origin::labelled("waker"), || waker.wake());
         }
     }
 }
 
 /// Calls user code; a panic is reported and goes no further.
 pub(crate) fn call_listener(origin: Origin, call: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-        let message = absorb(payload);
-        current::report(Fault::Panicked { what: UserCode::Listener, origin, message });
-    }
+    guard(UserCode::Listener, origin, call);
 }
 
 impl<T> fmt::Debug for Side<T> {

@@ -115,7 +115,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     /// Completes with a result. `false`: it had been cancelled.
     pub fn complete(self, outcome: Result<T, Error>) -> bool {
         let Self { mut promise, reports, .. } = self;
-        if !current::is(reports.executor) {
+        if !current::runs_here(reports.executor) {
             return promise.complete(outcome);
         }
         // Completing on the executor calls listeners in place: what is still to be told of the
@@ -127,6 +127,28 @@ impl<T: Send + 'static> ProgressivePromise<T> {
             promise.complete(outcome);
         });
         true
+    }
+
+    /// As [`Promise::try_success`].
+    ///
+    /// # Errors
+    /// The value, if it was too late.
+    pub fn try_success(&mut self, value: T) -> Result<(), T> {
+        self.promise.try_success(value)
+    }
+
+    /// As [`Promise::try_failure`].
+    ///
+    /// # Errors
+    /// The error, if it was too late.
+    pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
+        self.promise.try_failure(error)
+    }
+
+    /// As [`Promise::on_cancel`].
+    #[track_caller]
+    pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
+        self.promise.on_cancel(f);
     }
 
     /// As [`Promise::set_uncancellable`].
@@ -156,9 +178,14 @@ impl<T: Send + 'static> ProgressiveFuture<T> {
         let listener = (Origin::here(), Box::new(listener) as ProgressListener);
         self.reports.state().listeners.push(listener);
     }
+}
 
-    /// The plain future, to be awaited or joined. Progress listeners stay.
-    pub fn into_future(self) -> PromiseFuture<T> {
+/// The plain future, to be awaited or joined. Progress listeners stay.
+impl<T: Send + 'static> IntoFuture for ProgressiveFuture<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = PromiseFuture<T>;
+
+    fn into_future(self) -> PromiseFuture<T> {
         self.future
     }
 }
@@ -196,14 +223,15 @@ struct ReportState {
 }
 
 impl Reports {
-    /// Queues a report; `false` if nobody listens.
+    /// Queues a report. `true`: the listeners are to be called, nobody has asked for it yet.
     fn push(&self, progress: Progress) -> bool {
         let mut state = self.state();
         let heard = !state.listeners.is_empty() || state.draining;
+        let is_first = state.waiting.is_empty();
         if heard {
             state.waiting.push_back(progress);
         }
-        heard
+        heard && is_first
     }
 
     /// Tells what is left to tell, then calls `complete`.

@@ -8,8 +8,9 @@ use std::sync::Weak;
 use super::future::PromiseFuture;
 use super::observers::{OnCancel, Outcome, Side, call_listener};
 use super::shared::SharedFuture;
-use crate::current::{self, ExecutorId};
+use crate::current::ExecutorId;
 use crate::error::{Error, ErrorKind, absorb};
+use crate::guard::report;
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Filler, slot};
 use crate::report::{Fault, UserCode};
@@ -167,12 +168,13 @@ impl<T: Send + 'static> Promise<T> {
         self.filler.slot().cancel_and_tell();
     }
 
-    /// Fails as what it was derived from did: cancelled, if that was.
-    pub(crate) fn pass_on(self, error: Error) {
-        if error.is_cancelled() {
-            self.cancel();
-        } else {
-            self.set_failure(error);
+    /// Completes as what it was derived from did: cancelled, if that was.
+    pub(crate) fn follow(self, outcome: Outcome<T>) {
+        match outcome {
+            Err(error) if error.is_cancelled() => self.cancel(),
+            outcome => {
+                self.complete(outcome);
+            }
         }
     }
 
@@ -195,7 +197,7 @@ impl<T: Send + 'static> Promise<T> {
 /// Reports a panic and makes it an error: the future may be detached, and nobody look at it.
 pub(crate) fn caught(what: UserCode, origin: Origin, payload: Box<dyn Any + Send>) -> Error {
     let message = absorb(payload);
-    current::report(Fault::Panicked { what, origin, message: message.clone() });
+    report(Fault::Panicked { what, origin, message: message.clone() });
     ErrorKind::Panicked { origin, message }.into()
 }
 

@@ -60,7 +60,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.add_listener(listener);
     }
 
-    /// The outcome, if it is there and no listener is looking at it right now.
+    /// The outcome, if it is there and nobody else is looking at it at this moment.
     #[must_use]
     pub fn try_get(&self) -> Option<Result<T, Error>> {
         self.slot.read(self.slot.side.observers()).ok()
@@ -92,7 +92,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
             if let Some(outcome) = self.try_get() {
                 return outcome;
             }
-            if !self.slot.is_done() || crate::current::is(self.slot.side.executor) {
+            if !self.slot.is_done() || crate::current::runs_here(self.slot.side.executor) {
                 self.slot
                     .refuse_to_block()
                     .map_err(|refused| Error::from(ErrorKind::from(refused)))?;
@@ -109,7 +109,7 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let mut waker = context.waker().clone();
+        let mut spare = Some(context.waker().clone());
         let mut observers = this.slot.side.observers();
         this.slot.watch();
         let observers = match this.slot.read(observers) {
@@ -124,14 +124,16 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
                 let known = others.shared_wakers.iter_mut().find(|(k, _)| *k == key);
                 match known {
                     // The old one is dropped when the lock is gone: a waker is the user's code.
-                    Some((_, known)) => std::mem::swap(known, &mut waker),
-                    None => others.shared_wakers.push((key, waker.clone())),
+                    Some((_, known)) => {
+                        spare = spare.map(|waker| std::mem::replace(known, waker));
+                    }
+                    None => others.shared_wakers.extend(spare.take().map(|waker| (key, waker))),
                 }
                 observers
             }
         };
         drop(observers);
-        drop(waker);
+        drop(spare);
         Poll::Pending
     }
 }

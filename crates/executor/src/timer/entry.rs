@@ -14,6 +14,7 @@ use super::heap::TimerKey;
 use super::periodic::Repeat;
 use crate::clock::Nanos;
 use crate::current::ExecutorId;
+use crate::guard::guard_drop;
 use crate::promise::{Promise, PromiseFuture, caught, promise_of_timer};
 use crate::raw::origin::Origin;
 use crate::registry;
@@ -206,7 +207,7 @@ impl<W: TimerWork> Timer for Entry<W> {
 impl<W: TimerWork> CancelTimer for Entry<W> {
     fn cancelled(self: Arc<Self>) {
         let work = lock(&self.work).take();
-        drop(work);
+        guard_drop(|| drop(work));
         registry::clear_timer(self.executor, self);
     }
 }

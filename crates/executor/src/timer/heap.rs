@@ -93,14 +93,16 @@ impl<V> TimerHeap<V> {
         key
     }
 
+    /// Looks at a timer, if it is still there.
+    pub(crate) fn get(&self, key: TimerKey) -> Option<&V> {
+        let slot = self.slab.get(key.slot as usize)?;
+        slot.value.as_ref().filter(|_| slot.generation == key.generation)
+    }
+
     /// Takes a timer out, if it is still there.
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<V> {
-        let slot = self.slab.get(key.slot as usize)?;
-        if slot.generation != key.generation || slot.value.is_none() {
-            return None;
-        }
-        let position = slot.position as usize;
-        self.remove_at(position);
+        self.get(key)?;
+        self.remove_at(self.slab[key.slot as usize].position as usize);
         self.give_back_slot(key.slot)
     }
 
