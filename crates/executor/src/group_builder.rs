@@ -94,7 +94,8 @@ impl EventExecutorGroupBuilder {
     }
 
     /// Builds a group whose children `build` makes, each from a prepared builder: the seam for groups
-    /// of event loops.
+    /// of event loops. From then on a child lives as long as there are handles of the group: one that
+    /// `build` kept for itself does not count.
     ///
     /// # Errors
     /// For zero threads, or the error of the first child that could not be built: then those before

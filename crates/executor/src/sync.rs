@@ -1,7 +1,7 @@
 //! The seam between the code and the model checker.
 //!
-//! Everything that two threads share goes through this module, so that the files that ship are the
-//! files that loom explores: under `--cfg loom` the same names are loom's, and the task queue and
+//! Everything whose ordering is subtle goes through this module, so that the files that ship are the
+//! files that loom explores (plain locks and counters elsewhere are std's): under `--cfg loom` the same names are loom's, and the task queue and
 //! the cell get stand-ins with the same contract.
 //!
 //! Two rules keep the models honest:
