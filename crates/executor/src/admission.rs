@@ -21,7 +21,7 @@ const USER: u64 = 1;
 const SYSTEM: u64 = 1 << 32;
 
 /// Half of what 32 bits can count: an unbounded queue refuses before its counter can touch its
-/// neighbour, whatever the number of threads between the addition and the check. At 48 bytes a
+/// neighbour, whatever the number of threads between the addition and the check. At 40 bytes a
 /// command the memory is gone long before.
 const UNBOUNDED: u32 = 1 << 31;
 

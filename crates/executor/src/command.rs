@@ -10,11 +10,17 @@ use crate::raw::task::Task;
 use crate::registry::Notify;
 use crate::timer::entry::Timer;
 
-/// An entry of a loop's queue. `X` is what a layer above adds: an event loop's channel commands
-/// travel as values, not as boxed closures.
+/// An entry of a loop's queue. Two cases and no more: the second hides in a value that the task's
+/// first word can never have, so that an entry is no larger than a task (40 bytes).
 pub(crate) enum Command<X> {
     /// A user's task: the only kind that counts against the queue's bound.
     Run(Task),
+    System(System<X>),
+}
+
+/// What is not a task. `X` is what a layer above adds: an event loop's channel commands travel as
+/// values, not as boxed closures.
+pub(crate) enum System<X> {
     /// Call the listeners of a promise.
     Notify(Arc<dyn Notify>),
     /// Put a timer into the heap.
@@ -25,7 +31,7 @@ pub(crate) enum Command<X> {
     Due(Due<X>),
     /// Listeners nested too deep, queued by the loop itself: not counted, never refused.
     NotifyNested(Arc<dyn Notify>),
-    AddHook(Hook),
+    AddHook(Box<Hook>),
     RemoveHook(HookId),
     /// Nothing: a reason to look.
     Wake,
@@ -37,8 +43,8 @@ impl<X> Command<X> {
     pub(crate) fn weight(&self) -> Depth {
         match self {
             Command::Run(_) => Depth::ONE_USER,
-            Command::NotifyNested(_) | Command::Due(_) => Depth::NONE,
-            _ => Depth::ONE_SYSTEM,
+            Command::System(System::NotifyNested(_) | System::Due(_)) => Depth::NONE,
+            Command::System(_) => Depth::ONE_SYSTEM,
         }
     }
 }
@@ -47,15 +53,15 @@ impl<X> fmt::Debug for Command<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Command::Run(_) => "Run",
-            Command::Notify(_) => "Notify",
-            Command::Schedule(..) => "Schedule",
-            Command::ClearTimer(_) => "ClearTimer",
-            Command::Due(_) => "Due",
-            Command::NotifyNested(_) => "NotifyNested",
-            Command::AddHook(_) => "AddHook",
-            Command::RemoveHook(_) => "RemoveHook",
-            Command::Wake => "Wake",
-            Command::Extension(_) => "Extension",
+            Command::System(System::Notify(_)) => "Notify",
+            Command::System(System::Schedule(..)) => "Schedule",
+            Command::System(System::ClearTimer(_)) => "ClearTimer",
+            Command::System(System::Due(_)) => "Due",
+            Command::System(System::NotifyNested(_)) => "NotifyNested",
+            Command::System(System::AddHook(_)) => "AddHook",
+            Command::System(System::RemoveHook(_)) => "RemoveHook",
+            Command::System(System::Wake) => "Wake",
+            Command::System(System::Extension(_)) => "Extension",
         })
     }
 }
@@ -71,3 +77,13 @@ pub(crate) enum Due<X> {
 /// The extension of a loop that has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoExtension {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_no_larger_than_a_task() {
+        assert_eq!(size_of::<Command<NoExtension>>(), size_of::<Task>());
+    }
+}

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::admission::Depth;
 use crate::clock::Nanos;
-use crate::command::{Command, Due, NoExtension};
+use crate::command::{Command, Due, NoExtension, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
 use crate::error::Error;
 use crate::guard::{guard, guard_drop};
@@ -263,9 +263,9 @@ impl<X: Send + 'static> LoopCore<X> {
         let pop_others = || loop {
             match self.local.pop()? {
                 // Hooks run even now: the teardown comes to them.
-                Command::AddHook(hook) => {
+                Command::System(System::AddHook(hook)) => {
                     inbox.leave(Depth::ONE_SYSTEM);
-                    self.local.hooks.borrow_mut().add(hook);
+                    self.local.hooks.borrow_mut().add(*hook);
                 }
                 other => return Some(other),
             }
@@ -293,11 +293,11 @@ impl<X: Send + 'static> LoopCore<X> {
     fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) -> bool {
         match command {
             Command::Run(task) => self.run_user_code(UserCode::Task, task.origin(), || task.run()),
-            Command::Due(Due::Timer(timer)) => {
+            Command::System(System::Due(Due::Timer(timer))) => {
                 self.run_user_code(UserCode::Timer, timer.origin(), || self.fire(timer))
             }
-            other => {
-                guard_drop(|| self.perform(other, extension));
+            Command::System(system) => {
+                guard_drop(|| self.perform(system, extension));
                 false
             }
         }
@@ -323,23 +323,25 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// The commands that are not the user's code.
-    fn perform(&self, command: Command<X>, extension: &mut dyn FnMut(X)) {
+    fn perform(&self, command: System<X>, extension: &mut dyn FnMut(X)) {
         match command {
-            Command::Run(_) | Command::Due(Due::Timer(_)) => {}
-            Command::Notify(notify) | Command::NotifyNested(notify) => notify.notify(),
-            Command::Schedule(deadline, timer) => self.local.schedule(deadline, timer),
-            Command::ClearTimer(timer) => {
+            System::Notify(notify) | System::NotifyNested(notify) => notify.notify(),
+            System::Schedule(deadline, timer) => self.local.schedule(deadline, timer),
+            System::Due(Due::Timer(timer)) => {
+                self.fire(timer);
+            }
+            System::ClearTimer(timer) => {
                 let cleared = self.local.clear_timer(&*timer);
                 drop(cleared);
             }
-            Command::Due(Due::Extension(command)) => extension(command),
-            Command::AddHook(hook) => self.local.hooks.borrow_mut().add(hook),
-            Command::RemoveHook(id) => {
+            System::Due(Due::Extension(command)) => extension(command),
+            System::AddHook(hook) => self.local.hooks.borrow_mut().add(*hook),
+            System::RemoveHook(id) => {
                 let removed = self.local.hooks.borrow_mut().remove(id);
                 drop(removed);
             }
-            Command::Wake => {}
-            Command::Extension(command) => extension(command),
+            System::Wake => {}
+            System::Extension(command) => extension(command),
         }
     }
 }

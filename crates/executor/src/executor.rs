@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::builder::EventExecutorBuilder;
-use crate::command::{Command, NoExtension};
+use crate::command::{Command, NoExtension, System};
 use crate::current::{self, ExecutorId};
 use crate::error::{Error, WaitError};
 use crate::group::{EventExecutorGroup, Membership};
@@ -239,7 +239,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
         match self.shared.admit_system() {
             Ok(permit) => {
-                self.shared.push(permit, Command::Extension(command), Urgency::Now);
+                self.shared.push(permit, Command::System(System::Extension(command)), Urgency::Now);
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(command, reason)),
@@ -392,8 +392,8 @@ impl<X: Send + 'static> EventExecutor<X> {
             Ok(permit) => permit,
             Err(reason) => return Err(Rejected::new(hook, reason)),
         };
-        let hook = Hook { id, origin, run: Box::new(hook) };
-        self.shared.push(permit, Command::AddHook(hook), Urgency::Now);
+        let hook = Box::new(Hook { id, origin, run: Box::new(hook) });
+        self.shared.push(permit, Command::System(System::AddHook(hook)), Urgency::Now);
         Ok(id)
     }
 
@@ -409,7 +409,7 @@ impl<X: Send + 'static> EventExecutor<X> {
             return;
         }
         if let Ok(permit) = self.shared.admit_system() {
-            self.shared.push(permit, Command::RemoveHook(id), Urgency::Now);
+            self.shared.push(permit, Command::System(System::RemoveHook(id)), Urgency::Now);
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::command::Command;
+use crate::command::System;
 use crate::current::{self, ExecutorId};
 use crate::executor::EventExecutor;
 use crate::promise::{Promise, PromiseFuture, SharedFuture, promise};
@@ -198,9 +198,9 @@ impl GlobalExecutor {
 /// Calls listeners on the global executor.
 pub(crate) fn notify(notify: Arc<dyn Notify>) {
     let queued = GLOBAL.submit_to_living(notify, |executor, notify| {
-        executor.shared().push_system(Command::Notify(notify)).map_err(|(command, reason)| {
+        executor.shared().push_system(System::Notify(notify)).map_err(|(command, reason)| {
             match command {
-                Command::Notify(notify) => Rejected::new(notify, reason),
+                System::Notify(notify) => Rejected::new(notify, reason),
                 _ => unreachable!("what went in comes back"),
             }
         })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Nanos;
-use crate::command::Command;
+use crate::command::{Command, System};
 use crate::current;
 use crate::executor::EventExecutor;
 use crate::local::Local;
@@ -169,7 +169,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         match shared.admit_system() {
             Ok(permit) => {
                 let (timer, future) = make(task);
-                let command = Command::Schedule(deadline, timer);
+                let command = Command::System(System::Schedule(deadline, timer));
                 shared.push(permit, command, Urgency::At(deadline));
                 Ok(future)
             }

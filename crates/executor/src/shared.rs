@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::admission::{Permit, Refusal};
 use crate::clock::Clock;
-use crate::command::Command;
+use crate::command::{Command, System};
 use crate::current::{self, ExecutorId};
 use crate::engine::LoopSeed;
 use crate::error::{Error, WouldDeadlock, absorb};
@@ -152,11 +152,11 @@ impl<X: Send + 'static> Shared<X> {
     /// Queues a system command; gives it back if nothing is accepted any more.
     pub(crate) fn push_system(
         self: &Arc<Self>,
-        command: Command<X>,
-    ) -> Result<(), (Command<X>, RejectReason)> {
+        command: System<X>,
+    ) -> Result<(), (System<X>, RejectReason)> {
         match self.admit_system() {
             Ok(permit) => {
-                self.push(permit, command, Urgency::Now);
+                self.push(permit, Command::System(command), Urgency::Now);
                 Ok(())
             }
             Err(reason) => Err((command, reason)),
@@ -195,7 +195,7 @@ impl<X: Send + 'static> Shared<X> {
         let cause = failed.map(|failed| self.died(failed));
         match action {
             Action::Nothing => {}
-            Action::WakeLoop => drop(self.push_system(Command::Wake)),
+            Action::WakeLoop => drop(self.push_system(System::Wake)),
             Action::EndWithoutLoop => self.end_without_loop(cause),
         }
         Ok(())
@@ -222,7 +222,7 @@ impl<X: Send + 'static> Shared<X> {
         let action = self.life.apply(Event::ShutDownNow);
         drop(gate);
         if let Ok(permit) = marker {
-            self.push(permit, Command::Wake, Urgency::Now);
+            self.push(permit, Command::System(System::Wake), Urgency::Now);
         }
         if action == Action::EndWithoutLoop {
             self.end_without_loop(None);
@@ -337,16 +337,17 @@ impl<X: Send + 'static> Shared<X> {
 
 impl<X: Send + 'static> NotifyTarget for Shared<X> {
     fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
-        match self.push_system(Command::Notify(notify)) {
+        match self.push_system(System::Notify(notify)) {
             Ok(()) => Ok(()),
-            Err((Command::Notify(notify), _)) => Err(notify),
+            Err((System::Notify(notify), _)) => Err(notify),
             Err(_) => unreachable!("what went in comes back"),
         }
     }
 
     fn queue_clear(&self, timer: Arc<dyn Timer>) {
         if let Ok(permit) = self.inbox.admit_system() {
-            self.inbox.push(permit, Command::ClearTimer(timer), Urgency::Lazy);
+            let clear = Command::System(System::ClearTimer(timer));
+            self.inbox.push(permit, clear, Urgency::Lazy);
         }
     }
 }

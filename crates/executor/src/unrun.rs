@@ -7,7 +7,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::command::{Command, Due};
+use crate::command::{Command, Due, System};
 use crate::engine::LoopSeed;
 use crate::error::{Error, ErrorKind, absorb};
 use crate::global;
@@ -97,12 +97,14 @@ impl<X: Send + 'static> Shared<X> {
         while let Some(command) = self.inbox.next_straggler(&mut pop) {
             self.inbox.leave(command.weight());
             match command {
-                Command::Notify(notify) | Command::NotifyNested(notify) => global::notify(notify),
+                Command::System(System::Notify(notify) | System::NotifyNested(notify)) => {
+                    global::notify(notify);
+                }
                 Command::Run(task) => {
                     count += 1;
                     self.guard(|| drop(task));
                 }
-                Command::Schedule(_, timer) | Command::Due(Due::Timer(timer)) => {
+                Command::System(System::Schedule(_, timer) | System::Due(Due::Timer(timer))) => {
                     self.guard(|| timer.abandon());
                 }
                 other => self.guard(|| drop(other)),
