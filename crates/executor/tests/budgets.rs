@@ -17,8 +17,9 @@ mod counting_allocator;
 
 use counting_allocator::{allocations, allocations_in};
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::LIMIT;
 
 /// The queue between threads takes its memory in blocks of this many entries.
 const QUEUE_BLOCK: u64 = 31;

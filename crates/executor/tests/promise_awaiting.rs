@@ -10,28 +10,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use waterwheel_executor::{
-    Error, ErrorKind, EventExecutor, ManualExecutor, PromiseFuture, SharedFuture,
-};
+use waterwheel_executor::{Error, ErrorKind, EventExecutor, ManualExecutor, SharedFuture};
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, on_loop};
 
 fn executor(name: &str) -> EventExecutor {
     EventExecutor::builder().name(name).build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
-}
-
-/// Runs `f` on the executor's thread; a failed assertion in there fails the test.
-fn on_loop<R: Send + 'static>(
-    executor: &EventExecutor,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    get(executor.submit(f).unwrap()).unwrap()
 }
 
 /// A runtime of ten lines: it knows nothing of executors.

@@ -10,24 +10,12 @@ use waterwheel_executor::{
     SharedFuture, WaitError, WouldDeadlock,
 };
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, get, on_loop};
 
 fn executor(name: &str) -> EventExecutor {
     EventExecutor::builder().name(name).build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
-}
-
-/// Runs `f` on the executor's thread; a failed assertion in there fails the test.
-fn on_loop<R: Send + 'static>(
-    executor: &EventExecutor,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    get(executor.submit(f).unwrap()).unwrap()
 }
 
 fn refusal(executor: &str) -> WouldDeadlock {

@@ -1,33 +1,20 @@
 //! Long chains of promises on a small stack (P03).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use waterwheel_executor::{Error, ErrorKind, EventExecutor, Promise, PromiseFuture, ThreadFactory};
+use waterwheel_executor::{ErrorKind, EventExecutor, Promise, PromiseFuture, ThreadFactory};
+
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, get, on_loop};
 
 const LINKS: u32 = 100_000;
 const STACK: usize = 256 * 1024;
-
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// An executor on a small stack.
 fn small() -> EventExecutor {
     let threads = ThreadFactory::new("small").stack_size(STACK);
     EventExecutor::builder().thread_supplier(Arc::new(threads)).build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
-}
-
-/// Runs `f` on the executor's small stack.
-fn on_loop<R: Send + 'static>(
-    executor: &EventExecutor,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    get(executor.submit(f).unwrap()).unwrap()
 }
 
 type Chain = (Promise<u32>, PromiseFuture<u32>);

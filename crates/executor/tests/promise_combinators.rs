@@ -1,31 +1,18 @@
 //! Futures made of futures, and promises that tell how far they are (P07).
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
 
 use waterwheel_executor::{
     Error, ErrorKind, EventExecutor, Fault, GlobalExecutor, InvalidProgress, ManualExecutor,
     Progress, ProgressivePromise, PromiseFuture, Report, Reporter,
 };
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, get, on_loop};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
-}
-
-/// Runs `f` on the executor's thread; a failed assertion in there fails the test.
-fn on_loop<R: Send + 'static>(
-    executor: &EventExecutor,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    get(executor.submit(f).unwrap()).unwrap()
 }
 
 /// The source line and the message of a panic that became an error.

@@ -2,55 +2,22 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
 use waterwheel_executor::{
-    Clock, Error, EventExecutor, GlobalExecutor, LoopBody, Nanos, NoExtension, Park, PromiseFuture,
-    State, ThreadSupplier, TokenPark, Unpark,
+    Clock, EventExecutor, GlobalExecutor, LoopBody, Nanos, NoExtension, Park, PromiseFuture, State,
+    ThreadSupplier, TokenPark, Unpark,
 };
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, Notes, get, on_loop};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
-}
-
-/// Runs `f` on the executor's thread; a failed assertion in there fails the test.
-fn on_loop<R: Send + 'static>(
-    executor: &EventExecutor,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    get(executor.submit(f).unwrap()).unwrap()
-}
-
-/// What listeners noted, in order.
-#[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<u32>>>);
-
-impl Notes {
-    fn add(&self, note: u32) {
-        self.0.lock().unwrap().push(note);
-    }
-
-    /// A listener that leaves this note.
-    fn noting<T>(&self, note: u32) -> impl FnOnce(&Result<T, Error>) + Send + use<T> {
-        let notes = self.clone();
-        move |_| notes.add(note)
-    }
-
-    fn taken(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
 }
 
 /// To be unparked is a failure.

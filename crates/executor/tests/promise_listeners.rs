@@ -4,50 +4,17 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use waterwheel_executor::{
-    Error, EventExecutor, Fault, ManualExecutor, PromiseFuture, Report, Reporter, UserCode,
+    Error, EventExecutor, Fault, ManualExecutor, Report, Reporter, UserCode,
 };
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, Notes, get, on_loop};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
-}
-
-/// Runs `f` on the executor's thread; a failed assertion in there fails the test.
-fn on_loop<R: Send + 'static>(
-    executor: &EventExecutor,
-    f: impl FnOnce() -> R + Send + 'static,
-) -> R {
-    get(executor.submit(f).unwrap()).unwrap()
-}
-
-/// What listeners noted, in order.
-#[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<u32>>>);
-
-impl Notes {
-    fn add(&self, note: u32) {
-        self.0.lock().unwrap().push(note);
-    }
-
-    /// A listener that leaves this note.
-    fn noting<T>(&self, note: u32) -> impl FnOnce(&Result<T, Error>) + Send + use<T> {
-        let notes = self.clone();
-        move |_| notes.add(note)
-    }
-
-    fn taken(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
 }
 
 #[test]

@@ -3,25 +3,20 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use waterwheel_executor::{
     Canceller, Error, ErrorKind, EventExecutor, GlobalExecutor, ManualExecutor, PromiseFuture,
 };
 
-/// How long a test waits for something that must happen.
-const LIMIT: Duration = Duration::from_secs(30);
+#[path = "support/waiting.rs"]
+mod waiting;
+use waiting::{LIMIT, get};
 
 /// How often a race is run.
 const ROUNDS: u32 = 2_000;
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
-}
-
-fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(LIMIT).expect("completed in time");
-    future.join()
 }
 
 /// Runs both at the same time.
