@@ -19,6 +19,22 @@ pub(crate) fn guard<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R)
     }
 }
 
+/// As [`guard`], for user code that runs off the loop: its own executor is told.
+pub(crate) fn guard_for<R>(
+    (reporter, executor): (&dyn Reporter, &str),
+    (what, origin): (UserCode, Origin),
+    code: impl FnOnce() -> R,
+) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
+            report_to(reporter, executor, fault);
+            None
+        }
+    }
+}
+
 /// Runs a destructor of the user's, or something that may come to one.
 pub(crate) fn guard_drop(code: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {

@@ -43,7 +43,7 @@ pub(crate) fn unregister(id: ExecutorId) {
 pub(crate) fn deliver(id: ExecutorId, notify: Arc<dyn Notify>) {
     if id == ExecutorId::IMMEDIATE {
         immediate::notify(notify);
-    } else if current::is(id) || id == ExecutorId::GLOBAL && current::is_global() {
+    } else if current::runs_here(id) {
         let mut notify = Some(notify);
         let call = || {
             if let Some(notify) = notify.take() {

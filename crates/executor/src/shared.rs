@@ -4,7 +4,6 @@
 //! belong to whoever starts or shuts down; `running` and `counters` are written by the loop alone.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use crate::clock::Clock;
 use crate::command::{Command, System};
 use crate::current::{self, ExecutorId};
 use crate::engine::LoopSeed;
-use crate::error::{Error, WouldDeadlock, absorb};
+use crate::error::{Error, WouldDeadlock};
 use crate::executor::Lease;
 use crate::group::{Members, Membership};
-use crate::guard::report_to;
+use crate::guard::guard_for;
 use crate::inbox::Inbox;
 use crate::lifecycle::{Action, Event, Lifecycle, State};
 use crate::local::Local;
@@ -26,7 +25,7 @@ use crate::promise::{Promise, SharedFuture, promise_of_end};
 use crate::raw::origin::{Origin, Running};
 use crate::registry::{self, Notify, NotifyTarget};
 use crate::rejected::{OnFull, QueueFull, RejectReason, RejectionPolicy};
-use crate::report::{Fault, Reporter, UserCode};
+use crate::report::{Reporter, UserCode};
 use crate::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
 use crate::start::Starter;
 use crate::stats::Counters;
@@ -276,9 +275,11 @@ impl<X: Send + 'static> Shared<X> {
     /// Becomes a child of a group.
     pub(crate) fn join_group(&self, membership: Membership<X>) {
         *lock(&self.membership) = Some(membership.clone());
-        // Its end may have come before there was a group to tell.
-        if let Some(outcome) = self.termination.try_get() {
-            membership.child_ended(outcome.err().as_ref());
+        // Its end may have come before there was a group to tell. The state says so for certain, the
+        // future only knows the cause: `terminate` moves the state before it looks for a group.
+        if self.life.state() == State::Terminated {
+            let cause = self.termination.try_get().and_then(Result::err);
+            membership.child_ended(cause.as_ref());
         }
     }
 
@@ -325,13 +326,9 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     fn ask_policy(&self, full: &QueueFull) -> OnFull {
-        let answer = catch_unwind(AssertUnwindSafe(|| self.policy.on_full(full)));
-        answer.unwrap_or_else(|payload| {
-            let (what, origin) = (UserCode::RejectionPolicy, Origin::labelled("rejection policy"));
-            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
-            report_to(&*self.reporter, &self.name, fault);
-            OnFull::Reject
-        })
+        let what = (UserCode::RejectionPolicy, Origin::labelled("rejection policy"));
+        let ask = || self.policy.on_full(full);
+        guard_for((&*self.reporter, &self.name), what, ask).unwrap_or(OnFull::Reject)
     }
 }
 

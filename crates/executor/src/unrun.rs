@@ -11,7 +11,7 @@ use crate::command::{Command, Due, System};
 use crate::engine::LoopSeed;
 use crate::error::{Error, ErrorKind, absorb};
 use crate::global;
-use crate::guard::report_to;
+use crate::guard::{guard_for, report_to};
 use crate::lifecycle::{Event, State};
 use crate::raw::origin::Origin;
 use crate::rejected::RejectReason;
@@ -116,13 +116,10 @@ impl<X: Send + 'static> Shared<X> {
         }
     }
 
-    /// Runs a destructor of the user's; a panic is reported and goes no further.
+    /// Runs a destructor of the user's, on whichever thread this is.
     fn guard(&self, destroy: impl FnOnce()) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(destroy)) {
-            let (what, origin) = (UserCode::Task, Origin::labelled("destructor"));
-            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
-            report_to(&*self.reporter, &self.name, fault);
-        }
+        let what = (UserCode::Destructor, Origin::labelled("destructor"));
+        guard_for((&*self.reporter, &self.name), what, destroy);
     }
 }
 
