@@ -1,0 +1,125 @@
+//! What a loop gives its driver.
+
+use std::any::{Any, type_name};
+use std::fmt;
+use std::net::SocketAddr;
+
+/// A socket or a foreign descriptor on its way to a driver: opaque here, because this crate knows no
+/// operating system. The driver's crate makes them and takes them apart.
+pub struct Io {
+    inner: Box<dyn Any + Send>,
+    kind: &'static str,
+}
+
+impl Io {
+    /// Wraps what a driver understands.
+    pub fn new<T: Any + Send>(inner: T) -> Self {
+        Self { inner: Box::new(inner), kind: type_name::<T>() }
+    }
+
+    /// Takes it apart again, if it is a `T`.
+    ///
+    /// # Errors
+    /// Itself, if it is something else.
+    pub fn downcast<T: Any>(self) -> Result<T, Io> {
+        let kind = self.kind;
+        match self.inner.downcast::<T>() {
+            Ok(inner) => Ok(*inner),
+            Err(inner) => Err(Io { inner, kind }),
+        }
+    }
+
+    /// What it is, for errors: the name of its type.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+}
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Io({})", self.kind)
+    }
+}
+
+/// What a socket is attached as. It enters the kernel's set only as one of these: a socket that was
+/// never connected would report a hang-up for ever (L17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// It listens; its reads are accepts.
+    Listener,
+    /// It is connected.
+    Stream,
+    /// It is to be connected to this address.
+    Connecting(SocketAddr),
+}
+
+/// How a round of reads goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadPlan {
+    /// At most so many reads or accepts in one round, so that one peer cannot starve the others.
+    pub max_reads: u32,
+    /// At most so many bytes per read.
+    pub size: usize,
+}
+
+impl Default for ReadPlan {
+    /// Sixteen reads of 2 KiB, as Netty begins.
+    fn default() -> Self {
+        Self { max_reads: 16, size: 2048 }
+    }
+}
+
+/// What a foreign registration wants to be told of.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interest(u8);
+
+impl Interest {
+    /// Nothing: not a valid interest of a registration.
+    pub const NONE: Interest = Interest(0);
+    /// There is something to read.
+    pub const READABLE: Interest = Interest(1);
+    /// There is room to write.
+    pub const WRITABLE: Interest = Interest(1 << 1);
+    /// There is something urgent; not every driver can tell.
+    pub const PRIORITY: Interest = Interest(1 << 2);
+
+    /// Whether it is an interest in nothing.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it covers all of these.
+    #[must_use]
+    pub fn contains(self, all: Interest) -> bool {
+        self.0 & all.0 == all.0
+    }
+
+    /// Without these.
+    #[must_use]
+    pub fn without(self, these: Interest) -> Interest {
+        Interest(self.0 & !these.0)
+    }
+}
+
+impl std::ops::BitOr for Interest {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Interest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::READABLE, "readable"),
+            (Self::WRITABLE, "writable"),
+            (Self::PRIORITY, "priority"),
+        ];
+        let set = names.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| *name);
+        write!(f, "Interest({})", set.collect::<Vec<_>>().join(" | "))
+    }
+}

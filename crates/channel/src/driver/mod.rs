@@ -1,0 +1,188 @@
+//! The driver cut: everything a loop asks of the operating system.
+//!
+//! One trait, shaped like completion I/O with immediate results, so that readiness (epoll, poll) and
+//! completion (io_uring) drivers serve the same channels. A driver knows tokens and bytes; it knows
+//! neither handlers nor pipelines, and calls nobody.
+//!
+//! ```text
+//!            attach, register_foreign                detach
+//!   (token) ─────────────────────────► attached ─────────────► gone       Detach::Done
+//!                                        │  ▲                   ▲
+//!              set_read, write, shutdown │  │ next_event        │
+//!                        set_interest    ▼  │                   │ Detached
+//!                                      the kernel               │
+//!                                                 detach ──► detaching    Detach::Pending
+//! ```
+//!
+//! # The contract
+//!
+//! What every driver does, and what every driver is tested for:
+//!
+//! *Waiting*
+//! - Only [`wait`](Driver::wait) blocks: until there is an event, until it is woken, or until the
+//!   given time, never beyond it by more than the kernel's resolution, and not at all if the time has
+//!   come or [`next_event`](Driver::next_event) has something to give.
+//! - A signal does not end a wait and does not move its deadline.
+//! - An [`unpark`](waterwheel_executor::Unpark::unpark) of the waker ends the current wait or, if
+//!   there is none, the next. Any number of them may end one wait only. The waker may be used after
+//!   the driver has gone, and survives a [`rebuild`](Driver::rebuild).
+//! - [`Waited::ready`] counts what concerns living registrations and nothing else: a loop finds a
+//!   spinning selector by it.
+//!
+//! *Events*
+//! - An event is given out once, by `next_event`, and concerns a token that is attached at that very
+//!   moment. After `detach` nothing but `Detached` is given out for a token, not even what was
+//!   waiting to be.
+//! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read` or `Accepted`, then
+//!   `ReadComplete`, then `Eof`; `Failed` last.
+//! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
+//!   after it.
+//! - One round of events is finite: a busy peer cannot keep `next_event` from returning `None`.
+//! - `Failed` of a stream means that it is broken: no other event follows, and the driver has
+//!   stopped watching it. Of a listener it means that one accept failed.
+//! - What a call cannot say by its result, `Failed` says later.
+//!
+//! *Registrations*
+//! - The driver owns what it was given until it is detached, and drops it before it says so; a failed
+//!   `attach` or `register_foreign` drops it at once and leaves nothing behind.
+//! - `detach` of a registration with nothing in flight is `Done`; otherwise `Pending`, and one
+//!   `Detached` follows. Of a token that is not attached it is `Done`.
+//! - A call with a token that is not attached is an error or does nothing; it never panics.
+//! - A foreign registration gets `Foreign` events as long as its descriptor is ready for something it
+//!   is interested in (level-triggered), and with an error or hang-up in any case. `Failed` says that
+//!   it cannot be watched any longer.
+//!
+//! *Streams*
+//! - Reads are off at first. While they are off nothing is read, and no `Eof` is reported.
+//! - A round of reads ends when the plan's reads are used up or the kernel has no more.
+//! - A write is `Done(n)` with what the kernel took at once, or `Pending`: then exactly one `Wrote` or
+//!   `Failed` follows, and no other write may be begun before. `Wrote(0)` says that there is room
+//!   again and the write is to be repeated.
+//! - `Connecting` ends with one `Connected` or one `Failed`.
+//! - An error of the socket is taken from it and given out as `Failed`. A hang-up while reads are off
+//!   is left alone until they are on: neither case makes the loop spin (L17).
+//!
+//! *Rebuilding*
+//! - [`rebuild`](Driver::rebuild) replaces the kernel's set of watched descriptors by a new one with
+//!   the same registrations, interest and tokens. What cannot be moved is `Failed`. If no new set can
+//!   be had, the old one stays in use and the error is returned.
+
+mod event;
+mod io;
+mod out_queue;
+
+use std::io::Result;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use waterwheel_executor::{Clock, Nanos, Unpark};
+
+pub use self::event::{IoEvent, Readiness};
+pub use self::io::{Interest, Io, ReadPlan, Role};
+pub use self::out_queue::OutQueue;
+use crate::token::Token;
+
+/// Opens a driver for each loop that is built. Drivers are values: a loop is built with one of these.
+pub trait OpenDriver: Send + Sync {
+    /// Opens a driver.
+    ///
+    /// # Errors
+    /// Names the resource that could not be had.
+    fn open(&self) -> Result<Box<dyn Driver>>;
+}
+
+/// A loop's way to the operating system. See the [module's documentation](self) for the contract.
+///
+/// It is opened by whoever builds the loop, then moves to the loop's thread and stays there.
+pub trait Driver: Send {
+    /// What it is: `"epoll"`, `"poll"`, …
+    fn name(&self) -> &'static str;
+
+    /// The clock that its deadlines are read off.
+    fn clock(&self) -> Clock;
+
+    /// Ends its waits, from any thread.
+    fn waker(&self) -> Arc<dyn Unpark>;
+
+    /// Takes a socket in. Reads are off.
+    ///
+    /// # Errors
+    /// If it is not of a kind this driver knows, or the kernel refuses it.
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()>;
+
+    /// Lets a socket or a foreign descriptor go.
+    fn detach(&mut self, token: Token) -> Detach;
+
+    /// Turns reading, or accepting, on or off.
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>);
+
+    /// Writes as much of the queue as the kernel takes at once. The caller takes what was written out
+    /// of the queue. The queue is not empty.
+    ///
+    /// # Errors
+    /// What the kernel says; the stream is broken then.
+    fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit>;
+
+    /// Shuts one or both directions of a stream down.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()>;
+
+    /// Takes in a descriptor that is not a channel's, to be told when it is ready.
+    ///
+    /// # Errors
+    /// If the interest is empty or not supported, it is not of a kind this driver knows, or the
+    /// kernel refuses it.
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()>;
+
+    /// Changes what a foreign registration is interested in.
+    ///
+    /// # Errors
+    /// As for [`register_foreign`](Self::register_foreign). The interest stays what it was.
+    fn set_interest(&mut self, token: Token, interest: Interest) -> Result<()>;
+
+    /// Replaces the kernel's set by a new one; returns how many registrations were moved.
+    ///
+    /// # Errors
+    /// No new set could be had: the old one stays.
+    fn rebuild(&mut self) -> Result<usize>;
+
+    /// Blocks until there is something to do; `None` has no limit.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait; the loop rebuilds.
+    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited>;
+
+    /// The next event of this round.
+    fn next_event(&mut self) -> Option<IoEvent>;
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// How many registrations have something to say.
+    pub ready: usize,
+    /// The waker was used.
+    pub woken: bool,
+}
+
+/// What came of a write.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submit {
+    /// So many bytes were written.
+    Done(usize),
+    /// It is under way, or has to wait for room: `Wrote` or `Failed` follows.
+    Pending,
+}
+
+/// What came of a detach.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detach {
+    /// It is gone.
+    Done,
+    /// Something is in flight: `Detached` follows.
+    Pending,
+}

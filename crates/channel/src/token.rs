@@ -1,0 +1,221 @@
+//! Tokens: names of registrations that cannot be mistaken for an earlier one (L07).
+//!
+//! A token is an index and a generation. Its index is used again after its registration has gone,
+//! its generation is not: whatever still carries the old token finds nothing.
+
+use std::fmt;
+
+/// Names a registration of a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    index: u32,
+    generation: u32,
+}
+
+impl Token {
+    /// The place in a table of registrations.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// As one word, for what the kernel carries along with an event.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The token that [`to_bits`](Self::to_bits) gave.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({}.{})", self.index, self.generation)
+    }
+}
+
+/// Values found by their tokens, which somebody else has issued: what a driver knows of each
+/// registration. A token of another generation finds nothing.
+#[derive(Debug)]
+pub struct TokenMap<T> {
+    entries: Vec<Option<(Token, T)>>,
+    len: usize,
+}
+
+impl<T> TokenMap<T> {
+    /// An empty map.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: Vec::new(), len: 0 }
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a value in; gives back what was in its place, of whatever generation.
+    pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
+        if self.entries.len() <= token.index() {
+            self.entries.resize_with(token.index() + 1, || None);
+        }
+        let previous = self.entries[token.index()].replace((token, value));
+        self.len += usize::from(previous.is_none());
+        previous.map(|(_, value)| value)
+    }
+
+    /// The value of this very token.
+    #[must_use]
+    pub fn get(&self, token: Token) -> Option<&T> {
+        let entry = self.entries.get(token.index())?.as_ref();
+        entry.filter(|(own, _)| *own == token).map(|(_, value)| value)
+    }
+
+    /// The value of this very token.
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        let entry = self.entries.get_mut(token.index())?.as_mut();
+        entry.filter(|(own, _)| *own == token).map(|(_, value)| value)
+    }
+
+    /// Takes the value of this very token out.
+    pub fn remove(&mut self, token: Token) -> Option<T> {
+        self.get(token)?;
+        self.len -= 1;
+        self.entries[token.index()].take().map(|(_, value)| value)
+    }
+
+    /// All of them, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        self.entries.iter().flatten().map(|(token, value)| (*token, value))
+    }
+
+    /// All of them, in no order that means anything.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
+        self.entries.iter_mut().flatten().map(|(token, value)| (*token, value))
+    }
+}
+
+impl<T> Default for TokenMap<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Issues tokens, and keeps a value for each.
+#[derive(Debug)]
+pub struct Slab<T> {
+    values: TokenMap<T>,
+    /// The generation that the next token of each index gets.
+    generations: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    /// An empty slab.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { values: TokenMap::new(), generations: Vec::new(), free: Vec::new() }
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Keeps a value under a new token.
+    ///
+    /// # Panics
+    /// With four billion values.
+    pub fn insert(&mut self, value: T) -> Token {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = u32::try_from(self.generations.len()).expect("four billion registrations");
+            self.generations.push(0);
+            index
+        });
+        let token = Token { index, generation: self.generations[index as usize] };
+        self.values.insert(token, value);
+        token
+    }
+
+    /// The value of this token, if it is still there.
+    #[must_use]
+    pub fn get(&self, token: Token) -> Option<&T> {
+        self.values.get(token)
+    }
+
+    /// The value of this token, if it is still there.
+    pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        self.values.get_mut(token)
+    }
+
+    /// Takes a value out. From now on its token finds nothing.
+    pub fn remove(&mut self, token: Token) -> Option<T> {
+        let value = self.values.remove(token)?;
+        self.generations[token.index()] = token.generation.wrapping_add(1);
+        self.free.push(token.index);
+        Some(value)
+    }
+
+    /// The tokens that are in use.
+    pub fn tokens(&self) -> impl Iterator<Item = Token> {
+        self.values.iter().map(|(token, _)| token)
+    }
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l07_a_token_that_outlived_its_value_finds_nothing() {
+        let mut slab = Slab::new();
+        let first = slab.insert('a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert('b');
+        assert_eq!(second.index(), first.index(), "indices are used again");
+        assert_eq!(slab.get(first), None);
+        assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.get(second), Some(&'b'));
+    }
+
+    #[test]
+    fn l07_a_map_tells_generations_apart() {
+        let (old, new) = (Token::from_bits(7), Token::from_bits((1 << 32) | 7));
+        let mut map = TokenMap::new();
+        map.insert(old, 1);
+        assert_eq!(map.get(new), None);
+        assert_eq!(map.insert(new, 2), Some(1));
+        assert_eq!((map.get(old), map.get(new), map.len()), (None, Some(&2), 1));
+        assert_eq!((map.remove(old), map.remove(new), map.len()), (None, Some(2), 0));
+    }
+
+    #[test]
+    fn a_token_survives_the_way_through_the_kernel() {
+        let token = Token { index: u32::MAX, generation: 17 };
+        assert_eq!(Token::from_bits(token.to_bits()), token);
+    }
+}
