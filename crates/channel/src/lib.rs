@@ -1,7 +1,58 @@
-//! The event loop: an executor that also waits for the outside world.
+//! The stairwell of Waterwheel: event loops, and the cut between them and the operating system.
+//!
+//! An [`EventLoop`] is an executor that also waits for the outside world, in a
+//! [driver](driver::Driver). This crate knows no operating system: the drivers are in a crate of
+//! their own, and are given to a group of loops as a value.
+//!
+//! ```
+//! use std::time::Duration;
+//! use waterwheel_channel::driver::TaskOnly;
+//! use waterwheel_channel::{EventLoopGroup, sleep};
+//!
+//! let group = EventLoopGroup::builder(TaskOnly).threads(1).name("io").build()?;
+//! let slept = group.next().spawn(async {
+//!     sleep(Duration::from_millis(2)).await;
+//!     "awake"
+//! })?;
+//! assert_eq!(slept.join()?, "awake");
+//! group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Rooms
+//!
+//! | to understand | read |
+//! |---|---|
+//! | what a driver has to do | [`driver`], its contract first |
+//! | how a loop turns | `event_loop::turn`, beside `docs/LOOP.md` |
+//! | how events find their receiver | `event_loop::registrations`, on [`Token`]s |
+//! | foreign descriptors | `foreign` |
+//! | futures on a loop | `futures` |
+//! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
 pub mod driver;
+mod event_loop;
+mod foreign;
+mod futures;
+mod metrics;
+mod tail;
 mod token;
 
+pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
+pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
+pub use crate::event_loop::by_hand::ManualEventLoop;
+pub use crate::event_loop::command::LoopCommand;
+pub use crate::event_loop::group::EventLoopGroup;
+pub use crate::event_loop::handle::EventLoop;
+pub use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
+pub use crate::event_loop::registrations::Registrant;
+pub use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
+pub use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy, WaitStrategy};
+pub use crate::foreign::{Foreign, ForeignContext, ForeignHandle, ForeignHandler};
+pub use crate::futures::{
+    Elapsed, Interval, LocalJoin, Sleep, Timeout, interval, interval_with, sleep, timeout,
+};
+pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
+pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

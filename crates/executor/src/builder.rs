@@ -1,9 +1,11 @@
 //! Building an executor.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::by_hand::ByHand;
 use crate::clock::Clock;
 use crate::command::NoExtension;
 use crate::engine::{LoopSeed, TaskLoop};
@@ -47,6 +49,7 @@ pub struct EventExecutorBuilder {
     never_block: bool,
     is_global: bool,
     idle_limit: Option<Duration>,
+    attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// A property that makes no sense.
@@ -82,6 +85,7 @@ impl EventExecutorBuilder {
             never_block: false,
             is_global: false,
             idle_limit: None,
+            attachment: None,
         }
     }
 
@@ -122,6 +126,20 @@ impl EventExecutorBuilder {
         self
     }
 
+    /// The clock that timers go by. Default: the monotonic one. A loop of the caller's own has to
+    /// wait by the same.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Attaches something of the layer above, for
+    /// [`attachment`](crate::EventExecutor::attachment) to find.
+    pub fn attach(mut self, attachment: Arc<dyn Any + Send + Sync>) -> Self {
+        self.attachment = Some(attachment);
+        self
+    }
+
     pub(crate) fn global(mut self) -> Self {
         self.is_global = true;
         self
@@ -149,12 +167,23 @@ impl EventExecutorBuilder {
     ///
     /// # Errors
     /// [`BuildError`] names the property that makes no sense.
-    pub fn build_manual(mut self, clock: Clock) -> Result<ManualExecutor, BuildError> {
+    pub fn build_manual(self, clock: Clock) -> Result<ManualExecutor, BuildError> {
         let park = TokenPark::new(clock.clone());
-        self.clock = clock;
+        let hand = self.clock(clock).build_by_hand::<NoExtension>(park.unparker())?;
+        Ok(ManualExecutor::drive(hand, park))
+    }
+
+    /// Builds an executor around a loop of the caller's own, whose turns the calling thread makes:
+    /// the seam for event loops that are driven by hand. The thread supplier is not asked.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn build_by_hand<X: Send + 'static>(
+        self,
+        unpark: Arc<dyn Unpark>,
+    ) -> Result<ByHand<X>, BuildError> {
         let seed = Box::new(|| unreachable!("driven by hand, never started"));
-        let executor = self.build_loop::<NoExtension>(park.unparker(), seed)?;
-        Ok(ManualExecutor::drive(executor, park))
+        Ok(ByHand::drive(self.build_loop::<X>(unpark, seed)?))
     }
 
     /// Builds an executor around a loop of the caller's own: the seam for event loops.
@@ -187,6 +216,7 @@ impl EventExecutorBuilder {
             is_global: self.is_global,
             unpark,
             seed,
+            attachment: self.attachment,
         })))
     }
 }

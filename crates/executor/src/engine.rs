@@ -14,6 +14,7 @@
 //! and nobody else can reach it.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +24,18 @@ use crate::clock::Nanos;
 use crate::command::{Command, Due, NoExtension, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
 use crate::error::Error;
-use crate::guard::{guard, guard_drop};
+use crate::guard::{self, guard, guard_drop};
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::loop_local::LoopLocals;
 use crate::park::Park;
+use crate::promise::caught;
 use crate::raw::origin::Origin;
-use crate::report::UserCode;
+use crate::report::{Fault, UserCode};
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
 use crate::timer::entry::{Fired, Timer};
+use crate::wake::Slept;
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.
@@ -59,6 +62,23 @@ pub enum Turn {
     Again,
     /// The loop is through: tear it down.
     Done,
+}
+
+/// Runs code of the user's on a loop. A panic is reported, and comes back as an error.
+///
+/// # Errors
+/// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
+pub fn run_user_code<R>(
+    what: UserCode,
+    origin: Origin,
+    code: impl FnOnce() -> R,
+) -> Result<R, Error> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| caught(what, origin, payload))
+}
+
+/// Tells the loop on this thread of a fault that it has survived; the log, if there is none.
+pub fn report(fault: Fault) {
+    guard::report(fault);
 }
 
 /// What a loop does in a turn. Made on the loop's thread, dropped there: it need not be `Send`.
@@ -121,26 +141,26 @@ impl<X: Send + 'static> LoopCore<X> {
         self.wait_until(None, &|| false, park);
     }
 
-    /// As [`wait`](Self::wait), but not beyond `limit`, and not if `has_more_work`.
-    pub(crate) fn wait_until(
+    /// As [`wait`](Self::wait), but not beyond `limit`, and not if `has_more_work`. Whether it slept.
+    pub fn wait_until(
         &mut self,
         limit: Option<Nanos>,
         has_more_work: &dyn Fn() -> bool,
         park: &mut dyn Park,
-    ) {
+    ) -> bool {
         self.shared.counters.turn();
-        if self.local.has_work() {
-            return;
+        if self.local.has_work() || has_more_work() {
+            return false;
         }
         self.give_back();
         let until = earliest(limit, self.next_deadline());
         self.shared.counters.sleep();
         let has_more_work = || self.local.has_ready() || has_more_work();
-        self.shared.inbox.sleep(until, has_more_work, || park.park(until));
+        self.shared.inbox.sleep(until, has_more_work, || park.park(until)) == Slept::Yes
     }
 
     /// When the loop has to be awake at the latest: for a timer, or for the end of a quiet period.
-    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+    pub fn next_deadline(&self) -> Option<Nanos> {
         earliest(self.quiet_until, self.local.next_deadline())
     }
 
@@ -148,16 +168,21 @@ impl<X: Send + 'static> LoopCore<X> {
     ///
     /// `extension` gets the commands of the layer above.
     pub fn run_tasks(&mut self, pass: Pass, extension: &mut dyn FnMut(X)) -> usize {
-        if self.local.next_deadline().is_some() {
-            self.local.queue_due(self.shared.clock.now());
-        }
+        let needs_now = pass != Pass::Queued || self.local.next_deadline().is_some();
+        let now = if needs_now { self.shared.clock.now() } else { Nanos(0) };
+        self.run_tasks_at(now, pass, extension)
+    }
+
+    /// As [`run_tasks`](Self::run_tasks), for a caller that has just looked at the clock.
+    pub fn run_tasks_at(&mut self, now: Nanos, pass: Pass, extension: &mut dyn FnMut(X)) -> usize {
+        self.local.queue_due(now);
         let mut left = match pass {
             Pass::Queued => self.local.queued(),
             Pass::Within(_) => usize::MAX,
         };
         let deadline = match pass {
             Pass::Queued => None,
-            Pass::Within(budget) => Some(self.shared.clock.now().plus(budget)),
+            Pass::Within(budget) => Some(now.plus(budget)),
         };
         let at_once = self.shared.inbox.is_bounded(); // For the bound to be exact.
         let mut run = 0;
@@ -189,6 +214,12 @@ impl<X: Send + 'static> LoopCore<X> {
 
     /// Looks whether a shutdown is under way and whether it is through.
     pub fn check_shutdown(&mut self) -> Turn {
+        self.check_shutdown_with(false)
+    }
+
+    /// As [`check_shutdown`](Self::check_shutdown), for a loop that may have something in flight: that
+    /// is waited for, until the shutdown's timeout.
+    pub fn check_shutdown_with(&mut self, in_flight: bool) -> Turn {
         let state = self.shared.life.state();
         if state < State::ShuttingDown {
             return Turn::Again;
@@ -202,6 +233,9 @@ impl<X: Send + 'static> LoopCore<X> {
         }
         let has_work = self.local.has_work();
         let verdict = match self.shared.plan() {
+            Some(plan) if in_flight && !has_work && !plan.is_overdue(now) => {
+                Verdict::QuietUntil(plan.end())
+            }
             Some(plan) if state == State::ShuttingDown => {
                 plan.verdict(now, self.last_activity, has_work)
             }
@@ -277,6 +311,24 @@ impl<X: Send + 'static> LoopCore<X> {
     /// Drops the loop-local values, here on the loop.
     pub(crate) fn drop_loop_locals(&self) {
         self.loop_locals.drop_all();
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.shared.clock.now()
+    }
+
+    /// Whether a command is queued.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.local.has_work()
+    }
+
+    /// Whether a shutdown was begun.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.life.state() >= State::ShuttingDown
     }
 
     pub(crate) fn give_back(&mut self) {

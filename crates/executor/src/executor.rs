@@ -100,7 +100,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         current::with_local::<Local<X>, _>(current.id, |local| Self::of(local.shared().clone()))
     }
 
-    fn of(shared: Arc<Shared<X>>) -> Self {
+    pub(crate) fn of(shared: Arc<Shared<X>>) -> Self {
         let lease = Weak::upgrade(&lock(&shared.lease));
         Self { shared, lease }
     }
@@ -210,6 +210,31 @@ impl<X: Send + 'static> EventExecutor<X> {
         }
     }
 
+    /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers
+    /// above, whose rejections are to give back what their users gave.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the value, as for [`execute`](Self::execute).
+    pub fn execute_with<V, F: FnOnce() + Send + 'static>(
+        &self,
+        origin: Origin,
+        value: V,
+        make: impl FnOnce(V) -> F,
+    ) -> Result<(), Rejected<V>> {
+        match self.shared.admit() {
+            Ok(permit) => {
+                let task = make(value);
+                let run = Task::new(origin, || {
+                    task();
+                    true
+                });
+                self.shared.push(permit, Command::Run(run), Urgency::Now);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(value, reason)),
+        }
+    }
+
     #[track_caller]
     pub(crate) fn submit_from<T, F>(
         &self,
@@ -228,21 +253,6 @@ impl<X: Send + 'static> EventExecutor<X> {
                 Ok(future)
             }
             Err(reason) => Err(Rejected::new(task, reason)),
-        }
-    }
-
-    /// Queues a command of the layer above, past any bound: the loop's
-    /// [`Work`](crate::engine::Work) gets it in its turn.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be had.
-    pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
-        match self.shared.admit_system() {
-            Ok(permit) => {
-                self.shared.push(permit, Command::System(System::Extension(command)), Urgency::Now);
-                Ok(())
-            }
-            Err(reason) => Err(Rejected::new(command, reason)),
         }
     }
 
@@ -432,6 +442,12 @@ impl<X: Send + 'static> EventExecutor<X> {
     pub fn stats(&self) -> ExecutorStats {
         let depth = self.shared.inbox.depth().total();
         self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth)
+    }
+
+    /// What the layer above has attached when it built this executor.
+    #[must_use]
+    pub fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.shared.attachment.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<X>> {

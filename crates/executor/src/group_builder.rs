@@ -108,17 +108,11 @@ impl EventExecutorGroupBuilder {
             return Err(BuildError::NoThreads.into());
         }
         let supplier =
-            self.supplier.unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
+            self.supplier.clone().unwrap_or_else(|| Arc::new(ThreadFactory::new(&*self.name)));
         let mut children = Vec::with_capacity(self.threads);
         for at in 0..self.threads {
-            let mut child = EventExecutorBuilder::new()
-                .name(format!("{}-{at}", self.name))
-                .rejection(self.policy.clone())
-                .thread_supplier(supplier.clone())
-                .reporter(self.reporter.clone());
-            if let Some(bound) = self.bound {
-                child = child.queue_bound(bound);
-            }
+            let child =
+                self.single(format!("{}-{at}", self.name)).thread_supplier(supplier.clone());
             let built = build(child).and_then(|child| match is_new(&child, &children) {
                 true => Ok(child),
                 false => {
@@ -134,6 +128,26 @@ impl EventExecutorGroupBuilder {
             }
         }
         Ok(EventExecutorGroup::of(children, self.chooser))
+    }
+
+    /// The builder of a single executor with these properties and the group's name.
+    pub fn into_single(self) -> EventExecutorBuilder {
+        let single = self.single(self.name.clone());
+        match self.supplier {
+            Some(supplier) => single.thread_supplier(supplier),
+            None => single,
+        }
+    }
+
+    fn single(&self, name: String) -> EventExecutorBuilder {
+        let single = EventExecutorBuilder::new()
+            .name(name)
+            .rejection(self.policy.clone())
+            .reporter(self.reporter.clone());
+        match self.bound {
+            Some(bound) => single.queue_bound(bound),
+            None => single,
+        }
     }
 }
 

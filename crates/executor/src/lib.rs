@@ -33,6 +33,7 @@
 
 mod admission;
 mod builder;
+mod by_hand;
 mod chooser;
 mod clock;
 mod command;
@@ -62,6 +63,7 @@ mod rejected;
 mod report;
 mod run_loop;
 mod schedule;
+mod sender;
 mod shared;
 mod shutdown;
 mod start;
@@ -74,6 +76,7 @@ mod unrun;
 mod wake;
 
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
+pub use crate::by_hand::ByHand;
 pub use crate::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 pub use crate::clock::{Clock, Nanos, VirtualClock};
 pub use crate::command::NoExtension;
@@ -99,6 +102,7 @@ pub use crate::rejected::{
     BackOff, OnFull, QueueFull, Reject, RejectReason, Rejected, RejectionPolicy,
 };
 pub use crate::report::{Fault, LogReporter, Report, Reporter, UserCode};
+pub use crate::sender::CommandSender;
 pub use crate::shutdown::{DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown};
 pub use crate::stats::ExecutorStats;
 pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};

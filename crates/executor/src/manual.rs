@@ -2,24 +2,21 @@
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use crate::by_hand::ByHand;
 use crate::clock::{Clock, Nanos, VirtualClock};
 use crate::command::NoExtension;
 use crate::current;
-use crate::engine::{LoopCore, Pass, Turn};
+use crate::engine::{Pass, Turn};
 use crate::error::WouldDeadlock;
 use crate::executor::EventExecutor;
 use crate::park::TokenPark;
-use crate::run_loop;
 use crate::shared::Shared;
-use crate::sync::lock;
-use crate::thread::ThreadProperties;
 use crate::wake::Urgency;
 
 /// How often a virtual instant is passed while tasks keep submitting tasks, before time goes on.
@@ -41,13 +38,11 @@ const PASSES_PER_INSTANT: u32 = 1000;
 /// assert_eq!(manual.block_on(future)??, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Dropped, it shuts down at once: what was accepted still runs, in the destructor.
 pub struct ManualExecutor {
-    core: LoopCore<NoExtension>,
+    hand: ByHand<NoExtension>,
     park: TokenPark,
-    executor: EventExecutor,
-    over: bool,
-    /// The loop belongs to the thread that made it: loop-local values need not be `Send`.
-    not_send: PhantomData<*const ()>,
 }
 
 impl ManualExecutor {
@@ -70,18 +65,14 @@ impl ManualExecutor {
         }
     }
 
-    /// Takes an executor over before it has started.
-    pub(crate) fn drive(executor: EventExecutor, park: TokenPark) -> Self {
-        executor.shared().start_by_hand();
-        *lock(&executor.shared().thread) = Some(ThreadProperties::of_this_thread());
-        let core = LoopCore::new(executor.shared().clone());
-        Self { core, park, executor, over: false, not_send: PhantomData }
+    pub(crate) fn drive(hand: ByHand<NoExtension>, park: TokenPark) -> Self {
+        Self { hand, park }
     }
 
     /// The executor, to be submitted to from any thread.
     #[must_use]
     pub fn executor(&self) -> &EventExecutor {
-        &self.executor
+        self.hand.executor()
     }
 
     /// Runs the tasks that are queued and the timers that are due now; returns how many ran. Never
@@ -90,8 +81,8 @@ impl ManualExecutor {
     /// What these submit waits for the next call, so a task that submits itself again does not keep
     /// this from returning.
     pub fn run_now(&mut self) -> usize {
-        let _entered = self.core.enter();
-        self.core.local.absorb_schedules();
+        let _entered = self.hand.enter();
+        self.hand.core.local.absorb_schedules();
         self.counting(|this| {
             this.pass();
         })
@@ -103,16 +94,16 @@ impl ManualExecutor {
     /// much, from one deadline to the next: all that is due at an instant runs before time goes on,
     /// but for tasks that keep submitting themselves, which get a thousand passes.
     pub fn run_for(&mut self, time: Duration) -> usize {
-        let _entered = self.core.enter();
+        let _entered = self.hand.enter();
         self.counting(|this| this.run_until(this.now().plus(time)))
     }
 
     fn run_until(&mut self, end: Nanos) {
         self.run_instant();
-        while !self.over && self.now() < end {
-            match (&self.core.shared.clock, self.core.next_deadline()) {
+        while !self.hand.is_over() && self.now() < end {
+            match (&self.hand.core.shared.clock, self.hand.core.next_deadline()) {
                 (Clock::Monotonic, _) => {
-                    self.core.wait_until(Some(end), &|| false, &mut self.park);
+                    self.hand.core.wait_until(Some(end), &|| false, &mut self.park);
                 }
                 (Clock::Virtual(clock), Some(next)) if next <= end => clock.advance_to(next),
                 (Clock::Virtual(clock), _) => {
@@ -135,8 +126,8 @@ impl ManualExecutor {
         if let Some(here) = current::get() {
             return Err(WouldDeadlock { executor: here.name.to_string() });
         }
-        let _entered = self.core.enter();
-        let signal = Arc::new(Signal::new(self.executor.shared().clone()));
+        let _entered = self.hand.enter();
+        let signal = Arc::new(Signal::new(self.hand.executor().shared().clone()));
         let waker = Waker::from(signal.clone());
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -153,25 +144,25 @@ impl ManualExecutor {
     }
 
     fn now(&self) -> Nanos {
-        self.core.shared.clock.now()
+        self.hand.core.shared.clock.now()
     }
 
     /// How many tasks ran meanwhile, those of a teardown included.
     fn counting(&mut self, run: impl FnOnce(&mut Self)) -> usize {
-        let before = self.executor.stats().tasks;
+        let before = self.hand.executor().stats().tasks;
         run(self);
-        (self.executor.stats().tasks - before) as usize
+        (self.hand.executor().stats().tasks - before) as usize
     }
 
     /// One turn without the wait: how many tasks ran.
     fn pass(&mut self) -> usize {
-        if self.over {
+        if self.hand.is_over() {
             return 0;
         }
-        let run = self.core.run_tasks(Pass::Queued, &mut |none| match none {});
-        self.core.give_back();
-        if self.core.check_shutdown() == Turn::Done {
-            self.end();
+        let run = self.hand.core.run_tasks(Pass::Queued, &mut |none| match none {});
+        self.hand.core.give_back();
+        if self.hand.core.check_shutdown() == Turn::Done {
+            self.hand.tear_down(None);
         }
         run
     }
@@ -179,10 +170,10 @@ impl ManualExecutor {
     /// One pass; by a virtual clock as many as there is something to do at this instant.
     fn run_instant(&mut self) {
         self.pass();
-        if matches!(self.core.shared.clock, Clock::Virtual(_)) {
+        if matches!(self.hand.core.shared.clock, Clock::Virtual(_)) {
             for _ in 1..PASSES_PER_INSTANT {
-                let is_due = self.core.next_deadline().is_some_and(|at| at <= self.now());
-                if self.over || !is_due && !self.core.local.has_work() {
+                let is_due = self.hand.core.next_deadline().is_some_and(|at| at <= self.now());
+                if self.hand.is_over() || !is_due && !self.hand.core.local.has_work() {
                     break;
                 }
                 self.pass();
@@ -192,21 +183,17 @@ impl ManualExecutor {
 
     /// Waits for something to do; `is_woken` is one more such thing.
     fn rest(&mut self, is_woken: &dyn Fn() -> bool) {
-        match (&self.core.shared.clock, self.core.next_deadline()) {
+        match (&self.hand.core.shared.clock, self.hand.core.next_deadline()) {
             // Time does not pass by itself: it jumps to the next thing that is due.
             (Clock::Virtual(clock), Some(next)) => {
-                if !is_woken() && !self.core.local.has_work() {
+                if !is_woken() && !self.hand.core.local.has_work() {
                     clock.advance_to(next);
                 }
             }
-            _ => self.core.wait_until(None, is_woken, &mut self.park),
+            _ => {
+                self.hand.core.wait_until(None, is_woken, &mut self.park);
+            }
         }
-    }
-
-    fn end(&mut self) {
-        self.over = true;
-        run_loop::tear_down(&mut self.core, None, None);
-        self.core.shared.terminate(None);
     }
 }
 
@@ -216,20 +203,9 @@ impl Default for ManualExecutor {
     }
 }
 
-impl Drop for ManualExecutor {
-    /// Shuts down at once: what was accepted still runs, here and now.
-    fn drop(&mut self) {
-        if !self.over {
-            self.core.shared.shut_down_now();
-            let _entered = self.core.enter();
-            self.end();
-        }
-    }
-}
-
 impl fmt::Debug for ManualExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ManualExecutor").field(&self.executor).finish()
+        f.debug_tuple("ManualExecutor").field(self.hand.executor()).finish()
     }
 }
 

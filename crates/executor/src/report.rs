@@ -36,6 +36,9 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
+    /// What a loop waits in gave trouble; the loop goes on.
+    #[error("{0}")]
+    Driver(String),
     /// The loop died and these tasks were not run; their handles have failed.
     #[error("the loop died ({cause}); {count} queued tasks were dropped and their handles failed")]
     TasksLeft {
@@ -66,6 +69,12 @@ pub enum UserCode {
     RejectionPolicy,
     /// A chooser of a group.
     Chooser,
+    /// A future that was spawned.
+    Future,
+    /// What is called when something registered is ready or gone.
+    Callback,
+    /// A strategy that decides how a loop waits.
+    Strategy,
 }
 
 impl fmt::Display for UserCode {
@@ -79,6 +88,9 @@ impl fmt::Display for UserCode {
             UserCode::Waker => "waker",
             UserCode::RejectionPolicy => "rejection policy",
             UserCode::Chooser => "chooser",
+            UserCode::Future => "future",
+            UserCode::Callback => "callback",
+            UserCode::Strategy => "select strategy",
         })
     }
 }

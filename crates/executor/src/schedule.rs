@@ -11,9 +11,9 @@ use crate::local::Local;
 use crate::promise::PromiseFuture;
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
+use crate::timer::MissedTicks;
 use crate::timer::entry::{self, Timer};
 use crate::timer::periodic::Repeat;
-use crate::timer::{MissedTicks, TimerKey};
 use crate::wake::Urgency;
 
 impl<X: Send + 'static> EventExecutor<X> {
@@ -89,33 +89,6 @@ impl<X: Send + 'static> EventExecutor<X> {
         task: F,
     ) -> Result<PromiseFuture<()>, Rejected<F>> {
         self.schedule_repeatedly(Origin::here(), initial_delay, Repeat::Delay { pause }, task)
-    }
-
-    /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
-    /// allocation. To be called on the loop.
-    ///
-    /// # Errors
-    /// The command, off the loop and after its last pass.
-    pub fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X> {
-        if self.shared().inbox.is_closed() {
-            return Err(command);
-        }
-        let deadline = self.shared().clock.now().plus(delay);
-        let mut command = Some(command);
-        let key = current::with_local::<Local<X>, _>(self.id(), |local| {
-            command.take().map(|command| local.schedule_extension(deadline, command))
-        });
-        match (key.flatten(), command) {
-            (Some(key), _) => Ok(key),
-            (None, Some(command)) => Err(command),
-            (None, None) => unreachable!("taken only to be scheduled"),
-        }
-    }
-
-    /// Takes back a command given with [`send_after`](Self::send_after), unless it was delivered. To
-    /// be called on the loop.
-    pub fn take_back(&self, key: TimerKey) -> Option<X> {
-        current::with_local::<Local<X>, _>(self.id(), |local| local.unschedule_extension(key))?
     }
 
     #[track_caller]

@@ -3,6 +3,7 @@
 //! Who touches what: any thread submits through `inbox` and reads `life`; `starter` and `plan`
 //! belong to whoever starts or shuts down; `running` and `counters` are written by the loop alone.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -57,6 +58,7 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) starter: Starter<LoopSeed<X>>,
     pub(crate) supplier: Arc<dyn ThreadSupplier>,
     policy: Box<dyn RejectionPolicy>,
+    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// What a builder has gathered.
@@ -71,6 +73,7 @@ pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) is_global: bool,
     pub(crate) unpark: Arc<dyn Unpark>,
     pub(crate) seed: LoopSeed<X>,
+    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl<X: Send + 'static> Shared<X> {
@@ -98,6 +101,7 @@ impl<X: Send + 'static> Shared<X> {
             starter: Starter::new(parts.seed),
             supplier: parts.supplier,
             policy: parts.policy,
+            attachment: parts.attachment,
         });
         let target: Weak<Self> = Arc::downgrade(&shared);
         registry::register(shared.id, target);

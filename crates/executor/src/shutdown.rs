@@ -51,8 +51,13 @@ impl ShutdownPlan {
         Ok(Self { quiet, timeout, begun })
     }
 
+    /// When it has to be over.
+    pub(crate) fn end(&self) -> Nanos {
+        self.begun.plus(self.timeout)
+    }
+
     pub(crate) fn is_overdue(&self, now: Nanos) -> bool {
-        now >= self.begun.plus(self.timeout)
+        now >= self.end()
     }
 
     /// `last_activity`: when the last user task or hook ended, if one ran since the shutdown began.
@@ -70,7 +75,7 @@ impl ShutdownPlan {
         } else if now >= quiet_end {
             Verdict::End
         } else {
-            Verdict::QuietUntil(quiet_end.min(self.begun.plus(self.timeout)))
+            Verdict::QuietUntil(quiet_end.min(self.end()))
         }
     }
 }

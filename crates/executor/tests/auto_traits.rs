@@ -10,14 +10,15 @@ use std::rc::Rc;
 
 use waterwheel_executor::engine::{LoopCore, LoopSeed, Pass, Turn, Work};
 use waterwheel_executor::{
-    BackOff, BuildError, ByKey, Canceller, Choice, Chooser, Clock, Error, ErrorKind, EventExecutor,
-    EventExecutorBuilder, EventExecutorGroup, EventExecutorGroupBuilder, ExecutorId, ExecutorStats,
-    Fault, GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress, InvalidShutdown, Labelled,
-    LeastLoaded, LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension,
-    OnFull, Origin, Park, Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture,
-    QueueFull, Reject, RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin,
-    SharedFuture, State, ThreadFactory, ThreadProperties, ThreadSupplier, TimerKey, TokenPark,
-    Unpark, UserCode, VirtualClock, WaitError, WouldDeadlock,
+    BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock, CommandSender, Error,
+    ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup, EventExecutorGroupBuilder,
+    ExecutorId, ExecutorStats, Fault, GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress,
+    InvalidShutdown, Labelled, LeastLoaded, LogReporter, LoopBody, LoopLocal, ManualExecutor,
+    MissedTicks, Nanos, NoExtension, OnFull, Origin, Park, Progress, ProgressiveFuture,
+    ProgressivePromise, Promise, PromiseFuture, QueueFull, Reject, RejectReason, Rejected,
+    RejectionPolicy, Report, Reporter, RoundRobin, SharedFuture, State, ThreadFactory,
+    ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark, UserCode, VirtualClock,
+    WaitError, WouldDeadlock,
 };
 
 /// Asks whether a type is `Send`, `Sync`, `Unpin`: the inherent constant is there only if it is, and
@@ -67,6 +68,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Labelled: true true true),
         is!(Labelled<Cell<u8>>: true true true),
         is!(ManualExecutor: false false true),
+        is!(ByHand<NoExtension>: false false true),
+        is!(CommandSender<NoExtension>: true true true),
         is!(LoopCore<NoExtension>: false false true),
         is!(LoopBody: true false true),
         is!(LoopSeed<NoExtension>: true false true),

@@ -70,6 +70,7 @@
 mod event;
 mod io;
 mod out_queue;
+mod task_only;
 
 use std::io::Result;
 use std::net::Shutdown;
@@ -80,6 +81,7 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 pub use self::event::{IoEvent, Readiness};
 pub use self::io::{Interest, Io, ReadPlan, Role};
 pub use self::out_queue::OutQueue;
+pub use self::task_only::TaskOnly;
 use crate::token::Token;
 
 /// Opens a driver for each loop that is built. Drivers are values: a loop is built with one of these.

@@ -16,6 +16,14 @@ pub enum MissedTicks {
     Delay,
 }
 
+impl MissedTicks {
+    /// The next tick of a schedule, after the one that was `due` has been served `now`.
+    #[must_use]
+    pub fn next_tick(self, due: Nanos, now: Nanos, period: Duration) -> Nanos {
+        Repeat::Rate { period, missed: self }.next(due, now)
+    }
+}
+
 /// How a timer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {

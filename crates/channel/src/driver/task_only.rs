@@ -1,0 +1,89 @@
+//! The driver of loops that have no descriptors: in-memory channels and tasks (L14).
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use waterwheel_executor::{Clock, Nanos, Park, TokenPark, Unpark};
+
+use super::{
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, Submit, Waited,
+};
+use crate::token::Token;
+
+/// Opens drivers that know no descriptors: whatever is to be attached to them is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskOnly;
+
+impl OpenDriver for TaskOnly {
+    fn open(&self) -> Result<Box<dyn Driver>> {
+        Ok(Box::new(TaskOnlyDriver { park: TokenPark::new(Clock::Monotonic) }))
+    }
+}
+
+struct TaskOnlyDriver {
+    park: TokenPark,
+}
+
+fn refuse<T>(io: &Io) -> Result<T> {
+    let message = format!("a task-only loop watches nothing, {} included", io.kind());
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+fn unknown<T>(token: Token) -> Result<T> {
+    Err(Error::new(ErrorKind::NotFound, format!("{token:?} is not attached")))
+}
+
+impl Driver for TaskOnlyDriver {
+    fn name(&self) -> &'static str {
+        "task-only"
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Monotonic
+    }
+
+    fn waker(&self) -> Arc<dyn Unpark> {
+        self.park.unparker()
+    }
+
+    fn attach(&mut self, _: Token, io: Io, _: Role) -> Result<()> {
+        refuse(&io)
+    }
+
+    fn detach(&mut self, _: Token) -> Detach {
+        Detach::Done
+    }
+
+    fn set_read(&mut self, _: Token, _: Option<ReadPlan>) {}
+
+    fn write(&mut self, token: Token, _: &OutQueue) -> Result<Submit> {
+        unknown(token)
+    }
+
+    fn shutdown(&mut self, token: Token, _: Shutdown) -> Result<()> {
+        unknown(token)
+    }
+
+    fn register_foreign(&mut self, _: Token, io: Io, _: Interest) -> Result<()> {
+        refuse(&io)
+    }
+
+    fn set_interest(&mut self, token: Token, _: Interest) -> Result<()> {
+        unknown(token)
+    }
+
+    fn rebuild(&mut self) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+        self.park.park(until);
+        let timed_out = until.is_some_and(|until| Clock::Monotonic.now() >= until);
+        Ok(Waited { ready: 0, woken: !timed_out })
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        None
+    }
+}

@@ -1,0 +1,84 @@
+//! How long tasks may run before I/O has its turn again (L04): the arithmetic, without a loop.
+
+use std::time::Duration;
+
+use waterwheel_executor::engine::Pass;
+
+/// The share of I/O when nothing is said: half.
+pub const DEFAULT_IO_RATIO: u8 = 50;
+
+/// Divides a loop's time between I/O and tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskBudget {
+    /// In percent, 1 to 100.
+    pub(crate) io_ratio: u8,
+    pub(crate) quantum: Option<Duration>,
+}
+
+impl TaskBudget {
+    /// How much the task phase may do after `io` was spent on events; `None`: there were none.
+    pub(crate) fn pass(self, io: Option<Duration>) -> Pass {
+        let share = match (self.io_ratio, io) {
+            (100, _) => return self.quantum.map_or(Pass::Queued, Pass::Within),
+            // Nothing to measure by: one batch, then look for events again.
+            (_, None) => Duration::ZERO,
+            (ratio, Some(io)) => {
+                let ratio = u128::from(ratio);
+                let nanos = io.as_nanos() * (100 - ratio) / ratio;
+                Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+        };
+        Pass::Within(self.quantum.map_or(share, |quantum| share.min(quantum)))
+    }
+}
+
+impl Default for TaskBudget {
+    fn default() -> Self {
+        Self { io_ratio: DEFAULT_IO_RATIO, quantum: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICRO: Duration = Duration::from_micros(1);
+
+    fn budget(io_ratio: u8) -> TaskBudget {
+        TaskBudget { io_ratio, quantum: None }
+    }
+
+    #[test]
+    fn l04_tasks_get_the_share_that_the_ratio_leaves_them() {
+        let after = |ratio, io| budget(ratio).pass(Some(io));
+        assert_eq!(after(50, 7 * MICRO), Pass::Within(7 * MICRO));
+        assert_eq!(after(80, 8 * MICRO), Pass::Within(2 * MICRO));
+        assert_eq!(after(1, MICRO), Pass::Within(99 * MICRO));
+        assert_eq!(after(99, 99 * MICRO), Pass::Within(MICRO));
+    }
+
+    #[test]
+    fn l04_a_ratio_of_100_does_not_limit_the_tasks() {
+        assert_eq!(budget(100).pass(Some(MICRO)), Pass::Queued);
+        assert_eq!(budget(100).pass(None), Pass::Queued);
+    }
+
+    #[test]
+    fn l04_without_events_there_is_one_batch() {
+        assert_eq!(budget(50).pass(None), Pass::Within(Duration::ZERO));
+    }
+
+    #[test]
+    fn l04_a_quantum_caps_them_all() {
+        let capped = |io_ratio| TaskBudget { io_ratio, quantum: Some(5 * MICRO) };
+        assert_eq!(capped(50).pass(Some(9 * MICRO)), Pass::Within(5 * MICRO));
+        assert_eq!(capped(50).pass(Some(3 * MICRO)), Pass::Within(3 * MICRO));
+        assert_eq!(capped(100).pass(Some(MICRO)), Pass::Within(5 * MICRO));
+    }
+
+    #[test]
+    fn l04_an_endless_round_of_events_saturates() {
+        let endless = budget(1).pass(Some(Duration::MAX));
+        assert_eq!(endless, Pass::Within(Duration::from_nanos(u64::MAX)));
+    }
+}

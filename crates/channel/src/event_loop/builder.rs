@@ -1,0 +1,259 @@
+//! Building event loops.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_executor::engine::LoopSeed;
+use waterwheel_executor::{
+    BuildError, Chooser, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
+    EventExecutorGroupBuilder, RejectionPolicy, Reporter, ThreadSupplier, TokenPark,
+};
+
+use crate::driver::{Driver, OpenDriver};
+use crate::event_loop::budget::TaskBudget;
+use crate::event_loop::by_hand::ManualEventLoop;
+use crate::event_loop::command::LoopCommand;
+use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::Attachment;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
+use crate::event_loop::strategy::{SelectStrategy, WaitStrategy};
+use crate::event_loop::turn::Wheel;
+use crate::event_loop::waker::LoopWaker;
+use crate::metrics::Counters;
+
+/// Gathers the properties of an [`EventLoopGroup`]; [`build`](Self::build) checks them and opens the
+/// drivers.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{EventLoopGroup, LoopBuildError};
+///
+/// let group = EventLoopGroup::builder(TaskOnly)
+///     .threads(2)
+///     .name("io")
+///     .io_ratio(70)
+///     .task_quantum(Duration::from_millis(1))
+///     .spin_before_sleep(Duration::from_micros(20))
+///     .build()?;
+/// assert_eq!(group.next().driver_name(), "task-only");
+///
+/// let nonsense = EventLoopGroup::builder(TaskOnly).io_ratio(0).build();
+/// assert!(matches!(nonsense, Err(LoopBuildError::IoRatio { ratio: 0 })));
+/// # Ok::<(), LoopBuildError>(())
+/// ```
+#[must_use]
+pub struct EventLoopGroupBuilder {
+    executors: EventExecutorGroupBuilder,
+    options: LoopOptions,
+}
+
+/// What every loop of a group is built with.
+#[derive(Clone)]
+pub(crate) struct LoopOptions {
+    pub(crate) driver: Arc<dyn OpenDriver>,
+    pub(crate) budget: TaskBudget,
+    pub(crate) strategy: Arc<dyn SelectStrategy>,
+    pub(crate) rebuild_after: u32,
+    pub(crate) spin: Duration,
+}
+
+/// Why a group of event loops could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoopBuildError {
+    /// A property of the executors makes no sense.
+    #[error(transparent)]
+    Executor(#[from] BuildError),
+    /// The I/O ratio is out of range.
+    #[error("an I/O ratio of {ratio} is not between 1 and 100")]
+    IoRatio {
+        /// The ratio asked for.
+        ratio: u8,
+    },
+    /// The driver could not be opened.
+    #[error("the driver of an event loop could not be opened: {0}")]
+    Driver(#[source] io::Error),
+}
+
+impl EventLoopGroupBuilder {
+    pub(crate) fn new(driver: impl OpenDriver + 'static) -> Self {
+        let options = LoopOptions {
+            driver: Arc::new(driver),
+            budget: TaskBudget::default(),
+            strategy: Arc::new(WaitStrategy),
+            rebuild_after: DEFAULT_REBUILD_THRESHOLD,
+            spin: Duration::ZERO,
+        };
+        Self { executors: EventExecutorGroup::builder().name("event-loop"), options }
+    }
+
+    /// How many loops; zero is an error. Default: two for each core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.executors = self.executors.threads(threads);
+        self
+    }
+
+    /// The name: loops are `name-0`, `name-1`, …, their threads `name-pool-n`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.executors = self.executors.name(name);
+        self
+    }
+
+    /// Where the threads come from. Default: a
+    /// [`ThreadFactory`](waterwheel_executor::ThreadFactory) with the group's name. For threads
+    /// pinned to cores give one with [`pin_to`](waterwheel_executor::ThreadFactory::pin_to).
+    pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
+        self.executors = self.executors.thread_supplier(supplier);
+        self
+    }
+
+    /// Who picks the loop for the next piece of work. Default: round robin.
+    pub fn chooser(mut self, chooser: impl Chooser + 'static) -> Self {
+        self.executors = self.executors.chooser(chooser);
+        self
+    }
+
+    /// At most this many user tasks may wait at each loop.
+    pub fn queue_bound(mut self, bound: u32) -> Self {
+        self.executors = self.executors.queue_bound(bound);
+        self
+    }
+
+    /// What happens to a submission that finds the queue full. Default: it is rejected.
+    pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
+        self.executors = self.executors.rejection(policy);
+        self
+    }
+
+    /// Who is told of faults. Default: the log.
+    pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
+        self.executors = self.executors.reporter(reporter);
+        self
+    }
+
+    /// The share of a loop's time that belongs to I/O, in percent, from 1 to 100: after events that
+    /// took a time `t`, tasks run for up to `t × (100 − ratio) / ratio`; without events one batch of
+    /// them runs. At 100 the tasks that are queued all run. Default: 50.
+    pub fn io_ratio(mut self, ratio: u8) -> Self {
+        self.options.budget.io_ratio = ratio;
+        self
+    }
+
+    /// No task phase is longer than this, whatever the ratio. Default: no such limit.
+    pub fn task_quantum(mut self, quantum: Duration) -> Self {
+        self.options.budget.quantum = Some(quantum);
+        self
+    }
+
+    /// How a turn begins. Default: [`WaitStrategy`].
+    pub fn strategy(mut self, strategy: impl SelectStrategy + 'static) -> Self {
+        self.options.strategy = Arc::new(strategy);
+        self
+    }
+
+    /// After so many waits in a row that returned early with nothing to do, the selector is rebuilt;
+    /// below three it never is. Default: 512.
+    pub fn rebuild_after(mut self, premature_returns: u32) -> Self {
+        self.options.rebuild_after = premature_returns;
+        self
+    }
+
+    /// Before it sleeps a loop keeps looking for work this long: submissions then reach it without a
+    /// system call, at the price of a busy core. Default: not at all.
+    pub fn spin_before_sleep(mut self, time: Duration) -> Self {
+        self.options.spin = time;
+        self
+    }
+
+    /// Builds the group, and opens a driver for each loop. Threads start when they are first used.
+    ///
+    /// # Errors
+    /// [`LoopBuildError`] names what makes no sense, or what could not be had: then the loops built
+    /// before have ended.
+    pub fn build(self) -> Result<EventLoopGroup, LoopBuildError> {
+        let options = self.options.checked()?;
+        let group = self.executors.build_with(|builder| options.build(builder))?;
+        Ok(EventLoopGroup::new(group))
+    }
+
+    /// Builds one loop that the calling thread drives itself, turn by turn. The number of threads,
+    /// their supplier and the chooser do not matter.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn build_manual(self) -> Result<ManualEventLoop, LoopBuildError> {
+        let options = self.options.checked()?;
+        options.build_by_hand(self.executors.into_single())
+    }
+}
+
+impl LoopOptions {
+    fn checked(self) -> Result<Self, LoopBuildError> {
+        match self.budget.io_ratio {
+            1..=100 => Ok(self),
+            ratio => Err(LoopBuildError::IoRatio { ratio }),
+        }
+    }
+
+    fn build(
+        &self,
+        builder: EventExecutorBuilder,
+    ) -> Result<EventExecutor<LoopCommand>, LoopBuildError> {
+        let (parts, builder) = self.open(builder)?;
+        let (waker, options) = (parts.waker.clone(), self.clone());
+        let seed: LoopSeed<LoopCommand> = Box::new(move || {
+            let own = EventExecutor::current().expect("a loop's seed is sown on its thread");
+            let local = LocalLoop::new(parts.driver, own.sender(), parts.counters);
+            let here = local.enter();
+            Box::new(Wheel::new(local, &options, (parts.pause, parts.waker), Some(here)))
+        });
+        Ok(builder.build_loop(waker, seed)?)
+    }
+
+    fn build_by_hand(
+        &self,
+        builder: EventExecutorBuilder,
+    ) -> Result<ManualEventLoop, LoopBuildError> {
+        let (parts, builder) = self.open(builder)?;
+        let hand = builder.build_by_hand(parts.waker.clone())?;
+        let local = LocalLoop::new(parts.driver, hand.executor().sender(), parts.counters);
+        let wheel = Wheel::new(local.clone(), self, (parts.pause, parts.waker), None);
+        Ok(ManualEventLoop::new(hand, local, wheel))
+    }
+
+    /// Opens a driver, and prepares the executor for it.
+    fn open(
+        &self,
+        builder: EventExecutorBuilder,
+    ) -> Result<(LoopParts, EventExecutorBuilder), LoopBuildError> {
+        let driver = self.driver.open().map_err(LoopBuildError::Driver)?;
+        let clock = driver.clock();
+        let pause = TokenPark::new(clock.clone());
+        let waker = Arc::new(LoopWaker::new(driver.waker(), pause.unparker()));
+        let counters = Arc::new(Counters::new());
+        let attachment = Attachment { driver_name: driver.name(), counters: counters.clone() };
+        let builder = builder.never_block().clock(clock).attach(Arc::new(attachment));
+        Ok((LoopParts { driver, pause, waker, counters }, builder))
+    }
+}
+
+/// What a loop is made of, on its way to the loop's thread.
+struct LoopParts {
+    driver: Box<dyn Driver>,
+    /// Slept on while the driver is left alone.
+    pause: TokenPark,
+    waker: Arc<LoopWaker>,
+    counters: Arc<Counters>,
+}
+
+impl fmt::Debug for EventLoopGroupBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoopGroupBuilder")
+            .field("executors", &self.executors)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,41 @@
+//! What can be asked of an event loop beyond tasks and timers. Travels as a value through the
+//! executor's queue.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event_loop::local_loop::LocalLoop;
+use crate::futures::Notifier;
+use crate::tail::TailEntry;
+use crate::token::Token;
+
+/// A command to an event loop. Made by this crate only.
+pub struct LoopCommand(pub(crate) Ask);
+
+pub(crate) enum Ask {
+    /// A future was woken on another thread.
+    Poll(Token),
+    /// The future of this notifier is no longer wanted.
+    Abort(Arc<Notifier>),
+    /// A sleeper is due.
+    Awake(Token),
+    /// To run after the task phase.
+    Tail(Arc<TailEntry>),
+    /// Replace the selector.
+    Rebuild,
+    /// Anything else, seldom enough for a box.
+    Call(Box<dyn FnOnce(&LocalLoop) + Send>),
+}
+
+impl fmt::Debug for LoopCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Ask::Poll(_) => "Poll",
+            Ask::Abort(_) => "Abort",
+            Ask::Awake(_) => "Awake",
+            Ask::Tail(_) => "Tail",
+            Ask::Rebuild => "Rebuild",
+            Ask::Call(_) => "Call",
+        })
+    }
+}

@@ -1,0 +1,371 @@
+//! The loop as seen from its own thread.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::Shutdown;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
+
+use crate::driver::{Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit};
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::handle::EventLoop;
+use crate::event_loop::registrations::{Registrant, Registrations};
+use crate::futures::{Futures, LocalJoin, Sleepers};
+use crate::metrics::Counters;
+use crate::tail::Tail;
+use crate::token::Token;
+
+/// An event loop, on its own thread: registers, reads and writes at once, and holds what need not be
+/// `Send`. Cheap to clone; not `Send`.
+///
+/// It does not keep the loop alive. Once the loop has ended its calls fail.
+#[derive(Clone)]
+pub struct LocalLoop {
+    parts: Rc<Parts>,
+}
+
+/// What only the loop's thread touches. Nothing in here is borrowed while user code runs.
+struct Parts {
+    /// `None` once it is closed.
+    driver: RefCell<Option<Box<dyn Driver>>>,
+    registrations: Registrations,
+    futures: Futures,
+    sleepers: Sleepers,
+    tail: Tail,
+    sender: CommandSender<LoopCommand>,
+    counters: Arc<Counters>,
+    /// Nothing is registered any more: the loop is shutting down.
+    closing: Cell<bool>,
+    /// A rebuild was asked for.
+    rebuild: Cell<bool>,
+    /// No wait goes beyond this: of a loop that is driven by hand.
+    wait_limit: Cell<Option<Nanos>>,
+}
+
+/// The loop was shut down, or is shutting down.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the event loop is shutting down")]
+pub struct LoopShutDown;
+
+thread_local! {
+    static CURRENT: RefCell<Option<LocalLoop>> = const { RefCell::new(None) };
+}
+
+impl LocalLoop {
+    pub(crate) fn new(
+        driver: Box<dyn Driver>,
+        sender: CommandSender<LoopCommand>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let parts = Parts {
+            driver: RefCell::new(Some(driver)),
+            registrations: Registrations::default(),
+            futures: Futures::default(),
+            sleepers: Sleepers::default(),
+            tail: Tail::default(),
+            sender,
+            counters,
+            closing: Cell::new(false),
+            rebuild: Cell::new(false),
+            wait_limit: Cell::new(None),
+        };
+        Self { parts: Rc::new(parts) }
+    }
+
+    /// The loop that runs on this thread, if there is one.
+    ///
+    /// ```
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{EventLoopGroup, LocalLoop};
+    ///
+    /// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+    /// assert!(group.submit(|| LocalLoop::current().is_some())?.join()?);
+    /// assert!(LocalLoop::current().is_none(), "this thread is no loop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+    }
+
+    /// Makes it this thread's loop, until the guard goes.
+    pub(crate) fn enter(&self) -> Here {
+        Here { previous: CURRENT.with(|current| current.replace(Some(self.clone()))) }
+    }
+
+    /// A handle, for other threads. It keeps the loop alive only if there is another one.
+    #[must_use]
+    pub fn handle(&self) -> EventLoop {
+        EventLoop::new(self.parts.sender.executor())
+    }
+
+    /// The time, by the loop's clock.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.parts.sender.clock().now()
+    }
+
+    // Registering.
+
+    /// Gives the driver a socket. Reads are off.
+    ///
+    /// # Errors
+    /// What the driver says; [`LoopShutDown`] if the loop is shutting down. Socket and registrant are
+    /// dropped then.
+    pub fn attach(&self, io: Io, role: Role, registrant: impl Registrant) -> io::Result<Token> {
+        self.register(registrant, |driver, token| driver.attach(token, io, role))
+    }
+
+    /// Gives the driver a descriptor that is no channel's, to be told when it is ready.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub(crate) fn watch(
+        &self,
+        io: Io,
+        interest: Interest,
+        registrant: impl Registrant,
+    ) -> io::Result<Token> {
+        self.register(registrant, |driver, token| driver.register_foreign(token, io, interest))
+    }
+
+    fn register(
+        &self,
+        registrant: impl Registrant,
+        enter: impl FnOnce(&mut dyn Driver, Token) -> io::Result<()>,
+    ) -> io::Result<Token> {
+        if self.parts.closing.get() {
+            return Err(io::Error::other(LoopShutDown));
+        }
+        let token = self.parts.registrations.add(Box::new(registrant));
+        match self.with_driver(|driver| enter(driver, token)) {
+            Ok(()) => Ok(token),
+            Err(error) => {
+                self.parts.registrations.withdraw(token);
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets a registration go: its [`on_detached`](Registrant::on_detached) follows, without a cause.
+    /// `false` if there is no such registration, or it is going already.
+    pub fn detach(&self, token: Token) -> bool {
+        self.detach_with(token, None)
+    }
+
+    pub(crate) fn detach_with(&self, token: Token, cause: Option<Error>) -> bool {
+        let begun = self.parts.registrations.begin_detach(token, cause);
+        if begun && let Some(driver) = self.parts.driver.borrow_mut().as_mut() {
+            self.parts.registrations.detached(token, driver.detach(token));
+        }
+        begun
+    }
+
+    /// Turns the reading of an attached socket on or off.
+    pub fn set_read(&self, token: Token, plan: Option<ReadPlan>) {
+        let _closed = self.with_live(token, |driver| {
+            driver.set_read(token, plan);
+            Ok(())
+        });
+    }
+
+    /// Writes as much of the queue as the kernel takes at once; the caller takes it out of the queue.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.write(token, queue))
+    }
+
+    /// Shuts one or both directions of an attached stream down.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn shutdown(&self, token: Token, how: Shutdown) -> io::Result<()> {
+        self.with_live(token, |driver| driver.shutdown(token, how))
+    }
+
+    pub(crate) fn set_interest(&self, token: Token, interest: Interest) -> io::Result<()> {
+        self.with_live(token, |driver| driver.set_interest(token, interest))
+    }
+
+    fn with_live<R>(
+        &self,
+        token: Token,
+        call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
+    ) -> io::Result<R> {
+        if !self.parts.registrations.is_live(token) {
+            let message = format!("{token:?} is not registered");
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+        }
+        self.with_driver(call)
+    }
+
+    fn with_driver<R>(&self, call: impl FnOnce(&mut dyn Driver) -> io::Result<R>) -> io::Result<R> {
+        match self.parts.driver.borrow_mut().as_mut() {
+            Some(driver) => call(&mut **driver),
+            None => Err(io::Error::other(LoopShutDown)),
+        }
+    }
+
+    // Futures.
+
+    /// Runs a future on this loop. It need not be `Send`, nor what it gives. Dropping the handle lets
+    /// it run on.
+    #[track_caller]
+    pub fn spawn_local<F: Future + 'static>(&self, future: F) -> LocalJoin<F::Output> {
+        self.parts.futures.spawn_local(self, Origin::here(), future)
+    }
+
+    pub(crate) fn futures(&self) -> &Futures {
+        &self.parts.futures
+    }
+
+    pub(crate) fn sleepers(&self) -> &Sleepers {
+        &self.parts.sleepers
+    }
+
+    pub(crate) fn sender(&self) -> &CommandSender<LoopCommand> {
+        &self.parts.sender
+    }
+
+    // The turn's side.
+
+    /// Performs a command that came through the queue.
+    pub(crate) fn on_command(&self, command: LoopCommand) {
+        match command.0 {
+            Ask::Poll(token) => self.parts.futures.woken(token),
+            Ask::Abort(notifier) => self.parts.futures.abort(&notifier),
+            Ask::Awake(token) => self.parts.sleepers.awake(token),
+            Ask::Tail(entry) => self.parts.tail.push(entry),
+            Ask::Rebuild => self.parts.rebuild.set(true),
+            Ask::Call(call) => call(self),
+        }
+    }
+
+    /// Whether there is something to do that is not in the executor's queue.
+    pub(crate) fn has_work(&self) -> bool {
+        let parts = &self.parts;
+        parts.futures.has_ready()
+            || !parts.tail.is_empty()
+            || parts.registrations.has_ended()
+            || parts.rebuild.get()
+    }
+
+    pub(crate) fn set_wait_limit(&self, limit: Option<Nanos>) {
+        self.parts.wait_limit.set(limit);
+    }
+
+    pub(crate) fn wait_limit(&self) -> Option<Nanos> {
+        self.parts.wait_limit.get()
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.parts.counters
+    }
+
+    pub(crate) fn registrations(&self) -> usize {
+        self.parts.registrations.len()
+    }
+
+    /// Waits in the driver.
+    pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<crate::driver::Waited> {
+        self.with_driver(|driver| driver.wait(until))
+    }
+
+    /// Hands out the events of this round; returns how many there were.
+    pub(crate) fn dispatch_events(&self) -> u64 {
+        let mut count = 0;
+        while let Some(event) = self.next_event() {
+            count += 1;
+            let token = event.token();
+            if let Err(error) = self.parts.registrations.dispatch(self, event) {
+                self.detach_with(token, Some(error));
+            }
+        }
+        count
+    }
+
+    fn next_event(&self) -> Option<IoEvent> {
+        self.parts.driver.borrow_mut().as_mut()?.next_event()
+    }
+
+    /// Polls the futures that are ready now; returns how many.
+    pub(crate) fn poll_futures(&self) -> u64 {
+        self.parts.futures.poll_ready()
+    }
+
+    pub(crate) fn run_tail(&self) {
+        self.parts.tail.run();
+    }
+
+    /// Tells the registrations that have ended.
+    pub(crate) fn finish_ended(&self) {
+        self.parts.registrations.finish_ended(self);
+    }
+
+    pub(crate) fn take_rebuild_request(&self) -> bool {
+        self.parts.rebuild.take()
+    }
+
+    /// Replaces the driver's selector, and reports it with the reason.
+    pub(crate) fn rebuild(&self, reason: &str) {
+        match self.with_driver(|driver| driver.rebuild()) {
+            Ok(moved) => {
+                self.parts.counters.rebuilt();
+                let message = format!("{reason}: selector rebuilt, {moved} registrations moved");
+                report(Fault::Driver(message));
+            }
+            Err(error) => {
+                let message = format!("{reason}: no new selector, the old one stays: {error}");
+                report(Fault::Driver(message));
+            }
+        }
+    }
+
+    /// The shutdown has begun: whatever is registered goes, and nothing more is.
+    pub(crate) fn begin_closing(&self) {
+        if !self.parts.closing.replace(true) {
+            for token in self.parts.registrations.tokens() {
+                self.detach_with(token, Some(Error::new(LoopShutDown)));
+            }
+        }
+    }
+
+    /// The loop is over: driver, registrations, futures, in this order.
+    pub(crate) fn close(&self) {
+        self.parts.closing.set(true);
+        let driver = self.parts.driver.borrow_mut().take();
+        let origin = Origin::labelled("driver");
+        let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));
+        self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
+        self.parts.futures.close();
+        self.parts.sleepers.close();
+    }
+}
+
+impl fmt::Debug for LocalLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LocalLoop").field(&self.parts.sender).finish()
+    }
+}
+
+/// The thread's previous loop comes back when it is dropped.
+#[must_use = "leaving happens when it is dropped"]
+#[derive(Debug)]
+pub(crate) struct Here {
+    previous: Option<LocalLoop>,
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        let previous = self.previous.take();
+        let left = CURRENT.try_with(|current| current.replace(previous));
+        drop(left); // Outside of the borrow: destructors may ask for the current loop.
+    }
+}

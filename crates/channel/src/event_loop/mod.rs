@@ -1,0 +1,21 @@
+//! Event loops: executors that also wait for the outside world.
+//!
+//! | to understand | read |
+//! |---|---|
+//! | one turn | `turn`, with `strategy`, `budget` and `spin_guard` |
+//! | what lives on the loop | `local_loop`, `registrations` |
+//! | what other threads hold | `handle`, `group`, `waker`, `command` |
+//! | how loops are made | `builder`, `by_hand` |
+
+pub(crate) mod budget;
+pub(crate) mod builder;
+pub(crate) mod by_hand;
+pub(crate) mod command;
+pub(crate) mod group;
+pub(crate) mod handle;
+pub(crate) mod local_loop;
+pub(crate) mod registrations;
+pub(crate) mod spin_guard;
+pub(crate) mod strategy;
+pub(crate) mod turn;
+pub(crate) mod waker;

@@ -1,0 +1,164 @@
+//! Who is registered with a loop, and how they are told (L07, L08).
+//!
+//! ```text
+//!   attach / register_foreign ──► live ──► detach (by itself, by an error, by a panic, by shutdown)
+//!                                  │ on_event        │ first cause wins
+//!                                  ▼                 ▼
+//!                              registrant        detaching ──► driver has let go ──► on_detached, once
+//! ```
+//!
+//! Rules:
+//! 1. A registrant is taken out of its place while it runs: nothing is borrowed, so it may register,
+//!    detach and write as it likes.
+//! 2. After a detach it gets no event any more.
+//! 3. `on_detached` is called from the loop only, never inside of another callback, and exactly once.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+
+use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::{Error, Origin, UserCode};
+
+use crate::driver::{Detach, IoEvent};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::token::{Slab, Token};
+
+/// Something registered with a loop: gets the events of its token. Lives on the loop, and need not be
+/// `Send`.
+pub trait Registrant: 'static {
+    /// Something happened. An error, or a panic, detaches it with that cause.
+    ///
+    /// # Errors
+    /// Whatever makes it impossible to go on.
+    fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error>;
+
+    /// It is no longer registered; this is the last call. No cause: it was asked for.
+    fn on_detached(&mut self, here: &LocalLoop, cause: Option<Error>);
+}
+
+/// The registrations of a loop. Touched on the loop only.
+#[derive(Default)]
+pub(crate) struct Registrations {
+    entries: RefCell<Slab<Entry>>,
+    /// The driver has let go of these; they are to be told.
+    ended: RefCell<VecDeque<Token>>,
+}
+
+struct Entry {
+    /// `None` while it runs.
+    registrant: Option<Box<dyn Registrant>>,
+    state: State,
+}
+
+enum State {
+    Live,
+    /// With the cause to be told.
+    Detaching(Option<Error>),
+}
+
+impl Registrations {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.borrow().len()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.borrow().is_empty()
+    }
+
+    pub(crate) fn add(&self, registrant: Box<dyn Registrant>) -> Token {
+        let entry = Entry { registrant: Some(registrant), state: State::Live };
+        self.entries.borrow_mut().insert(entry)
+    }
+
+    /// The driver has refused it.
+    pub(crate) fn withdraw(&self, token: Token) {
+        let entry = self.entries.borrow_mut().remove(token);
+        drop(entry);
+    }
+
+    pub(crate) fn is_live(&self, token: Token) -> bool {
+        let entries = self.entries.borrow();
+        entries.get(token).is_some_and(|entry| matches!(entry.state, State::Live))
+    }
+
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        self.entries.borrow().tokens().collect()
+    }
+
+    /// Begins to detach it; `false` if that was done before. The caller tells the driver.
+    pub(crate) fn begin_detach(&self, token: Token, cause: Option<Error>) -> bool {
+        match self.entries.borrow_mut().get_mut(token) {
+            Some(entry) if matches!(entry.state, State::Live) => {
+                entry.state = State::Detaching(cause);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The driver has let go.
+    pub(crate) fn detached(&self, token: Token, detach: Detach) {
+        if detach == Detach::Done {
+            self.ended.borrow_mut().push_back(token);
+        }
+    }
+
+    /// Hands an event to the one it concerns; an error means that it wants to be detached.
+    pub(crate) fn dispatch(&self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        let token = event.token();
+        if let IoEvent::Detached(_) = event {
+            self.detached(token, Detach::Done);
+            return Ok(());
+        }
+        let Some(mut registrant) = self.take(token) else { return Ok(()) };
+        let called = run_user_code(UserCode::Callback, Origin::labelled("registration"), || {
+            registrant.on_event(here, event)
+        });
+        if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
+            entry.registrant = Some(registrant);
+        }
+        called.and_then(|result| result)
+    }
+
+    fn take(&self, token: Token) -> Option<Box<dyn Registrant>> {
+        match self.entries.borrow_mut().get_mut(token) {
+            Some(entry) if matches!(entry.state, State::Live) => entry.registrant.take(),
+            _ => None,
+        }
+    }
+
+    /// Tells those whom the driver has let go.
+    pub(crate) fn finish_ended(&self, here: &LocalLoop) {
+        loop {
+            let Some(token) = self.ended.borrow_mut().pop_front() else { return };
+            self.finish(here, token, None);
+        }
+    }
+
+    /// Tells everybody who is left: the loop is over.
+    pub(crate) fn finish_all(&self, here: &LocalLoop, cause: &Error) {
+        for token in self.tokens() {
+            self.finish(here, token, Some(cause));
+        }
+    }
+
+    fn finish(&self, here: &LocalLoop, token: Token, otherwise: Option<&Error>) {
+        let entry = self.entries.borrow_mut().remove(token);
+        let Some(Entry { registrant: Some(mut registrant), state }) = entry else { return };
+        let cause = match state {
+            State::Live => otherwise.cloned(),
+            State::Detaching(cause) => cause,
+        };
+        let origin = Origin::labelled("registration");
+        // Both may panic, and both are reported: there is nobody else to tell.
+        let _ = run_user_code(UserCode::Callback, origin, || registrant.on_detached(here, cause));
+        let _ = run_user_code(UserCode::Destructor, origin, || drop(registrant));
+    }
+}
+
+impl fmt::Debug for Registrations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registrations").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

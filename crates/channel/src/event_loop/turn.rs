@@ -1,0 +1,298 @@
+//! One turn of the wheel (`docs/LOOP.md`).
+//!
+//! ```text
+//!        ┌───────────────────────────────── one turn ──────────────────────────────────┐
+//!        │  select            process_ready   run_tasks        check_spin   check_shutdown
+//!   ────►│  strategy:         events, each    tasks, timers,   premature?   close all,  │──► Again ─┐
+//!        │  wait, poll,       to its          futures, tail    failed?      hooks,      │           │
+//!        │  or neither        registration    tasks            → rebuild    quiet?      │           │
+//!        └─────────────────────────────────────────────────────────────────────────────┘◄──────────┘
+//!                                                                          └──► Done ──► teardown
+//! ```
+//!
+//! Errors are values in here: a wait that fails skips neither the tasks nor the shutdown check.
+
+use std::hint::spin_loop;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_executor::engine::{LoopCore, Turn, Work, report, run_user_code};
+use waterwheel_executor::{Fault, Nanos, Origin, Park, TokenPark, UserCode};
+
+use crate::driver::Waited;
+use crate::event_loop::budget::TaskBudget;
+use crate::event_loop::builder::LoopOptions;
+use crate::event_loop::command::LoopCommand;
+use crate::event_loop::local_loop::{Here, LocalLoop};
+use crate::event_loop::spin_guard::{BackOff, SpinGuard, Verdict, WaitOutcome};
+use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy};
+use crate::event_loop::waker::LoopWaker;
+use crate::metrics::{Cause, TurnRecord};
+
+/// A time that has come: the driver looks for events and does not block.
+const NOW: Option<Nanos> = Some(Nanos(0));
+
+/// While it spins before a sleep, a loop asks its queue this often before it asks the kernel once.
+const SPINS_PER_POLL: u32 = 64;
+
+/// An event loop's work. Lives on the loop's thread.
+pub(crate) struct Wheel {
+    local: LocalLoop,
+    strategy: Arc<dyn SelectStrategy>,
+    budget: TaskBudget,
+    spin: Duration,
+    spin_guard: SpinGuard,
+    back_off: BackOff,
+    /// The driver is left alone until then; the loop sleeps on its token meanwhile.
+    paused_until: Option<Nanos>,
+    pause: TokenPark,
+    waker: Arc<LoopWaker>,
+    /// When the last turn ended.
+    turned: Nanos,
+    /// The thread is this loop's, unless it is driven by hand: then it is entered turn by turn.
+    _here: Option<Here>,
+}
+
+/// How the first phase ended.
+struct Selected {
+    waited: io::Result<Waited>,
+    /// It was meant to block, until this time at the longest.
+    slept: Option<Option<Nanos>>,
+    at: Nanos,
+}
+
+/// What the task phase did.
+struct Ran {
+    tasks: usize,
+    polled: u64,
+    at: Nanos,
+}
+
+impl Wheel {
+    pub(crate) fn new(
+        local: LocalLoop,
+        options: &LoopOptions,
+        (pause, waker): (TokenPark, Arc<LoopWaker>),
+        here: Option<Here>,
+    ) -> Self {
+        Self {
+            strategy: options.strategy.clone(),
+            budget: options.budget,
+            spin: options.spin,
+            spin_guard: SpinGuard::new(options.rebuild_after),
+            back_off: BackOff::default(),
+            paused_until: None,
+            pause,
+            waker,
+            turned: local.now(),
+            local,
+            _here: here,
+        }
+    }
+
+    /// Phase 1: waits for something to do, or looks whether there is.
+    fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
+        if let Some(until) = self.paused_until {
+            return self.sleep_through(until, core);
+        }
+        let strategy = self.choose(core);
+        let (waited, slept) = match strategy {
+            Strategy::Continue => (Ok(Waited::default()), None),
+            Strategy::BusyWait => (self.local.wait(NOW), None),
+            Strategy::Wait => self.wait(core),
+        };
+        Selected { waited, slept, at: core.now() }
+    }
+
+    fn choose(&self, core: &LoopCore<LoopCommand>) -> Strategy {
+        let outlook = Outlook {
+            has_tasks: core.has_work() || self.local.has_work(),
+            registrations: self.local.registrations(),
+        };
+        let choose = || self.strategy.choose(&outlook);
+        let chosen = run_user_code(UserCode::Strategy, Origin::labelled("strategy"), choose);
+        chosen.unwrap_or(Strategy::Wait)
+    }
+
+    /// Blocks in the driver if there is nothing to do, and only then.
+    fn wait(
+        &mut self,
+        core: &mut LoopCore<LoopCommand>,
+    ) -> (io::Result<Waited>, Option<Option<Nanos>>) {
+        if !self.spin.is_zero()
+            && let Some(found) = self.spin_for_work(core)
+        {
+            return (found, None);
+        }
+        let limit = self.local.wait_limit();
+        let until = [limit, core.next_deadline()].into_iter().flatten().min();
+        let mut park = DriverPark { local: &self.local, waited: None };
+        let local = &self.local;
+        core.wait_until(limit, &|| local.has_work(), &mut park);
+        match park.waited {
+            Some(waited) => (waited, Some(until)),
+            None => (self.local.wait(NOW), None),
+        }
+    }
+
+    /// Looks for work for a while: `None` if there is none.
+    fn spin_for_work(&self, core: &LoopCore<LoopCommand>) -> Option<io::Result<Waited>> {
+        let end = core.now().plus(self.spin);
+        let end = core.next_deadline().map_or(end, |deadline| deadline.min(end));
+        loop {
+            for _ in 0..SPINS_PER_POLL {
+                if core.has_work() || self.local.has_work() {
+                    return Some(self.local.wait(NOW));
+                }
+                spin_loop();
+            }
+            match self.local.wait(NOW) {
+                Ok(Waited { ready: 0, woken: false }) => {}
+                found => return Some(found),
+            }
+            if core.now() >= end {
+                return None;
+            }
+        }
+    }
+
+    /// Sleeps on the token while the driver is left alone. Tasks, timers and a shutdown end it.
+    fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> Selected {
+        let limit = self.local.wait_limit().map_or(until, |limit| limit.min(until));
+        self.waker.set_paused(true);
+        let local = &self.local;
+        core.wait_until(Some(limit), &|| local.has_work(), &mut self.pause);
+        self.waker.set_paused(false);
+        let at = core.now();
+        if at >= until {
+            self.paused_until = None;
+        }
+        Selected { waited: Ok(Waited::default()), slept: None, at }
+    }
+
+    /// Phase 2: hands out the events of this round; how many, and when that was done.
+    fn process_ready(&self, selected: &Selected) -> (u64, Nanos) {
+        if self.paused_until.is_some() {
+            return (0, selected.at);
+        }
+        let events = self.local.dispatch_events();
+        self.local.finish_ended();
+        (events, if events > 0 { self.local.now() } else { selected.at })
+    }
+
+    /// Phase 3: tasks and timers as long as the budget lasts, then futures, then tail tasks.
+    fn run_tasks(
+        &mut self,
+        core: &mut LoopCore<LoopCommand>,
+        selected: &Selected,
+        (events, io_done): (u64, Nanos),
+    ) -> Ran {
+        let io = (events > 0).then(|| io_done.since(selected.at));
+        let local = &self.local;
+        let on_command = &mut |command| local.on_command(command);
+        let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
+        let polled = local.poll_futures();
+        local.run_tail();
+        local.finish_ended();
+        Ran { tasks, polled, at: core.now() }
+    }
+
+    /// Phase 4: a driver that returns early for nothing, or cannot wait at all, gets a new selector,
+    /// and is left alone for longer and longer until it behaves.
+    fn check_spin(&mut self, selected: &Selected, events: u64, ran: &Ran) -> Cause {
+        if self.local.take_rebuild_request() {
+            self.local.rebuild("asked for");
+        }
+        let cause = cause(selected, events);
+        let outcome = match cause {
+            Cause::Failed => {
+                if let Err(error) = &selected.waited {
+                    report(Fault::Driver(format!("the wait failed: {error}")));
+                }
+                self.rebuild_and_pause("the wait failed", ran.at);
+                return cause;
+            }
+            Cause::Premature if ran.tasks == 0 && ran.polled == 0 => WaitOutcome::Premature,
+            Cause::None if self.paused_until.is_some() => return cause,
+            _ => WaitOutcome::Useful,
+        };
+        match self.spin_guard.after(outcome) {
+            Verdict::Fine if outcome == WaitOutcome::Useful => self.back_off.succeed(),
+            Verdict::Fine => {}
+            Verdict::Odd => self.local.counters().premature_series(),
+            Verdict::Rebuild => self.rebuild_and_pause("the selector spins", ran.at),
+        }
+        cause
+    }
+
+    fn rebuild_and_pause(&mut self, reason: &str, now: Nanos) {
+        self.local.rebuild(reason);
+        self.paused_until = Some(now.plus(self.back_off.fail()));
+    }
+
+    /// Phase 5: a shutdown first lets go of everything that is registered.
+    fn check_shutdown(&self, core: &mut LoopCore<LoopCommand>) -> Turn {
+        if core.is_shutting_down() {
+            self.local.begin_closing();
+            self.local.finish_ended();
+        }
+        core.check_shutdown_with(self.local.registrations() > 0)
+    }
+}
+
+/// What ended the wait.
+fn cause(selected: &Selected, events: u64) -> Cause {
+    match (&selected.waited, selected.slept) {
+        (Err(_), _) => Cause::Failed,
+        (Ok(_), None) => Cause::None,
+        (Ok(waited), Some(_)) if waited.ready > 0 || events > 0 => Cause::Io,
+        (Ok(waited), Some(_)) if waited.woken => Cause::Task,
+        (Ok(_), Some(Some(until))) if selected.at >= until => Cause::Timer,
+        (Ok(_), Some(_)) => Cause::Premature,
+    }
+}
+
+impl Work<LoopCommand> for Wheel {
+    fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
+        let began = self.turned;
+        let selected = self.select(core);
+        let (events, io_done) = self.process_ready(&selected);
+        let ran = self.run_tasks(core, &selected, (events, io_done));
+        let cause = self.check_spin(&selected, events, &ran);
+        self.turned = ran.at;
+        self.local.counters().turn(&TurnRecord {
+            cause,
+            began,
+            waited: selected.at,
+            io_done,
+            tasks_done: ran.at,
+            events,
+            polled: ran.polled,
+            registrations: self.local.registrations(),
+        });
+        self.check_shutdown(core)
+    }
+
+    fn on_command(&mut self, command: LoopCommand) {
+        self.local.on_command(command);
+    }
+}
+
+impl Drop for Wheel {
+    fn drop(&mut self) {
+        self.local.close();
+    }
+}
+
+/// Parks in the driver, and keeps what it said.
+struct DriverPark<'a> {
+    local: &'a LocalLoop,
+    waited: Option<io::Result<Waited>>,
+}
+
+impl Park for DriverPark<'_> {
+    fn park(&mut self, until: Option<Nanos>) {
+        self.waited = Some(self.local.wait(until));
+    }
+}

@@ -1,0 +1,107 @@
+//! What `spawn_local` returns.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use waterwheel_executor::{Error, ErrorKind};
+
+use super::tasks::Notifier;
+
+/// Awaits a future that was spawned on the same loop. Dropping it detaches the future, which runs on.
+pub struct LocalJoin<T> {
+    outcome: Outcome<T>,
+    notifier: Arc<Notifier>,
+}
+
+impl<T> LocalJoin<T> {
+    pub(crate) fn new(outcome: Outcome<T>, notifier: Arc<Notifier>) -> Self {
+        Self { outcome, notifier }
+    }
+
+    /// Drops the future soon, wherever it has got to; awaiting it then gives `Cancelled`. Nothing, if
+    /// it is through.
+    pub fn abort(&self) {
+        self.notifier.abort();
+    }
+
+    /// Whether the future is through, or was dropped.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        !matches!(&*self.outcome.0.borrow(), State::Running(_))
+    }
+}
+
+impl<T> Future for LocalJoin<T> {
+    type Output = Result<T, Error>;
+
+    /// # Panics
+    /// If it is polled after it was ready.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.outcome.0.borrow_mut();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Done(result) => Poll::Ready(result),
+            State::Taken => panic!("a LocalJoin was polled after it was ready"),
+            State::Running(waker) => {
+                let waker = match waker {
+                    Some(waker) if waker.will_wake(context.waker()) => waker,
+                    _ => context.waker().clone(),
+                };
+                *state = State::Running(Some(waker));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for LocalJoin<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalJoin").field("is_done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+/// Shared by the future and whoever awaits it, both on the loop.
+pub(crate) struct Outcome<T>(Rc<RefCell<State<T>>>);
+
+enum State<T> {
+    Running(Option<Waker>),
+    Done(Result<T, Error>),
+    Taken,
+}
+
+impl<T> Outcome<T> {
+    pub(crate) fn new() -> Self {
+        Self(Rc::new(RefCell::new(State::Running(None))))
+    }
+
+    /// The future's half: dropped unsettled, it says "cancelled".
+    pub(crate) fn settle(&self) -> Settle<T> {
+        Settle(Some(Self(self.0.clone())))
+    }
+}
+
+pub(crate) struct Settle<T>(Option<Outcome<T>>);
+
+impl<T> Settle<T> {
+    pub(crate) fn settle(mut self, result: Result<T, Error>) {
+        self.put(result);
+    }
+
+    fn put(&mut self, result: Result<T, Error>) {
+        let Some(outcome) = self.0.take() else { return };
+        let before = outcome.0.replace(State::Done(result));
+        if let State::Running(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Drop for Settle<T> {
+    fn drop(&mut self) {
+        self.put(Err(ErrorKind::Cancelled.into()));
+    }
+}

@@ -1,0 +1,202 @@
+//! Waiting for time to pass: `sleep` and `timeout`.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use waterwheel_executor::{Nanos, TimerKey};
+
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::token::{Slab, Token};
+
+/// Waits for this long, by the clock of the loop that polls it; never less. Counted from the call if
+/// that is made on a loop, otherwise from the first poll.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{EventLoopGroup, sleep};
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+/// let answer = group.next().spawn(async {
+///     sleep(Duration::from_millis(1)).await;
+///     42
+/// })?;
+/// assert_eq!(answer.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn sleep(time: Duration) -> Sleep {
+    let until = LocalLoop::current().map(|here| here.now().plus(time));
+    Sleep { until: until.map_or(Until::After(time), Until::At), place: None }
+}
+
+/// Waits for a future, but no longer than this.
+///
+/// The future is polled first: one that is ready wins over the time being up.
+pub fn timeout<F: Future>(time: Duration, future: F) -> Timeout<F> {
+    Timeout { future: Box::pin(future), sleep: sleep(time) }
+}
+
+/// A future that is ready when its time has come. Made by [`sleep`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Sleep {
+    until: Until,
+    place: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    After(Duration),
+    At(Nanos),
+}
+
+/// Where it waits: in the loop's timers, and among its sleepers.
+#[derive(Debug)]
+struct Place {
+    timer: TimerKey,
+    sleeper: Token,
+}
+
+impl Sleep {
+    pub(crate) fn until(deadline: Nanos) -> Self {
+        Self { until: Until::At(deadline), place: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    /// # Panics
+    /// Off an event loop: there is no timer to wait with.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let here = LocalLoop::current().expect("a sleep is awaited on an event loop");
+        let now = here.now();
+        let deadline = match self.until {
+            Until::At(deadline) => deadline,
+            Until::After(time) => now.plus(time),
+        };
+        self.until = Until::At(deadline);
+        if now >= deadline {
+            self.leave(&here);
+            return Poll::Ready(());
+        }
+        let sleepers = here.sleepers();
+        let waits = self.place.as_ref().is_some_and(|place| sleepers.renew(place.sleeper, context));
+        if !waits {
+            self.place = sleepers.add(&here, deadline, context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Sleep {
+    fn leave(&mut self, here: &LocalLoop) {
+        if let Some(Place { timer, sleeper }) = self.place.take() {
+            here.sender().take_back(timer);
+            here.sleepers().remove(sleeper);
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if self.place.is_some()
+            && let Some(here) = LocalLoop::current()
+        {
+            self.leave(&here);
+        }
+    }
+}
+
+/// Those who sleep on a loop. Touched on the loop only.
+#[derive(Default)]
+pub(crate) struct Sleepers {
+    waiting: RefCell<Slab<Waker>>,
+}
+
+impl Sleepers {
+    /// `None` once the loop takes no timers any more: the future is about to be dropped.
+    fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<Place> {
+        let sleeper = self.waiting.borrow_mut().insert(waker);
+        match here.sender().send_at(deadline, LoopCommand(Ask::Awake(sleeper))) {
+            Ok(timer) => Some(Place { timer, sleeper }),
+            Err(_) => {
+                self.remove(sleeper);
+                None
+            }
+        }
+    }
+
+    /// Whether it still waits; then with this waker.
+    fn renew(&self, sleeper: Token, context: &Context<'_>) -> bool {
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(waker) = waiting.get_mut(sleeper) else { return false };
+        if waker.will_wake(context.waker()) {
+            return true;
+        }
+        let previous = std::mem::replace(waker, context.waker().clone());
+        drop(waiting);
+        drop(previous); // Outside of the borrow: it may be a user's.
+        true
+    }
+
+    fn remove(&self, sleeper: Token) {
+        let waker = self.waiting.borrow_mut().remove(sleeper);
+        drop(waker);
+    }
+
+    /// Its time has come.
+    pub(crate) fn awake(&self, sleeper: Token) {
+        let waker = self.waiting.borrow_mut().remove(sleeper);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        drop(waiting);
+    }
+}
+
+impl fmt::Debug for Sleepers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleepers").field("len", &self.waiting.borrow().len()).finish()
+    }
+}
+
+/// A future with a limit. Made by [`timeout`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Timeout<F> {
+    future: Pin<Box<F>>,
+    sleep: Sleep,
+}
+
+/// The time was up before the future was ready.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not ready in time")]
+pub struct Elapsed;
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    /// # Panics
+    /// Off an event loop.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = self.future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(&mut self.sleep).poll(context).map(|()| Err(Elapsed))
+    }
+}
+
+impl<F> fmt::Debug for Timeout<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout").field("sleep", &self.sleep).finish_non_exhaustive()
+    }
+}

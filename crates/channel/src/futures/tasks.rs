@@ -1,0 +1,245 @@
+//! The futures of a loop, and their wakers.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::{CommandSender, Error, ErrorKind, Origin, Promise, UserCode};
+
+use super::join::{LocalJoin, Outcome};
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::token::{Slab, Token};
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The futures of a loop. Touched on the loop only; wakers reach it through the loop's queue.
+#[derive(Default)]
+pub(crate) struct Futures {
+    slots: RefCell<Slab<Slot>>,
+    ready: RefCell<VecDeque<Token>>,
+    closed: Cell<bool>,
+}
+
+struct Slot {
+    /// `None` while it is polled.
+    task: Option<(Task, Waker)>,
+    notifier: Arc<Notifier>,
+    origin: Origin,
+}
+
+/// Wakes one future: its wakers are clones of this. Any thread may set `woken`; the loop lowers it
+/// just before it polls. `slot` is written when the future arrives at its loop, and read there.
+pub(crate) struct Notifier {
+    woken: AtomicBool,
+    slot: AtomicU64,
+    sender: CommandSender<LoopCommand>,
+}
+
+const NO_SLOT: u64 = u64::MAX;
+
+impl Notifier {
+    pub(crate) fn new(sender: CommandSender<LoopCommand>) -> Arc<Self> {
+        let (woken, slot) = (AtomicBool::new(false), AtomicU64::new(NO_SLOT));
+        Arc::new(Self { woken, slot, sender })
+    }
+
+    fn slot(&self) -> Token {
+        Token::from_bits(self.slot.load(Ordering::Relaxed))
+    }
+
+    /// Has the future dropped, on its loop, in turn with other commands.
+    pub(crate) fn abort(self: &Arc<Self>) {
+        // Refused once the loop is past its last pass: then it drops all futures anyway.
+        let _ = self.sender.send(LoopCommand(Ask::Abort(self.clone())));
+    }
+}
+
+impl Wake for Notifier {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.woken.swap(true, Ordering::AcqRel) {
+            return; // It will be polled anyway.
+        }
+        if self.sender.in_event_loop()
+            && let Some(here) = LocalLoop::current()
+        {
+            here.futures().woken(self.slot());
+        } else {
+            // Refused once the loop is past its last pass: nothing is polled then.
+            let _ = self.sender.send(LoopCommand(Ask::Poll(self.slot())));
+        }
+    }
+}
+
+impl Futures {
+    pub(crate) fn spawn_local<F: Future + 'static>(
+        &self,
+        here: &LocalLoop,
+        origin: Origin,
+        future: F,
+    ) -> LocalJoin<F::Output> {
+        let notifier = Notifier::new(here.sender().clone());
+        let outcome = Outcome::new();
+        let settle = outcome.settle();
+        let task = caught(origin, future, move |result| settle.settle(result));
+        self.add(notifier.clone(), origin, Box::pin(task));
+        LocalJoin::new(outcome, notifier)
+    }
+
+    /// A future that came from anywhere, with the promise of its outcome.
+    pub(crate) fn spawn<F: Future<Output: Send> + 'static>(
+        &self,
+        notifier: Arc<Notifier>,
+        origin: Origin,
+        future: F,
+        promise: Promise<F::Output>,
+    ) {
+        if promise.is_cancelled() {
+            return;
+        }
+        let promise = Unsettled(Some(promise));
+        let task = caught(origin, future, move |result| promise.settle(result));
+        self.add(notifier, origin, Box::pin(task));
+    }
+
+    fn add(&self, notifier: Arc<Notifier>, origin: Origin, task: Task) {
+        if self.closed.get() {
+            return drop_future(origin, task);
+        }
+        let waker = Waker::from(notifier.clone());
+        let slot = Slot { task: Some((task, waker)), notifier: notifier.clone(), origin };
+        let token = self.slots.borrow_mut().insert(slot);
+        notifier.slot.store(token.to_bits(), Ordering::Relaxed);
+        if !notifier.woken.swap(true, Ordering::AcqRel) {
+            self.woken(token);
+        }
+    }
+
+    /// It is to be polled.
+    pub(crate) fn woken(&self, token: Token) {
+        self.ready.borrow_mut().push_back(token);
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.borrow().is_empty()
+    }
+
+    /// Polls those that are ready now, each once; returns how many.
+    pub(crate) fn poll_ready(&self) -> u64 {
+        let count = self.ready.borrow().len();
+        let mut polled = 0;
+        for _ in 0..count {
+            let Some(token) = self.ready.borrow_mut().pop_front() else { break };
+            polled += u64::from(self.poll(token));
+        }
+        polled
+    }
+
+    fn poll(&self, token: Token) -> bool {
+        let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
+            slot.notifier.woken.store(false, Ordering::Release);
+            slot.task.take().map(|task| (task, slot.origin))
+        });
+        let Some(((mut task, waker), origin)) = taken else { return false };
+        // The task catches what its future panics with; this is for what is left of it after that.
+        let poll = || task.as_mut().poll(&mut Context::from_waker(&waker));
+        let done =
+            run_user_code(UserCode::Future, origin, poll).map_or(true, |poll| poll.is_ready());
+        let mut slots = self.slots.borrow_mut();
+        match slots.get_mut(token) {
+            Some(slot) if !done => slot.task = Some((task, waker)),
+            // Done, or aborted while it ran.
+            _ => {
+                let slot = slots.remove(token);
+                drop(slots);
+                drop(slot);
+                drop_future(origin, task);
+            }
+        }
+        true
+    }
+
+    /// Drops a future that is not wanted any more.
+    pub(crate) fn abort(&self, notifier: &Notifier) {
+        let slot = self.slots.borrow_mut().remove(notifier.slot());
+        if let Some(Slot { task: Some((task, _)), origin, .. }) = slot {
+            drop_future(origin, task);
+        }
+    }
+
+    /// Drops them all, and those that come.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        let tokens: Vec<_> = self.slots.borrow().tokens().collect();
+        for token in tokens {
+            let slot = self.slots.borrow_mut().remove(token);
+            if let Some(Slot { task: Some((task, _)), origin, .. }) = slot {
+                drop_future(origin, task);
+            }
+        }
+        self.ready.borrow_mut().clear();
+    }
+}
+
+/// A future whose panics are reported, and settled as errors.
+async fn caught<F: Future>(
+    origin: Origin,
+    future: F,
+    settle: impl FnOnce(Result<F::Output, Error>),
+) {
+    let result = {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let poll = || future.as_mut().poll(context);
+            match run_user_code(UserCode::Future, origin, poll) {
+                Ok(poll) => poll.map(Ok),
+                Err(panicked) => Poll::Ready(Err(panicked)),
+            }
+        })
+        .await
+    };
+    settle(result);
+}
+
+fn drop_future(origin: Origin, task: Task) {
+    // A panic was reported: nobody else waits for it.
+    let _ = run_user_code(UserCode::Destructor, origin, || drop(task));
+}
+
+/// A promise that says "cancelled" if its future is dropped before it is through.
+struct Unsettled<T: Send + 'static>(Option<Promise<T>>);
+
+impl<T: Send + 'static> Unsettled<T> {
+    fn settle(mut self, result: Result<T, Error>) {
+        if let Some(promise) = self.0.take() {
+            promise.complete(result);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Unsettled<T> {
+    fn drop(&mut self) {
+        if let Some(promise) = self.0.take() {
+            promise.set_failure(ErrorKind::Cancelled.into());
+        }
+    }
+}
+
+impl fmt::Debug for Futures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Futures")
+            .field("len", &self.slots.borrow().len())
+            .field("ready", &self.ready.borrow().len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! Tail tasks: what runs at the end of a turn, after the tasks (L09).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::{Origin, UserCode};
+
+/// A tail task that may still be removed.
+#[derive(Clone, Debug)]
+pub struct TailTask {
+    entry: Arc<TailEntry>,
+}
+
+impl TailTask {
+    pub(crate) fn new(entry: Arc<TailEntry>) -> Self {
+        Self { entry }
+    }
+
+    /// Removes it, from any thread: `true` if it has not run, and never will. Its closure is dropped
+    /// here.
+    pub fn remove(&self) -> bool {
+        let removed = self.entry.take();
+        removed.is_some()
+    }
+}
+
+/// Shared by the loop, which runs it, and by whoever may remove it: the closure belongs to the one
+/// who takes it out.
+pub(crate) struct TailEntry {
+    origin: Origin,
+    task: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl TailEntry {
+    pub(crate) fn new(origin: Origin, task: Box<dyn FnOnce() + Send>) -> Self {
+        Self { origin, task: Mutex::new(Some(task)) }
+    }
+
+    fn take(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The tail tasks of a loop.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    waiting: RefCell<VecDeque<Arc<TailEntry>>>,
+}
+
+impl Tail {
+    pub(crate) fn push(&self, entry: Arc<TailEntry>) {
+        self.waiting.borrow_mut().push_back(entry);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.borrow().is_empty()
+    }
+
+    /// Runs those that wait now; those they add wait for the next turn.
+    pub(crate) fn run(&self) {
+        let count = self.waiting.borrow().len();
+        for _ in 0..count {
+            let Some(entry) = self.waiting.borrow_mut().pop_front() else { return };
+            if let Some(task) = entry.take() {
+                // A panic was reported: nobody else waits for it.
+                let _ = run_user_code(UserCode::Task, entry.origin, task);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for TailEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TailEntry({})", self.origin)
+    }
+}

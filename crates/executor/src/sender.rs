@@ -1,0 +1,157 @@
+//! The way in for a layer above: commands of its own, without keeping the executor alive.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Nanos};
+use crate::command::{Command, System};
+use crate::current;
+use crate::executor::EventExecutor;
+use crate::lifecycle::State;
+use crate::local::Local;
+use crate::rejected::{RejectReason, Rejected};
+use crate::shared::Shared;
+use crate::timer::TimerKey;
+use crate::wake::Urgency;
+
+/// Sends commands to a loop. Unlike a handle it does not keep the executor from ending, and never
+/// starts it: for wakers, and for what lives on the loop itself.
+pub struct CommandSender<X: Send + 'static> {
+    shared: Arc<Shared<X>>,
+}
+
+impl<X: Send + 'static> CommandSender<X> {
+    /// Queues a command, past any bound: the loop's [`Work`](crate::engine::Work) gets it in turn.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the command, if the loop is not running or is shut down.
+    pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
+        if self.shared.life.state() == State::NotStarted {
+            return Err(Rejected::new(command, RejectReason::ShutDown));
+        }
+        self.shared.send_with(command, |command| command)
+    }
+
+    /// Gives the loop a command at a point in time: a timer without closure, future or allocation. To
+    /// be called on the loop.
+    ///
+    /// # Errors
+    /// The command, off the loop and after its last pass.
+    pub fn send_at(&self, deadline: Nanos, command: X) -> Result<TimerKey, X> {
+        self.shared.send_at(deadline, command)
+    }
+
+    /// Takes back a command given with [`send_at`](Self::send_at), unless it was delivered. To be
+    /// called on the loop.
+    pub fn take_back(&self, key: TimerKey) -> Option<X> {
+        self.shared.take_back(key)
+    }
+
+    /// Whether the calling thread is the loop's.
+    #[must_use]
+    pub fn in_event_loop(&self) -> bool {
+        self.shared.in_event_loop()
+    }
+
+    /// The clock that the loop goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// A handle. It keeps the executor alive only if there is another one.
+    #[must_use]
+    pub fn executor(&self) -> EventExecutor<X> {
+        EventExecutor::of(self.shared.clone())
+    }
+}
+
+impl<X: Send + 'static> EventExecutor<X> {
+    /// A sender of commands that does not keep the executor alive.
+    #[must_use]
+    pub fn sender(&self) -> CommandSender<X> {
+        CommandSender { shared: self.shared().clone() }
+    }
+
+    /// Queues a command of the layer above, past any bound: the loop's
+    /// [`Work`](crate::engine::Work) gets it in its turn.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be had.
+    pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
+        self.shared().send_with(command, |command| command)
+    }
+
+    /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a
+    /// rejection gives back what was given.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the value, as for [`send`](Self::send).
+    pub fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>> {
+        self.shared().send_with(value, make)
+    }
+
+    /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
+    /// allocation. To be called on the loop.
+    ///
+    /// # Errors
+    /// The command, off the loop and after its last pass.
+    pub fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X> {
+        self.shared().send_at(self.shared().clock.now().plus(delay), command)
+    }
+
+    /// Takes back a command given with [`send_after`](Self::send_after), unless it was delivered. To
+    /// be called on the loop.
+    pub fn take_back(&self, key: TimerKey) -> Option<X> {
+        self.shared().take_back(key)
+    }
+}
+
+impl<X: Send + 'static> Shared<X> {
+    fn send_with<V>(
+        self: &Arc<Self>,
+        value: V,
+        make: impl FnOnce(V) -> X,
+    ) -> Result<(), Rejected<V>> {
+        match self.admit_system() {
+            Ok(permit) => {
+                let command = Command::System(System::Extension(make(value)));
+                self.push(permit, command, Urgency::Now);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(value, reason)),
+        }
+    }
+
+    fn send_at(&self, deadline: Nanos, command: X) -> Result<TimerKey, X> {
+        if self.inbox.is_closed() {
+            return Err(command);
+        }
+        let mut command = Some(command);
+        let key = current::with_local::<Local<X>, _>(self.id, |local| {
+            command.take().map(|command| local.schedule_extension(deadline, command))
+        });
+        match (key.flatten(), command) {
+            (Some(key), _) => Ok(key),
+            (None, Some(command)) => Err(command),
+            (None, None) => unreachable!("taken only to be scheduled"),
+        }
+    }
+
+    fn take_back(&self, key: TimerKey) -> Option<X> {
+        current::with_local::<Local<X>, _>(self.id, |local| local.unschedule_extension(key))?
+    }
+}
+
+impl<X: Send + 'static> Clone for CommandSender<X> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<X: Send + 'static> fmt::Debug for CommandSender<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CommandSender").field(&self.shared.name).finish()
+    }
+}
