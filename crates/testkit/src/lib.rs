@@ -1,1 +1,8 @@
-//! x
+//! For tests, ours and yours: drivers without an operating system, and the suite every driver passes.
+//!
+//! | to | take |
+//! |---|---|
+//! | run a loop without sockets and without waiting for time | [`manual`] |
+#![forbid(unsafe_code)]
+
+pub mod manual;
