@@ -3,6 +3,8 @@
 //! | to | take |
 //! |---|---|
 //! | run a loop without sockets and without waiting for time | [`manual`] |
+//! | make a driver fail on purpose | [`faulty`] |
 #![forbid(unsafe_code)]
 
+pub mod faulty;
 pub mod manual;
