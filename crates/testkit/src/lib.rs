@@ -1,1 +1,10 @@
-//! x
+//! For tests, ours and yours: drivers without an operating system, and the suite every driver passes.
+//!
+//! | to | take |
+//! |---|---|
+//! | run a loop without sockets and without waiting for time | [`manual`] |
+//! | make a driver fail on purpose | [`faulty`] |
+#![forbid(unsafe_code)]
+
+pub mod faulty;
+pub mod manual;

@@ -1,0 +1,153 @@
+//! The driver that fails.
+//!
+//! What a rebuild loses is detached from the driver inside and kept here as *lost*: its owner is told
+//! `Failed`, may still call, and detaches it in the end as it would any other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+};
+use waterwheel_executor::{Clock, Nanos, Unpark};
+
+use super::Faults;
+use super::plan::Call;
+
+/// A driver with faults. [`Faulty`](super::Faulty) opens it.
+pub struct FaultyDriver {
+    inner: Box<dyn Driver>,
+    faults: Faults,
+    /// In the order in which they came.
+    attached: Vec<Token>,
+    lost: BTreeMap<Token, Lost>,
+    /// Who is to be told `Failed`.
+    telling: VecDeque<Token>,
+}
+
+/// What has become of a lost registration in the driver inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Gone,
+    /// It will say `Detached`; nobody out here has asked yet.
+    Detaching,
+}
+
+impl FaultyDriver {
+    pub(super) fn new(inner: Box<dyn Driver>, faults: Faults) -> Self {
+        Self {
+            inner,
+            faults,
+            attached: Vec::new(),
+            lost: BTreeMap::new(),
+            telling: VecDeque::new(),
+        }
+    }
+
+    fn lose(&mut self, token: Token) {
+        let state = match self.inner.detach(token) {
+            Detach::Done => Lost::Gone,
+            Detach::Pending => Lost::Detaching,
+        };
+        self.lost.insert(token, state);
+        self.telling.push_back(token);
+    }
+}
+
+impl Driver for FaultyDriver {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+
+    fn waker(&self) -> Arc<dyn Unpark> {
+        self.inner.waker()
+    }
+
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
+        self.faults.lock().call(Call::Attach)?;
+        self.inner.attach(token, io, role)?;
+        self.attached.push(token);
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> Detach {
+        self.attached.retain(|other| *other != token);
+        self.telling.retain(|other| *other != token);
+        match self.lost.remove(&token) {
+            Some(Lost::Gone) => Detach::Done,
+            Some(Lost::Detaching) => Detach::Pending,
+            None => self.inner.detach(token),
+        }
+    }
+
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        self.inner.set_read(token, plan);
+    }
+
+    fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
+        self.faults.lock().call(Call::Write)?;
+        self.inner.write(token, queue)
+    }
+
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
+        self.faults.lock().call(Call::Shutdown)?;
+        self.inner.shutdown(token, how)
+    }
+
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
+        self.faults.lock().call(Call::RegisterForeign)?;
+        self.inner.register_foreign(token, io, interest)?;
+        self.attached.push(token);
+        Ok(())
+    }
+
+    fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
+        self.faults.lock().call(Call::SetInterest)?;
+        self.inner.set_interest(token, interest)
+    }
+
+    fn rebuild(&mut self) -> io::Result<usize> {
+        self.faults.lock().call(Call::Rebuild)?;
+        let moved = self.inner.rebuild()?;
+        let mut plan = self.faults.lock();
+        plan.rebuilt();
+        let lost = plan.lost.take();
+        drop(plan);
+        let here = self.attached.iter().filter(|token| !self.lost.contains_key(token));
+        let lost = lost.map_or_else(Vec::new, |lost| lost.pick(here.copied().collect()));
+        lost.iter().for_each(|token| self.lose(*token));
+        Ok(moved.saturating_sub(lost.len()))
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+        let mut plan = self.faults.lock();
+        plan.call(Call::Wait)?;
+        let at_once = plan.spins() || !self.telling.is_empty();
+        drop(plan);
+        let waited = self.inner.wait(if at_once { Some(Nanos(0)) } else { until })?;
+        Ok(Waited { ready: waited.ready + self.telling.len(), ..waited })
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        if let Some(token) = self.telling.pop_front() {
+            let lost = io::Error::other(format!("{token:?} was lost in a rebuild, on purpose"));
+            return Some(IoEvent::Failed(token, lost));
+        }
+        loop {
+            let event = self.inner.next_event()?;
+            match self.lost.get_mut(&event.token()) {
+                None => return Some(event),
+                // Its owner has not asked yet, and will be told `Done` when it does.
+                Some(state) if matches!(event, IoEvent::Detached(_)) => *state = Lost::Gone,
+                Some(_) => {}
+            }
+        }
+    }
+}

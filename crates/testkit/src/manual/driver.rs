@@ -1,0 +1,247 @@
+//! The driver itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+};
+use waterwheel_executor::{Clock, Nanos, Unpark};
+
+use super::Mode;
+use super::foreign::ForeignEnd;
+use super::kernel::Kernel;
+use super::listener::ListenerEnd;
+use super::registration::{Registration, Source};
+use super::stream::{StreamEnd, Watcher};
+
+/// A driver without an operating system. [`Manual`](super::Manual) opens and controls it.
+pub struct ManualDriver {
+    kernel: Arc<Kernel>,
+    id: usize,
+    /// Sorted, so that a round has the same order in every run.
+    registrations: BTreeMap<Token, Registration>,
+    /// Who has something to say in this round; the first one is speaking.
+    round: VecDeque<Token>,
+}
+
+impl ManualDriver {
+    pub(super) fn new(kernel: Arc<Kernel>) -> Self {
+        let id = kernel.enter();
+        Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new() }
+    }
+
+    /// Puts everyone into the round who has something to say and is not in it.
+    fn look(&mut self, held: bool) {
+        let registrations = &mut self.registrations;
+        self.round.retain(|token| registrations.get(token).is_some_and(Registration::has_more));
+        if held {
+            return;
+        }
+        for (token, registration) in registrations {
+            if !registration.is_in_round() && registration.is_ready() {
+                registration.begin_round();
+                self.round.push_back(*token);
+            }
+        }
+    }
+
+    fn registration(&mut self, token: Token) -> io::Result<&mut Registration> {
+        let attached = self.registrations.get_mut(&token).filter(|found| !found.detaching);
+        attached.ok_or_else(|| not_attached(token))
+    }
+
+    fn insert(&mut self, token: Token, source: Source, connecting: bool) {
+        let watcher = Watcher { kernel: self.kernel.clone(), driver: self.id };
+        match &source {
+            Source::Stream(stream) => stream.watch(watcher),
+            Source::Listener(listener) => listener.watch(watcher),
+            Source::Foreign(foreign, _) => foreign.watch(watcher),
+        }
+        let registration = Registration::new(token, source, self.kernel.mode, connecting);
+        self.registrations.insert(token, registration);
+    }
+
+    fn vacant(&self, token: Token) -> io::Result<()> {
+        match self.registrations.contains_key(&token) {
+            true => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("{token:?} is attached already"),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Driver for ManualDriver {
+    fn name(&self) -> &'static str {
+        match self.kernel.mode {
+            Mode::Readiness => "manual",
+            Mode::Completion => "manual-completion",
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Virtual(self.kernel.clock.clone())
+    }
+
+    fn waker(&self) -> Arc<dyn Unpark> {
+        Arc::new(Waker { kernel: self.kernel.clone(), driver: self.id })
+    }
+
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
+        self.vacant(token)?;
+        let (source, connecting) = match role {
+            Role::Listener => (Source::Listener(expect::<ListenerEnd>(io, "listener")?), false),
+            Role::Stream => (Source::Stream(expect::<StreamEnd>(io, "stream")?), false),
+            Role::Connecting(_) => (Source::Stream(expect::<StreamEnd>(io, "stream")?), true),
+            _ => return Err(invalid("no such role here")),
+        };
+        if let Source::Stream(stream) = &source {
+            match role {
+                Role::Connecting(_) if stream.is_open() => {
+                    return Err(invalid("it is connected already"));
+                }
+                Role::Connecting(target) => stream.dial(target),
+                _ if !stream.is_open() => return Err(io::ErrorKind::NotConnected.into()),
+                _ => {}
+            }
+        }
+        self.insert(token, source, connecting);
+        self.kernel.count(|counts| counts.attaches += 1);
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> Detach {
+        let Ok(registration) = self.registration(token) else { return Detach::Done };
+        if registration.is_in_flight() {
+            registration.begin_detach();
+            self.kernel.count(|counts| counts.detaches += 1);
+            return Detach::Pending;
+        }
+        self.registrations.remove(&token);
+        self.kernel.count(|counts| counts.detaches += 1);
+        Detach::Done
+    }
+
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        if let Ok(registration) = self.registration(token) {
+            registration.reads = plan;
+        }
+    }
+
+    fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
+        self.kernel.count(|counts| counts.writes += 1);
+        self.registration(token)?.write(queue)
+    }
+
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
+        self.kernel.count(|counts| counts.shutdowns += 1);
+        let stream = self.registration(token)?.connected_stream()?;
+        if how != Shutdown::Write {
+            stream.shut_input();
+        }
+        if how != Shutdown::Read {
+            stream.shut_output();
+        }
+        Ok(())
+    }
+
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
+        self.vacant(token)?;
+        refuse_empty(interest)?;
+        let foreign = expect::<ForeignEnd>(io, "foreign source")?;
+        self.insert(token, Source::Foreign(foreign, interest), false);
+        self.kernel.count(|counts| counts.registers += 1);
+        Ok(())
+    }
+
+    fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
+        refuse_empty(interest)?;
+        match &mut self.registration(token)?.source {
+            Source::Foreign(_, current) => *current = interest,
+            _ => return Err(invalid("it is no foreign source")),
+        }
+        Ok(())
+    }
+
+    fn rebuild(&mut self) -> io::Result<usize> {
+        self.kernel.count(|counts| counts.rebuilds += 1);
+        Ok(self.registrations.values().filter(|registration| !registration.detaching).count())
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+        self.kernel.count(|counts| counts.waits += 1);
+        loop {
+            let held = self.kernel.begin_look(self.id);
+            self.look(held);
+            let ready = self.round.len();
+            if let Some(woken) = self.kernel.end_look(self.id, until, ready) {
+                return Ok(Waited { ready, woken });
+            }
+        }
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        while let Some(&token) = self.round.front() {
+            let event = match self.registrations.get_mut(&token) {
+                None => None,
+                Some(gone) if gone.detaching && gone.is_in_round() => {
+                    self.registrations.remove(&token);
+                    Some(IoEvent::Detached(token))
+                }
+                Some(gone) if gone.detaching => None,
+                Some(registration) => registration.next_event(),
+            };
+            if event.is_some() {
+                self.kernel.count(|counts| counts.events += 1);
+                return event;
+            }
+            self.round.pop_front();
+        }
+        None
+    }
+}
+
+impl Drop for ManualDriver {
+    fn drop(&mut self) {
+        self.kernel.leave(self.id);
+    }
+}
+
+/// Any number of threads may have clones; it only raises a flag under the kernel's lock.
+struct Waker {
+    kernel: Arc<Kernel>,
+    driver: usize,
+}
+
+impl Unpark for Waker {
+    fn unpark(&self) {
+        self.kernel.wake(self.driver);
+    }
+}
+
+/// Takes apart what was given, or says what it should have been.
+fn expect<T: 'static>(io: Io, what: &str) -> io::Result<T> {
+    io.downcast::<T>().map_err(|other| {
+        invalid(&format!("a manual driver cannot take {} as a {what}", other.kind()))
+    })
+}
+
+fn refuse_empty(interest: Interest) -> io::Result<()> {
+    match interest.is_empty() {
+        true => Err(invalid("an interest in nothing")),
+        false => Ok(()),
+    }
+}
+
+fn not_attached(token: Token) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{token:?} is not attached"))
+}
+
+pub(super) fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}

@@ -1,0 +1,221 @@
+//! A driver driven by hand: streams in memory, a clock that moves when told, no operating system.
+//!
+//! [`Manual`] is both the factory that a loop is built with and the test's remote control: it makes
+//! what the driver is given, and the test plays the other side.
+//!
+//! ```text
+//!    the loop                                     the test
+//!       │  attach, write, set_read …                 │  send, finish, reset, connect, set_ready …
+//!       ▼                                            ▼
+//!   ManualDriver ──── Io ═══ stream in memory ═══ Peer, Port, Dial, ForeignSource
+//!       ▲                                            │
+//!       └───────── touched: a wait looks again ──────┘
+//! ```
+//!
+//! ```
+//! use waterwheel_channel::driver::{IoEvent, OpenDriver, ReadPlan, Role};
+//! use waterwheel_channel::Token;
+//! use waterwheel_testkit::manual::Manual;
+//!
+//! let manual = Manual::readiness();
+//! let mut driver = manual.open()?;
+//! let (io, peer) = manual.pair();
+//! let token = Token::from_bits(0);
+//! driver.attach(token, io, Role::Stream)?;
+//! driver.set_read(token, Some(ReadPlan::default()));
+//!
+//! peer.send("hello");
+//! assert_eq!(driver.wait(None)?.ready, 1);
+//! assert!(matches!(driver.next_event(), Some(IoEvent::Read(_, bytes)) if bytes == "hello"));
+//! assert!(matches!(driver.next_event(), Some(IoEvent::ReadComplete(_))));
+//! assert!(driver.next_event().is_none());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Two kinds
+//!
+//! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Pending` on a
+//!   full buffer and then `Wrote(0)`; a detach is `Done`.
+//! - [`Manual::completion`] answers later, as io_uring does: every write is `Pending`, keeps clones
+//!   of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
+//!   reads that are on, a foreign registration) is `Pending` until `Detached`.
+//!
+//! What is in flight completes in the next round, or as late as the test likes:
+//! [`hold_completions`](Manual::hold_completions) and [`release`](Manual::release).
+//!
+//! # Time
+//!
+//! No wait sleeps in real time. What a wait does that has a deadline and nothing to do is a choice:
+//!
+//! - [`Time::Stands`], the default: it waits for the test to [`advance`](Manual::advance) the clock.
+//!   The order of what the peer does and what the timers do is the test's, whichever thread is
+//!   faster; a test that forgot about time hangs every time, not once in a hundred runs.
+//! - [`Time::Jumps`]: it moves the clock to its deadline and returns. For a loop that is driven by the
+//!   test's own thread, which could not advance the clock while it waits, and to let the timers of a
+//!   shutdown run out at the end of a test. While another thread plays the peer, every timeout wins
+//!   the race against it.
+//!
+//! [`until_idle`](Manual::until_idle) blocks until all loops are asleep with nothing to do: after it
+//! a test may look at what happened, and at what did not.
+
+mod driver;
+mod foreign;
+mod kernel;
+mod listener;
+mod peer;
+mod registration;
+mod stream;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Driver, Io, OpenDriver};
+use waterwheel_executor::{Nanos, VirtualClock};
+
+use self::kernel::Kernel;
+
+pub use self::driver::ManualDriver;
+pub use self::foreign::ForeignSource;
+pub use self::kernel::{Counts, Time};
+pub use self::listener::Port;
+pub use self::peer::{Dial, Peer};
+pub use self::stream::SEND_BUFFER;
+
+/// How long a test's thread waits for a loop, in real time, before it panics: far beyond what a busy
+/// machine needs, and short enough that somebody still reads the message.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Opens manual drivers, makes what they are given, and controls them all. Clones are the same one.
+#[derive(Clone)]
+pub struct Manual {
+    kernel: Arc<Kernel>,
+}
+
+/// What it answers at once and what later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Readiness,
+    Completion,
+}
+
+impl Manual {
+    /// Its drivers answer at once, as epoll does.
+    #[must_use]
+    pub fn readiness() -> Self {
+        Self::new(Mode::Readiness, VirtualClock::new(), Time::default())
+    }
+
+    /// Its drivers answer later, as io_uring does.
+    #[must_use]
+    pub fn completion() -> Self {
+        Self::new(Mode::Completion, VirtualClock::new(), Time::default())
+    }
+
+    fn new(mode: Mode, clock: VirtualClock, time: Time) -> Self {
+        Self { kernel: Arc::new(Kernel::new(mode, clock, time)) }
+    }
+
+    /// The same with another clock; to be called before a driver is opened. Move the clock with
+    /// [`advance`](Self::advance) nevertheless: nobody tells a wait when it is moved elsewhere.
+    #[must_use]
+    pub fn with_clock(self, clock: VirtualClock) -> Self {
+        Self::new(self.kernel.mode, clock, self.kernel.time())
+    }
+
+    /// The same with another [`Time`].
+    #[must_use]
+    pub fn with_time(self, time: Time) -> Self {
+        self.set_time(time);
+        self
+    }
+
+    /// The clock of all its drivers.
+    #[must_use]
+    pub fn clock(&self) -> VirtualClock {
+        self.kernel.clock.clone()
+    }
+
+    /// Changes what a wait does about its deadline, the waits under way included.
+    pub fn set_time(&self, time: Time) {
+        self.kernel.set_time(time);
+    }
+
+    /// Moves the clock forward, and ends the waits whose time has come.
+    pub fn advance(&self, by: Duration) {
+        self.advance_to(self.kernel.clock.now().plus(by));
+    }
+
+    /// Moves the clock forward to an instant, and ends the waits whose time has come.
+    pub fn advance_to(&self, to: Nanos) {
+        self.kernel.advance_to(to);
+    }
+
+    /// A connected stream: attach the [`Io`] as a `Stream`, and be its peer.
+    #[must_use]
+    pub fn pair(&self) -> (Io, Peer) {
+        let (end, peer) = stream::connected(self.kernel.new_address());
+        (Io::new(end), peer)
+    }
+
+    /// A listening socket, and the port to connect to it.
+    #[must_use]
+    pub fn listener(&self) -> (Io, Port) {
+        let (end, port) = listener::listener(self.kernel.clone());
+        (Io::new(end), port)
+    }
+
+    /// A socket to be attached as `Connecting`, to whatever address, and the side that answers.
+    #[must_use]
+    pub fn connecting(&self) -> (Io, Dial) {
+        let (end, dial) = stream::dialling(self.kernel.new_address());
+        (Io::new(end), dial)
+    }
+
+    /// A foreign source, ready for nothing, and the hand that makes it ready.
+    #[must_use]
+    pub fn foreign(&self) -> (Io, ForeignSource) {
+        let (end, source) = foreign::foreign();
+        (Io::new(end), source)
+    }
+
+    /// Nothing completes from now on, and nothing becomes ready: the kernel is busy elsewhere. Wakes
+    /// and deadlines are kept.
+    pub fn hold_completions(&self) {
+        self.kernel.hold(true);
+    }
+
+    /// Everything that was held completes.
+    pub fn release(&self) {
+        self.kernel.hold(false);
+    }
+
+    /// Blocks until every driver that is open is asleep: in a wait, nothing ready, not woken, its
+    /// deadline in the future. A driver whose loop was not started yet is not asleep: its first turn
+    /// is still to come.
+    ///
+    /// # Panics
+    /// If that takes longer than twenty seconds.
+    pub fn until_idle(&self) {
+        self.kernel.until_idle();
+    }
+
+    /// What all its drivers have done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.kernel.counts()
+    }
+}
+
+impl OpenDriver for Manual {
+    fn open(&self) -> io::Result<Box<dyn Driver>> {
+        Ok(Box::new(ManualDriver::new(self.kernel.clone())))
+    }
+}
+
+impl fmt::Debug for Manual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Manual({:?})", self.kernel.mode)
+    }
+}

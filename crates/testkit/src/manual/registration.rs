@@ -1,0 +1,309 @@
+//! What a manual driver knows of one registration, and what it has to say in a round.
+//!
+//! In a round a registration goes through its stages once, from left to right: that is the order of
+//! its events, and why a round is finite.
+//!
+//! ```text
+//!   Idle ─begin─► Connect ──► Write ──► Read{left} ──► Complete ──► End ──► Fail ──► Idle
+//!                 Connected   Wrote     Read,          Read-        Eof     Failed,
+//!                                       Accepted       Complete             Foreign
+//!                               └──── nothing to read ───────────────────────►
+//! ```
+
+use std::io;
+
+use bytes::Bytes;
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{Interest, Io, IoEvent, OutQueue, ReadPlan, Submit};
+
+use super::Mode;
+use super::foreign::ForeignEnd;
+use super::listener::ListenerEnd;
+use super::stream::StreamEnd;
+
+pub(super) struct Registration {
+    pub(super) source: Source,
+    token: Token,
+    mode: Mode,
+    stage: Stage,
+    /// Reading, or accepting, is on.
+    pub(super) reads: Option<ReadPlan>,
+    connecting: bool,
+    writing: Option<Write>,
+    /// `Eof` has been given out.
+    ended: bool,
+    /// `Failed` is still to be given out, last in the round.
+    failure: Option<io::Error>,
+    /// Nothing more is to be said.
+    broken: bool,
+    /// `Detached` is to be said, and nothing else.
+    pub(super) detaching: bool,
+}
+
+pub(super) enum Source {
+    Stream(StreamEnd),
+    Listener(ListenerEnd),
+    Foreign(ForeignEnd, Interest),
+}
+
+/// A write that is pending.
+enum Write {
+    /// Until there is room; then it is repeated.
+    Room,
+    /// Under way with these chunks.
+    Chunks(Vec<Bytes>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    Connect,
+    Write,
+    Read { left: u32 },
+    Complete,
+    End,
+    Fail,
+}
+
+impl Registration {
+    pub(super) fn new(token: Token, source: Source, mode: Mode, connecting: bool) -> Self {
+        Self {
+            source,
+            token,
+            mode,
+            stage: Stage::Idle,
+            reads: None,
+            connecting,
+            writing: None,
+            ended: false,
+            failure: None,
+            broken: false,
+            detaching: false,
+        }
+    }
+
+    /// Whether a new round would have something to say.
+    pub(super) fn is_ready(&self) -> bool {
+        if self.detaching {
+            return true;
+        }
+        if self.broken {
+            return false;
+        }
+        match &self.source {
+            Source::Stream(stream) if self.connecting => stream.is_answered(),
+            Source::Stream(stream) => {
+                self.writing.is_some() && stream.is_writable()
+                    || self.is_readable()
+                    || stream.is_reset()
+            }
+            Source::Listener(_) => self.is_readable(),
+            Source::Foreign(foreign, interest) => {
+                foreign.is_failed() || !foreign.ready(*interest).is_empty()
+            }
+        }
+    }
+
+    /// Whether this round has something left to say.
+    pub(super) fn has_more(&self) -> bool {
+        match self.stage {
+            Stage::Idle => false,
+            _ if self.detaching => true,
+            _ if self.broken => false,
+            Stage::Connect | Stage::Write => self.is_ready(),
+            Stage::Read { .. } | Stage::Complete => true,
+            Stage::End => self.is_at_end() || self.has_failed(),
+            Stage::Fail => self.has_failed(),
+        }
+    }
+
+    pub(super) fn is_in_round(&self) -> bool {
+        self.stage != Stage::Idle
+    }
+
+    pub(super) fn begin_round(&mut self) {
+        self.stage = Stage::Connect;
+    }
+
+    /// From now on it says nothing, and in the next round that it is gone.
+    pub(super) fn begin_detach(&mut self) {
+        self.stage = Stage::Idle;
+        self.detaching = true;
+    }
+
+    /// The next thing it says in this round. That it is detached says the driver, who drops it first.
+    pub(super) fn next_event(&mut self) -> Option<IoEvent> {
+        loop {
+            let (next, event) = match self.stage {
+                _ if self.broken => (Stage::Idle, None),
+                Stage::Idle => return None,
+                Stage::Connect => self.connect(),
+                Stage::Write => (self.after_write(), self.finish_write()),
+                Stage::Read { left } => self.read(left),
+                Stage::Complete => (Stage::End, Some(IoEvent::ReadComplete(self.token))),
+                Stage::End => (Stage::Fail, self.end()),
+                Stage::Fail => (Stage::Idle, self.fail()),
+            };
+            self.stage = next;
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    fn connect(&mut self) -> (Stage, Option<IoEvent>) {
+        let Source::Stream(stream) = &self.source else { return (Stage::Write, None) };
+        if !self.connecting {
+            return (Stage::Write, None);
+        }
+        match stream.finish_connect() {
+            None => (Stage::Idle, None),
+            Some(Ok(())) => {
+                self.connecting = false;
+                (Stage::Write, Some(IoEvent::Connected(self.token)))
+            }
+            Some(Err(refused)) => {
+                self.failure = Some(refused);
+                (Stage::Fail, None)
+            }
+        }
+    }
+
+    fn after_write(&self) -> Stage {
+        match self.reads {
+            Some(plan) if self.is_readable() => Stage::Read { left: plan.max_reads },
+            _ => Stage::Fail,
+        }
+    }
+
+    fn finish_write(&mut self) -> Option<IoEvent> {
+        let Source::Stream(stream) = &self.source else { return None };
+        if !stream.is_writable() || stream.is_reset() {
+            return None;
+        }
+        let sent = match self.writing.take()? {
+            // Nothing is sent: it fails here if it would fail when it is repeated.
+            Write::Room => stream.send(std::iter::empty()),
+            Write::Chunks(chunks) => stream.send(chunks.iter()),
+        };
+        sent.map_err(|error| self.failure = Some(error)).ok().map(|n| IoEvent::Wrote(self.token, n))
+    }
+
+    fn read(&mut self, left: u32) -> (Stage, Option<IoEvent>) {
+        let Some(plan) = self.reads.filter(|_| left > 0) else { return (Stage::Complete, None) };
+        let event = match &self.source {
+            Source::Stream(stream) => {
+                stream.read(plan.size).map(|bytes| IoEvent::Read(self.token, bytes))
+            }
+            Source::Listener(listener) => match listener.accept() {
+                Some(Ok((end, address))) => {
+                    Some(IoEvent::Accepted(self.token, Io::new(end), address))
+                }
+                Some(Err(error)) => {
+                    self.failure = Some(error);
+                    None
+                }
+                None => None,
+            },
+            Source::Foreign(..) => None,
+        };
+        match event {
+            Some(event) => (Stage::Read { left: left - 1 }, Some(event)),
+            None => (Stage::Complete, None),
+        }
+    }
+
+    fn end(&mut self) -> Option<IoEvent> {
+        if !self.is_at_end() {
+            return None;
+        }
+        self.ended = true;
+        Some(IoEvent::Eof(self.token))
+    }
+
+    fn fail(&mut self) -> Option<IoEvent> {
+        let error = match &self.source {
+            Source::Listener(_) => self.failure.take()?,
+            Source::Stream(stream) => self.failure.take().or_else(|| stream.take_error())?,
+            Source::Foreign(foreign, interest) => match foreign.take_failure() {
+                Some(error) => error,
+                None => {
+                    let ready = foreign.ready(*interest);
+                    return (!ready.is_empty()).then_some(IoEvent::Foreign(self.token, ready));
+                }
+            },
+        };
+        self.broken = !matches!(self.source, Source::Listener(_));
+        Some(IoEvent::Failed(self.token, error))
+    }
+
+    fn is_readable(&self) -> bool {
+        self.reads.is_some()
+            && match &self.source {
+                Source::Stream(stream) => stream.has_input() || self.is_at_end(),
+                Source::Listener(listener) => listener.has_arrivals(),
+                Source::Foreign(..) => false,
+            }
+    }
+
+    /// Whether the end is to be told.
+    fn is_at_end(&self) -> bool {
+        match &self.source {
+            Source::Stream(stream) => {
+                self.reads.is_some() && !self.ended && !self.broken && stream.is_at_end()
+            }
+            _ => false,
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        let of_source = match &self.source {
+            Source::Stream(stream) => stream.is_reset(),
+            Source::Listener(_) => false,
+            Source::Foreign(foreign, interest) => {
+                foreign.is_failed() || !foreign.ready(*interest).is_empty()
+            }
+        };
+        self.failure.is_some() || of_source && !self.broken
+    }
+
+    /// Begins a write.
+    pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
+        if self.writing.is_some() {
+            return Err(super::driver::invalid("a write is pending, its end must come first"));
+        }
+        let stream = self.connected_stream()?;
+        if queue.is_empty() {
+            return Err(super::driver::invalid("there is nothing to write"));
+        }
+        if self.mode == Mode::Completion {
+            self.writing = Some(Write::Chunks(queue.chunks().cloned().collect()));
+            return Ok(Submit::Pending);
+        }
+        let sent = stream.send(queue.chunks()).inspect_err(|_| self.broken = true)?;
+        if sent == 0 {
+            self.writing = Some(Write::Room);
+            return Ok(Submit::Pending);
+        }
+        Ok(Submit::Done(sent))
+    }
+
+    /// The stream, if it is one and can be written to or shut down.
+    pub(super) fn connected_stream(&self) -> io::Result<&StreamEnd> {
+        match &self.source {
+            Source::Stream(_) if self.connecting || self.broken => {
+                Err(io::ErrorKind::NotConnected.into())
+            }
+            Source::Stream(stream) => Ok(stream),
+            _ => Err(super::driver::invalid("it is no stream")),
+        }
+    }
+
+    /// Whether a completion driver has given something of it to its kernel.
+    pub(super) fn is_in_flight(&self) -> bool {
+        let reading = self.reads.is_some() && !self.ended;
+        let foreign = matches!(self.source, Source::Foreign(..));
+        let pending = reading || self.connecting || self.writing.is_some() || foreign;
+        self.mode == Mode::Completion && pending && !self.broken
+    }
+}
