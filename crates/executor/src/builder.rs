@@ -12,6 +12,7 @@ use crate::engine::{LoopSeed, TaskLoop};
 use crate::executor::EventExecutor;
 use crate::manual::ManualExecutor;
 use crate::park::{TokenPark, Unpark};
+use crate::pooled::Rest;
 use crate::rejected::{Reject, RejectionPolicy};
 use crate::report::{LogReporter, Reporter};
 use crate::shared::{Parts, Shared};
@@ -162,6 +163,20 @@ impl EventExecutorBuilder {
         self.build_loop(unpark, seed)
     }
 
+    /// Builds an executor without I/O and without a thread: each of its turns is a job for its
+    /// thread supplier, which should be a shared pool. While there is nothing to do it holds no
+    /// thread. Loop-local values it has none.
+    ///
+    /// A supplier that drops a turn unrun, or refuses it, ends the executor as if its loop had died.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the property that makes no sense.
+    pub fn build_pooled(self) -> Result<EventExecutor, BuildError> {
+        let rest = Arc::new(Rest::new());
+        let seed = Box::new(|| unreachable!("it turns in a pool, and has no work of its own"));
+        self.assemble::<NoExtension>(rest.clone(), seed, Some(rest))
+    }
+
     /// Builds an executor that the calling thread drives itself, by this clock. The thread supplier
     /// is not asked.
     ///
@@ -198,6 +213,15 @@ impl EventExecutorBuilder {
         unpark: Arc<dyn Unpark>,
         seed: LoopSeed<X>,
     ) -> Result<EventExecutor<X>, BuildError> {
+        self.assemble(unpark, seed, None)
+    }
+
+    fn assemble<X: Send + 'static>(
+        self,
+        unpark: Arc<dyn Unpark>,
+        seed: LoopSeed<X>,
+        rest: Option<Arc<Rest<X>>>,
+    ) -> Result<EventExecutor<X>, BuildError> {
         if let Some(bound) = self.bound
             && !(MIN_QUEUE_BOUND..=MAX_QUEUE_BOUND).contains(&bound)
         {
@@ -217,6 +241,7 @@ impl EventExecutorBuilder {
             unpark,
             seed,
             attachment: self.attachment,
+            rest,
         })))
     }
 }

@@ -41,7 +41,8 @@ pub(crate) struct CurrentLoop {
     pub(crate) name: Arc<str>,
     /// The loop's local half, a `Local<X>`; callers who know the id know the type.
     pub(crate) local: Rc<dyn LocalHalf>,
-    pub(crate) loop_locals: Rc<LoopLocals>,
+    /// `None` on a loop without a thread of its own.
+    pub(crate) loop_locals: Option<Rc<LoopLocals>>,
     pub(crate) reporter: Arc<dyn Reporter>,
     /// Waiting on this thread is refused for any promise, not only for this loop's own.
     pub(crate) never_block: bool,

@@ -97,7 +97,8 @@ pub type LoopSeed<X> = Box<dyn FnOnce() -> Box<dyn Work<X>> + Send>;
 pub struct LoopCore<X: Send + 'static> {
     pub(crate) shared: Arc<Shared<X>>,
     pub(crate) local: Rc<Local<X>>,
-    loop_locals: Rc<LoopLocals>,
+    /// `None` without a thread of its own: they need not be `Send`.
+    loop_locals: Option<Rc<LoopLocals>>,
     /// When the last user task or hook ended, since shutdown began.
     last_activity: Option<Nanos>,
     /// The last pass ran a user task.
@@ -114,12 +115,17 @@ impl<X: Send + 'static> LoopCore<X> {
         Self {
             local: Rc::new(Local::new(shared.clone())),
             shared,
-            loop_locals: Rc::default(),
+            loop_locals: Some(Rc::default()),
             last_activity: None,
             was_active: false,
             quiet_until: None,
             taken: Depth::NONE,
         }
+    }
+
+    /// The owned half of a loop that may turn on another thread each time.
+    pub(crate) fn without_thread(shared: Arc<Shared<X>>) -> Self {
+        Self { loop_locals: None, ..Self::new(shared) }
     }
 
     /// Makes the calling thread this loop's, until the guard goes.
@@ -310,7 +316,9 @@ impl<X: Send + 'static> LoopCore<X> {
 
     /// Drops the loop-local values, here on the loop.
     pub(crate) fn drop_loop_locals(&self) {
-        self.loop_locals.drop_all();
+        if let Some(loop_locals) = &self.loop_locals {
+            loop_locals.drop_all();
+        }
     }
 
     /// The time.
@@ -395,6 +403,49 @@ impl<X: Send + 'static> LoopCore<X> {
             System::Wake => {}
             System::Extension(command) => extension(command),
         }
+    }
+}
+
+/// The owned half of a loop without a thread, between two turns: it may go to another one.
+pub(crate) struct RestingCore<X: Send + 'static> {
+    pub(crate) shared: Arc<Shared<X>>,
+    local: Local<X>,
+    last_activity: Option<Nanos>,
+    was_active: bool,
+    quiet_until: Option<Nanos>,
+}
+
+impl<X: Send + 'static> LoopCore<X> {
+    /// Counts a turn, and ends the sleep that [`announce_sleep`](Self::announce_sleep) began.
+    pub(crate) fn awake(&self) {
+        self.shared.counters.turn();
+        self.shared.inbox.awake();
+    }
+
+    /// Whether the loop sleeps now: there is nothing to do, and whoever brings something wakes it.
+    pub(crate) fn announce_sleep(&mut self, until: Option<Nanos>) -> bool {
+        self.give_back();
+        if self.local.has_work() {
+            return false;
+        }
+        self.shared.counters.sleep();
+        self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == Slept::Yes
+    }
+
+    /// Takes it off the thread. All that was taken must have been given back.
+    pub(crate) fn rest(self) -> RestingCore<X> {
+        let Self { shared, local, last_activity, was_active, quiet_until, .. } = self;
+        let local = Rc::into_inner(local).expect("outside of a turn nobody holds the local half");
+        RestingCore { shared, local, last_activity, was_active, quiet_until }
+    }
+}
+
+impl<X: Send + 'static> RestingCore<X> {
+    /// Brings it to this thread.
+    pub(crate) fn rise(self) -> LoopCore<X> {
+        let Self { shared, local, last_activity, was_active, quiet_until } = self;
+        let (local, taken) = (Rc::new(local), Depth::NONE);
+        LoopCore { shared, local, loop_locals: None, last_activity, was_active, quiet_until, taken }
     }
 }
 

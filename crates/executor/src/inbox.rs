@@ -145,6 +145,21 @@ impl<C> Inbox<C> {
         self.admission.leave(taken);
     }
 
+    /// Announces a sleep, and looks once more: see [`WakeWord::announce`].
+    #[must_use = "if it sleeps, it has to wake up"]
+    pub(crate) fn announce_sleep(
+        &self,
+        until: Option<Nanos>,
+        has_more_work: impl FnOnce() -> bool,
+    ) -> Slept {
+        self.wake.announce(until, || !self.is_empty() || has_more_work())
+    }
+
+    /// The loop is awake again after an announced sleep.
+    pub(crate) fn awake(&self) {
+        self.wake.awake();
+    }
+
     /// Sleeps as the wake word prescribes; `has_more_work` is asked after the queue.
     pub(crate) fn sleep(
         &self,

@@ -56,6 +56,7 @@ mod manual;
 #[cfg(all(test, loom))]
 mod models;
 mod park;
+mod pooled;
 mod promise;
 mod raw;
 mod registry;

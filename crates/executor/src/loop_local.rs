@@ -40,12 +40,13 @@ impl<T: 'static> LoopLocal<T> {
         Self { init, index: OnceLock::new() }
     }
 
-    /// Calls `f` with this loop's value; `None` if the calling thread runs no loop.
+    /// Calls `f` with this loop's value; `None` if the calling thread runs no loop, or one that is
+    /// pooled and has no thread of its own.
     ///
     /// Nothing is locked or borrowed meanwhile: `f` may use this and other loop-locals.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let locals = current::get()?.loop_locals;
+        let locals = current::get()?.loop_locals?;
         let index = *self.index.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed));
         let value = locals.get(index).unwrap_or_else(|| locals.put(index, Rc::new((self.init)())));
         let value = value.downcast::<T>().ok()?;

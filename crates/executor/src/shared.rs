@@ -22,6 +22,7 @@ use crate::inbox::Inbox;
 use crate::lifecycle::{Action, Event, Lifecycle, State};
 use crate::local::Local;
 use crate::park::Unpark;
+use crate::pooled::Rest;
 use crate::promise::{Promise, SharedFuture, promise_of_end};
 use crate::raw::origin::{Origin, Running};
 use crate::registry::{self, Notify, NotifyTarget};
@@ -59,6 +60,8 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) supplier: Arc<dyn ThreadSupplier>,
     policy: Box<dyn RejectionPolicy>,
     pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
+    /// Of a pooled loop: where it is between its turns.
+    pub(crate) rest: Option<Arc<Rest<X>>>,
 }
 
 /// What a builder has gathered.
@@ -74,6 +77,7 @@ pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) unpark: Arc<dyn Unpark>,
     pub(crate) seed: LoopSeed<X>,
     pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) rest: Option<Arc<Rest<X>>>,
 }
 
 impl<X: Send + 'static> Shared<X> {
@@ -102,6 +106,7 @@ impl<X: Send + 'static> Shared<X> {
             supplier: parts.supplier,
             policy: parts.policy,
             attachment: parts.attachment,
+            rest: parts.rest,
         });
         let target: Weak<Self> = Arc::downgrade(&shared);
         registry::register(shared.id, target);

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, absorb};
 use crate::global;
 use crate::guard::{guard_for, report_to};
 use crate::lifecycle::{Event, State};
+use crate::pooled;
 use crate::raw::origin::Origin;
 use crate::rejected::RejectReason;
 use crate::report::{Fault, UserCode};
@@ -134,7 +135,10 @@ impl<X: Send + 'static> RunOrLetGo for SeededLoop<X> {
         if !self.shared.starter.may_run() {
             return self.let_go();
         }
-        run_loop::run(self.shared, self.seed);
+        match self.shared.rest.clone() {
+            Some(rest) => pooled::begin(self.shared, rest),
+            None => run_loop::run(self.shared, self.seed),
+        }
     }
 
     fn let_go(self: Box<Self>) {

@@ -86,20 +86,34 @@ impl WakeWord {
         has_work: impl FnOnce() -> bool,
         park: impl FnOnce(),
     ) -> Slept {
+        let slept = self.announce(until, has_work);
+        if slept == Slept::Yes {
+            park();
+            self.awake();
+        }
+        slept
+    }
+
+    /// The first half of a sleep, for a loop that is put away meanwhile: announces it and looks once
+    /// more. `Yes`: it sleeps until [`awake`](Self::awake).
+    #[must_use = "if it sleeps, it has to wake up"]
+    pub(crate) fn announce(&self, until: Option<Nanos>, has_work: impl FnOnce() -> bool) -> Slept {
         let deadline = until.map_or(NONE, |at| at.0.clamp(AWAKE + 1, NONE - 1));
         // A swap, where a store would do: a producer that came late for an earlier sleep has left
         // its AWAKE behind our own, and reading it here orders it before this announcement in the
         // model checker's eyes too. Next to a sleep it costs nothing.
         self.next_wakeup.swap(deadline, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        let slept = if has_work() {
-            Slept::No
-        } else {
-            park();
-            Slept::Yes
-        };
+        if has_work() {
+            self.awake();
+            return Slept::No;
+        }
+        Slept::Yes
+    }
+
+    /// The loop is awake again.
+    pub(crate) fn awake(&self) {
         self.next_wakeup.store(AWAKE, Ordering::Relaxed);
-        slept
     }
 }
 
