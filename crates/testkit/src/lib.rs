@@ -4,7 +4,9 @@
 //! |---|---|
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
+//! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
 #![forbid(unsafe_code)]
 
+pub mod driver_suite;
 pub mod faulty;
 pub mod manual;
