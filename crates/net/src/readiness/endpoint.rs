@@ -221,9 +221,11 @@ impl Endpoint {
     }
 
     fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
-        // With an error there is no room, and `Failed` will answer the write.
-        let room = self.ready.take(Ready::WRITE) && !self.ready.any(Ready::ERROR);
-        (room && std::mem::take(&mut self.write_pending)).then_some(IoEvent::Wrote(token, 0))
+        // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
+        // sockets report no room then, and would report the hang-up for ever.
+        let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
+        self.ready.take(Ready::WRITE);
+        (answer && std::mem::take(&mut self.write_pending)).then_some(IoEvent::Wrote(token, 0))
     }
 
     fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
