@@ -16,6 +16,8 @@
 mod endpoint;
 mod read_block;
 mod registration;
+#[cfg(test)]
+mod tests;
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::Shutdown;
