@@ -74,3 +74,15 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, block: &mut BytesMut, size: usize) -> io:
     unsafe { block.set_len(n) };
     Ok(block.split().freeze())
 }
+
+/// Makes the kernel put a note into a socket's error queue for everything that is sent.
+#[cfg(test)]
+pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {
+    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    let flag: *const libc::c_uint = &flags;
+    let len = size_of::<libc::c_uint>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+    // SAFETY: `flag` points to `len` bytes that live until the end of this function.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, flag.cast(), len) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+}

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
+
+use waterwheel_channel::driver::OpenDriver;
 
 use super::*;
 use crate::foreign::foreign_io;
@@ -292,4 +294,33 @@ fn l07_a_signal_of_the_dead_is_counted_as_nothing() {
     let until = driver.clock().now().plus(Duration::from_secs(60));
     assert_eq!(driver.wait(Some(until)).unwrap(), Waited::default(), "at once, and with nothing");
     assert_eq!(events(&mut driver), [""; 0]);
+}
+
+#[test]
+fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
+    for factory in [&crate::Epoll::default() as &dyn OpenDriver, &crate::Poll] {
+        for reading in [false, true] {
+            let mut driver = factory.open().unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (ours, _) = listener.accept().unwrap();
+            crate::sys::note_what_is_sent(ours.as_fd());
+            let token = Token::from_bits(0);
+            driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
+            driver.set_read(token, reading.then(ReadPlan::default));
+            let mut queue = OutQueue::new();
+            queue.push("x".into());
+            assert_eq!(driver.write(token, &queue).unwrap(), Submit::Done(1));
+
+            let until = driver.clock().now().plus(Duration::from_millis(200));
+            let mut turns = 0;
+            while driver.clock().now() < until {
+                turns += driver.wait(Some(until)).unwrap().ready;
+                while let Some(event) = driver.next_event() {
+                    assert!(matches!(event, IoEvent::ReadComplete(_)), "{event:?}");
+                }
+            }
+            assert!((1..5).contains(&turns), "{turns} turns, reading: {reading}");
+        }
+    }
 }
