@@ -1,1 +1,54 @@
-//! x
+//! Drivers and sockets: the only I/O system calls of the workspace.
+//!
+//! A loop is built with one of the factories [`Epoll`], [`Poll`] or [`Auto`]; the driver each opens
+//! obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
+//!
+//! ```text
+//!   Epoll   Poll   Auto                factories: OpenDriver
+//!      \      |    /
+//!   ReadinessDriver<S>                 every rule about sockets: connect, write, read, accept, hang-up
+//!          |
+//!      S: Selector                     what a readiness selector must supply: five verbs
+//!       /        \
+//!   EpollSelector  PollSelector        the kernel's set
+//! ```
+//!
+//! What is watched crosses the driver trait as an opaque
+//! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of
+//! [`foreign_io`].
+//!
+//! ```
+//! use std::net::TcpListener;
+//!
+//! use waterwheel_channel::driver::{OpenDriver, ReadPlan, Role};
+//! use waterwheel_channel::Slab;
+//! use waterwheel_net::{Auto, Socket};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let mut driver = Auto.open()?;
+//! let listener = Socket::new(TcpListener::bind("127.0.0.1:0")?)?;
+//! let token = Slab::new().insert(());
+//! driver.attach(token, listener.into(), Role::Listener)?;
+//! driver.set_read(token, Some(ReadPlan::default()));
+//! assert!(["epoll", "poll"].contains(&driver.name()));
+//! # Ok(())
+//! # }
+//! ```
+#![deny(unsafe_code)]
+
+mod auto;
+mod context;
+mod epoll;
+mod foreign;
+mod poll;
+mod readiness;
+mod selector;
+mod socket;
+mod sys;
+mod waker;
+
+pub use crate::auto::Auto;
+pub use crate::epoll::Epoll;
+pub use crate::foreign::{ForeignSource, foreign_io};
+pub use crate::poll::Poll;
+pub use crate::socket::Socket;

@@ -1,0 +1,16 @@
+//! Errors of the kernel with a word on what was being done.
+
+use std::io;
+
+/// An error of the kernel's, and what it kept from happening. Its number is found by `source`.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+struct Context {
+    what: String,
+    source: io::Error,
+}
+
+/// Says of an error what it kept from happening; its kind stays.
+pub(crate) fn context(what: impl Into<String>) -> impl FnOnce(io::Error) -> io::Error {
+    move |source| io::Error::new(source.kind(), Context { what: what.into(), source })
+}

@@ -1,0 +1,343 @@
+//! One socket: what is watched for it, and which events its readiness turns into.
+//!
+//! The order of events in one round is the order of the steps in [`Endpoint::next`]; each does at
+//! most one system call and gives out at most one event, so that the loop's reaction to an event
+//! (reads off, detached) is seen before the next call is made.
+//!
+//! ```text
+//!   Connecting ──► Connected ──► Broken          Listening
+//!         └────────────────────────▲
+//! ```
+
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::SockRef;
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{Interest, IoEvent, OutQueue, ReadPlan, Role, Submit};
+
+use super::read_block::ReadBlock;
+use crate::selector::Ready;
+use crate::socket::Socket;
+
+/// What a read finds something out by: data, the end, or an error.
+const READ_WILL_TELL: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP).or(Ready::ERROR);
+
+/// Behind what there is to read there is something else: a short read is not the last one.
+const MORE_THAN_DATA: Ready = Ready::READ_END.or(Ready::HANG_UP).or(Ready::ERROR);
+
+pub(super) struct Endpoint {
+    socket: Socket,
+    phase: Phase,
+    /// Reads are on.
+    plan: Option<ReadPlan>,
+    round: Round,
+    /// `Eof` was given out.
+    ended: bool,
+    /// `Wrote` or `Failed` is owed.
+    write_pending: bool,
+    /// A hang-up was reported. It is for ever, and cannot be asked not to be told: a socket that
+    /// wants nothing else leaves the set.
+    hung_up: bool,
+    /// What the kernel has said in this round and is not dealt with.
+    ready: Ready,
+    /// `Failed` is owed, after everything else of this round.
+    failure: Option<io::Error>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Listening,
+    Connecting,
+    Connected,
+    /// Nothing is to be had from it any more.
+    Broken,
+}
+
+/// How far the reads, or accepts, of this round are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Not begun.
+    Waiting,
+    /// So many may follow.
+    Reading {
+        left: u32,
+    },
+    /// `ReadComplete` was given out, `Eof` is owed.
+    AtEnd,
+    Over,
+}
+
+/// What one read or accept came to.
+enum Taken {
+    /// Something, and there may be more.
+    Event(IoEvent),
+    /// Something, and there is no more.
+    Last(IoEvent),
+    /// Nothing yet.
+    Again,
+    Nothing,
+    End,
+    Error(io::Error),
+}
+
+impl Endpoint {
+    /// Takes a socket in. One that is to be connected is connecting, or already connected, then.
+    pub(super) fn new(socket: Socket, role: Role) -> io::Result<Self> {
+        let mut ready = Ready::NONE;
+        let phase = match role {
+            Role::Listener => Phase::Listening,
+            Role::Stream => Phase::Connected,
+            Role::Connecting(address) => {
+                if socket.connect(address)? {
+                    ready = Ready::WRITE;
+                }
+                Phase::Connecting
+            }
+            other => {
+                let what = format!("sockets with the role {other:?} are not known here");
+                return Err(io::Error::new(ErrorKind::Unsupported, what));
+            }
+        };
+        Ok(Self {
+            socket,
+            phase,
+            plan: None,
+            round: Round::Waiting,
+            ended: false,
+            write_pending: false,
+            hung_up: false,
+            ready,
+            failure: None,
+        })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What it is to be watched for; `None`: it is not to be in the set.
+    pub(super) fn wanted(&self) -> Option<Interest> {
+        let mut wanted = Interest::NONE;
+        match self.phase {
+            Phase::Broken => return None,
+            Phase::Connecting => return Some(Interest::WRITABLE),
+            Phase::Listening | Phase::Connected => {
+                if self.plan.is_some() && !self.ended {
+                    wanted = wanted | Interest::READABLE;
+                }
+                if self.write_pending {
+                    wanted = wanted | Interest::WRITABLE;
+                }
+            }
+        }
+        (!wanted.is_empty() || !self.hung_up).then_some(wanted)
+    }
+
+    /// The kernel says so.
+    pub(super) fn on_ready(&mut self, ready: Ready) {
+        self.ready |= ready;
+    }
+
+    /// It cannot be watched any more.
+    pub(super) fn on_refused(&mut self, error: io::Error) {
+        self.break_with(error);
+    }
+
+    /// Whether there is something to say without the kernel's help.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready != Ready::NONE || self.failure.is_some()
+    }
+
+    pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
+        self.plan = plan;
+    }
+
+    pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
+        if self.write_pending {
+            let what = "a write is pending: no other may be begun before its Wrote or Failed";
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        if self.phase != Phase::Connected {
+            return Err(self.not_connected("written to"));
+        }
+        match self.socket.send(queue) {
+            Ok(n) => Ok(Submit::Done(n)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.write_pending = true;
+                Ok(Submit::Pending)
+            }
+            Err(error) => {
+                self.phase = Phase::Broken;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        // A shutdown would turn a connecting socket or a listener into one that was never connected.
+        if matches!(self.phase, Phase::Connecting | Phase::Listening) {
+            return Err(self.not_connected("shut down"));
+        }
+        SockRef::from(&self.socket).shutdown(how)
+    }
+
+    /// The next event of this round, if there is one.
+    pub(super) fn next(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
+        let event = match self.phase {
+            Phase::Broken => None,
+            Phase::Connecting => self.finish_connect(token),
+            Phase::Listening | Phase::Connected => {
+                self.finish_write(token).or_else(|| self.read(token, block))
+            }
+        };
+        event.or_else(|| {
+            self.settle();
+            self.failure.take().map(|error| IoEvent::Failed(token, error))
+        })
+    }
+
+    fn finish_connect(&mut self, token: Token) -> Option<IoEvent> {
+        let hung_up = self.ready.any(Ready::HANG_UP);
+        if !self.ready.take(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
+            return None;
+        }
+        match self.socket.take_error() {
+            // A hang-up without an error: somebody else has ended the attempt.
+            Ok(None) if hung_up && !self.socket.has_peer() => {
+                self.break_with(ErrorKind::NotConnected.into());
+                None
+            }
+            Ok(None) => {
+                self.phase = Phase::Connected;
+                Some(IoEvent::Connected(token))
+            }
+            Ok(Some(error)) | Err(error) => {
+                self.break_with(error);
+                None
+            }
+        }
+    }
+
+    fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
+        // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
+        // sockets report no room then, and would report the hang-up for ever.
+        let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
+        self.ready.take(Ready::WRITE);
+        (answer && std::mem::take(&mut self.write_pending)).then_some(IoEvent::Wrote(token, 0))
+    }
+
+    fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
+        if self.round == Round::Waiting {
+            let plan = self.plan.filter(|_| !self.ended && self.ready.any(READ_WILL_TELL))?;
+            self.round = Round::Reading { left: plan.max_reads.max(1) };
+        }
+        while let Round::Reading { left } = self.round {
+            let Some(plan) = self.plan else { return self.complete(token, Round::Over) };
+            let Some(left) = left.checked_sub(1) else {
+                // There may be more to read: an error behind it has time until the next round.
+                self.ready.take(Ready::ERROR);
+                return self.complete(token, Round::Over);
+            };
+            self.round = Round::Reading { left };
+            match self.take_one(token, plan, block) {
+                Taken::Event(event) => return Some(event),
+                Taken::Last(event) => {
+                    self.round = Round::Reading { left: 0 };
+                    return Some(event);
+                }
+                Taken::Again => {}
+                Taken::Nothing => return self.complete(token, Round::Over),
+                Taken::End => return self.complete(token, Round::AtEnd),
+                Taken::Error(error) => {
+                    self.on_read_error(error);
+                    return self.complete(token, Round::Over);
+                }
+            }
+        }
+        // Reads may have gone off since the end was seen: it will be there when they are on again.
+        let at_end = std::mem::replace(&mut self.round, Round::Over) == Round::AtEnd;
+        self.ended = at_end && self.plan.is_some() || self.ended;
+        (at_end && self.ended).then_some(IoEvent::Eof(token))
+    }
+
+    fn complete(&mut self, token: Token, next: Round) -> Option<IoEvent> {
+        self.round = next;
+        Some(IoEvent::ReadComplete(token))
+    }
+
+    fn take_one(&self, token: Token, plan: ReadPlan, block: &mut ReadBlock) -> Taken {
+        if self.phase == Phase::Listening {
+            return match self.socket.accept() {
+                Ok((socket, peer)) => Taken::Event(IoEvent::Accepted(token, socket.into(), peer)),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => Taken::Nothing,
+                    // This peer has gone away again; the next may be there.
+                    ErrorKind::ConnectionAborted => Taken::Again,
+                    _ => Taken::Error(error),
+                },
+            };
+        }
+        // A read of nothing would look like the end.
+        let size = plan.size.max(1);
+        match block.recv(self.socket.as_fd(), size) {
+            Ok(bytes) if bytes.is_empty() => Taken::End,
+            Ok(bytes) if bytes.len() == size || self.ready.any(MORE_THAN_DATA) => {
+                Taken::Event(IoEvent::Read(token, bytes))
+            }
+            Ok(bytes) => Taken::Last(IoEvent::Read(token, bytes)),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => Taken::Nothing,
+                ErrorKind::Interrupted => Taken::Again,
+                _ => Taken::Error(error),
+            },
+        }
+    }
+
+    fn on_read_error(&mut self, error: io::Error) {
+        match self.phase {
+            // One connection was not had; but a listener that was shut down will never have another.
+            Phase::Listening if !self.ready.any(Ready::HANG_UP) => self.failure = Some(error),
+            _ => self.break_with(error),
+        }
+    }
+
+    /// Ends the round: looks at what no step has dealt with.
+    fn settle(&mut self) {
+        let ready = std::mem::take(&mut self.ready);
+        self.round = Round::Waiting;
+        if self.phase == Phase::Broken {
+            return;
+        }
+        self.hung_up |= ready.any(Ready::HANG_UP);
+        if ready.any(Ready::INVALID) {
+            self.break_with(rustix::io::Errno::BADF.into());
+        }
+        if ready.any(Ready::ERROR) {
+            match self.socket.take_error() {
+                Ok(Some(error)) | Err(error) if self.phase == Phase::Listening => {
+                    self.failure = Some(error);
+                }
+                Ok(Some(error)) | Err(error) => self.break_with(error),
+                Ok(None) => self.socket.drain_error_queue(),
+            }
+        }
+    }
+
+    fn break_with(&mut self, error: io::Error) {
+        self.phase = Phase::Broken;
+        self.failure = Some(error);
+    }
+
+    fn not_connected(&self, done: &str) -> io::Error {
+        let is = match self.phase {
+            Phase::Listening => "a listener",
+            Phase::Connecting => "still connecting",
+            Phase::Connected => "connected",
+            Phase::Broken => "broken",
+        };
+        let what = format!("a socket that is {is} cannot be {done}");
+        io::Error::new(ErrorKind::NotConnected, what)
+    }
+}

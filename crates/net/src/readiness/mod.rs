@@ -1,0 +1,286 @@
+//! The driver for selectors that tell when a descriptor is ready: everything but the kernel's set.
+//!
+//! ```text
+//!   attach, set_read, write …  ──► changes ──► wait: apply, ask the selector ──► queue ──► next_event
+//! ```
+//!
+//! - What a registration is to be watched for follows from its state. A call that changes it puts the
+//!   token on the list of changes; the kernel is told at the next wait. A socket that is attached and
+//!   begins to read costs one system call, one whose reads go off and on again costs none. Foreign
+//!   registrations are told to the kernel at once, because the caller wants its refusal.
+//! - A wait puts the tokens that are ready on the queue. `next_event` takes them one by one and makes
+//!   the system call whose result is the event. A token that was detached meanwhile finds nothing.
+//! - While the queue is not empty `wait` returns at once and does not ask the kernel: nobody can be
+//!   overtaken by what is reported later, and what is ready stays so.
+
+mod endpoint;
+mod read_block;
+mod registration;
+#[cfg(test)]
+mod tests;
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+};
+use waterwheel_channel::{Token, TokenMap};
+use waterwheel_executor::{Clock, Nanos, Unpark};
+
+use self::endpoint::Endpoint;
+use self::read_block::ReadBlock;
+use self::registration::{Registration, Subject, Watched};
+use crate::foreign::Foreign;
+use crate::selector::{Selector, Signal};
+use crate::socket::Socket;
+use crate::waker::Waker;
+
+/// A driver over a selector. See the [module's documentation](self).
+pub(crate) struct ReadinessDriver<S> {
+    selector: S,
+    waker: Arc<Waker>,
+    clock: Clock,
+    registrations: TokenMap<Registration>,
+    /// Those whose watching may have to change.
+    changes: Vec<Token>,
+    /// Those that have something to say, from `next` on. Each living one is there at most once.
+    queue: Vec<Token>,
+    next: usize,
+    block: ReadBlock,
+}
+
+impl<S: Selector> ReadinessDriver<S> {
+    /// A driver with nothing registered.
+    pub(crate) fn new(selector: S, waker: Arc<Waker>) -> Self {
+        Self {
+            selector,
+            waker,
+            clock: Clock::Monotonic,
+            registrations: TokenMap::new(),
+            changes: Vec::new(),
+            queue: Vec::new(),
+            next: 0,
+            block: ReadBlock::default(),
+        }
+    }
+
+    /// Does something with a socket, and notes if its watching has to change.
+    fn with_socket<R>(
+        &mut self,
+        token: Token,
+        act: impl FnOnce(&mut Endpoint) -> Result<R>,
+    ) -> Result<R> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let Subject::Socket(endpoint) = &mut registration.subject else {
+            return Err(wrong_kind(token, "a foreign descriptor", "a socket"));
+        };
+        let result = act(endpoint);
+        note_change(registration, token, &mut self.changes);
+        result
+    }
+
+    /// Tells the kernel what has changed since the last wait.
+    fn apply_changes(&mut self) {
+        for token in self.changes.drain(..) {
+            let Some(registration) = self.registrations.get_mut(token) else { continue };
+            registration.changing = false;
+            if let Err(error) = registration.apply(token, &mut self.selector) {
+                registration.subject.on_refused(error);
+                enqueue(registration, token, &mut self.queue);
+            }
+        }
+    }
+
+    /// How many have something to say already.
+    fn waiting(&self) -> usize {
+        let left = self.queue[self.next..].iter();
+        left.filter(|token| self.registrations.get(**token).is_some()).count()
+    }
+
+    /// Asks the selector once; how many signals there were, also of the dead, and whether it was
+    /// woken.
+    fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, bool)> {
+        let mut woken = false;
+        let seen = self.selector.wait(timeout, |signal| match signal {
+            Signal::Woken => woken = true,
+            Signal::Ready(token, ready) => {
+                if let Some(registration) = self.registrations.get_mut(token) {
+                    registration.subject.on_ready(ready);
+                    enqueue(registration, token, &mut self.queue);
+                }
+            }
+        })?;
+        Ok((seen, woken))
+    }
+}
+
+impl<S: Selector> Driver for ReadinessDriver<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    fn waker(&self) -> Arc<dyn Unpark> {
+        self.waker.clone()
+    }
+
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()> {
+        self.check_free(token)?;
+        let socket = io.downcast::<Socket>().map_err(|io| {
+            wrong_kind(token, &format!("a {}", io.kind()), "a waterwheel_net::Socket")
+        })?;
+        let endpoint = Endpoint::new(socket, role)?;
+        let connected = endpoint.is_ready();
+        let mut registration = Registration::new(Subject::Socket(endpoint));
+        note_change(&mut registration, token, &mut self.changes);
+        if connected {
+            enqueue(&mut registration, token, &mut self.queue);
+        }
+        self.registrations.insert(token, registration);
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> Detach {
+        if let Some(mut registration) = self.registrations.remove(token) {
+            // Before it is closed: a duplicate of the descriptor would keep it in the set.
+            registration.leave(token, &mut self.selector);
+        }
+        Detach::Done
+    }
+
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        // Of a token that is not a socket it does nothing.
+        let _ = self.with_socket(token, |endpoint| {
+            endpoint.set_read(plan);
+            Ok(())
+        });
+    }
+
+    fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
+        self.with_socket(token, |endpoint| endpoint.write(queue))
+    }
+
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
+        self.with_socket(token, |endpoint| endpoint.shutdown(how))
+    }
+
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
+        self.check_free(token)?;
+        let source = io.downcast::<Foreign>().map_err(|io| {
+            wrong_kind(token, &format!("a {}", io.kind()), "what waterwheel_net::foreign_io gives")
+        })?;
+        let mut registration = Registration::new(Subject::Foreign(Watched::new(source, interest)?));
+        registration.apply(token, &mut self.selector)?;
+        self.registrations.insert(token, registration);
+        Ok(())
+    }
+
+    fn set_interest(&mut self, token: Token, interest: Interest) -> Result<()> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let Subject::Foreign(watched) = &mut registration.subject else {
+            return Err(wrong_kind(token, "a socket", "a foreign descriptor"));
+        };
+        let before = watched.set_interest(interest)?;
+        let applied = registration.apply(token, &mut self.selector);
+        if let (Err(_), Subject::Foreign(watched)) = (&applied, &mut registration.subject) {
+            watched.set_interest(before)?;
+        }
+        applied
+    }
+
+    fn rebuild(&mut self) -> Result<usize> {
+        let mut fresh = self.selector.reopen(&self.waker)?;
+        let mut moved = 0;
+        for (token, registration) in self.registrations.iter_mut() {
+            match registration.move_to(token, &mut fresh) {
+                Ok(()) => moved += 1,
+                Err(error) => {
+                    registration.subject.on_refused(error);
+                    enqueue(registration, token, &mut self.queue);
+                }
+            }
+        }
+        self.selector = fresh;
+        Ok(moved)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+        let waiting = self.waiting();
+        if waiting > 0 {
+            return Ok(Waited { ready: waiting, woken: false });
+        }
+        self.queue.clear();
+        self.next = 0;
+        self.apply_changes();
+        loop {
+            let timeout = match until {
+                _ if !self.queue.is_empty() => Some(Duration::ZERO),
+                Some(until) => Some(until.since(self.clock.now())),
+                None => None,
+            };
+            let (seen, woken) = match self.select(timeout) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => (0, false),
+                selected => selected?,
+            };
+            let due = || until.is_some_and(|until| self.clock.now() >= until);
+            if seen > 0 || !self.queue.is_empty() || due() {
+                return Ok(Waited { ready: self.queue.len(), woken });
+            }
+        }
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        while let Some(&token) = self.queue.get(self.next) {
+            if let Some(registration) = self.registrations.get_mut(token) {
+                let event = registration.subject.next(token, &mut self.block);
+                note_change(registration, token, &mut self.changes);
+                if event.is_some() {
+                    return event;
+                }
+                registration.queued = false;
+            }
+            self.next += 1;
+        }
+        None
+    }
+}
+
+impl<S: Selector> ReadinessDriver<S> {
+    fn check_free(&self, token: Token) -> Result<()> {
+        match self.registrations.get(token) {
+            None => Ok(()),
+            Some(_) => {
+                let what = format!("{token:?} is attached already");
+                Err(Error::new(ErrorKind::AlreadyExists, what))
+            }
+        }
+    }
+}
+
+/// Puts a token on the list of changes if the kernel's set is not as it should be.
+fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<Token>) {
+    if registration.is_changed() && !std::mem::replace(&mut registration.changing, true) {
+        changes.push(token);
+    }
+}
+
+/// Puts a token on the queue of those that have something to say.
+fn enqueue(registration: &mut Registration, token: Token, queue: &mut Vec<Token>) {
+    if !std::mem::replace(&mut registration.queued, true) {
+        queue.push(token);
+    }
+}
+
+fn unknown(token: Token) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{token:?} is not attached"))
+}
+
+fn wrong_kind(token: Token, was: &str, expected: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("{token:?} is {was}; expected {expected}"))
+}

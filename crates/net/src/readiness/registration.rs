@@ -1,0 +1,155 @@
+//! What the driver knows of one token.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{Interest, IoEvent};
+
+use super::endpoint::Endpoint;
+use super::read_block::ReadBlock;
+use crate::foreign::Foreign;
+use crate::selector::{Ready, Selector};
+
+/// A socket or a foreign descriptor, and its place in the kernel's set and in the driver's lists.
+pub(super) struct Registration {
+    pub(super) subject: Subject,
+    /// What it is watched for; `None`: it is not in the kernel's set.
+    watched: Option<Interest>,
+    /// It is in the list of those whose watching may have to change.
+    pub(super) changing: bool,
+    /// It is in the list of those that have something to say.
+    pub(super) queued: bool,
+}
+
+pub(super) enum Subject {
+    Socket(Endpoint),
+    Foreign(Watched),
+}
+
+impl Registration {
+    pub(super) fn new(subject: Subject) -> Self {
+        Self { subject, watched: None, changing: false, queued: false }
+    }
+
+    /// Whether the kernel's set is not as it should be.
+    pub(super) fn is_changed(&self) -> bool {
+        self.watched != self.subject.wanted()
+    }
+
+    /// Makes the kernel's set as it should be.
+    pub(super) fn apply<S: Selector>(&mut self, token: Token, set: &mut S) -> io::Result<()> {
+        let (fd, wanted) = (self.subject.fd(), self.subject.wanted());
+        match (self.watched, wanted) {
+            (None, Some(new)) => set.add(fd, token, new)?,
+            (Some(old), Some(new)) if old != new => set.modify(fd, token, new)?,
+            (Some(_), None) => set.remove(fd, token),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        self.watched = wanted;
+        Ok(())
+    }
+
+    /// Goes over into another set, which it is not in yet.
+    pub(super) fn move_to<S: Selector>(&mut self, token: Token, set: &mut S) -> io::Result<()> {
+        self.watched = None;
+        self.apply(token, set)
+    }
+
+    /// Takes it out of the kernel's set.
+    pub(super) fn leave<S: Selector>(&mut self, token: Token, set: &mut S) {
+        if self.watched.take().is_some() {
+            set.remove(self.subject.fd(), token);
+        }
+    }
+}
+
+impl Subject {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Subject::Socket(endpoint) => endpoint.fd(),
+            Subject::Foreign(watched) => watched.source.as_fd(),
+        }
+    }
+
+    fn wanted(&self) -> Option<Interest> {
+        match self {
+            Subject::Socket(endpoint) => endpoint.wanted(),
+            Subject::Foreign(watched) => (!watched.broken).then_some(watched.interest),
+        }
+    }
+
+    /// The kernel says so.
+    pub(super) fn on_ready(&mut self, ready: Ready) {
+        match self {
+            Subject::Socket(endpoint) => endpoint.on_ready(ready),
+            Subject::Foreign(watched) => watched.ready |= ready,
+        }
+    }
+
+    /// The kernel refuses to watch it: `Failed` is owed.
+    pub(super) fn on_refused(&mut self, error: io::Error) {
+        match self {
+            Subject::Socket(endpoint) => endpoint.on_refused(error),
+            Subject::Foreign(watched) => watched.break_with(error),
+        }
+    }
+
+    /// The next event of this round, if there is one.
+    pub(super) fn next(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
+        match self {
+            Subject::Socket(endpoint) => endpoint.next(token, block),
+            Subject::Foreign(watched) => watched.next(token),
+        }
+    }
+}
+
+/// A foreign descriptor.
+pub(super) struct Watched {
+    source: Foreign,
+    interest: Interest,
+    ready: Ready,
+    /// `Failed` is owed.
+    failure: Option<io::Error>,
+    /// It cannot be watched any longer.
+    broken: bool,
+}
+
+impl Watched {
+    pub(super) fn new(source: Foreign, interest: Interest) -> io::Result<Self> {
+        let interest = valid(interest)?;
+        Ok(Self { source, interest, ready: Ready::NONE, failure: None, broken: false })
+    }
+
+    /// Changes the interest; returns the one before.
+    pub(super) fn set_interest(&mut self, interest: Interest) -> io::Result<Interest> {
+        Ok(std::mem::replace(&mut self.interest, valid(interest)?))
+    }
+
+    fn next(&mut self, token: Token) -> Option<IoEvent> {
+        let ready = std::mem::take(&mut self.ready);
+        if ready.any(Ready::INVALID) {
+            self.break_with(rustix::io::Errno::BADF.into());
+        }
+        if let Some(error) = self.failure.take() {
+            return Some(IoEvent::Failed(token, error));
+        }
+        // The interest may have changed since the kernel was asked.
+        let told = ready.told(self.interest);
+        (!told.is_empty()).then_some(IoEvent::Foreign(token, told))
+    }
+
+    fn break_with(&mut self, error: io::Error) {
+        self.broken = true;
+        self.failure = Some(error);
+    }
+}
+
+fn valid(interest: Interest) -> io::Result<Interest> {
+    if interest.is_empty() {
+        let what =
+            "the interest of a foreign registration is empty: it would never be told anything";
+        return Err(io::Error::new(ErrorKind::InvalidInput, what));
+    }
+    Ok(interest)
+}

@@ -1,0 +1,156 @@
+//! What the readiness driver asks of the kernel's set of watched descriptors.
+//!
+//! A selector supplies:
+//! - a level-triggered set: what is ready is reported by every wait until it is dealt with;
+//! - errors and hang-ups whatever the interest is, an empty one included;
+//! - the end of the peer's sending ([`Ready::READ_END`]) together with readability and only with it:
+//!   asked for alone it would be reported for ever;
+//! - identity by token: it hands back the bits it was given, never a descriptor's number, which may
+//!   mean something else by then. Whether the token still lives is for the driver to find out;
+//! - a wait of nanoseconds or of the kernel's resolution above it, never shorter than asked, that
+//!   makes one system call and does not retry: an interruption is an error like any other;
+//! - the [`Waker`] as a member of the set from its opening on;
+//! - a buffer that is used again, and grows when a wait fills it.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{Interest, Readiness};
+
+use crate::waker::Waker;
+
+/// A set of watched descriptors. See the [module's documentation](self).
+pub(crate) trait Selector: Sized + Send {
+    /// What a driver with this selector is called.
+    const NAME: &'static str;
+
+    /// A new set like this one, with the waker in it and nothing else.
+    fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self>;
+
+    /// Begins to watch a descriptor that is not in the set.
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
+
+    /// Changes what a descriptor in the set is watched for.
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
+
+    /// Ends the watching of a descriptor. There is nothing to do about a failure: it is not watched
+    /// under this name.
+    fn remove(&mut self, fd: BorrowedFd<'_>, token: Token);
+
+    /// Waits, without limit or for so long, and gives each signal to `each`; returns how many there
+    /// were.
+    fn wait(&mut self, timeout: Option<Duration>, each: impl FnMut(Signal)) -> io::Result<usize>;
+}
+
+/// What a wait has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// The waker was used.
+    Woken,
+    /// A descriptor is ready.
+    Ready(Token, Ready),
+}
+
+/// What the kernel says of a descriptor.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ready(u8);
+
+impl Ready {
+    pub(crate) const NONE: Ready = Ready(0);
+    /// There is something to read, or its end.
+    pub(crate) const READ: Ready = Ready(1);
+    /// There is room to write, or a connection was made.
+    pub(crate) const WRITE: Ready = Ready(1 << 1);
+    /// There is something urgent.
+    pub(crate) const PRIORITY: Ready = Ready(1 << 2);
+    /// There is an error to be fetched.
+    pub(crate) const ERROR: Ready = Ready(1 << 3);
+    /// Both directions are shut.
+    pub(crate) const HANG_UP: Ready = Ready(1 << 4);
+    /// The peer will send no more: behind what there is to read comes the end.
+    pub(crate) const READ_END: Ready = Ready(1 << 5);
+    /// It is not an open descriptor.
+    pub(crate) const INVALID: Ready = Ready(1 << 6);
+
+    /// Each bit for which `set` says so.
+    pub(crate) fn from_table<T: Copy>(table: &[(T, Ready)], set: impl Fn(T) -> bool) -> Ready {
+        let bits =
+            table.iter().filter(|(flag, _)| set(*flag)).fold(0, |bits, (_, bit)| bits | bit.0);
+        Ready(bits)
+    }
+
+    /// These and those.
+    pub(crate) const fn or(self, other: Ready) -> Ready {
+        Ready(self.0 | other.0)
+    }
+
+    /// Whether any of these is there.
+    pub(crate) fn any(self, of: Ready) -> bool {
+        self.0 & of.0 != 0
+    }
+
+    /// Takes these out; whether any was there.
+    pub(crate) fn take(&mut self, these: Ready) -> bool {
+        let any = self.any(these);
+        self.0 &= !these.0;
+        any
+    }
+
+    /// What a foreign registration with this interest is told.
+    pub(crate) fn told(self, interest: Interest) -> Readiness {
+        let mut told = Readiness::default();
+        let table = [
+            (Self::READ | Self::READ_END, Interest::READABLE, Readiness::READABLE),
+            (Self::WRITE, Interest::WRITABLE, Readiness::WRITABLE),
+            (Self::PRIORITY, Interest::PRIORITY, Readiness::PRIORITY),
+            (Self::ERROR, Interest::NONE, Readiness::ERROR),
+            (Self::HANG_UP, Interest::NONE, Readiness::HANG_UP),
+        ];
+        for (ready, wanted, tell) in table {
+            if self.any(ready) && interest.contains(wanted) {
+                told |= tell;
+            }
+        }
+        told
+    }
+}
+
+impl std::ops::BitOr for Ready {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.or(other)
+    }
+}
+
+impl std::ops::BitOrAssign for Ready {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ready({:07b})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l08_only_what_is_of_interest_is_told_but_errors_and_hang_ups_always() {
+        let all = Ready::READ | Ready::WRITE | Ready::PRIORITY | Ready::ERROR | Ready::HANG_UP;
+        let always = Readiness::ERROR | Readiness::HANG_UP;
+        assert_eq!(all.told(Interest::WRITABLE), Readiness::WRITABLE | always);
+        assert_eq!(all.told(Interest::READABLE), Readiness::READABLE | always);
+        assert_eq!(all.told(Interest::PRIORITY), Readiness::PRIORITY | always);
+        assert_eq!(Ready::READ_END.told(Interest::READABLE), Readiness::READABLE);
+        assert!(Ready::READ.told(Interest::WRITABLE).is_empty());
+    }
+}

@@ -1,0 +1,132 @@
+//! Sockets on their way to a driver, and the system calls a driver makes on them.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use socket2::{Domain, Protocol, SockRef, Type};
+use waterwheel_channel::driver::{Io, OutQueue};
+
+/// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
+/// limit of 1024.
+const MAX_SLICES: usize = 64;
+
+/// At most so many messages are taken out of an error queue at a time.
+const MAX_QUEUED_ERRORS: usize = 64;
+
+/// A non-blocking socket of the stream kind. Options are set through [`SockRef`], which takes
+/// anything that shows a descriptor.
+///
+/// ```
+/// use std::net::TcpListener;
+///
+/// use waterwheel_channel::driver::Io;
+/// use waterwheel_net::Socket;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let listener = Socket::new(TcpListener::bind("127.0.0.1:0")?)?;
+/// let io: Io = listener.into();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Takes a socket of the standard library, or any other, and makes it non-blocking.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn new(socket: impl Into<OwnedFd>) -> io::Result<Self> {
+        let fd = socket.into();
+        SockRef::from(&fd).set_nonblocking(true)?;
+        Ok(Self { fd })
+    }
+
+    /// A TCP socket that is to be connected to an address of this one's family.
+    ///
+    /// # Errors
+    /// The kernel has none to give.
+    pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
+        let domain = Domain::for_address(family_of);
+        let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
+        Ok(Self { fd: socket.into() })
+    }
+
+    /// Begins to connect; whether that is done already.
+    pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<bool> {
+        match rustix::net::connect(&self.fd, &address) {
+            Ok(()) => Ok(true),
+            // After an interruption it goes on by itself, as if it had been asked not to block.
+            Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether it has a peer, as opposed to never having had one or having lost it.
+    pub(crate) fn has_peer(&self) -> bool {
+        rustix::net::getpeername(&self.fd).is_ok_and(|peer| peer.is_some())
+    }
+
+    /// Accepts a connection.
+    pub(crate) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (fd, peer) =
+            rustix::io::retry_on_intr(|| rustix::net::acceptfrom_with(&self.fd, flags))?;
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or_else(|| {
+            let what = "a connection was refused: its peer has no internet address";
+            io::Error::new(io::ErrorKind::Unsupported, what)
+        })?;
+        Ok((Self { fd }, peer))
+    }
+
+    /// Writes the front of a queue, in one system call.
+    pub(crate) fn send(&self, queue: &OutQueue) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let filled = queue.fill(&mut slices);
+        let sent = rustix::io::retry_on_intr(|| match &slices[..filled] {
+            // Without a signal: the error tells the same, and does not end the process.
+            [one] => rustix::net::send(&self.fd, one, SendFlags::NOSIGNAL),
+            many => {
+                let mut nothing = SendAncillaryBuffer::default();
+                rustix::net::sendmsg(&self.fd, many, &mut nothing, SendFlags::NOSIGNAL)
+            }
+        });
+        Ok(sent?)
+    }
+
+    /// Takes the error that the kernel keeps for it.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        SockRef::from(&self.fd).take_error()
+    }
+
+    /// Throws its error queue away: nobody here reads it, and while there is something in it the
+    /// kernel reports an error that [`take_error`](Self::take_error) does not find.
+    pub(crate) fn drain_error_queue(&self) {
+        let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+        for _ in 0..MAX_QUEUED_ERRORS {
+            if rustix::net::recv(&self.fd, &mut [0u8; 1], flags).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Socket> for Io {
+    fn from(socket: Socket) -> Io {
+        Io::new(socket)
+    }
+}
+
+fn nonblocking_stream() -> Type {
+    Type::STREAM.nonblocking().cloexec()
+}

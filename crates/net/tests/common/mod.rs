@@ -1,0 +1,224 @@
+//! A driver, the tokens of its registrations, and what it says in words.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, Submit, Waited,
+};
+use waterwheel_channel::{Slab, Token};
+use waterwheel_executor::Nanos;
+use waterwheel_net::{Epoll, ForeignSource, Poll, Socket, foreign_io};
+
+/// Longer than anything here takes; a test that waits so long fails.
+pub(crate) const LONG: Duration = Duration::from_secs(10);
+
+/// How long a driver is watched for spinning, and the number of returns that is a spin (L17).
+pub(crate) const WATCH: Duration = Duration::from_millis(200);
+pub(crate) const SPIN: usize = 5;
+
+/// Runs a test over every driver, and over epoll as it is without `epoll_pwait2`.
+pub(crate) fn on_every_driver(test: impl Fn(&mut Rig)) {
+    on("epoll", &Epoll::default(), &test);
+    on("epoll in milliseconds", &Epoll::with_millisecond_waits(), &test);
+    on("poll", &Poll, &test);
+}
+
+/// Runs a test over one driver; if it fails, says over which.
+pub(crate) fn on(name: &'static str, factory: &dyn OpenDriver, test: impl Fn(&mut Rig)) {
+    struct Said(&'static str);
+    impl Drop for Said {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("with the driver {}", self.0);
+            }
+        }
+    }
+    let _said = Said(name);
+    test(&mut Rig::new(factory.open().unwrap()));
+}
+
+pub(crate) struct Rig {
+    pub(crate) driver: Box<dyn Driver>,
+    pub(crate) tokens: Slab<()>,
+    /// What was accepted.
+    pub(crate) accepted: Vec<Io>,
+}
+
+impl Rig {
+    pub(crate) fn new(driver: Box<dyn Driver>) -> Self {
+        Self { driver, tokens: Slab::new(), accepted: Vec::new() }
+    }
+
+    pub(crate) fn token(&mut self) -> Token {
+        self.tokens.insert(())
+    }
+
+    pub(crate) fn attach(&mut self, socket: impl Into<Io>, role: Role) -> Token {
+        let token = self.token();
+        self.driver.attach(token, socket.into(), role).unwrap();
+        token
+    }
+
+    /// A connected stream with its reads off, and its peer.
+    pub(crate) fn stream(&mut self) -> (Token, TcpStream) {
+        let (ours, peer) = pair();
+        (self.attach(Socket::new(ours).unwrap(), Role::Stream), peer)
+    }
+
+    pub(crate) fn foreign(&mut self, source: Arc<dyn ForeignSource>, interest: Interest) -> Token {
+        let token = self.token();
+        self.driver.register_foreign(token, foreign_io(source), interest).unwrap();
+        token
+    }
+
+    pub(crate) fn detach(&mut self, token: Token) {
+        assert_eq!(self.driver.detach(token), Detach::Done);
+        self.tokens.remove(token);
+    }
+
+    pub(crate) fn read_on(&mut self, token: Token) {
+        self.driver.set_read(token, Some(ReadPlan::default()));
+    }
+
+    pub(crate) fn read_off(&mut self, token: Token) {
+        self.driver.set_read(token, None);
+    }
+
+    pub(crate) fn write(&mut self, token: Token, bytes: &'static [u8]) -> std::io::Result<Submit> {
+        self.driver.write(token, &queue_of(bytes))
+    }
+
+    /// Writes until there is no room; returns how much that was.
+    pub(crate) fn fill(&mut self, token: Token) -> usize {
+        let mut written = 0;
+        let queue = queue_of(&[7; 64 * 1024]);
+        while let Submit::Done(n) = self.driver.write(token, &queue).unwrap() {
+            written += n;
+        }
+        written
+    }
+
+    pub(crate) fn after(&self, duration: Duration) -> Nanos {
+        self.driver.clock().now().plus(duration)
+    }
+
+    /// One wait, without blocking.
+    pub(crate) fn poll(&mut self) -> Waited {
+        self.driver.wait(Some(Nanos(0))).unwrap()
+    }
+
+    /// All events of this round, in words.
+    pub(crate) fn drain(&mut self) -> Vec<String> {
+        let next = || self.driver.next_event().map(|event| words(event, &mut self.accepted).1);
+        std::iter::from_fn(next).collect()
+    }
+
+    /// The next event, waited for.
+    pub(crate) fn event(&mut self) -> (Token, String) {
+        let deadline = self.after(LONG);
+        loop {
+            if let Some(event) = self.driver.next_event() {
+                return words(event, &mut self.accepted);
+            }
+            assert!(self.driver.clock().now() < deadline, "no event came");
+            self.driver.wait(Some(deadline)).unwrap();
+        }
+    }
+
+    /// The first round that has events: all of them, in words.
+    pub(crate) fn round(&mut self) -> Vec<String> {
+        let (_, first) = self.event();
+        let mut round = vec![first];
+        round.extend(self.drain());
+        round
+    }
+
+    /// Rounds until there is this event; everything up to it.
+    pub(crate) fn rounds_until(&mut self, last: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        while !seen.iter().any(|event: &String| event == last) {
+            seen.extend(self.round());
+        }
+        seen
+    }
+
+    /// Fails if there are events, or if waits keep returning without any.
+    pub(crate) fn assert_quiet(&mut self) {
+        let deadline = self.after(WATCH);
+        let mut turns = 0;
+        while self.driver.clock().now() < deadline {
+            self.driver.wait(Some(deadline)).unwrap();
+            assert_eq!(self.drain(), [""; 0]);
+            turns += 1;
+        }
+        assert!(turns < SPIN, "{turns} returns of a wait with nothing to do");
+    }
+}
+
+pub(crate) fn queue_of(bytes: &'static [u8]) -> OutQueue {
+    let mut queue = OutQueue::new();
+    queue.push(Bytes::from_static(bytes));
+    queue
+}
+
+/// Two ends of a TCP connection.
+pub(crate) fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    // What is written is on its way at once: tests look at single segments.
+    ours.set_nodelay(true).unwrap();
+    peer.set_nodelay(true).unwrap();
+    (ours, peer)
+}
+
+/// Closes a connection with a reset.
+pub(crate) fn reset(peer: TcpStream) {
+    SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// A second descriptor for the same thing.
+pub(crate) fn dup(fd: impl AsFd) -> OwnedFd {
+    fd.as_fd().try_clone_to_owned().unwrap()
+}
+
+/// Waits, beside the driver, until the kernel says so of a descriptor.
+pub(crate) fn until(fd: impl AsFd, flags: PollFlags) {
+    let limit = Timespec::try_from(LONG).unwrap();
+    let mut set = [PollFd::from_borrowed_fd(fd.as_fd(), flags)];
+    assert_eq!(poll(&mut set, Some(&limit)).unwrap(), 1, "{flags:?} did not come");
+    assert!(set[0].revents().contains(flags), "{:?} instead of {flags:?}", set[0].revents());
+}
+
+/// An event in words; what was accepted is put aside.
+fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
+    let token = event.token();
+    let words = match event {
+        IoEvent::Connected(_) => "connected".into(),
+        IoEvent::Wrote(_, n) => format!("wrote {n}"),
+        IoEvent::Accepted(_, io, _) => {
+            accepted.push(io);
+            "accepted".into()
+        }
+        IoEvent::Read(_, bytes) => {
+            assert!(!bytes.is_empty(), "a read is never empty");
+            match std::str::from_utf8(&bytes) {
+                Ok(text) if text.len() < 80 => format!("read {text}"),
+                _ => format!("read {} bytes", bytes.len()),
+            }
+        }
+        IoEvent::ReadComplete(_) => "complete".into(),
+        IoEvent::Eof(_) => "eof".into(),
+        IoEvent::Failed(_, error) => format!("failed {:?}", error.kind()),
+        IoEvent::Detached(_) => "detached".into(),
+        IoEvent::Foreign(_, readiness) => format!("{readiness:?}"),
+    };
+    (token, words)
+}
