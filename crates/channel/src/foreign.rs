@@ -31,7 +31,7 @@ impl<T> Foreign<T> {
 
 /// What happens when a foreign descriptor is ready. Called on the loop.
 ///
-/// Closures that take `(&T, Readiness, &ForeignContext)` are handlers too.
+/// For a closure that does, see [`on_ready`].
 pub trait ForeignHandler<T>: 'static {
     /// It is ready. Level-triggered: what is not read is told again in the next turn. An error, or a
     /// panic, unregisters it with that cause.
@@ -42,35 +42,50 @@ pub trait ForeignHandler<T>: 'static {
         &mut self,
         source: &T,
         ready: Readiness,
-        context: &ForeignContext<'_>,
+        context: &ForeignContext,
     ) -> Result<(), Error>;
 
     /// It is no longer registered; called exactly once, and last. No cause: it was asked for.
     fn on_unregistered(&mut self, _source: &T, _cause: Option<Error>) {}
 }
 
-impl<T, F> ForeignHandler<T> for F
+/// Makes a handler of a closure.
+///
+/// It has nothing to say to the end of its registration; what does is a type with a
+/// [`ForeignHandler`] of its own.
+pub fn on_ready<T, F>(ready: F) -> OnReady<F>
 where
-    F: FnMut(&T, Readiness, &ForeignContext<'_>) -> Result<(), Error> + 'static,
+    F: FnMut(&T, Readiness, &ForeignContext) -> Result<(), Error> + 'static,
+{
+    OnReady(ready)
+}
+
+/// A closure as a handler. Made by [`on_ready`].
+#[derive(Clone, Copy, Debug)]
+pub struct OnReady<F>(F);
+
+impl<T, F> ForeignHandler<T> for OnReady<F>
+where
+    F: FnMut(&T, Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
     fn on_ready(
         &mut self,
         source: &T,
         ready: Readiness,
-        context: &ForeignContext<'_>,
+        context: &ForeignContext,
     ) -> Result<(), Error> {
-        self(source, ready, context)
+        (self.0)(source, ready, context)
     }
 }
 
 /// A registration, inside its callback.
-#[derive(Clone, Copy, Debug)]
-pub struct ForeignContext<'a> {
-    here: &'a LocalLoop,
+#[derive(Clone, Debug)]
+pub struct ForeignContext {
+    here: LocalLoop,
     token: Token,
 }
 
-impl ForeignContext<'_> {
+impl ForeignContext {
     /// Changes what it is interested in.
     ///
     /// # Errors
@@ -87,7 +102,7 @@ impl ForeignContext<'_> {
     /// The loop it is registered with.
     #[must_use]
     pub fn event_loop(&self) -> &LocalLoop {
-        self.here
+        &self.here
     }
 
     /// A handle of this registration, for other threads.
@@ -188,6 +203,7 @@ impl<T: 'static, H: ForeignHandler<T>> Registrant for Watched<T, H> {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         match event {
             IoEvent::Foreign(token, ready) => {
+                let here = here.clone();
                 self.handler.on_ready(&self.source, ready, &ForeignContext { here, token })
             }
             IoEvent::Failed(_, error) => Err(Error::new(error)),

@@ -49,7 +49,9 @@ pub use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
 pub use crate::event_loop::registrations::Registrant;
 pub use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
 pub use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy, WaitStrategy};
-pub use crate::foreign::{Foreign, ForeignContext, ForeignHandle, ForeignHandler};
+pub use crate::foreign::{
+    Foreign, ForeignContext, ForeignHandle, ForeignHandler, OnReady, on_ready,
+};
 pub use crate::futures::{
     Elapsed, Interval, LocalJoin, Sleep, Timeout, interval, interval_with, sleep, timeout,
 };

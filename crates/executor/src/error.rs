@@ -133,6 +133,12 @@ impl From<ErrorKind> for Error {
     }
 }
 
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(error)
+    }
+}
+
 /// The closure goes; who wants it back takes it out first.
 impl<F> From<Rejected<F>> for Error {
     fn from(rejected: Rejected<F>) -> Self {

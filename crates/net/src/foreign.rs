@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use waterwheel_channel::Foreign;
 use waterwheel_channel::driver::Io;
 
 /// Anything with a descriptor that a driver may watch: a pipe, a timer, a child's output, a UDP
@@ -33,13 +34,46 @@ impl<T: AsFd + Send + Sync + 'static> ForeignSource for T {}
 /// ```
 #[must_use]
 pub fn foreign_io(source: Arc<dyn ForeignSource>) -> Io {
-    Io::new(Foreign(source))
+    Io::new(Descriptor(source))
+}
+
+/// Makes a descriptor ready to be registered with an event loop, which then owns it.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::sync::mpsc;
+///
+/// use waterwheel_channel::driver::Interest;
+/// use waterwheel_channel::{EventLoopGroup, on_ready};
+/// use waterwheel_executor::Error;
+/// use waterwheel_net::{Auto, foreign};
+///
+/// let (reader, mut writer) = std::io::pipe()?;
+/// let (heard, words) = mpsc::channel();
+/// let listen = on_ready(move |mut reader: &std::io::PipeReader, _ready, context| {
+///     let mut bytes = [0; 64];
+///     match reader.read(&mut bytes)? {
+///         0 => _ = context.unregister(), // The writer has gone.
+///         n => heard.send(bytes[..n].to_vec()).map_err(Error::new)?,
+///     }
+///     Ok(())
+/// });
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// group.next().register_foreign(foreign(reader), Interest::READABLE, listen).join()?;
+///
+/// writer.write_all(b"hello")?;
+/// assert_eq!(words.recv()?, b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn foreign<T: ForeignSource>(source: T) -> Foreign<T> {
+    let source = Arc::new(source);
+    Foreign::new(source.clone(), foreign_io(source))
 }
 
 /// What crosses the driver trait.
-pub(crate) struct Foreign(Arc<dyn ForeignSource>);
+pub(crate) struct Descriptor(Arc<dyn ForeignSource>);
 
-impl AsFd for Foreign {
+impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -49,6 +49,6 @@ mod waker;
 
 pub use crate::auto::Auto;
 pub use crate::epoll::Epoll;
-pub use crate::foreign::{ForeignSource, foreign_io};
+pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
 pub use crate::socket::Socket;

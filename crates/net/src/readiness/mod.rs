@@ -33,7 +33,7 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 use self::endpoint::Endpoint;
 use self::read_block::ReadBlock;
 use self::registration::{Registration, Subject, Watched};
-use crate::foreign::Foreign;
+use crate::foreign::Descriptor;
 use crate::selector::{Selector, Signal};
 use crate::socket::Socket;
 use crate::waker::Waker;
@@ -172,7 +172,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
         self.check_free(token)?;
-        let source = io.downcast::<Foreign>().map_err(|io| {
+        let source = io.downcast::<Descriptor>().map_err(|io| {
             wrong_kind(token, &format!("a {}", io.kind()), "what waterwheel_net::foreign_io gives")
         })?;
         let mut registration = Registration::new(Subject::Foreign(Watched::new(source, interest)?));

@@ -8,7 +8,7 @@ use waterwheel_channel::driver::{Interest, IoEvent};
 
 use super::endpoint::Endpoint;
 use super::read_block::ReadBlock;
-use crate::foreign::Foreign;
+use crate::foreign::Descriptor;
 use crate::selector::{Ready, Selector};
 
 /// A socket or a foreign descriptor, and its place in the kernel's set and in the driver's lists.
@@ -106,7 +106,7 @@ impl Subject {
 
 /// A foreign descriptor.
 pub(super) struct Watched {
-    source: Foreign,
+    source: Descriptor,
     interest: Interest,
     ready: Ready,
     /// `Failed` is owed.
@@ -116,7 +116,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(source: Foreign, interest: Interest) -> io::Result<Self> {
+    pub(super) fn new(source: Descriptor, interest: Interest) -> io::Result<Self> {
         let interest = valid(interest)?;
         Ok(Self { source, interest, ready: Ready::NONE, failure: None, broken: false })
     }
