@@ -1,4 +1,6 @@
 #![doc = include_str!("../../../README.md")]
 #![forbid(unsafe_code)]
 
+pub use waterwheel_channel as channel;
 pub use waterwheel_executor as executor;
+pub use waterwheel_net as net;
