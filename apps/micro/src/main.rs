@@ -1,6 +1,8 @@
-//! In-process measurements: `micro <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]` prints one JSON line.
+//! In-process measurements: `micro [loop|spin] <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]` prints one JSON
+//! line.
 //!
-//! The loop's thread is pinned to core 0, producers to core 1.
+//! What is measured is an executor without I/O; with `loop` an event loop on the best driver there
+//! is, with `spin` one that looks for work for a while before it sleeps. The loop's thread is pinned to core 0, producers to core 1.
 //!
 //! | workload | what is measured |
 //! |---|---|
@@ -21,7 +23,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use waterwheel::channel::EventLoopGroup;
 use waterwheel::executor::{Clock, EventExecutor, ManualExecutor, Nanos, ThreadFactory};
+use waterwheel::net::Auto;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -31,25 +35,44 @@ const PRODUCER_CORE: usize = 1;
 /// At most this many tasks are in flight, so that memory never decides.
 const WINDOW: u64 = 65_536;
 
+/// Long enough to outlast the pause between two wake-ups of m2.
+const SPIN: Duration = Duration::from_millis(1);
+
 fn main() -> Outcome {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let quick = arguments.iter().any(|argument| argument == "quick");
-    let tasks = if quick { 500_000 } else { 2_000_000 };
-    match arguments.first().map(String::as_str) {
-        Some("m1") => submission(1, tasks, true),
-        Some("m1z") => submission(1, tasks, false),
-        Some("m1x2") => submission(2, tasks, true),
-        Some("m2") => wake_up(if quick { 3_000 } else { 15_000 }),
-        Some("m3") => timers(1_000_000),
-        Some("m3acc") => lateness(Duration::from_secs(if quick { 1 } else { 3 })),
-        Some("m4") => promises(if quick { 2_000_000 } else { 5_000_000 }),
-        _ => Err("usage: micro <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]".into()),
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let kind = arguments.first().cloned().unwrap_or_default();
+    match kind.as_str() {
+        "loop" | "spin" => {
+            arguments.remove(0);
+            let spin = if kind == "spin" { SPIN } else { Duration::ZERO };
+            let group = EventLoopGroup::builder(Auto)
+                .threads(1)
+                .thread_supplier(threads())
+                .spin_before_sleep(spin)
+                .build()?;
+            measure(&arguments, &group.next())
+        }
+        _ => measure(&arguments, &EventExecutor::builder().thread_supplier(threads()).build()?),
     }
 }
 
-fn executor() -> Result<EventExecutor, Box<dyn Error>> {
-    let threads = ThreadFactory::new("micro").pin_to([LOOP_CORE]);
-    Ok(EventExecutor::builder().thread_supplier(Arc::new(threads)).build()?)
+fn measure<X: Send + 'static>(arguments: &[String], executor: &EventExecutor<X>) -> Outcome {
+    let quick = arguments.iter().any(|argument| argument == "quick");
+    let tasks = if quick { 500_000 } else { 2_000_000 };
+    match arguments.first().map(String::as_str) {
+        Some("m1") => submission(executor, 1, tasks, true),
+        Some("m1z") => submission(executor, 1, tasks, false),
+        Some("m1x2") => submission(executor, 2, tasks, true),
+        Some("m2") => wake_up(executor, if quick { 3_000 } else { 15_000 }),
+        Some("m3") => timers(executor, 1_000_000),
+        Some("m3acc") => lateness(executor, Duration::from_secs(if quick { 1 } else { 3 })),
+        Some("m4") => promises(if quick { 2_000_000 } else { 5_000_000 }),
+        _ => Err("usage: micro [loop|spin] <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]".into()),
+    }
+}
+
+fn threads() -> Arc<ThreadFactory> {
+    Arc::new(ThreadFactory::new("micro").pin_to([LOOP_CORE]))
 }
 
 fn pin(core: usize) -> Outcome {
@@ -71,13 +94,17 @@ fn bump() {
     DONE.store(DONE.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
-fn submission(producers: u64, tasks: u64, owns_a_u64: bool) -> Outcome {
+fn submission<X: Send + 'static>(
+    executor: &EventExecutor<X>,
+    producers: u64,
+    tasks: u64,
+    owns_a_u64: bool,
+) -> Outcome {
     pin(PRODUCER_CORE)?;
-    let executor = executor()?;
     executor.submit(|| ())?.join()?;
     let mut rounds = Vec::new();
     for _ in 0..4 {
-        rounds.push(produce(&executor, producers, tasks, owns_a_u64));
+        rounds.push(produce(executor, producers, tasks, owns_a_u64));
     }
     rounds.remove(0); // The warm-up.
     rounds.sort();
@@ -89,7 +116,12 @@ fn submission(producers: u64, tasks: u64, owns_a_u64: bool) -> Outcome {
     Ok(())
 }
 
-fn produce(executor: &EventExecutor, producers: u64, tasks: u64, owns_a_u64: bool) -> Duration {
+fn produce<X: Send + 'static>(
+    executor: &EventExecutor<X>,
+    producers: u64,
+    tasks: u64,
+    owns_a_u64: bool,
+) -> Duration {
     let (begun, base, share) = (now(), DONE.load(Ordering::Relaxed), tasks / producers);
     let threads: Vec<_> = (0..producers)
         .map(|_| {
@@ -136,11 +168,10 @@ fn wait_for_room(submitted: u64, base: u64, yielding: bool) {
 
 // m2: wake-up
 
-fn wake_up(samples: u64) -> Outcome {
+fn wake_up<X: Send + 'static>(executor: &EventExecutor<X>, samples: u64) -> Outcome {
     const WARM_UP: u64 = 500;
     const IDLE: Duration = Duration::from_micros(60);
     pin(PRODUCER_CORE)?;
-    let executor = executor()?;
     let flag = Arc::new(AtomicU64::new(0));
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 10_000_000_000, 3)?;
     for i in 1..=samples + WARM_UP {
@@ -166,8 +197,7 @@ fn wake_up(samples: u64) -> Outcome {
 
 // m3: timers
 
-fn timers(count: usize) -> Outcome {
-    let executor = executor()?;
+fn timers<X: Send + 'static>(executor: &EventExecutor<X>, count: usize) -> Outcome {
     let on_loop = executor.clone();
     let (insert, cancel) = executor.submit(move || schedule_and_cancel(&on_loop, count))?.join()?;
     let each = count as f64;
@@ -180,7 +210,10 @@ fn timers(count: usize) -> Outcome {
     Ok(())
 }
 
-fn schedule_and_cancel(executor: &EventExecutor, count: usize) -> (Duration, Duration) {
+fn schedule_and_cancel<X: Send + 'static>(
+    executor: &EventExecutor<X>,
+    count: usize,
+) -> (Duration, Duration) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let delays: Vec<_> =
         (0..count).map(|_| Duration::from_millis(1000 + random.next() % 59_000)).collect();
@@ -210,8 +243,7 @@ fn schedule_and_cancel(executor: &EventExecutor, count: usize) -> (Duration, Dur
 
 const PARALLEL: u64 = 8;
 
-fn lateness(length: Duration) -> Outcome {
-    let executor = executor()?;
+fn lateness<X: Send + 'static>(executor: &EventExecutor<X>, length: Duration) -> Outcome {
     let end = now().plus(length);
     let (late, all_late) = mpsc::channel();
     for k in 0..PARALLEL {
@@ -234,8 +266,8 @@ fn lateness(length: Duration) -> Outcome {
 }
 
 /// Schedules itself at random until the end.
-fn tick(
-    executor: EventExecutor,
+fn tick<X: Send + 'static>(
+    executor: EventExecutor<X>,
     mut random: Random,
     end: Nanos,
     late: mpsc::Sender<(Nanos, Nanos)>,
