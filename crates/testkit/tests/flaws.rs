@@ -26,6 +26,7 @@ enum Flaw {
     None,
     WaitsTooShort,
     NeverWaits,
+    DoesNotLook,
     ForgetsTheWaker,
     WakesTwice,
     ForgetsToComplete,
@@ -49,6 +50,8 @@ enum Flaw {
     LosesReadsInARebuild,
     MiscountsARebuild,
     FailsAgain,
+    SaysRoomTwice,
+    SaysConnectedTwice,
 }
 
 type Test = fn(&dyn Fixture);
@@ -56,6 +59,7 @@ type Test = fn(&dyn Fixture);
 /// Every flaw with tests that must notice it.
 const NOTICED: &[(Flaw, &[Test])] = &[
     (Flaw::WaitsTooShort, &[waiting::l02_a_wait_ends_at_its_deadline]),
+    (Flaw::DoesNotLook, &[waiting::l02_a_wait_whose_time_has_come_only_looks]),
     (Flaw::NeverWaits, &[corners::l17_idle_registrations_do_not_spin]),
     (
         Flaw::ForgetsTheWaker,
@@ -157,6 +161,20 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
+        Flaw::SaysRoomTwice,
+        &[
+            corners::l17_room_is_told_once,
+            writing::l05_a_write_without_room_is_pending_until_there_is,
+        ],
+    ),
+    (
+        Flaw::SaysConnectedTwice,
+        &[
+            corners::l17_a_connected_stream_does_not_spin,
+            connections::l05_a_connect_is_connected_once,
+        ],
+    ),
+    (
         Flaw::FailsAgain,
         &[
             corners::l17_a_refused_connect_fails_once,
@@ -241,6 +259,14 @@ impl FlawedDriver {
             (Flaw::FailsAgain, IoEvent::Failed(token, error)) => {
                 self.round.push_back(IoEvent::Failed(token, error.kind().into()));
                 Some(IoEvent::Failed(token, error))
+            }
+            (Flaw::SaysRoomTwice, IoEvent::Wrote(token, n)) => {
+                self.round.push_back(IoEvent::Wrote(token, 0));
+                Some(IoEvent::Wrote(token, n))
+            }
+            (Flaw::SaysConnectedTwice, IoEvent::Connected(token)) => {
+                self.round.push_back(IoEvent::Connected(token));
+                Some(IoEvent::Connected(token))
             }
             (Flaw::NeverSaysDetached, IoEvent::Detached(_)) => None,
             (Flaw::ClaimsTooMuch, IoEvent::Wrote(token, n)) if n > 0 => {
@@ -357,6 +383,9 @@ impl Driver for FlawedDriver {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+        if self.has(Flaw::DoesNotLook) && until == Some(Nanos(0)) {
+            return Ok(Waited::default());
+        }
         let until = match self.flaw {
             _ if !self.round.is_empty() => Some(Nanos(0)),
             Flaw::WaitsTooShort => until.map(|until| Nanos(until.0 - until.0 / 1000)),
