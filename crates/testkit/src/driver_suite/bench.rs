@@ -1,6 +1,5 @@
 //! The work bench of the suite: a driver, and what a loop would do with it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +18,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits for something that must not happen, so many times.
 pub(super) const GLANCE: Duration = Duration::from_millis(10);
 pub(super) const GLANCES: usize = 4;
+
+/// So long, and so many turns at most, may a driver take to lose interest (L17).
+const WATCH: Duration = Duration::from_millis(200);
+const FEW: usize = 4;
 
 /// More events than any round of this suite can have: its largest has a few per registration.
 const ENDLESS: usize = 100_000;
@@ -165,6 +168,20 @@ impl<'f> Bench<'f> {
         }
     }
 
+    /// Nothing is said, and a driver that the kernel tells of a hang-up which nobody wants to know
+    /// sees to it that it is not told again.
+    pub(super) fn assert_settles(&mut self) {
+        let end = self.now().plus(WATCH);
+        let mut turns = 0;
+        while self.now() < end {
+            self.wait_until(end);
+            let events = self.round();
+            assert!(events.is_empty(), "out of nothing: {events:?}");
+            turns += 1;
+            assert!(turns <= FEW, "it spins: {turns} turns, {:?} left", end.since(self.now()));
+        }
+    }
+
     /// Begins a write of all that is queued; what was written at once leaves the queue.
     pub(super) fn begin_write(&mut self, token: Token, queue: &mut OutQueue) -> Submit {
         let submit = self.driver.write(token, queue).unwrap_or_else(|e| panic!("write: {e}"));
@@ -246,13 +263,4 @@ pub(super) fn is_eof(event: &IoEvent, of: Token) -> bool {
 
 pub(super) fn is_failed(event: &IoEvent, of: Token) -> bool {
     matches!(event, IoEvent::Failed(token, _) if *token == of)
-}
-
-/// How many events of each token there are.
-pub(super) fn by_token(events: &[IoEvent]) -> BTreeMap<Token, usize> {
-    let mut count = BTreeMap::new();
-    for event in events {
-        *count.entry(event.token()).or_default() += 1;
-    }
-    count
 }

@@ -3,7 +3,7 @@
 use waterwheel_channel::driver::{Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, Waited};
 
 use super::Fixture;
-use super::bench::{Bench, PATIENCE, by_token, bytes_of, is_detached, wrote};
+use super::bench::{Bench, PATIENCE, bytes_of, is_detached, wrote};
 
 /// Everything that was attached still is, under its token, with its interest.
 pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixture) {
@@ -23,12 +23,13 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
 
     of_silent.send(b"later");
     of_reading.send(b"now");
-    source.make_readable();
+    assert_eq!(bench.read(reading, 3), b"now");
     let _remote = door.connect();
-    let seen = bench.until("events of three", |seen| by_token(seen).len() >= 3);
-    assert_eq!(bytes_of(&seen, reading), b"now");
-    assert!(seen.iter().any(|it| matches!(it, IoEvent::Accepted(of, ..) if *of == listener)));
-    assert!(seen.iter().any(|it| matches!(it, IoEvent::Foreign(of, _) if *of == foreign)));
+    let is_accepted = |it: &IoEvent| matches!(it, IoEvent::Accepted(of, ..) if *of == listener);
+    bench.until("Accepted", |seen| seen.iter().any(is_accepted));
+    source.make_readable();
+    let is_ready = |it: &IoEvent| matches!(it, IoEvent::Foreign(of, _) if *of == foreign);
+    bench.until("Foreign", |seen| seen.iter().any(is_ready));
     source.drain();
     bench.set_read(silent, Some(ReadPlan::default()));
     assert_eq!(bench.read(silent, 5), b"later");

@@ -24,6 +24,7 @@ pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
     bench.write_queue(token, &mut queue);
     assert_eq!(remote.receive(expected.len()), expected);
     bench.assert_quiet();
+    assert!(remote.drain().is_empty(), "more has arrived than was written");
 }
 
 /// Without room a write is pending; with room there is one `Wrote`, and nothing was lost or doubled.

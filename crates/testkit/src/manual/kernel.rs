@@ -35,7 +35,7 @@ pub struct Counts {
     pub opens: usize,
     /// Calls of `wait`.
     pub waits: usize,
-    /// Waits that found nothing to do and slept, or jumped.
+    /// Times that a wait found nothing to do and fell asleep, or jumped.
     pub sleeps: usize,
     /// Uses of a waker.
     pub wakes: usize,

@@ -1,0 +1,30 @@
+//! Who may cross threads: the test's side from anywhere, a driver on its way to its loop.
+
+use waterwheel_testkit::faulty::{Call, Fault, Faults, Faulty, FaultyDriver, Lost, Spin, Times};
+use waterwheel_testkit::manual::{
+    Counts, Dial, ForeignSource, Manual, ManualDriver, Peer, Port, Time,
+};
+
+fn is_send<T: Send>() {}
+fn is_send_and_sync<T: Send + Sync>() {}
+fn is_clone<T: Clone>() {}
+
+#[test]
+fn the_test_may_play_its_part_from_any_thread() {
+    is_send_and_sync::<Manual>();
+    is_send_and_sync::<Peer>();
+    is_send_and_sync::<Port>();
+    is_send_and_sync::<Dial>();
+    is_send_and_sync::<ForeignSource>();
+    is_send_and_sync::<(Counts, Time)>();
+    is_send_and_sync::<Faulty<Manual>>();
+    is_send_and_sync::<Faults>();
+    is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
+    is_clone::<(Manual, Port, ForeignSource, Faults)>();
+}
+
+#[test]
+fn a_driver_may_move_to_its_loop() {
+    is_send::<ManualDriver>();
+    is_send::<FaultyDriver>();
+}
