@@ -86,7 +86,7 @@ fn l02_a_peer_on_another_thread_ends_a_wait() {
 }
 
 #[test]
-fn l18_a_completion_driver_writes_later_and_keeps_the_chunks() {
+fn l02_a_completion_driver_writes_later_and_keeps_the_chunks() {
     let manual = Manual::completion();
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -106,7 +106,7 @@ fn l18_a_completion_driver_writes_later_and_keeps_the_chunks() {
 }
 
 #[test]
-fn l18_what_is_held_completes_when_released() {
+fn l02_what_is_held_completes_when_released() {
     let manual = Manual::completion().with_time(Time::Jumps);
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -125,7 +125,7 @@ fn l18_what_is_held_completes_when_released() {
 }
 
 #[test]
-fn l18_what_is_not_in_flight_is_detached_at_once() {
+fn l02_what_is_not_in_flight_is_detached_at_once() {
     let manual = Manual::completion();
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -142,7 +142,7 @@ fn l18_what_is_not_in_flight_is_detached_at_once() {
 }
 
 #[test]
-fn l16_an_accept_can_be_made_to_fail() {
+fn l05_an_accept_can_be_made_to_fail() {
     let manual = Manual::readiness();
     let mut driver = manual.open().unwrap();
     let (io, port) = manual.listener();

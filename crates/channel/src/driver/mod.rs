@@ -47,7 +47,9 @@
 //!   `attach` or `register_foreign` drops it at once and leaves nothing behind.
 //! - `detach` of a registration with nothing in flight is `Done`; otherwise `Pending`, and one
 //!   `Detached` follows. Of a token that is not attached it is `Done`.
-//! - A call with a token that is not attached is an error or does nothing; it never panics.
+//! - A call with a token that is not attached, or is of another kind (a write to a foreign
+//!   descriptor), is an error or does nothing; it never panics. To attach something under a token that
+//!   is in use is an error.
 //! - A foreign registration gets `Foreign` events as long as its descriptor is ready for something it
 //!   is interested in (level-triggered), and with an error or hang-up in any case. `Failed` says that
 //!   it cannot be watched any longer.
@@ -57,8 +59,8 @@
 //! - A round of reads ends when the plan's reads are used up or the kernel has no more.
 //! - A write is `Done(n)` with what the kernel took at once, or `Pending`: then exactly one `Wrote` or
 //!   `Failed` follows, and no other write may be begun before. `Wrote(0)` says that there is room
-//!   again and the write is to be repeated.
-//! - `Connecting` ends with one `Connected` or one `Failed`.
+//!   again and the write is to be repeated. A write that returns an error is not followed by `Failed`.
+//! - `Connecting` ends with one `Connected` or one `Failed`, unless `attach` itself has failed.
 //! - An error of the socket is taken from it and given out as `Failed`. A hang-up while reads are off
 //!   is left alone until they are on: neither case makes the loop spin (L17).
 //!

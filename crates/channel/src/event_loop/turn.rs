@@ -246,7 +246,7 @@ fn cause(selected: &Selected, events: u64) -> Cause {
     match (&selected.waited, selected.slept) {
         (Err(_), _) => Cause::Failed,
         (Ok(_), None) => Cause::None,
-        (Ok(waited), Some(_)) if waited.ready > 0 || events > 0 => Cause::Io,
+        (Ok(_), Some(_)) if events > 0 => Cause::Io,
         (Ok(waited), Some(_)) if waited.woken => Cause::Task,
         (Ok(_), Some(Some(until))) if selected.at >= until => Cause::Timer,
         (Ok(_), Some(_)) => Cause::Premature,
