@@ -144,7 +144,7 @@ fn a_write_without_room_is_pending_until_there_is() {
 }
 
 #[test]
-fn a_write_to_a_peer_that_is_gone_is_an_error_and_not_a_signal() {
+fn a_write_after_an_own_half_close_is_an_error() {
     on_every_driver(|rig| {
         let (token, _peer) = rig.stream();
         rig.driver.shutdown(token, Shutdown::Write).unwrap();

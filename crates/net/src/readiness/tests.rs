@@ -218,7 +218,8 @@ fn l17_a_socket_the_kernel_refuses_fails_at_the_next_wait() {
     let (mut driver, selector) = driver();
     selector.script().refuse = Some("add");
     let (token, _peer) = stream(&mut driver);
-    assert_eq!(driver.wait(None).unwrap().ready, 1, "without blocking");
+    assert_eq!(driver.wait(None).unwrap().ready, 1);
+    assert_eq!(selector.script().timeouts, [Some(Duration::ZERO)], "without blocking");
     let failed = events(&mut driver);
     assert!(failed[0].starts_with(&format!("Failed({token:?}")), "{failed:?}");
     assert_eq!(failed.len(), 1);
