@@ -4,7 +4,9 @@
 //! |---|---|
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
+//! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
 #![forbid(unsafe_code)]
 
 pub mod faulty;
+pub mod loop_suite;
 pub mod manual;
