@@ -135,8 +135,8 @@ impl Registration {
     pub(super) fn next_event(&mut self) -> Option<IoEvent> {
         loop {
             let (next, event) = match self.stage {
-                _ if self.broken => (Stage::Idle, None),
                 Stage::Idle => return None,
+                _ if self.broken => (Stage::Idle, None),
                 Stage::Connect => self.connect(),
                 Stage::Write => (self.after_write(), self.finish_write()),
                 Stage::Read { left } => self.read(left),

@@ -1,0 +1,266 @@
+//! The work bench of the suite: a driver, and what a loop would do with it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+};
+use waterwheel_executor::Nanos;
+
+use super::ledger::{Kind, Ledger};
+use super::{Fixture, Remote};
+
+/// How long the suite waits for something that must happen.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it waits for something that must not happen, so many times.
+pub(super) const GLANCE: Duration = Duration::from_millis(10);
+pub(super) const GLANCES: usize = 4;
+
+/// So long, and so many turns at most, may a driver take to lose interest (L17).
+const WATCH: Duration = Duration::from_millis(200);
+const FEW: usize = 4;
+
+/// More events than any round of this suite can have: its largest has a few per registration.
+const ENDLESS: usize = 100_000;
+
+/// A driver under test.
+pub(super) struct Bench<'f> {
+    pub(super) fixture: &'f dyn Fixture,
+    pub(super) driver: Box<dyn Driver>,
+    pub(super) ledger: Ledger,
+}
+
+impl<'f> Bench<'f> {
+    pub(super) fn open(fixture: &'f dyn Fixture) -> Self {
+        Self { fixture, driver: fixture.open(), ledger: Ledger::default() }
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.driver.clock().now()
+    }
+
+    pub(super) fn attach(&mut self, io: Io, role: Role) -> Token {
+        let token = self.ledger.enter(match role {
+            Role::Listener => Kind::Listener,
+            Role::Connecting(_) => Kind::Connecting,
+            _ => Kind::Stream,
+        });
+        self.driver.attach(token, io, role).unwrap_or_else(|error| panic!("attach: {error}"));
+        token
+    }
+
+    /// Attaches a stream, its reads off.
+    pub(super) fn stream(&mut self) -> (Token, Box<dyn Remote>) {
+        let (io, remote) = self.fixture.pair();
+        (self.attach(io, Role::Stream), remote)
+    }
+
+    /// Attaches a stream, its reads on.
+    pub(super) fn reading_stream(&mut self) -> (Token, Box<dyn Remote>) {
+        let (token, remote) = self.stream();
+        self.set_read(token, Some(ReadPlan::default()));
+        (token, remote)
+    }
+
+    pub(super) fn register(&mut self, io: Io, interest: Interest) -> Token {
+        let token = self.ledger.enter(Kind::Foreign(interest));
+        let registered = self.driver.register_foreign(token, io, interest);
+        registered.unwrap_or_else(|error| panic!("register_foreign: {error}"));
+        token
+    }
+
+    pub(super) fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        self.ledger.entry(token).reads = plan;
+        self.driver.set_read(token, plan);
+    }
+
+    /// Detaches without waiting for it.
+    pub(super) fn begin_detach(&mut self, token: Token) -> Detach {
+        self.ledger.entry(token).detaching = true;
+        let detach = self.driver.detach(token);
+        if detach == Detach::Done {
+            self.ledger.leave(token);
+        }
+        detach
+    }
+
+    /// Detaches, and waits until it is gone. What others say meanwhile is lost.
+    pub(super) fn detach(&mut self, token: Token) {
+        if self.begin_detach(token) == Detach::Pending {
+            self.until("Detached", |seen| seen.iter().any(|event| is_detached(event, token)));
+        }
+    }
+
+    /// Waits for so long at most. A wait with no reason to end must not end early.
+    pub(super) fn wait(&mut self, limit: Duration) -> Waited {
+        let deadline = self.now().plus(limit);
+        self.wait_until(deadline)
+    }
+
+    pub(super) fn wait_until(&mut self, deadline: Nanos) -> Waited {
+        self.ledger.begin_round();
+        let waited = self.driver.wait(Some(deadline)).expect("wait");
+        let early = waited == Waited::default() && self.now() < deadline;
+        assert!(!early, "a wait ended {:?} early, for no reason", deadline.since(self.now()));
+        waited
+    }
+
+    pub(super) fn next(&mut self) -> Option<IoEvent> {
+        let event = self.driver.next_event();
+        match &event {
+            Some(event) => self.ledger.note(event),
+            None => self.ledger.end_round(),
+        }
+        event
+    }
+
+    /// Takes what is left of this round.
+    pub(super) fn round(&mut self) -> Vec<IoEvent> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next() {
+            events.push(event);
+            assert!(events.len() < ENDLESS, "a round without an end");
+        }
+        events
+    }
+
+    /// Waits for so long at most, and takes the whole round.
+    pub(super) fn turn(&mut self, limit: Duration) -> Vec<IoEvent> {
+        let waited = self.wait(limit);
+        let events = self.round();
+        let silent = waited.ready > 0 || events.is_empty();
+        assert!(silent, "nobody had anything to say, but: {events:?}");
+        events
+    }
+
+    /// Goes on until all events seen here are what they should be; returns them.
+    pub(super) fn until(
+        &mut self,
+        what: &str,
+        enough: impl Fn(&[IoEvent]) -> bool,
+    ) -> Vec<IoEvent> {
+        let deadline = self.now().plus(PATIENCE);
+        let mut seen = Vec::new();
+        while !enough(&seen) {
+            assert!(self.now() < deadline, "no {what} in {PATIENCE:?}, only {seen:?}");
+            self.wait_until(deadline);
+            seen.extend(self.round());
+        }
+        seen
+    }
+
+    /// Goes on until this token has said so many bytes; returns what it read.
+    pub(super) fn read(&mut self, token: Token, len: usize) -> Vec<u8> {
+        let seen = self.until("bytes", |seen| bytes_of(seen, token).len() >= len);
+        bytes_of(&seen, token)
+    }
+
+    /// A few waits must time out: nothing happens, and nothing spins.
+    pub(super) fn assert_quiet(&mut self) {
+        for _ in 0..GLANCES {
+            let waited = self.wait(GLANCE);
+            assert_eq!(waited, Waited::default(), "nothing is to be said: {:?}", self.round());
+            let events = self.round();
+            assert!(events.is_empty(), "out of nothing: {events:?}");
+        }
+    }
+
+    /// Nothing is said, and a driver that the kernel tells of a hang-up which nobody wants to know
+    /// sees to it that it is not told again.
+    pub(super) fn assert_settles(&mut self) {
+        let end = self.now().plus(WATCH);
+        let mut turns = 0;
+        while self.now() < end {
+            self.wait_until(end);
+            let events = self.round();
+            assert!(events.is_empty(), "out of nothing: {events:?}");
+            turns += 1;
+            assert!(turns <= FEW, "it spins: {turns} turns, {:?} left", end.since(self.now()));
+        }
+    }
+
+    /// Begins a write of all that is queued; what was written at once leaves the queue.
+    pub(super) fn begin_write(&mut self, token: Token, queue: &mut OutQueue) -> Submit {
+        let submit = self.driver.write(token, queue).unwrap_or_else(|e| panic!("write: {e}"));
+        match submit {
+            Submit::Done(n) => queue.advance(n),
+            Submit::Pending => self.ledger.entry(token).writing = Some(queue.len()),
+        }
+        submit
+    }
+
+    /// Writes all of it, as a loop would.
+    pub(super) fn write(&mut self, token: Token, bytes: &[u8]) {
+        let mut queue = OutQueue::new();
+        queue.push(Bytes::copy_from_slice(bytes));
+        self.write_queue(token, &mut queue);
+    }
+
+    pub(super) fn write_queue(&mut self, token: Token, queue: &mut OutQueue) {
+        while !queue.is_empty() {
+            match self.begin_write(token, queue) {
+                Submit::Done(n) => assert!(n > 0, "a write that wrote nothing is Pending"),
+                Submit::Pending => {
+                    let seen = self.until("Wrote", |seen| wrote(seen, token).is_some());
+                    queue.advance(wrote(&seen, token).unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    /// Writes until nobody answers any more: there is no room. Returns what was written; one write of
+    /// what is in `queue` is pending.
+    pub(super) fn write_until_full(&mut self, token: Token, queue: &mut OutQueue) -> usize {
+        const LARGEST: usize = 64 << 20;
+        let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
+        let mut written = 0;
+        while written <= LARGEST {
+            if queue.is_empty() {
+                queue.push(chunk.clone());
+            }
+            match self.begin_write(token, queue) {
+                Submit::Done(n) => written += n,
+                Submit::Pending => match wrote(&self.turn(GLANCE), token) {
+                    Some(n) => {
+                        queue.advance(n);
+                        written += n;
+                    }
+                    None => return written,
+                },
+            }
+        }
+        panic!("{written} bytes were written that nobody reads");
+    }
+}
+
+/// What a token has read.
+pub(super) fn bytes_of(events: &[IoEvent], of: Token) -> Vec<u8> {
+    let reads = events.iter().filter_map(|event| match event {
+        IoEvent::Read(token, bytes) if *token == of => Some(bytes.as_ref()),
+        _ => None,
+    });
+    reads.collect::<Vec<_>>().concat()
+}
+
+/// What the first pending write of a token came to.
+pub(super) fn wrote(events: &[IoEvent], of: Token) -> Option<usize> {
+    events.iter().find_map(|event| match event {
+        IoEvent::Wrote(token, n) if *token == of => Some(*n),
+        _ => None,
+    })
+}
+
+pub(super) fn is_detached(event: &IoEvent, of: Token) -> bool {
+    matches!(event, IoEvent::Detached(token) if *token == of)
+}
+
+pub(super) fn is_eof(event: &IoEvent, of: Token) -> bool {
+    matches!(event, IoEvent::Eof(token) if *token == of)
+}
+
+pub(super) fn is_failed(event: &IoEvent, of: Token) -> bool {
+    matches!(event, IoEvent::Failed(token, _) if *token == of)
+}

@@ -1,0 +1,155 @@
+//! The suite that every driver passes: the contract of [`Driver`], bullet by bullet.
+//!
+//! A driver's crate writes one [`Fixture`], which opens the driver and makes its counterparts, and one
+//! line:
+//!
+//! ```
+//! use std::net::SocketAddr;
+//! use waterwheel_channel::driver::{Driver, Io};
+//! use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Remote, Source};
+//!
+//! struct MyDriver;
+//!
+//! impl Fixture for MyDriver {
+//!     fn open(&self) -> Box<dyn Driver> {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//!     fn pair(&self) -> (Io, Box<dyn Remote>) {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//!     fn listener(&self) -> (Io, Box<dyn Door>) {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//!     fn accepting(&self) -> Dialled {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//!     fn refusing(&self) -> (Io, SocketAddr) {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//!     fn foreign(&self) -> (Io, Box<dyn Source>) {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//! }
+//!
+//! waterwheel_testkit::driver_suite!(my_driver, MyDriver);
+//! ```
+//!
+//! Rules of the suite:
+//!
+//! 1. Nothing sleeps. A counterpart acts at once and without the driver's help; the suite waits on the
+//!    driver, with deadlines on the driver's own clock.
+//! 2. That something does *not* happen is shown by a few short waits that must time out: on a virtual
+//!    clock they cost nothing, on a real one tens of milliseconds.
+//! 3. Every event of every test passes a ledger that knows what is attached, which reads are
+//!    on and which write is pending, and refuses what the contract forbids at that moment.
+//! 4. A driver may answer at once or later: the suite takes `Done` and `Pending`, as the contract does.
+//!
+//! The numbers in the names are the promises: l02 waiting and waking, l05 streams and the order of
+//! events, l06 rebuilding, l07 registrations, l08 foreign descriptors, l17 what must not spin. Each
+//! test is a public function as well, for a driver that has a reason to run only some of them.
+
+mod bench;
+pub mod connections;
+pub mod corners;
+pub mod foreign;
+mod ledger;
+mod listing;
+pub mod reading;
+pub mod rebuilding;
+pub mod registrations;
+pub mod waiting;
+pub mod writing;
+
+use std::net::SocketAddr;
+
+use waterwheel_channel::driver::{Driver, Io};
+
+/// Opens a driver, and makes what it is given together with the other side of it.
+pub trait Fixture {
+    /// Opens a driver.
+    fn open(&self) -> Box<dyn Driver>;
+
+    /// A connected stream, to be attached as `Stream`, and its other end. The room between them is
+    /// limited: at most 64 MiB are taken that nobody reads.
+    fn pair(&self) -> (Io, Box<dyn Remote>);
+
+    /// A listening socket, to be attached as `Listener`.
+    fn listener(&self) -> (Io, Box<dyn Door>);
+
+    /// A socket to be attached as `Connecting`, to an address that accepts.
+    fn accepting(&self) -> Dialled;
+
+    /// A socket to be attached as `Connecting`, and an address that refuses.
+    fn refusing(&self) -> (Io, SocketAddr);
+
+    /// A foreign descriptor, to be registered. It is writable and not readable.
+    fn foreign(&self) -> (Io, Box<dyn Source>);
+
+    /// How many streams, or foreign descriptors, make a crowd. A thousand; fewer where descriptors
+    /// are scarce.
+    fn many(&self) -> usize {
+        1000
+    }
+}
+
+/// The other end of a stream. Dropping it closes it.
+pub trait Remote {
+    /// Sends what there is room for, without blocking; returns how much that is. A kilobyte always
+    /// fits if what was sent before has been read.
+    fn send(&mut self, bytes: &[u8]) -> usize;
+
+    /// Waits until so many bytes have arrived, and takes them.
+    ///
+    /// # Panics
+    /// If they do not arrive in a few seconds.
+    fn receive(&mut self, len: usize) -> Vec<u8>;
+
+    /// Takes whatever has arrived, without blocking.
+    fn drain(&mut self) -> Vec<u8>;
+
+    /// Waits until the driver's end has said that it will send no more, by whatever means.
+    ///
+    /// # Panics
+    /// If it does not in a few seconds.
+    fn until_ended(&mut self);
+
+    /// Sends no more, and goes on receiving.
+    fn finish(&mut self);
+
+    /// Resets the connection.
+    fn reset(&mut self);
+}
+
+/// The way to a listener.
+pub trait Door {
+    /// Connects, without waiting to be accepted.
+    fn connect(&mut self) -> Box<dyn Remote>;
+}
+
+/// A connect that will be accepted.
+pub struct Dialled {
+    /// What is attached.
+    pub io: Io,
+    /// As `Connecting` to this address.
+    pub target: SocketAddr,
+    /// The other end; called after the socket was attached.
+    pub remote: Box<dyn FnOnce() -> Box<dyn Remote>>,
+}
+
+/// The hand that makes a foreign descriptor ready. It is always writable.
+pub trait Source {
+    /// Makes it readable, until it is drained.
+    fn make_readable(&mut self);
+
+    /// Makes it unreadable.
+    fn drain(&mut self);
+
+    /// Closes the other end: a hang-up, which no interest can hide.
+    fn hang_up(&mut self);
+}

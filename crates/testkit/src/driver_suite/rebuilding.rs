@@ -1,0 +1,115 @@
+//! Rebuilding (L06).
+
+use waterwheel_channel::driver::{Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, Waited};
+
+use super::Fixture;
+use super::bench::{Bench, PATIENCE, bytes_of, is_detached, wrote};
+
+/// Everything that was attached still is, under its token, with its interest.
+pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    assert_eq!(bench.driver.rebuild().expect("rebuild"), 0);
+    let (reading, mut of_reading) = bench.reading_stream();
+    let (silent, mut of_silent) = bench.stream();
+    let (io, mut door) = fixture.listener();
+    let listener = bench.attach(io, Role::Listener);
+    bench.set_read(listener, Some(ReadPlan::default()));
+    let (io, mut source) = fixture.foreign();
+    let foreign = bench.register(io, Interest::READABLE);
+    for _ in 0..3 {
+        assert_eq!(bench.driver.rebuild().expect("rebuild"), 4);
+    }
+    bench.assert_quiet();
+
+    of_silent.send(b"later");
+    of_reading.send(b"now");
+    assert_eq!(bench.read(reading, 3), b"now");
+    let _remote = door.connect();
+    let is_accepted = |it: &IoEvent| matches!(it, IoEvent::Accepted(of, ..) if *of == listener);
+    bench.until("Accepted", |seen| seen.iter().any(is_accepted));
+    source.make_readable();
+    let is_ready = |it: &IoEvent| matches!(it, IoEvent::Foreign(of, _) if *of == foreign);
+    bench.until("Foreign", |seen| seen.iter().any(is_ready));
+    source.drain();
+    bench.set_read(silent, Some(ReadPlan::default()));
+    assert_eq!(bench.read(silent, 5), b"later");
+}
+
+/// What was ready, and even what was about to be said, is said after the rebuild, once.
+pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (first, mut of_first) = bench.reading_stream();
+    let (second, mut of_second) = bench.reading_stream();
+    of_first.send(b"first");
+    of_second.send(b"second");
+    assert!(bench.wait(PATIENCE).ready > 0);
+    let mut seen: Vec<IoEvent> = bench.next().into_iter().collect();
+    assert_eq!(bench.driver.rebuild().expect("rebuild"), 2);
+    let missing = |seen: &[IoEvent]| {
+        bytes_of(seen, first).len() + bytes_of(seen, second).len() < b"firstsecond".len()
+    };
+    let deadline = bench.now().plus(PATIENCE);
+    while missing(&seen) {
+        assert!(bench.now() < deadline, "only {seen:?}");
+        bench.wait_until(deadline);
+        seen.extend(bench.round());
+    }
+    assert_eq!(bytes_of(&seen, first), b"first");
+    assert_eq!(bytes_of(&seen, second), b"second");
+    bench.assert_quiet();
+}
+
+/// A write that waits for room still does, and is told.
+pub fn l06_a_rebuild_keeps_a_pending_write(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    bench.write_until_full(token, &mut OutQueue::new());
+    assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
+    bench.assert_quiet();
+    let deadline = bench.now().plus(PATIENCE);
+    remote.drain();
+    while wrote(&bench.turn(PATIENCE), token).is_none() {
+        assert!(bench.now() < deadline, "no Wrote");
+        remote.drain();
+    }
+}
+
+/// A connect that is under way is told after the rebuild.
+pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let dialled = fixture.accepting();
+    let token = bench.attach(dialled.io, Role::Connecting(dialled.target));
+    assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
+    bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(of)] if *of == token));
+    let mut remote = (dialled.remote)();
+    bench.write(token, b"hello");
+    assert_eq!(remote.receive(5), b"hello");
+}
+
+/// A waker that was handed out before ends waits after; one that was used in between is not lost.
+pub fn l06_the_waker_survives_a_rebuild(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let waker = bench.driver.waker();
+    let woken = Waited { ready: 0, woken: true };
+    waker.unpark();
+    bench.driver.rebuild().expect("rebuild");
+    assert_eq!(bench.wait(PATIENCE), woken, "used before the rebuild");
+    bench.assert_quiet();
+    waker.unpark();
+    assert_eq!(bench.wait(PATIENCE), woken, "used after the rebuild");
+    bench.assert_quiet();
+}
+
+/// What is being detached is not moved, and still says that it is gone.
+pub fn l06_a_rebuild_does_not_bring_back_what_was_detached(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.reading_stream();
+    remote.send(b"x");
+    let pending = bench.begin_detach(token) == Detach::Pending;
+    assert_eq!(bench.driver.rebuild().expect("rebuild"), 0);
+    if pending {
+        bench.until("Detached", |seen| seen.iter().any(|event| is_detached(event, token)));
+    }
+    bench.assert_quiet();
+    remote.until_ended();
+}

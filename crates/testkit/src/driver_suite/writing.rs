@@ -1,0 +1,98 @@
+//! Writing (L05).
+
+use std::net::Shutdown;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{OutQueue, ReadPlan, Submit};
+
+use super::Fixture;
+use super::bench::{Bench, PATIENCE, bytes_of, is_failed, wrote};
+
+/// What is written arrives, in order, however many chunks it is in.
+pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
+    // More chunks than one system call takes (1024), so that the rest has to follow.
+    const CHUNKS: usize = 3000;
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    let mut queue = OutQueue::new();
+    let mut expected = Vec::new();
+    for n in 0..CHUNKS {
+        let chunk = n.to_string();
+        expected.extend(chunk.bytes());
+        queue.push(Bytes::from(chunk));
+    }
+    bench.write_queue(token, &mut queue);
+    assert_eq!(remote.receive(expected.len()), expected);
+    bench.assert_quiet();
+    assert!(remote.drain().is_empty(), "more has arrived than was written");
+}
+
+/// Without room a write is pending; with room there is one `Wrote`, and nothing was lost or doubled.
+pub fn l05_a_write_without_room_is_pending_until_there_is(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    let mut queue = OutQueue::new();
+    let mut written = bench.write_until_full(token, &mut queue);
+    bench.assert_quiet();
+
+    let mut arrived = remote.drain().len();
+    assert!(arrived > 0, "something has arrived");
+    let deadline = bench.now().plus(PATIENCE);
+    let freed = loop {
+        let seen = bench.turn(PATIENCE);
+        arrived += remote.drain().len();
+        match wrote(&seen, token) {
+            Some(n) => break n,
+            None => assert!(bench.now() < deadline, "no Wrote after {arrived} bytes arrived"),
+        }
+    };
+    written += freed;
+    queue.advance(freed);
+    arrived += remote.receive(written - arrived).len();
+    assert_eq!(arrived, written);
+
+    let rest = queue.len();
+    bench.write_queue(token, &mut queue);
+    assert_eq!(remote.receive(rest).len(), rest);
+    assert!(remote.drain().is_empty(), "more has arrived than was written");
+    bench.assert_quiet();
+}
+
+/// A pending write and something to read: the end of the write is told first.
+pub fn l05_wrote_comes_before_read(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    let mut queue = OutQueue::new();
+    bench.write_until_full(token, &mut queue);
+    remote.send(b"x");
+    bench.set_read(token, Some(ReadPlan::default()));
+    remote.drain();
+    let (mut told, mut read) = (false, Vec::new());
+    let deadline = bench.now().plus(PATIENCE);
+    while !told || read.is_empty() {
+        assert!(bench.now() < deadline, "Wrote: {told}, read: {read:?}");
+        let seen = bench.turn(PATIENCE);
+        told |= wrote(&seen, token).is_some();
+        read.extend(bytes_of(&seen, token));
+        remote.drain();
+    }
+    assert_eq!(read, b"x");
+}
+
+/// A shut-down output is the peer's end, after what was written; the other direction stays open.
+pub fn l05_a_shut_down_output_is_the_peers_end(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.reading_stream();
+    bench.write(token, b"last words");
+    bench.driver.shutdown(token, Shutdown::Write).expect("shutdown");
+    assert_eq!(remote.receive(10), b"last words");
+    remote.until_ended();
+    remote.send(b"answer");
+    assert_eq!(bench.read(token, 6), b"answer");
+    let mut queue = OutQueue::new();
+    queue.push("too late".into());
+    if let Ok(submit) = bench.driver.write(token, &queue) {
+        assert_eq!(submit, Submit::Pending, "its output is shut down");
+        bench.until("Failed", |seen| seen.iter().any(|event| is_failed(event, token)));
+    }
+}

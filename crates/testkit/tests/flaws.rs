@@ -1,0 +1,392 @@
+//! The suite can fail: drivers with one flaw each, and the test that must notice it.
+
+mod support;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
+    Waited,
+};
+use waterwheel_executor::{Clock, Nanos, Unpark};
+use waterwheel_testkit::driver_suite::{
+    Fixture, connections, corners, foreign, reading, rebuilding, registrations, waiting, writing,
+};
+use waterwheel_testkit::manual::Manual;
+
+use crate::support::ByHand;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    WaitsTooShort,
+    NeverWaits,
+    ForgetsTheWaker,
+    WakesTwice,
+    ForgetsToComplete,
+    ReadsAtFirst,
+    ReadsOn,
+    ReadsAsItLikes,
+    SaysTheEndTwice,
+    TurnsTheRoundAround,
+    ClaimsTooLittle,
+    ClaimsTooMuch,
+    SpeaksOfTheDead,
+    SaysDetachedTwice,
+    NeverSaysDetached,
+    KeepsWhatItRefuses,
+    TakesUnknownTokens,
+    SpeaksOnceOfReadiness,
+    TakesNoInterestForSome,
+    KeepsTheOldInterest,
+    HidesHangUps,
+    LosesTheRoundInARebuild,
+    LosesReadsInARebuild,
+    MiscountsARebuild,
+    FailsAgain,
+}
+
+type Test = fn(&dyn Fixture);
+
+/// Every flaw with tests that must notice it.
+const NOTICED: &[(Flaw, &[Test])] = &[
+    (Flaw::WaitsTooShort, &[waiting::l02_a_wait_ends_at_its_deadline]),
+    (Flaw::NeverWaits, &[corners::l17_idle_registrations_do_not_spin]),
+    (
+        Flaw::ForgetsTheWaker,
+        &[
+            waiting::l02_an_unpark_ends_the_next_wait_and_no_other,
+            waiting::l02_many_unparks_end_one_wait,
+            waiting::l02_a_wake_and_an_event_do_not_hide_each_other,
+            rebuilding::l06_the_waker_survives_a_rebuild,
+        ],
+    ),
+    (
+        Flaw::WakesTwice,
+        &[
+            waiting::l02_an_unpark_ends_the_next_wait_and_no_other,
+            waiting::l02_many_unparks_end_one_wait,
+        ],
+    ),
+    (
+        Flaw::ForgetsToComplete,
+        &[
+            reading::l05_a_round_of_reads_ends_with_one_read_complete,
+            waiting::l02_a_wait_does_not_block_while_events_are_left,
+            connections::l05_a_listener_accepts_as_planned,
+        ],
+    ),
+    (
+        Flaw::ReadsAtFirst,
+        &[
+            reading::l05_reads_are_off_at_first,
+            corners::l17_a_finished_peer_with_reads_off_does_not_spin,
+        ],
+    ),
+    (
+        Flaw::ReadsOn,
+        &[
+            reading::l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round,
+            corners::l17_reads_turned_off_again_do_not_spin,
+            corners::l17_a_full_backlog_with_accepts_off_does_not_spin,
+        ],
+    ),
+    (
+        Flaw::ReadsAsItLikes,
+        &[
+            reading::l05_a_plan_bounds_a_round,
+            reading::l05_a_flooding_peer_cannot_keep_a_round_going,
+            connections::l05_a_listener_accepts_as_planned,
+        ],
+    ),
+    (Flaw::SaysTheEndTwice, &[reading::l05_eof_comes_once_and_last]),
+    (
+        Flaw::TurnsTheRoundAround,
+        &[
+            reading::l05_eof_comes_once_and_last,
+            connections::l05_connected_comes_before_read,
+            writing::l05_wrote_comes_before_read,
+        ],
+    ),
+    (Flaw::ClaimsTooLittle, &[writing::l05_what_is_written_arrives_in_order]),
+    (Flaw::ClaimsTooMuch, &[writing::l05_a_write_without_room_is_pending_until_there_is]),
+    (
+        Flaw::SpeaksOfTheDead,
+        &[
+            registrations::l07_streams_detached_by_the_first_event_say_nothing,
+            registrations::l07_foreign_descriptors_detached_by_the_first_event_say_nothing,
+            registrations::l07_a_successor_does_not_inherit_events,
+        ],
+    ),
+    (Flaw::SaysDetachedTwice, &[registrations::l07_a_detach_is_done_or_one_detached_follows]),
+    (
+        Flaw::NeverSaysDetached,
+        &[
+            registrations::l07_a_detach_is_done_or_one_detached_follows,
+            registrations::l07_a_pending_write_dies_with_its_registration,
+            rebuilding::l06_a_rebuild_does_not_bring_back_what_was_detached,
+        ],
+    ),
+    (Flaw::KeepsWhatItRefuses, &[registrations::l07_a_failed_attach_leaves_nothing]),
+    (
+        Flaw::TakesUnknownTokens,
+        &[
+            registrations::l07_a_call_with_an_unknown_token_does_nothing,
+            foreign::l08_foreign_descriptors_and_streams_are_not_mixed_up,
+        ],
+    ),
+    (Flaw::SpeaksOnceOfReadiness, &[foreign::l08_readiness_is_told_as_long_as_it_lasts]),
+    (Flaw::TakesNoInterestForSome, &[foreign::l08_an_interest_in_nothing_is_an_error]),
+    (Flaw::KeepsTheOldInterest, &[foreign::l08_the_interest_can_be_changed]),
+    (Flaw::HidesHangUps, &[foreign::l08_a_hang_up_is_told_whatever_the_interest_is]),
+    (Flaw::LosesTheRoundInARebuild, &[rebuilding::l06_a_rebuild_loses_no_event]),
+    (
+        Flaw::LosesReadsInARebuild,
+        &[rebuilding::l06_a_rebuild_keeps_registrations_and_their_interest],
+    ),
+    (
+        Flaw::MiscountsARebuild,
+        &[
+            rebuilding::l06_a_rebuild_keeps_a_pending_write,
+            rebuilding::l06_a_rebuild_keeps_a_pending_connect,
+        ],
+    ),
+    (
+        Flaw::FailsAgain,
+        &[
+            corners::l17_a_refused_connect_fails_once,
+            corners::l17_a_reset_with_reads_off_fails_once,
+            reading::l05_a_reset_fails_a_stream_once,
+        ],
+    ),
+];
+
+#[test]
+fn every_flaw_is_noticed() {
+    for (flaw, tests) in NOTICED {
+        for (n, test) in tests.iter().enumerate() {
+            // A detach is late, and a write at once, in one of the two modes only.
+            let noticed = [Manual::readiness(), Manual::completion()].map(|manual| {
+                let fixture = ByHand::new(manual, |manual| Flawed { manual, flaw: *flaw });
+                catch_unwind(AssertUnwindSafe(|| test(&fixture))).is_err()
+            });
+            assert!(noticed.contains(&true), "{flaw:?} passed test {n}");
+        }
+    }
+}
+
+#[test]
+fn no_flaw_is_seen_where_there_is_none() {
+    for manual in [Manual::readiness(), Manual::completion()] {
+        let fixture = ByHand::new(manual, |manual| Flawed { manual, flaw: Flaw::None });
+        NOTICED.iter().flat_map(|(_, tests)| *tests).for_each(|test| test(&fixture));
+    }
+}
+
+struct Flawed {
+    manual: Manual,
+    flaw: Flaw,
+}
+
+impl OpenDriver for Flawed {
+    fn open(&self) -> io::Result<Box<dyn Driver>> {
+        Ok(Box::new(FlawedDriver {
+            inner: self.manual.open()?,
+            flaw: self.flaw,
+            round: VecDeque::new(),
+            woken_before: false,
+            spoken: Vec::new(),
+            kept: Vec::new(),
+        }))
+    }
+}
+
+struct FlawedDriver {
+    inner: Box<dyn Driver>,
+    flaw: Flaw,
+    /// Events that were taken before they were asked for.
+    round: VecDeque<IoEvent>,
+    woken_before: bool,
+    spoken: Vec<Token>,
+    kept: Vec<Arc<()>>,
+}
+
+impl FlawedDriver {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw
+    }
+
+    /// Whether it takes the whole round before anybody asks.
+    fn is_hasty(&self) -> bool {
+        [Flaw::TurnsTheRoundAround, Flaw::SpeaksOfTheDead, Flaw::LosesTheRoundInARebuild]
+            .contains(&self.flaw)
+    }
+
+    fn distort(&mut self, event: IoEvent) -> Option<IoEvent> {
+        match (self.flaw, event) {
+            (Flaw::ForgetsToComplete, IoEvent::ReadComplete(_)) => None,
+            (Flaw::SaysTheEndTwice, IoEvent::Eof(token)) => {
+                self.round.push_back(IoEvent::Eof(token));
+                Some(IoEvent::Eof(token))
+            }
+            (Flaw::SaysDetachedTwice, IoEvent::Detached(token)) => {
+                self.round.push_back(IoEvent::Detached(token));
+                Some(IoEvent::Detached(token))
+            }
+            (Flaw::FailsAgain, IoEvent::Failed(token, error)) => {
+                self.round.push_back(IoEvent::Failed(token, error.kind().into()));
+                Some(IoEvent::Failed(token, error))
+            }
+            (Flaw::NeverSaysDetached, IoEvent::Detached(_)) => None,
+            (Flaw::ClaimsTooMuch, IoEvent::Wrote(token, n)) if n > 0 => {
+                Some(IoEvent::Wrote(token, n + 1))
+            }
+            (Flaw::ClaimsTooLittle, IoEvent::Wrote(token, n)) if n > 1 => {
+                Some(IoEvent::Wrote(token, n - 1))
+            }
+            (Flaw::SpeaksOnceOfReadiness, IoEvent::Foreign(token, ready)) => {
+                let again = self.spoken.contains(&token);
+                self.spoken.push(token);
+                (!again).then_some(IoEvent::Foreign(token, ready))
+            }
+            (Flaw::HidesHangUps, IoEvent::Foreign(token, ready)) => {
+                let hidden = ready.contains(Readiness::HANG_UP);
+                (!hidden).then_some(IoEvent::Foreign(token, ready))
+            }
+            (_, event) => Some(event),
+        }
+    }
+}
+
+impl Driver for FlawedDriver {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+
+    fn waker(&self) -> Arc<dyn Unpark> {
+        struct Nobody;
+        impl Unpark for Nobody {
+            fn unpark(&self) {}
+        }
+        if self.has(Flaw::ForgetsTheWaker) { Arc::new(Nobody) } else { self.inner.waker() }
+    }
+
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
+        if self.has(Flaw::KeepsWhatItRefuses) {
+            match io.downcast::<Arc<()>>() {
+                Ok(kept) => {
+                    self.kept.push(kept);
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+                Err(io) => return self.inner.attach(token, io, role),
+            }
+        }
+        self.inner.attach(token, io, role)?;
+        if self.has(Flaw::ReadsAtFirst) {
+            self.inner.set_read(token, Some(ReadPlan::default()));
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> Detach {
+        if !self.has(Flaw::SpeaksOfTheDead) {
+            self.round.retain(|event| event.token() != token);
+        }
+        self.inner.detach(token)
+    }
+
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        match plan {
+            None if self.has(Flaw::ReadsOn) => {}
+            Some(_) if self.has(Flaw::ReadsAsItLikes) => {
+                let much = ReadPlan { max_reads: u32::MAX, size: 7 };
+                self.inner.set_read(token, Some(much));
+            }
+            plan => self.inner.set_read(token, plan),
+        }
+    }
+
+    fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
+        if self.has(Flaw::TakesUnknownTokens) {
+            return self.inner.write(token, queue).or(Ok(Submit::Done(queue.len())));
+        }
+        Ok(match self.inner.write(token, queue)? {
+            Submit::Done(n) if n > 1 && self.has(Flaw::ClaimsTooLittle) => Submit::Done(n - 1),
+            submit => submit,
+        })
+    }
+
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
+        self.inner.shutdown(token, how)
+    }
+
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
+        self.inner.register_foreign(token, io, interest)
+    }
+
+    fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
+        match self.flaw {
+            Flaw::KeepsTheOldInterest => Ok(()),
+            Flaw::TakesNoInterestForSome if interest.is_empty() => {
+                self.inner.set_interest(token, Interest::READABLE)
+            }
+            _ => self.inner.set_interest(token, interest),
+        }
+    }
+
+    fn rebuild(&mut self) -> io::Result<usize> {
+        let moved = self.inner.rebuild()?;
+        match self.flaw {
+            Flaw::LosesTheRoundInARebuild => self.round.clear(),
+            Flaw::LosesReadsInARebuild => {
+                (0..100).for_each(|n| self.inner.set_read(Token::from_bits(n), None));
+            }
+            Flaw::MiscountsARebuild => return Ok(moved + 1),
+            _ => {}
+        }
+        Ok(moved)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+        let until = match self.flaw {
+            _ if !self.round.is_empty() => Some(Nanos(0)),
+            Flaw::WaitsTooShort => until.map(|until| Nanos(until.0 - until.0 / 1000)),
+            Flaw::NeverWaits => Some(Nanos(0)),
+            _ => until,
+        };
+        let mut waited = self.inner.wait(until)?;
+        if self.has(Flaw::WakesTwice) {
+            let woken = waited.woken;
+            waited.woken |= std::mem::replace(&mut self.woken_before, woken);
+        }
+        if self.is_hasty() {
+            self.round.extend(std::iter::from_fn(|| self.inner.next_event()));
+            if self.has(Flaw::TurnsTheRoundAround) {
+                self.round.make_contiguous().reverse();
+            }
+        }
+        waited.ready = waited.ready.max(self.round.len());
+        Ok(waited)
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        if let Some(event) = self.round.pop_front() {
+            return Some(event);
+        }
+        loop {
+            let event = self.inner.next_event()?;
+            if let Some(event) = self.distort(event) {
+                return Some(event);
+            }
+        }
+    }
+}
