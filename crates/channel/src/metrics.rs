@@ -52,7 +52,7 @@ pub struct LoopMetrics {
     pub timers: usize,
     /// Registrations, foreign ones included.
     pub registrations: usize,
-    /// How long the turns took that did something: what came just after a wait had to wait that long.
+    /// How long the turns took after their waits: what came just then had to wait that long.
     /// The bucket at `n` counts those of up to 2ⁿ nanoseconds and more than 2ⁿ⁻¹.
     pub lag: [u64; LAG_BUCKETS],
 }

@@ -165,6 +165,15 @@ impl<X: Send + 'static> LoopCore<X> {
         self.shared.inbox.sleep(until, has_more_work, || park.park(until)) == Slept::Yes
     }
 
+    /// Goes on without a wait: for a loop that looks for its work elsewhere. The turn counts all the
+    /// same.
+    pub fn skip_wait(&mut self) {
+        self.shared.counters.turn();
+        if self.taken.total() > 0 {
+            self.give_back();
+        }
+    }
+
     /// When the loop has to be awake at the latest: for a timer, or for the end of a quiet period.
     pub fn next_deadline(&self) -> Option<Nanos> {
         earliest(self.quiet_until, self.local.next_deadline())

@@ -5,8 +5,10 @@
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
+//! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
 #![forbid(unsafe_code)]
 
 pub mod driver_suite;
 pub mod faulty;
+pub mod loop_suite;
 pub mod manual;

@@ -337,9 +337,11 @@ impl LocalLoop {
         }
     }
 
-    /// The loop is over: driver, registrations, futures, in this order.
+    /// The loop is over: driver, registrations, futures, in this order. Tail tasks that came with the
+    /// last commands run before: they were accepted.
     pub(crate) fn close(&self) {
         self.parts.closing.set(true);
+        self.parts.tail.run();
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));

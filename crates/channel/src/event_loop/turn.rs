@@ -56,10 +56,20 @@ pub(crate) struct Wheel {
 
 /// How the first phase ended.
 struct Selected {
-    waited: io::Result<Waited>,
-    /// It was meant to block, until this time at the longest.
-    slept: Option<Option<Nanos>>,
+    /// `None`: the driver was left alone, and nothing is known of it.
+    waited: Option<io::Result<Waited>>,
+    /// It was meant to block.
+    slept: Option<Until>,
     at: Nanos,
+}
+
+/// How long a wait may last.
+#[derive(Clone, Copy)]
+struct Until {
+    /// Until a timer, or the end of a quiet period.
+    deadline: Option<Nanos>,
+    /// As long as the one who drives the loop by hand has said.
+    limit: Option<Nanos>,
 }
 
 /// What the task phase did.
@@ -98,9 +108,18 @@ impl Wheel {
         }
         let strategy = self.choose(core);
         let (waited, slept) = match strategy {
-            Strategy::Continue => (Ok(Waited::default()), None),
-            Strategy::BusyWait => (self.local.wait(NOW), None),
-            Strategy::Wait => self.wait(core),
+            Strategy::Continue => {
+                core.skip_wait();
+                (None, None)
+            }
+            Strategy::BusyWait => {
+                core.skip_wait();
+                (Some(self.local.wait(NOW)), None)
+            }
+            Strategy::Wait => {
+                let (waited, slept) = self.wait(core);
+                (Some(waited), slept)
+            }
         };
         Selected { waited, slept, at: core.now() }
     }
@@ -116,17 +135,15 @@ impl Wheel {
     }
 
     /// Blocks in the driver if there is nothing to do, and only then.
-    fn wait(
-        &mut self,
-        core: &mut LoopCore<LoopCommand>,
-    ) -> (io::Result<Waited>, Option<Option<Nanos>>) {
+    fn wait(&mut self, core: &mut LoopCore<LoopCommand>) -> (io::Result<Waited>, Option<Until>) {
         if !self.spin.is_zero()
             && let Some(found) = self.spin_for_work(core)
         {
+            core.skip_wait();
             return (found, None);
         }
         let limit = self.local.wait_limit();
-        let until = [limit, core.next_deadline()].into_iter().flatten().min();
+        let until = Until { deadline: core.next_deadline(), limit };
         let mut park = DriverPark { local: &self.local, waited: None };
         let local = &self.local;
         core.wait_until(limit, &|| local.has_work(), &mut park);
@@ -168,7 +185,7 @@ impl Wheel {
         if at >= until {
             self.paused_until = None;
         }
-        Selected { waited: Ok(Waited::default()), slept: None, at }
+        Selected { waited: None, slept: None, at }
     }
 
     /// Phase 2: hands out the events of this round; how many, and when that was done.
@@ -207,14 +224,15 @@ impl Wheel {
         let cause = cause(selected, events);
         let outcome = match cause {
             Cause::Failed => {
-                if let Err(error) = &selected.waited {
+                if let Some(Err(error)) = &selected.waited {
                     report(Fault::Driver(format!("the wait failed: {error}")));
                 }
                 self.rebuild_and_pause("the wait failed", ran.at);
                 return cause;
             }
             Cause::Premature if ran.tasks == 0 && ran.polled == 0 => WaitOutcome::Premature,
-            Cause::None if self.paused_until.is_some() => return cause,
+            // In a pause, say: that it ends does not mean that the driver has recovered.
+            _ if selected.waited.is_none() => return cause,
             _ => WaitOutcome::Useful,
         };
         match self.spin_guard.after(outcome) {
@@ -243,13 +261,16 @@ impl Wheel {
 
 /// What ended the wait.
 fn cause(selected: &Selected, events: u64) -> Cause {
+    let passed = |time: Option<Nanos>| time.is_some_and(|time| selected.at >= time);
     match (&selected.waited, selected.slept) {
-        (Err(_), _) => Cause::Failed,
-        (Ok(_), None) => Cause::None,
-        (Ok(_), Some(_)) if events > 0 => Cause::Io,
-        (Ok(waited), Some(_)) if waited.woken => Cause::Task,
-        (Ok(_), Some(Some(until))) if selected.at >= until => Cause::Timer,
-        (Ok(_), Some(_)) => Cause::Premature,
+        (Some(Err(_)), _) => Cause::Failed,
+        (None, _) | (_, None) => Cause::None,
+        // What is ready and says nothing, a hang-up that nobody asked about, is no event.
+        (Some(Ok(_)), _) if events > 0 => Cause::Io,
+        (Some(Ok(waited)), _) if waited.woken => Cause::Task,
+        (_, Some(until)) if passed(until.deadline) => Cause::Timer,
+        (_, Some(until)) if passed(until.limit) => Cause::None,
+        _ => Cause::Premature,
     }
 }
 

@@ -1,0 +1,139 @@
+//! Loops driven by their owner's thread (L12).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use waterwheel_channel::driver::OpenDriver;
+use waterwheel_channel::{EventLoop, LocalLoop};
+use waterwheel_executor::{ErrorKind, RejectReason, WaitError};
+
+use super::bench::{Bench, PATIENCE};
+
+const SHORT: Duration = Duration::from_millis(3);
+
+/// A turn of no length does not block; one with a limit waits that long.
+pub fn l12_a_turn_waits_no_longer_than_it_may(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    let before = bench.now();
+    assert!(bench.turn());
+    assert!(bench.now().since(before) < Duration::from_secs(5));
+    let before = bench.now();
+    assert!(bench.hand.turn(Some(SHORT)));
+    let waited = bench.now().since(before);
+    assert!(waited >= SHORT && waited < PATIENCE, "{waited:?}");
+}
+
+/// A turn without a limit ends when a timer is due.
+pub fn l12_a_turn_without_a_limit_ends_with_a_timer(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    let rang = bench.event_loop().schedule(SHORT, || ()).unwrap();
+    bench.turn();
+    assert!(!rang.is_done(), "never early");
+    bench.hand.turn(None);
+    assert!(rang.is_done());
+}
+
+/// Somebody else's task ends a wait.
+pub fn l12_another_thread_reaches_a_loop_driven_by_hand(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    let event_loop = bench.event_loop();
+    let submitter = std::thread::spawn(move || {
+        let answer = event_loop.submit(|| LocalLoop::current().is_some()).unwrap();
+        answer.wait_timeout(PATIENCE).expect("the other thread turns");
+        answer.join().unwrap()
+    });
+    bench.until("answer", || submitter.is_finished());
+    assert!(submitter.join().unwrap());
+}
+
+/// `run_for` runs what falls due, and ends in time.
+pub fn l12_run_for_turns_for_a_while(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    let soon = bench.event_loop().schedule(SHORT, || ()).unwrap();
+    let late = bench.event_loop().schedule(3 * PATIENCE, || ()).unwrap();
+    let before = bench.now();
+    bench.hand.run_for(2 * SHORT);
+    let ran = bench.now().since(before);
+    assert!(ran >= 2 * SHORT && ran < PATIENCE, "{ran:?}");
+    assert!(soon.is_done() && !late.is_done());
+}
+
+/// After its end there are no turns, and nothing is accepted.
+pub fn l12_a_loop_that_is_over_does_nothing(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    let event_loop = bench.event_loop();
+    let accepted = event_loop.submit(|| 1).unwrap();
+    let ended = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    bench.until_over();
+    assert_eq!(accepted.join().unwrap(), 1);
+    assert!(bench.hand.is_over() && ended.is_done() && event_loop.is_terminated());
+    assert!(!bench.hand.turn(None) && !bench.turn());
+    bench.hand.run_for(PATIENCE);
+    assert!(bench.hand.on_loop(|_| ()).is_none());
+    let rejected = event_loop.execute(|| ()).unwrap_err();
+    assert!(matches!(rejected.reason(), RejectReason::ShutDown));
+}
+
+/// Dropped, it runs what was accepted.
+pub fn l12_a_dropped_loop_runs_what_was_accepted(drivers: &dyn OpenDriver) {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let bench = Bench::new(drivers);
+    let event_loop = bench.event_loop();
+    for _ in 0..100 {
+        let ran = ran.clone();
+        let count = move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        };
+        event_loop.execute(count).unwrap();
+    }
+    let timer = event_loop.schedule(PATIENCE, || ()).unwrap();
+    drop(bench);
+    assert_eq!(ran.load(Ordering::SeqCst), 100);
+    assert!(matches!(timer.join().unwrap_err().kind(), ErrorKind::Cancelled));
+    assert!(event_loop.is_terminated());
+}
+
+/// The thread is the loop's while it turns, and whose it was afterwards.
+pub fn l12_a_thread_is_the_loops_while_it_turns(drivers: &dyn OpenDriver) {
+    let (mut outer, mut inner) = (Bench::new(drivers), Bench::new(drivers));
+    let (outer_loop, inner_loop) = (outer.event_loop(), inner.event_loop());
+    assert!(EventLoop::current().is_none());
+    let seen = inner_loop.submit(EventLoop::current).unwrap();
+    outer.here(|_| {
+        assert_eq!(EventLoop::current().as_ref(), Some(&outer_loop));
+        assert!(outer_loop.in_event_loop() && !inner_loop.in_event_loop());
+        inner.turn();
+        assert_eq!(EventLoop::current().as_ref(), Some(&outer_loop), "restored");
+        drop(inner);
+        assert_eq!(EventLoop::current().as_ref(), Some(&outer_loop), "restored");
+    });
+    assert_eq!(seen.join().unwrap().as_ref(), Some(&inner_loop));
+    assert!(EventLoop::current().is_none() && LocalLoop::current().is_none());
+}
+
+/// A future of one loop that is woken in a turn of another, on the same thread, is polled by its own.
+pub fn l12_a_wake_finds_its_own_loop_among_nested_ones(drivers: &dyn OpenDriver) {
+    let (mut outer, mut inner) = (Bench::new(drivers), Bench::new(drivers));
+    let (promise, woken) = outer.event_loop().new_promise::<u32>();
+    let awaited = outer.here(|here| here.spawn_local(woken));
+    outer.turn();
+    let succeed = move || {
+        promise.set_success(7);
+    };
+    inner.event_loop().execute(succeed).unwrap();
+    outer.here(|_| inner.turns(2));
+    assert_eq!(inner.metrics().futures_polled, 0, "it is none of the inner loop's");
+    outer.turns(2);
+    assert!(awaited.is_done());
+}
+
+/// On its thread, between turns, and in a turn: blocking is refused inside only.
+pub fn p04_a_loop_driven_by_hand_refuses_to_block_inside(drivers: &dyn OpenDriver) {
+    let (mut bench, other) = (Bench::new(drivers), Bench::new(drivers));
+    let (_promise, future) = other.event_loop().new_promise::<()>();
+    let refused = bench.here(|_| future.wait_timeout(Duration::ZERO));
+    assert!(matches!(refused, Err(WaitError::WouldDeadlock(_))), "{refused:?}");
+    let outside = future.wait_timeout(Duration::ZERO);
+    assert_eq!(outside, Err(WaitError::TimedOut), "this thread may wait");
+}

@@ -1,0 +1,150 @@
+//! The phases of a turn (L03, L04).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use waterwheel_channel::driver::{OpenDriver, TaskOnly};
+use waterwheel_channel::{EventLoopGroup, LoopBuildError, Outlook, Strategy};
+use waterwheel_executor::UserCode;
+
+use super::bench::{Bench, PATIENCE, blow};
+use crate::faulty::{Call, Times};
+
+/// A strategy is asked once a turn, and sees whether there are tasks.
+pub fn l03_a_strategy_is_asked_in_every_turn(drivers: &dyn OpenDriver) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = seen.clone();
+    let strategy = move |outlook: &Outlook| {
+        sees.lock().unwrap().push((outlook.has_tasks, outlook.registrations));
+        Strategy::Wait
+    };
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(strategy));
+    bench.turn();
+    bench.event_loop().execute(|| ()).unwrap();
+    bench.turns(2);
+    assert_eq!(*seen.lock().unwrap(), [(false, 0), (true, 0), (false, 0)]);
+}
+
+/// `Continue` goes straight to the tasks.
+pub fn l03_continue_leaves_the_driver_alone(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| Strategy::Continue));
+    for _ in 0..3 {
+        let ran = bench.event_loop().submit(|| ()).unwrap();
+        bench.hand.turn(None);
+        assert!(ran.is_done());
+    }
+    assert_eq!(bench.waits(), 0);
+}
+
+/// `BusyWait` looks, and does not wait: not for a limit that is far away either.
+pub fn l03_busy_wait_looks_and_does_not_block(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| Strategy::BusyWait));
+    let before = bench.now();
+    bench.hand.turn(Some(PATIENCE));
+    assert!(bench.now().since(before) < PATIENCE);
+    assert_eq!(bench.waits(), 1);
+}
+
+/// `Wait` blocks until a timer is due, and runs it in the same turn.
+pub fn l03_wait_blocks_until_there_is_something_to_do(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| Strategy::Wait));
+    bench.turn();
+    let waits = bench.waits();
+    let rang = bench.event_loop().schedule(Duration::from_millis(3), || ()).unwrap();
+    bench.turn(); // The timer arrives, and is not due.
+    assert!(!rang.is_done());
+    bench.hand.turn(Some(PATIENCE));
+    assert!(rang.is_done());
+    assert!(bench.waits() - waits <= 2, "it slept instead of looking again and again");
+}
+
+/// With something to do, `Wait` only looks for events.
+pub fn l03_wait_does_not_block_if_there_is_something_to_do(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    let before = bench.now();
+    let ran = bench.event_loop().submit(|| ()).unwrap();
+    bench.hand.turn(Some(PATIENCE));
+    assert!(ran.is_done() && bench.now().since(before) < PATIENCE);
+    assert_eq!(bench.waits(), 1, "the driver is asked nevertheless");
+}
+
+/// A strategy that panics is reported, and the loop waits.
+pub fn l03_a_strategy_that_panics_is_reported_and_the_loop_waits(drivers: &dyn OpenDriver) {
+    let strategy = |_: &Outlook| blow("no idea");
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(strategy));
+    let ran = bench.event_loop().submit(|| ()).unwrap();
+    bench.turn();
+    assert!(ran.is_done());
+    assert_eq!(bench.reports.take_panics(), [(UserCode::Strategy, "no idea".to_owned())]);
+    assert_eq!(bench.waits(), 1);
+}
+
+/// Whatever the strategy, a turn is a turn.
+pub fn o01_turns_are_counted_whatever_the_strategy(drivers: &dyn OpenDriver) {
+    for strategy in [Strategy::Wait, Strategy::BusyWait, Strategy::Continue] {
+        let mut bench = Bench::with(drivers, |builder| builder.strategy(move |_: &_| strategy));
+        bench.turns(5);
+        assert_eq!(bench.metrics().turns, 5, "{strategy:?}");
+        let lags: u64 = bench.metrics().lag.iter().sum();
+        assert_eq!(lags, 5, "{strategy:?}");
+    }
+}
+
+/// A wait that fails does not keep tasks and timers from running in the same turn.
+pub fn l03_a_failed_wait_skips_neither_tasks_nor_timers(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    bench.faults.fail(Call::Wait, Times::Next(1), std::io::ErrorKind::InvalidInput);
+    let ran = bench.event_loop().submit(|| ()).unwrap();
+    let rang = bench.here(|here| here.handle().schedule(Duration::ZERO, || ()).unwrap());
+    let tailed = Arc::new(AtomicUsize::new(0));
+    let tail = tailed.clone();
+    let _tail = bench.event_loop().execute_after_turn(move || {
+        tail.fetch_add(1, Ordering::SeqCst);
+    });
+    let future = bench.event_loop().spawn(async {}).unwrap();
+    bench.turn();
+    assert!(ran.is_done() && rang.is_done() && future.is_done());
+    assert_eq!(tailed.load(Ordering::SeqCst), 1);
+    assert_eq!(bench.metrics().failed_waits, 1);
+    let told = bench.reports.take_texts();
+    assert!(told.iter().any(|text| text.contains("the wait failed")), "{told:?}");
+}
+
+/// A driver that fails for ever does not keep the loop from ending.
+pub fn l03_a_loop_that_cannot_wait_still_shuts_down(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::new(drivers);
+    bench.faults.fail(Call::Wait, Times::Always, std::io::ErrorKind::InvalidInput);
+    bench.turns(2);
+    let ran = bench.event_loop().submit(|| ()).unwrap();
+    let ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    bench.turns(5);
+    assert!(ran.is_done() && bench.hand.is_over() && ended.is_done());
+}
+
+/// The ratio is checked, and the error says what was asked for.
+pub fn l04_a_ratio_out_of_range_is_an_error(_: &dyn OpenDriver) {
+    for ratio in [0, 101, 255] {
+        let built = EventLoopGroup::builder(TaskOnly).io_ratio(ratio).build();
+        let error = built.expect_err("a ratio out of range");
+        assert!(matches!(error, LoopBuildError::IoRatio { ratio: named } if named == ratio));
+        assert!(error.to_string().contains(&ratio.to_string()), "{error}");
+    }
+    for ratio in [1, 50, 100] {
+        assert!(EventLoopGroup::builder(TaskOnly).io_ratio(ratio).build_manual().is_ok());
+    }
+}
+
+/// Without events one batch of 64 runs; at a ratio of 100 all that is queued.
+pub fn l04_without_events_one_batch_runs(drivers: &dyn OpenDriver) {
+    for (ratio, runs) in [(1, 64), (50, 64), (99, 64), (100, 150)] {
+        let mut bench = Bench::with(drivers, |builder| builder.io_ratio(ratio));
+        for _ in 0..150 {
+            bench.event_loop().execute(|| ()).unwrap();
+        }
+        bench.turn();
+        assert_eq!(bench.metrics().tasks, runs, "at {ratio}");
+        bench.turns(2);
+        assert_eq!(bench.metrics().tasks, 150, "at {ratio}");
+    }
+}

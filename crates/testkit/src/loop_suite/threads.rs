@@ -1,0 +1,118 @@
+//! Loops on threads of their own: wake-ups, blocking, teardown (E10, E16, P04).
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+
+use waterwheel_channel::driver::OpenDriver;
+use waterwheel_channel::{EventLoop, LocalLoop};
+use waterwheel_executor::{ErrorKind, EventExecutor, LoopLocal, WaitError};
+
+use super::bench::{PATIENCE, end, group};
+
+/// At most one wake-up for each sleep, however many submit.
+pub fn e10_wake_ups_are_no_more_than_sleeps(drivers: &dyn OpenDriver) {
+    const EACH: u64 = 20_000;
+    for producers in [1, 2, 4] {
+        let (group, _reports) = group(drivers, 1, |builder| builder);
+        let ran = Arc::new(AtomicU64::new(0));
+        let threads: Vec<_> = (0..producers)
+            .map(|_| {
+                let (event_loop, ran) = (group.next(), ran.clone());
+                std::thread::spawn(move || {
+                    for _ in 0..EACH {
+                        let ran = ran.clone();
+                        let count = move || {
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        };
+                        event_loop.execute(count).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        end(&group);
+        let stats = group.next().stats();
+        assert_eq!(ran.load(Ordering::Relaxed), producers * EACH);
+        assert!(stats.wake_ups <= stats.sleeps, "{producers} producers: {stats:?}");
+    }
+}
+
+/// On a loop's thread nobody waits for anything: not for this loop, not for another, not for whoever.
+pub fn p04_blocking_on_a_loop_is_refused_for_any_promise(drivers: &dyn OpenDriver) {
+    let (group, _reports) = group(drivers, 2, |builder| builder);
+    let (here, other) = (group.next(), group.next());
+    let elsewhere = EventExecutor::builder().build().unwrap();
+    let (_own, of_own) = here.new_promise::<()>();
+    let (_other, of_other) = other.new_promise::<()>();
+    let (_elsewhere, of_elsewhere) = elsewhere.new_promise::<()>();
+    let done = other.succeeded(7);
+    let refused = here.submit(move || {
+        let refused =
+            |wait: Result<(), WaitError>| matches!(wait, Err(WaitError::WouldDeadlock(_)));
+        let joined = of_elsewhere.wait_timeout(PATIENCE);
+        let name = joined.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert!(refused(of_own.wait()) && refused(of_other.wait()) && refused(joined));
+        assert!(name.contains("bench"), "it names the loop: {name}");
+        assert_eq!(done.join().unwrap(), 7, "a completed future never refuses");
+        matches!(of_elsewhere.join().unwrap_err().kind(), ErrorKind::WouldDeadlock(_))
+    });
+    let refused = refused.unwrap();
+    refused.wait_timeout(PATIENCE).expect("nobody blocks");
+    assert!(refused.join().unwrap());
+    end(&group);
+}
+
+/// At the end: futures first, then loop-locals, all on the loop's thread.
+pub fn e16_futures_and_loop_locals_are_dropped_on_the_loop(drivers: &dyn OpenDriver) {
+    static LOG: Mutex<Vec<(u64, &str, bool)>> = Mutex::new(Vec::new());
+    static LOCAL: LoopLocal<Mutex<Option<Noted>>> = LoopLocal::new(Mutex::default);
+
+    struct Noted(u64, &'static str, EventLoop);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            LOG.lock().unwrap().push((self.0, self.1, self.2.in_event_loop()));
+        }
+    }
+
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let (group, _reports) = group(drivers, 1, |builder| builder);
+    let event_loop = group.next();
+    let (local, future) = (event_loop.clone(), event_loop.clone());
+    event_loop
+        .execute(move || {
+            LOCAL.with(|slot| *slot.lock().unwrap() = Some(Noted(run, "loop-local", local)));
+        })
+        .unwrap();
+    let kept = event_loop.spawn(async move {
+        let _noted = Noted(run, "future", future);
+        pending::<()>().await;
+    });
+    end(&group);
+    assert!(kept.unwrap().join().is_err());
+    let log = LOG.lock().unwrap();
+    let of_this: Vec<_> = log.iter().filter(|(of, ..)| *of == run).map(|e| (e.1, e.2)).collect();
+    assert_eq!(of_this, [("future", true), ("loop-local", true)]);
+}
+
+/// The last handle that goes ends a loop, from its own thread too.
+pub fn e21_the_last_handle_ends_a_loop(drivers: &dyn OpenDriver) {
+    let (group, _reports) = group(drivers, 2, |builder| builder);
+    let ended = group.termination();
+    let (tell, told) = mpsc::channel();
+    let last = group.clone();
+    group
+        .execute(move || {
+            let here = LocalLoop::current().is_some();
+            drop(last);
+            tell.send(here).unwrap();
+        })
+        .unwrap();
+    drop(group);
+    assert!(told.recv_timeout(PATIENCE).expect("it ran"));
+    ended.wait_timeout(PATIENCE).expect("nobody holds it any more");
+}
