@@ -2,7 +2,8 @@
 //! line.
 //!
 //! What is measured is an executor without I/O; with `loop` an event loop on the best driver there
-//! is, with `spin` one that looks for work for a while before it sleeps. The loop's thread is pinned to core 0, producers to core 1.
+//! is, with `spin` one that looks for work for a while before it sleeps. The loop's thread is pinned
+//! to core 0, producers to core 1.
 //!
 //! | workload | what is measured |
 //! |---|---|
