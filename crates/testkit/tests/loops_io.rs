@@ -1,6 +1,5 @@
 //! Event loops over the manual driver pass the part of the loops' suite that watches something.
 
-#[allow(dead_code, reason = "every test file uses its own part of this")]
 mod support;
 
 use waterwheel_testkit::loop_io_suite;
