@@ -156,7 +156,8 @@ impl Wheel {
     /// Looks for work for a while: `None` if there is none.
     fn spin_for_work(&self, core: &LoopCore<LoopCommand>) -> Option<io::Result<Waited>> {
         let end = core.now().plus(self.spin);
-        let end = core.next_deadline().map_or(end, |deadline| deadline.min(end));
+        let limits = [core.next_deadline(), self.local.wait_limit()];
+        let end = limits.into_iter().flatten().fold(end, Nanos::min);
         loop {
             for _ in 0..SPINS_PER_POLL {
                 if core.has_work() || self.local.has_work() {
