@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, Readiness};
-use waterwheel_channel::{EventLoopGroupBuilder, Foreign, ForeignContext};
+use waterwheel_channel::{EventLoopGroupBuilder, Foreign, on_ready};
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::Manual;
 
@@ -21,10 +21,10 @@ fn tasks_after(
     let (end, source) = manual.foreign();
     if let Some(io) = io {
         let clock = manual.clock();
-        let handler = move |(): &(), _: Readiness, _: &ForeignContext<'_>| {
+        let handler = on_ready(move |(): &(), _, _| {
             clock.advance(io);
             Ok(())
-        };
+        });
         let foreign = Foreign::new(Arc::new(()), end);
         bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
         source.set_ready(Readiness::READABLE);

@@ -38,7 +38,7 @@ impl Log {
 struct Ends(Log, ForeignSource);
 
 impl ForeignHandler<()> for Ends {
-    fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext<'_>) -> Result<(), Error> {
+    fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, Readiness};
-use waterwheel_channel::{EventLoopGroup, Foreign, ForeignContext};
+use waterwheel_channel::{EventLoopGroup, Foreign, on_ready};
 use waterwheel_testkit::faulty::{Call, Spin, Times};
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, Time};
@@ -40,10 +40,10 @@ fn o01_every_counter_moves_as_described() {
     // An event that takes 3 ms.
     let (end, source) = manual.foreign();
     let takes = clock.clone();
-    let handler = move |(): &(), _: Readiness, _: &ForeignContext<'_>| {
+    let handler = on_ready(move |(): &(), _, _| {
         takes.advance(millis(3));
         Ok(())
-    };
+    });
     let foreign = Foreign::new(Arc::new(()), end);
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
     source.set_ready(Readiness::READABLE);
@@ -146,7 +146,7 @@ fn e10_an_idle_loop_makes_no_turn() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let group = EventLoopGroup::builder(manual.clone()).threads(1).build().unwrap();
         let (end, _source) = manual.foreign();
-        let handler = |(): &(), _: Readiness, _: &ForeignContext<'_>| Ok(());
+        let handler = on_ready(|(): &(), _, _| Ok(()));
         let foreign = Foreign::new(Arc::new(()), end);
         let registered = group.next().register_foreign(foreign, Interest::READABLE, handler);
         registered.wait_timeout(PATIENCE).expect("it is registered");

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterwheel_channel::EventLoopGroup;
 use waterwheel_channel::driver::{Interest, Readiness};
+use waterwheel_channel::{EventLoopGroup, on_ready};
 use waterwheel_testkit::faulty::{Call, Faulty, Spin, Times};
 use waterwheel_testkit::loop_suite::{Bench, Reports};
 use waterwheel_testkit::manual::Manual;
@@ -139,10 +139,10 @@ fn l06_nothing_is_lost_or_told_twice_over_a_failed_wait() {
         let (io, source) = manual.foreign();
         let told = std::rc::Rc::new(std::cell::Cell::new(0));
         let counts = told.clone();
-        let handler = move |(): &(), _: Readiness, _: &waterwheel_channel::ForeignContext<'_>| {
+        let handler = on_ready(move |(): &(), _, _| {
             counts.set(counts.get() + 1);
             Ok(())
-        };
+        });
         let foreign = waterwheel_channel::Foreign::new(Arc::new(()), io);
         bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
         source.set_ready(Readiness::READABLE);

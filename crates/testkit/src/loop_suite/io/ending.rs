@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, Readiness};
-use waterwheel_channel::{ForeignContext, ForeignHandle, ForeignHandler, LocalLoop};
+use waterwheel_channel::{ForeignContext, ForeignHandle, ForeignHandler, LocalLoop, on_ready};
 use waterwheel_executor::{Error, UserCode};
 
 use super::super::bench::{PATIENCE, blow};
@@ -86,7 +86,7 @@ pub fn e12_a_panic_of_the_callback_is_the_cause_and_reported(fixture: &dyn Fixtu
 pub fn e12_a_panic_while_told_of_the_end_is_reported(fixture: &dyn Fixture) {
     struct Bomb;
     impl ForeignHandler<()> for Bomb {
-        fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext<'_>) -> Result<(), Error> {
+        fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
             Ok(())
         }
 
@@ -155,7 +155,7 @@ pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
             &mut self,
             (): &(),
             _: Readiness,
-            context: &ForeignContext<'_>,
+            context: &ForeignContext,
         ) -> Result<(), Error> {
             context.unregister();
             Ok(())
@@ -205,7 +205,7 @@ pub fn l10_a_shutdown_tells_registrations_at_its_start(fixture: &dyn Fixture) {
 pub fn l08_a_loop_that_shuts_down_registers_nothing(fixture: &dyn Fixture) {
     let mut bench = bench(fixture);
     let event_loop = bench.event_loop();
-    let handler = |(): &(), _: Readiness, _: &ForeignContext<'_>| Ok(());
+    let handler = on_ready(|(): &(), _, _| Ok(()));
     let from_hook: Arc<Mutex<Option<String>>> = Arc::default();
     let (tells, (io, _source)) = (from_hook.clone(), fixture.foreign());
     let hook = move || {
@@ -234,7 +234,7 @@ pub fn l08_a_loop_that_is_over_refuses_everything(fixture: &dyn Fixture) {
     let _ended = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.until_over();
     assert_eq!(log.taken(), [SHUT_DOWN]);
-    let handler = |(): &(), _: Readiness, _: &ForeignContext<'_>| Ok(());
+    let handler = on_ready(|(): &(), _, _| Ok(()));
     let (io, _source) = fixture.foreign();
     let refused = event_loop.register_foreign(foreign(io), Interest::READABLE, handler);
     refused.wait_timeout(Duration::ZERO).expect("at once");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, Readiness};
-use waterwheel_channel::{ForeignContext, LocalLoop};
+use waterwheel_channel::{ForeignContext, LocalLoop, on_ready};
 use waterwheel_executor::Error;
 
 use super::probe::{Log, Probe, bench, foreign, nothing, register, source};
@@ -36,7 +36,7 @@ pub fn l08_a_handler_that_consumes_is_told_once(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (foreign, hand) = source(fixture);
     let drains = hand.clone();
-    let probe = Probe::new(&log, move |ready: Readiness, _: &ForeignContext<'_>| {
+    let probe = Probe::new(&log, move |ready: Readiness, _: &ForeignContext| {
         assert!(ready.is_readable());
         drains.borrow_mut().drain();
         Ok(())
@@ -125,7 +125,7 @@ pub fn l08_an_interest_in_nothing_is_refused(fixture: &dyn Fixture) {
     let from_elsewhere = bench.event_loop().register_foreign(
         foreign(fixture.foreign().0),
         Interest::NONE,
-        |(): &(), _: Readiness, _: &ForeignContext<'_>| Ok(()),
+        on_ready(|(): &(), _, _| Ok(())),
     );
     bench.turns(3);
     assert!(from_elsewhere.join().is_err());
@@ -140,11 +140,11 @@ pub fn l08_a_source_is_registered_from_another_thread(fixture: &dyn Fixture) {
     let (event_loop, told) = (bench.event_loop(), Arc::new(AtomicUsize::new(0)));
     let (io, mut source) = fixture.foreign();
     let counts = told.clone();
-    let handler = move |(): &(), _: Readiness, context: &ForeignContext<'_>| {
+    let handler = on_ready(move |(): &(), _, context: &ForeignContext| {
         assert_eq!(context.event_loop().handle(), LocalLoop::current().unwrap().handle());
         counts.fetch_add(1, Ordering::SeqCst);
         Ok(())
-    };
+    });
     let register = move || event_loop.register_foreign(foreign(io), Interest::READABLE, handler);
     let registered = std::thread::spawn(register).join().unwrap();
     bench.until("registration", || registered.is_done());

@@ -47,7 +47,7 @@ pub(super) struct Probe<F> {
 
 impl<F> Probe<F>
 where
-    F: FnMut(Readiness, &ForeignContext<'_>) -> Result<(), Error> + 'static,
+    F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
     pub(super) fn new(log: &Log, on_ready: F) -> Self {
         Self { log: log.clone(), on_ready }
@@ -56,13 +56,13 @@ where
 
 impl<F> ForeignHandler<()> for Probe<F>
 where
-    F: FnMut(Readiness, &ForeignContext<'_>) -> Result<(), Error> + 'static,
+    F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
     fn on_ready(
         &mut self,
         (): &(),
         ready: Readiness,
-        context: &ForeignContext<'_>,
+        context: &ForeignContext,
     ) -> Result<(), Error> {
         self.log.add("ready");
         (self.on_ready)(ready, context)
@@ -101,7 +101,7 @@ pub(super) fn register<F>(
     on_ready: F,
 ) -> (ForeignHandle, SharedSource)
 where
-    F: FnMut(Readiness, &ForeignContext<'_>) -> Result<(), Error> + 'static,
+    F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
     let (foreign, hand) = source(fixture);
     let probe = Probe::new(log, on_ready);
@@ -110,6 +110,6 @@ where
 }
 
 /// Does nothing: the source stays ready.
-pub(super) fn nothing(_: Readiness, _: &ForeignContext<'_>) -> Result<(), Error> {
+pub(super) fn nothing(_: Readiness, _: &ForeignContext) -> Result<(), Error> {
     Ok(())
 }
