@@ -205,6 +205,7 @@ fn refusal(error: Errno) -> io::Error {
     let what = match error {
         Errno::PERM => "epoll cannot watch this descriptor: it cannot be polled (a regular file?)",
         Errno::EXIST => "epoll watches this descriptor already",
+        Errno::NOENT => "epoll does not watch this descriptor",
         _ => "epoll refuses this descriptor",
     };
     context(what)(error.into())

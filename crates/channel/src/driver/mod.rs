@@ -52,7 +52,8 @@
 //!   is in use is an error.
 //! - A foreign registration gets `Foreign` events as long as its descriptor is ready for something it
 //!   is interested in (level-triggered), and with an error or hang-up in any case. `Failed` says that
-//!   it cannot be watched any longer.
+//!   it cannot be watched any longer: so does a [`set_interest`](Driver::set_interest) that finds its
+//!   descriptor closed behind the driver's back, besides returning the error.
 //!
 //! *Streams*
 //! - Reads are off at first. While they are off nothing is read, and no `Eof` is reported.
@@ -143,7 +144,8 @@ pub trait Driver: Send {
     /// Changes what a foreign registration is interested in.
     ///
     /// # Errors
-    /// As for [`register_foreign`](Self::register_foreign). The interest stays what it was.
+    /// As for [`register_foreign`](Self::register_foreign). The interest stays what it was, unless
+    /// the descriptor is gone: then `Failed` follows.
     fn set_interest(&mut self, token: Token, interest: Interest) -> Result<()>;
 
     /// Replaces the kernel's set by a new one; returns how many registrations were moved.

@@ -24,6 +24,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
 };
@@ -33,6 +34,7 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 use self::endpoint::Endpoint;
 use self::read_block::ReadBlock;
 use self::registration::{Registration, Subject, Watched};
+use crate::context::{context, errno};
 use crate::foreign::Descriptor;
 use crate::selector::{Selector, Signal};
 use crate::socket::Socket;
@@ -187,11 +189,17 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             return Err(wrong_kind(token, "a socket", "a foreign descriptor"));
         };
         let before = watched.set_interest(interest)?;
-        let applied = registration.apply(token, &mut self.selector);
-        if let (Err(_), Subject::Foreign(watched)) = (&applied, &mut registration.subject) {
-            watched.set_interest(before)?;
+        let Err(error) = registration.apply(token, &mut self.selector) else { return Ok(()) };
+        match errno(&error) {
+            // Closed behind our back. The caller may be anybody: its owner hears of it by `Failed`.
+            Some(gone @ (Errno::BADF | Errno::NOENT)) => {
+                let what = "the kernel does not watch this descriptor any more";
+                registration.lose(context(what)(gone.into()));
+                enqueue(registration, token, &mut self.queue);
+            }
+            _ => registration.restore_interest(before),
         }
-        applied
+        Err(error)
     }
 
     fn rebuild(&mut self) -> Result<usize> {

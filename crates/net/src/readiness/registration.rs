@@ -56,6 +56,20 @@ impl Registration {
         self.apply(token, set)
     }
 
+    /// It is not in the kernel's set any more, and cannot be: `Failed` is owed. Its number may be
+    /// somebody else's by now, so the set is left alone.
+    pub(super) fn lose(&mut self, error: io::Error) {
+        self.watched = None;
+        self.subject.on_refused(error);
+    }
+
+    /// Takes back a change of a foreign registration's interest.
+    pub(super) fn restore_interest(&mut self, before: Interest) {
+        if let Subject::Foreign(watched) = &mut self.subject {
+            watched.interest = before;
+        }
+    }
+
     /// Takes it out of the kernel's set.
     pub(super) fn leave<S: Selector>(&mut self, token: Token, set: &mut S) {
         if self.watched.take().is_some() {

@@ -18,6 +18,8 @@ struct Script {
     asked: Vec<String>,
     waits: VecDeque<io::Result<Vec<Signal>>>,
     refuse: Option<&'static str>,
+    /// What it refuses with.
+    errno: Option<Errno>,
     timeouts: Vec<Option<Duration>>,
 }
 
@@ -47,7 +49,10 @@ impl Scripted {
         let mut script = self.script();
         script.asked.push(interest.map_or(what.into(), |interest| format!("{what} {interest:?}")));
         match script.refuse {
-            Some(refused) if refused == what => Err(io::Error::other(format!("no {what}"))),
+            Some(refused) if refused == what => Err(match script.errno {
+                Some(errno) => context(format!("no {what}"))(errno.into()),
+                None => io::Error::other(format!("no {what}")),
+            }),
             _ => Ok(()),
         }
     }
@@ -234,6 +239,27 @@ fn l08_a_refused_interest_stays_what_it_was() {
     selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::WRITE)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), ["Foreign(Token(0.0), Readiness(readable))"]);
+}
+
+#[test]
+fn l08_what_the_kernel_has_lost_fails_and_is_left_alone() {
+    for errno in [Errno::BADF, Errno::NOENT] {
+        let (mut driver, selector) = driver();
+        let token = foreign(&mut driver);
+        selector.script().refuse = Some("modify");
+        selector.script().errno = Some(errno);
+        let told = driver.set_interest(token, Interest::WRITABLE).unwrap_err();
+        assert!(told.to_string().contains("no modify"), "{told}");
+        assert_eq!(driver.wait(None).unwrap().ready, 1, "without blocking");
+        let failed = events(&mut driver);
+        assert!(failed[0].starts_with(&format!("Failed({token:?}")), "{failed:?}");
+        assert!(failed[0].contains(&format!("code: {}", errno.raw_os_error())), "{failed:?}");
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        selector.asked();
+        poll(&mut driver);
+        assert_eq!(driver.detach(token), Detach::Done);
+        assert_eq!(selector.asked(), ["wait"], "its number may be somebody else's");
+    }
 }
 
 #[test]

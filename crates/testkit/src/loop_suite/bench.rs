@@ -52,7 +52,19 @@ impl Bench {
         drivers: &dyn OpenDriver,
         how: impl FnOnce(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
     ) -> Self {
-        let opened = Faulty::new(Opened::new(drivers, 1));
+        Self::over(drivers.open().expect("a driver"), how)
+    }
+
+    /// A loop with properties of its own, over a driver that is open.
+    ///
+    /// # Panics
+    /// If it cannot be built.
+    #[must_use]
+    pub fn over(
+        driver: Box<dyn Driver>,
+        how: impl FnOnce(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
+    ) -> Self {
+        let opened = Faulty::new(Opened(Mutex::new(vec![driver])));
         let (faults, reports) = (opened.faults(), Arc::new(Reports::default()));
         let builder = EventLoopGroup::builder(opened).name("bench").reporter(reports.clone());
         let hand = how(builder).build_manual().expect("a loop");

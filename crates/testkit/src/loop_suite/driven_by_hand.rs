@@ -24,6 +24,14 @@ pub fn l12_a_turn_waits_no_longer_than_it_may(drivers: &dyn OpenDriver) {
     assert!(waited >= SHORT && waited < PATIENCE, "{waited:?}");
 }
 
+/// Nor does it spin longer than it may.
+pub fn l12_a_turn_spins_no_longer_than_it_may(drivers: &dyn OpenDriver) {
+    let mut bench = Bench::with(drivers, |builder| builder.spin_before_sleep(PATIENCE));
+    let before = bench.now();
+    assert!(bench.turn());
+    assert!(bench.now().since(before) < PATIENCE);
+}
+
 /// A turn without a limit ends when a timer is due.
 pub fn l12_a_turn_without_a_limit_ends_with_a_timer(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);

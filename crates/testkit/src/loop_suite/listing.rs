@@ -39,6 +39,7 @@ macro_rules! loop_suite {
                 }
                 driven_by_hand {
                     l12_a_turn_waits_no_longer_than_it_may
+                    l12_a_turn_spins_no_longer_than_it_may
                     l12_a_turn_without_a_limit_ends_with_a_timer
                     l12_another_thread_reaches_a_loop_driven_by_hand
                     l12_run_for_turns_for_a_while
@@ -86,6 +87,7 @@ macro_rules! loop_suite {
                 }
                 threads {
                     e10_wake_ups_are_no_more_than_sleeps
+                    e10_a_spinning_loop_is_reached_without_a_wake_up
                     p04_blocking_on_a_loop_is_refused_for_any_promise
                     e16_futures_and_loop_locals_are_dropped_on_the_loop
                     e21_the_last_handle_ends_a_loop

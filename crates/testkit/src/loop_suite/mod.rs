@@ -8,6 +8,9 @@
 //! waterwheel_testkit::loop_suite!(task_only, TaskOnly);
 //! ```
 //!
+//! and another one for the part that needs something to watch, with the fixture that it has for the
+//! [drivers' suite](mod@crate::driver_suite): `loop_io_suite!(epoll, MyFixture)`.
+//!
 //! Rules of the suite:
 //!
 //! 1. Most tests drive a loop by hand, on their own thread, turn by turn: what a turn does, and what it
@@ -25,6 +28,7 @@ mod futures;
 mod futures_ending;
 mod futures_threads;
 mod futures_time;
+pub mod io;
 mod listing;
 mod phases;
 mod tail_tasks;

@@ -41,6 +41,19 @@ pub fn e10_wake_ups_are_no_more_than_sleeps(drivers: &dyn OpenDriver) {
     }
 }
 
+/// A loop that looks for work before it sleeps is reached without a wake-up.
+pub fn e10_a_spinning_loop_is_reached_without_a_wake_up(drivers: &dyn OpenDriver) {
+    let (group, _reports) = group(drivers, 1, |builder| builder.spin_before_sleep(PATIENCE));
+    for _ in 0..100 {
+        let ran = group.submit(|| ()).unwrap();
+        ran.wait_timeout(PATIENCE).expect("it is seen");
+    }
+    let (stats, metrics) = (group.next().stats(), group.next().metrics());
+    assert_eq!((stats.sleeps, stats.wake_ups), (0, 0));
+    assert!(metrics.turns > 0, "and its turns are counted");
+    end(&group);
+}
+
 /// On a loop's thread nobody waits for anything: not for this loop, not for another, not for whoever.
 pub fn p04_blocking_on_a_loop_is_refused_for_any_promise(drivers: &dyn OpenDriver) {
     let (group, _reports) = group(drivers, 2, |builder| builder);

@@ -1,0 +1,156 @@
+//! What the suites need to drive the drivers of this crate: TCP on the loopback.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::SockRef;
+use waterwheel_channel::driver::{Driver, Io, OpenDriver};
+use waterwheel_net::{Socket, foreign_io};
+use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Remote, Source};
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(10);
+
+pub(crate) struct Loopback<O>(pub(crate) O);
+
+impl<O: OpenDriver> Fixture for Loopback<O> {
+    fn open(&self) -> Box<dyn Driver> {
+        self.0.open().expect("the driver opens")
+    }
+
+    fn pair(&self) -> (Io, Box<dyn Remote>) {
+        let listener = listen();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (theirs, _) = listener.accept().unwrap();
+        (io(ours), End::boxed(theirs))
+    }
+
+    fn listener(&self) -> (Io, Box<dyn Door>) {
+        let listener = listen();
+        let address = listener.local_addr().unwrap();
+        (io(listener), Box::new(Address(address)))
+    }
+
+    fn accepting(&self) -> Dialled {
+        let listener = listen();
+        let target = listener.local_addr().unwrap();
+        let io = Socket::unconnected(target).unwrap().into();
+        let remote = Box::new(move || End::boxed(listener.accept().unwrap().0));
+        Dialled { io, target, remote }
+    }
+
+    fn refusing(&self) -> (Io, SocketAddr) {
+        let target = listen().local_addr().unwrap();
+        (Socket::unconnected(target).unwrap().into(), target)
+    }
+
+    fn foreign(&self) -> (Io, Box<dyn Source>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = Arc::new(ours);
+        (foreign_io(ours.clone()), Box::new(Hand { ours, theirs: Some(theirs) }))
+    }
+}
+
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+fn io(socket: impl Into<std::os::fd::OwnedFd>) -> Io {
+    Socket::new(socket).unwrap().into()
+}
+
+/// Blocking, with a limit; `None` once it was reset.
+struct End(Option<TcpStream>);
+
+impl End {
+    fn boxed(stream: TcpStream) -> Box<dyn Remote> {
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Box::new(Self(Some(stream)))
+    }
+
+    fn stream(&mut self) -> &mut TcpStream {
+        self.0.as_mut().expect("it was not reset")
+    }
+
+    /// Does something without blocking.
+    fn at_once<R>(&mut self, what: impl FnOnce(&mut TcpStream) -> R) -> R {
+        self.stream().set_nonblocking(true).unwrap();
+        let result = what(self.stream());
+        self.stream().set_nonblocking(false).unwrap();
+        result
+    }
+}
+
+impl Remote for End {
+    fn send(&mut self, bytes: &[u8]) -> usize {
+        match self.at_once(|stream| stream.write(bytes)) {
+            Ok(n) => n,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => panic!("send: {error}"),
+        }
+    }
+
+    fn receive(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.stream().read_exact(&mut bytes).expect("the bytes arrive");
+        bytes
+    }
+
+    fn drain(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = self.at_once(|stream| stream.read_to_end(&mut bytes));
+        match read.map_err(|error| error.kind()) {
+            Ok(_) | Err(ErrorKind::WouldBlock | ErrorKind::ConnectionReset) => bytes,
+            Err(error) => panic!("drain: {error}"),
+        }
+    }
+
+    fn until_ended(&mut self) {
+        match self.stream().read_to_end(&mut Vec::new()).map_err(|error| error.kind()) {
+            Ok(_) | Err(ErrorKind::ConnectionReset) => {}
+            Err(error) => panic!("no end: {error}"),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.stream().shutdown(Shutdown::Write).unwrap();
+    }
+
+    fn reset(&mut self) {
+        let stream = self.0.take().expect("it was not reset");
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+}
+
+struct Address(SocketAddr);
+
+impl Door for Address {
+    fn connect(&mut self) -> Box<dyn Remote> {
+        End::boxed(TcpStream::connect(self.0).unwrap())
+    }
+}
+
+struct Hand {
+    ours: Arc<UnixStream>,
+    theirs: Option<UnixStream>,
+}
+
+impl Source for Hand {
+    fn make_readable(&mut self) {
+        self.theirs.as_mut().expect("it did not hang up").write_all(b"x").unwrap();
+    }
+
+    fn drain(&mut self) {
+        let drained = (&*self.ours).read_to_end(&mut Vec::new());
+        assert_eq!(drained.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
+    }
+
+    fn hang_up(&mut self) {
+        self.theirs = None;
+    }
+}

@@ -1,0 +1,293 @@
+//! An event loop on a thread of its own over each driver, and what it says in words.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+pub(crate) mod closable;
+
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use waterwheel_channel::driver::{Interest, Io, IoEvent, OpenDriver, ReadPlan, Readiness, Role};
+use waterwheel_channel::{
+    EventLoop, EventLoopGroup, EventLoopGroupBuilder, ForeignContext, ForeignHandle,
+    ForeignHandler, LocalLoop, Registrant, Token,
+};
+use waterwheel_executor::{Error, PromiseFuture, Report, Reporter};
+use waterwheel_net::{Epoll, ForeignSource, Poll, foreign};
+
+/// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// How long a loop is watched for spinning, and the number of turns that is a spin (L17).
+pub(crate) const WATCH: Duration = Duration::from_millis(200);
+pub(crate) const SPIN: u64 = 5;
+
+/// Runs a test on a loop over every driver, and over epoll as it is without `epoll_pwait2`.
+pub(crate) fn on_every_loop(test: impl Fn(&Rig)) {
+    on_every_loop_with(|builder| builder, test);
+}
+
+/// The same with properties of its own.
+pub(crate) fn on_every_loop_with(
+    how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
+    test: impl Fn(&Rig),
+) {
+    on_epoll_with(&how, &test);
+    on_loop("poll", Poll, &how, &test);
+}
+
+/// Runs a test on loops over epoll only.
+pub(crate) fn on_epoll_with(
+    how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
+    test: impl Fn(&Rig),
+) {
+    on_loop("epoll", Epoll::default(), &how, &test);
+    on_loop("epoll in milliseconds", Epoll::with_millisecond_waits(), &how, &test);
+}
+
+/// Runs a test on one loop; if it fails, says over which driver. What panicked on the loop and was
+/// not asked for fails it too.
+pub(crate) fn on_loop(
+    name: &'static str,
+    driver: impl OpenDriver + 'static,
+    how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
+    test: impl Fn(&Rig),
+) {
+    struct Said(&'static str);
+    impl Drop for Said {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("on a loop over {}", self.0);
+            }
+        }
+    }
+    let _said = Said(name);
+    let rig = Rig::new(how(EventLoopGroup::builder(driver)));
+    test(&rig);
+    rig.end();
+    let panics: Vec<_> = rig.reports().into_iter().filter(|r| r.contains("panicked")).collect();
+    assert!(panics.is_empty(), "{panics:?}");
+}
+
+/// A group of one loop.
+pub(crate) struct Rig {
+    pub(crate) event_loop: EventLoop,
+    reports: Receiver<String>,
+}
+
+impl Rig {
+    pub(crate) fn new(builder: EventLoopGroupBuilder) -> Self {
+        let (tell, reports) = channel();
+        let builder = builder.threads(1).reporter(std::sync::Arc::new(Tells(Mutex::new(tell))));
+        let event_loop = builder.build().expect("a loop").next();
+        Self { event_loop, reports }
+    }
+
+    pub(crate) fn is_epoll(&self) -> bool {
+        self.event_loop.driver_name() == "epoll"
+    }
+
+    /// Runs `f` on the loop.
+    #[track_caller]
+    pub(crate) fn here<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&LocalLoop) -> R + Send + 'static,
+    ) -> R {
+        let f = || f(&LocalLoop::current().expect("this is a loop"));
+        get(self.event_loop.submit(f).unwrap())
+    }
+
+    /// How many turns the loop makes in this time, by its own clock.
+    #[track_caller]
+    pub(crate) fn turns_in(&self, time: Duration) -> u64 {
+        let (tell, told) = channel();
+        self.here(move |here| {
+            let event_loop = here.handle();
+            let before = event_loop.metrics().turns;
+            let count = move || tell.send(event_loop.metrics().turns - before);
+            drop(here.handle().schedule(time, count).unwrap());
+        });
+        told.recv_timeout(LONG).expect("the timer comes")
+    }
+
+    /// Fails if the loop spins (L17).
+    #[track_caller]
+    pub(crate) fn assert_calm(&self) {
+        let turns = self.turns_in(WATCH);
+        assert!(turns < SPIN, "{turns} turns in {WATCH:?}");
+    }
+
+    /// The first report with these words in it, waited for.
+    #[track_caller]
+    pub(crate) fn report_with(&self, words: &str) -> String {
+        loop {
+            let report = self.reports.recv_timeout(LONG).expect(words);
+            if report.contains(words) {
+                return report;
+            }
+        }
+    }
+
+    /// What was reported and not asked for yet.
+    pub(crate) fn reports(&self) -> Vec<String> {
+        self.reports.try_iter().collect()
+    }
+
+    /// Attaches a socket that tells what happens to it.
+    #[track_caller]
+    pub(crate) fn attach(&self, io: impl Into<Io>, role: Role) -> (Token, Told) {
+        let (tell, told) = Told::new();
+        let io = io.into();
+        let attached = self.here(move |here| here.attach(io, role, Tells(tell)));
+        (attached.expect("a socket can be attached"), told)
+    }
+
+    #[track_caller]
+    pub(crate) fn set_read(&self, token: Token, plan: Option<ReadPlan>) {
+        self.here(move |here| here.set_read(token, plan));
+    }
+
+    /// Registers a descriptor that tells what happens to it, and does something when it is ready.
+    #[track_caller]
+    pub(crate) fn watch<T: ForeignSource>(
+        &self,
+        source: T,
+        interest: Interest,
+        act: impl FnMut(&T, &ForeignContext) -> Result<(), Error> + Send + 'static,
+    ) -> (ForeignHandle, Told) {
+        let (tell, told) = Told::new();
+        let watcher = Watcher { tell, act };
+        let registered = self.event_loop.register_foreign(foreign(source), interest, watcher);
+        (get(registered), told)
+    }
+
+    /// Shuts the loop down, and waits for it.
+    #[track_caller]
+    pub(crate) fn end(&self) {
+        let ended = self.event_loop.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
+        ended.wait_timeout(LONG).expect("it terminates");
+    }
+}
+
+/// The outcome of something that must succeed, waited for with a limit.
+#[track_caller]
+pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
+    future.wait_timeout(LONG).expect("done in time");
+    future.join().expect("success")
+}
+
+/// What a registration was told, in words.
+pub(crate) struct Told(Receiver<String>);
+
+impl Told {
+    fn new() -> (Sender<String>, Self) {
+        let (tell, told) = channel();
+        (tell, Self(told))
+    }
+
+    /// The next, waited for.
+    #[track_caller]
+    pub(crate) fn next(&self) -> String {
+        self.0.recv_timeout(LONG).expect("there is something to tell")
+    }
+
+    /// The next so many, waited for.
+    #[track_caller]
+    pub(crate) fn take(&self, n: usize) -> Vec<String> {
+        (0..n).map(|_| self.next()).collect()
+    }
+
+    /// Whatever there is up to the words, waited for; the last entry contains them.
+    #[track_caller]
+    pub(crate) fn until(&self, words: &str) -> Vec<String> {
+        let mut told = vec![self.next()];
+        while !told.last().is_some_and(|last| last.contains(words)) {
+            told.push(self.next());
+        }
+        told
+    }
+
+    /// What there is already.
+    pub(crate) fn rest(&self) -> Vec<String> {
+        self.0.try_iter().collect()
+    }
+}
+
+/// Puts into words what it is called with.
+pub(crate) struct Tells<S>(pub(crate) S);
+
+impl Registrant for Tells<Sender<String>> {
+    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        let _ = self.0.send(words(&event));
+        Ok(())
+    }
+
+    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
+        let _ = self.0.send(ending(cause));
+    }
+}
+
+impl Reporter for Tells<Mutex<Sender<String>>> {
+    fn report(&self, report: &Report<'_>) {
+        let _ = self.0.lock().unwrap().send(report.fault.to_string());
+    }
+}
+
+struct Watcher<F> {
+    tell: Sender<String>,
+    act: F,
+}
+
+impl<T: 'static, F> ForeignHandler<T> for Watcher<F>
+where
+    F: FnMut(&T, &ForeignContext) -> Result<(), Error> + 'static,
+{
+    fn on_ready(
+        &mut self,
+        source: &T,
+        ready: Readiness,
+        context: &ForeignContext,
+    ) -> Result<(), Error> {
+        let _ = self.tell.send(format!("{ready:?}"));
+        (self.act)(source, context)
+    }
+
+    fn on_unregistered(&mut self, _: &T, cause: Option<Error>) {
+        let _ = self.tell.send(ending(cause));
+    }
+}
+
+pub(crate) fn ending(cause: Option<Error>) -> String {
+    cause.map_or("gone: asked for".into(), |cause| format!("gone: {cause}"))
+}
+
+pub(crate) fn words(event: &IoEvent) -> String {
+    match event {
+        IoEvent::Connected(_) => "connected".into(),
+        IoEvent::Wrote(_, n) => format!("wrote {n}"),
+        IoEvent::Accepted(..) => "accepted".into(),
+        IoEvent::Read(_, bytes) => format!("read {}", String::from_utf8_lossy(bytes)),
+        IoEvent::ReadComplete(_) => "complete".into(),
+        IoEvent::Eof(_) => "eof".into(),
+        IoEvent::Failed(_, error) => format!("failed {:?}", error.kind()),
+        IoEvent::Detached(_) => "detached".into(),
+        IoEvent::Foreign(_, readiness) => format!("{readiness:?}"),
+    }
+}
+
+/// Takes whatever there is to read, and says whether that was the end.
+pub(crate) fn drain(fd: impl AsFd) -> (Vec<u8>, bool) {
+    let mut all = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match rustix::io::read(&fd, &mut piece) {
+            Ok(0) => return (all, true),
+            Ok(n) => all.extend_from_slice(&piece[..n]),
+            Err(Errno::AGAIN) => return (all, false),
+            Err(Errno::INTR) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A foreign registration that notes what it is told.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_channel::driver::{Interest, Io, Readiness};
+use waterwheel_channel::{Foreign, ForeignContext, ForeignHandle, ForeignHandler, LocalLoop};
+use waterwheel_executor::Error;
+
+use super::super::bench::Bench;
+use crate::driver_suite::{Fixture, Source};
+
+/// What a registration was told, in order.
+#[derive(Clone, Default)]
+pub(super) struct Log(Rc<RefCell<Vec<String>>>);
+
+impl Log {
+    pub(super) fn add(&self, entry: impl Into<String>) {
+        self.0.borrow_mut().push(entry.into());
+    }
+
+    pub(super) fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.borrow_mut())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Whether something with these words was noted.
+    pub(super) fn has(&self, words: &str) -> bool {
+        self.0.borrow().iter().any(|noted| noted.contains(words))
+    }
+
+    /// How often this was noted.
+    pub(super) fn count(&self, entry: &str) -> usize {
+        self.0.borrow().iter().filter(|noted| *noted == entry).count()
+    }
+}
+
+/// A handler that notes `ready` and `unregistered: cause`, and does something when it is ready.
+pub(super) struct Probe<F> {
+    log: Log,
+    on_ready: F,
+}
+
+impl<F> Probe<F>
+where
+    F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
+{
+    pub(super) fn new(log: &Log, on_ready: F) -> Self {
+        Self { log: log.clone(), on_ready }
+    }
+}
+
+impl<F> ForeignHandler<()> for Probe<F>
+where
+    F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
+{
+    fn on_ready(
+        &mut self,
+        (): &(),
+        ready: Readiness,
+        context: &ForeignContext,
+    ) -> Result<(), Error> {
+        self.log.add("ready");
+        (self.on_ready)(ready, context)
+    }
+
+    fn on_unregistered(&mut self, (): &(), cause: Option<Error>) {
+        assert!(LocalLoop::current().is_some(), "told on the loop");
+        let cause = cause.map_or_else(|| "asked for".to_owned(), |cause| cause.to_string());
+        self.log.add(format!("unregistered: {cause}"));
+    }
+}
+
+/// The hand that makes a source ready, for handlers too.
+pub(super) type SharedSource = Rc<RefCell<Box<dyn Source>>>;
+
+/// A loop over the fixture's driver.
+pub(super) fn bench(fixture: &dyn Fixture) -> Bench {
+    Bench::over(fixture.open(), |builder| builder)
+}
+
+/// A source, and what makes it ready.
+pub(super) fn source(fixture: &dyn Fixture) -> (Foreign<()>, SharedSource) {
+    let (io, source) = fixture.foreign();
+    (foreign(io), Rc::new(RefCell::new(source)))
+}
+
+pub(super) fn foreign(io: Io) -> Foreign<()> {
+    Foreign::new(Arc::new(()), io)
+}
+
+/// Registers a source for reading, with a probe.
+pub(super) fn register<F>(
+    bench: &mut Bench,
+    fixture: &dyn Fixture,
+    log: &Log,
+    on_ready: F,
+) -> (ForeignHandle, SharedSource)
+where
+    F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
+{
+    let (foreign, hand) = source(fixture);
+    let probe = Probe::new(log, on_ready);
+    let handle = bench.here(|here| here.register_foreign(foreign, Interest::READABLE, probe));
+    (handle.expect("a source can be watched"), hand)
+}
+
+/// Does nothing: the source stays ready.
+pub(super) fn nothing(_: Readiness, _: &ForeignContext) -> Result<(), Error> {
+    Ok(())
+}
