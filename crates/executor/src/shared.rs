@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::admission::{Permit, Refusal};
 use crate::clock::Clock;
 use crate::command::{Command, System};
@@ -43,7 +45,8 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) never_block: bool,
     pub(crate) is_global: bool,
-    pub(crate) running: Running,
+    /// The loop writes it twice per task: away from what producers read.
+    pub(crate) running: CachePadded<Running>,
     pub(crate) counters: Counters,
     pub(crate) thread: Mutex<Option<ThreadProperties>>,
     pub(crate) termination: SharedFuture<()>,
@@ -86,7 +89,7 @@ impl<X: Send + 'static> Shared<X> {
             reporter: parts.reporter,
             never_block: parts.never_block,
             is_global: parts.is_global,
-            running: Running::default(),
+            running: CachePadded::default(),
             counters: Counters::default(),
             thread: Mutex::new(None),
             termination,
