@@ -57,7 +57,7 @@ impl<C> Inbox<C> {
     }
 
     /// Queues an admitted command and wakes the loop if it sleeps beyond the urgency.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, _permit: Permit, command: C, urgency: Urgency) {
         self.queue.push(command);
         if urgency != Urgency::Now && self.queue.len() >= MAX_UNSEEN {

@@ -60,7 +60,7 @@ impl<X: Send + 'static> Local<X> {
     }
 
     /// The next command, in the order of acceptance: what was taken over, then what is in the inbox.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Command<X>> {
         let mut ready = self.ready.borrow_mut();
         if ready.is_empty() { self.inbox.borrow_mut().pop() } else { ready.pop_front() }

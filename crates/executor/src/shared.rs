@@ -121,7 +121,7 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     /// Queues an admitted command, in the order of acceptance.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, permit: Permit, command: Command<X>, urgency: Urgency) {
         if self.in_event_loop() {
             self.push_on_loop(permit, command);
@@ -130,6 +130,7 @@ impl<X: Send + 'static> Shared<X> {
         }
     }
 
+    #[inline(never)]
     fn push_on_loop(&self, permit: Permit, command: Command<X>) {
         let mut command = Some((permit, command));
         current::with_local::<Local<X>, _>(self.id, |local| {

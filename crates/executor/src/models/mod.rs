@@ -18,7 +18,8 @@ fn parker() -> (TokenPark, Arc<dyn Unpark>) {
     (park, unpark)
 }
 
-/// Three threads at the queue: two preemptions, where loom takes minutes to go through three.
+/// Three threads at the queue: two preemptions at the most. With three, two of the threads can wait
+/// for the third, and loom lets these two give way to each other for ever.
 fn model_of_three(f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.map_or(2, |bound| bound.min(2)));

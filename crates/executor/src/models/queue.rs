@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use loom::thread::{self, JoinHandle};
 
+use super::model_of_three;
 use crate::raw::queue::{Consumer, Queue};
 
 /// A value that owns memory: taken twice, it is seen.
@@ -48,7 +49,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
 
 #[test]
 fn e07_two_producers_lose_nothing_and_keep_their_order() {
-    loom::model(|| {
+    model_of_three(|| {
         let queue = Arc::new(Queue::new());
         let producers = [produce(&queue, 0, 2), produce(&queue, 1, 1)];
         let mut taker = Taker::new(&queue);
@@ -78,7 +79,7 @@ fn e07_blocks_are_handed_over_and_used_again() {
 /// Two producers meet at the end of a block, and the spare is there for the one who installs.
 #[test]
 fn e07_two_producers_share_the_spare() {
-    loom::model(|| {
+    model_of_three(|| {
         let queue = Arc::new(Queue::new());
         let mut taker = Taker::<3>::new(&queue);
         (0..3).for_each(|n| queue.push(Box::new((2, n))));

@@ -41,6 +41,10 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Backoff, Ordering, UnsafeCel
 /// Slots of a block. An entry of 40 bytes and its mark make a slot of 48, a block about 1.5 KiB.
 const SLOTS: u64 = if cfg!(loom) { 2 } else { 31 };
 
+/// How far ahead of its claim a producer asks for a slot's cache line: the consumer has it, and a
+/// store that waits for it holds up the next claim. Eight slots are six lines, some 200 ns of pushing.
+const AHEAD: usize = 8;
+
 /// What an index moves by per block.
 const LAP: u64 = SLOTS + 1;
 
@@ -119,8 +123,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Appends a value.
-    #[inline]
+    /// Appends a value. Inlined, as is all between `execute` and here: a command passed on by memory
+    /// waits for its own stores.
+    #[inline(always)]
     pub(crate) fn push(&self, value: T) {
         let backoff = Backoff::new();
         let mut index = self.tail.index.load(Ordering::Acquire);
@@ -147,6 +152,9 @@ impl<T> Queue<T> {
             let block = unsafe { &*block };
             if offset + 1 == SLOTS {
                 self.install(&block.next, index + 2);
+            }
+            if let Some(later) = block.slots.get(offset as usize + AHEAD) {
+                fetch_to_write(later);
             }
             let slot = &block.slots[offset as usize];
             // SAFETY: the claim makes the slot ours; it holds no value, the consumer took it.
@@ -204,6 +212,8 @@ impl<T> Queue<T> {
         } else {
             self.spare.store(ptr::null_mut(), Ordering::Relaxed);
         }
+        // SAFETY: nobody else knows of the block yet.
+        unsafe { &*block }.slots.iter().take(AHEAD).for_each(fetch_to_write);
         // SAFETY: installing is exclusive, and the consumer reads the link only after the last slot
         // was marked, or after the tail left `BEING_BORN`.
         link.with_mut(|link| unsafe { *link = block });
@@ -215,7 +225,7 @@ impl<T> Queue<T> {
     ///
     /// # Safety
     /// The cursor must be this queue's, and the caller the one consumer.
-    #[inline]
+    #[inline(always)]
     unsafe fn take(&self, cursor: &mut Cursor<T>) -> Option<T> {
         if cursor.block.is_null() {
             if self.is_empty_for(cursor) {
@@ -335,7 +345,7 @@ pub(crate) struct Consumer<T> {
 
 impl<T> Consumer<T> {
     /// The first value, waiting for it to be written if it is only claimed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let queue = &*self.queue;
         queue.head.cursor.with_mut(|cursor| {
@@ -357,6 +367,22 @@ impl<T> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("len", &self.len()).finish_non_exhaustive()
     }
+}
+
+/// Asks for the cache line of a place that will be written soon.
+#[inline(always)]
+fn fetch_to_write<T>(place: &T) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    // SAFETY: a hint: it reads and writes nothing.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{place}]",
+            place = in(reg) ptr::from_ref(place),
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    let _ = place;
 }
 
 /// How many slots there are before an index.
