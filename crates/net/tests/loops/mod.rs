@@ -14,7 +14,7 @@ use waterwheel_channel::{
     EventLoop, EventLoopGroup, EventLoopGroupBuilder, ForeignContext, ForeignHandle,
     ForeignHandler, LocalLoop, Registrant, Token,
 };
-use waterwheel_executor::{Error, PromiseFuture, Report, Reporter};
+use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
 use waterwheel_net::{Epoll, ForeignSource, Poll, foreign};
 
 /// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
@@ -117,6 +117,18 @@ impl Rig {
     pub(crate) fn assert_calm(&self) {
         let turns = self.turns_in(WATCH);
         assert!(turns < SPIN, "{turns} turns in {WATCH:?}");
+    }
+
+    /// Waits until the loop has done all it was told, and has gone to sleep.
+    #[track_caller]
+    pub(crate) fn until_asleep(&self) {
+        let awake = self.here(|here| here.handle().stats());
+        let clock = Clock::Monotonic;
+        let limit = clock.now().plus(LONG);
+        while self.event_loop.stats().sleeps == awake.sleeps {
+            assert!(clock.now() < limit, "it does not sleep");
+            std::thread::yield_now();
+        }
     }
 
     /// The first report with these words in it, waited for.
