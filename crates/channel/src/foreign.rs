@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use waterwheel_executor::{CommandSender, Error, PromiseFuture};
+use waterwheel_executor::{CommandSender, Error, Origin, PromiseFuture};
 
 use crate::driver::{Interest, Io, IoEvent, Readiness};
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -165,14 +165,25 @@ impl LocalLoop {
     /// # Errors
     /// If the interest is empty or not supported, the kernel refuses it, or the loop is shutting
     /// down. Descriptor and handler are dropped then.
+    #[track_caller]
     pub fn register_foreign<T: 'static>(
         &self,
         foreign: Foreign<T>,
         interest: Interest,
         handler: impl ForeignHandler<T>,
     ) -> io::Result<ForeignHandle> {
+        self.register_foreign_from(Origin::here(), foreign, interest, handler)
+    }
+
+    fn register_foreign_from<T: 'static>(
+        &self,
+        origin: Origin,
+        foreign: Foreign<T>,
+        interest: Interest,
+        handler: impl ForeignHandler<T>,
+    ) -> io::Result<ForeignHandle> {
         let Foreign { source, io } = foreign;
-        let token = self.watch(io, interest, Watched { source, handler })?;
+        let token = self.watch(origin, (io, interest), Watched { source, handler })?;
         Ok(ForeignHandle { sender: self.sender().clone(), token })
     }
 }
@@ -189,9 +200,10 @@ impl EventLoop {
         interest: Interest,
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
+        let origin = Origin::here();
         let (promise, future) = self.new_promise();
         let register = move |here: &LocalLoop| {
-            let registered = here.register_foreign(foreign, interest, handler);
+            let registered = here.register_foreign_from(origin, foreign, interest, handler);
             promise.complete(registered.map_err(Error::new));
         };
         match self.send(LoopCommand(Ask::Call(Box::new(register)))) {

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use waterwheel_executor::engine::run_user_code;
-use waterwheel_executor::{Origin, UserCode};
+use waterwheel_executor::{CommandSender, Origin, UserCode};
+
+use crate::event_loop::command::LoopCommand;
 
 /// A tail task that may still be removed.
 #[derive(Clone, Debug)]
@@ -60,13 +61,13 @@ impl Tail {
     }
 
     /// Runs those that wait now; those they add wait for the next turn.
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(&self, sender: &CommandSender<LoopCommand>) {
         let count = self.waiting.borrow().len();
         for _ in 0..count {
             let Some(entry) = self.waiting.borrow_mut().pop_front() else { return };
             if let Some(task) = entry.take() {
                 // A panic was reported: nobody else waits for it.
-                let _ = run_user_code(UserCode::Task, entry.origin, task);
+                let _ = sender.run_user_code(UserCode::Task, entry.origin, task);
             }
         }
     }

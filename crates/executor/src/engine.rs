@@ -248,11 +248,12 @@ impl<X: Send + 'static> LoopCore<X> {
         }
         let has_work = self.local.has_work();
         let verdict = match self.shared.plan() {
-            Some(plan) if in_flight && !has_work && !plan.is_overdue(now) => {
-                Verdict::QuietUntil(plan.end())
-            }
             Some(plan) if state == State::ShuttingDown => {
-                plan.verdict(now, self.last_activity, has_work)
+                if in_flight && !has_work && !plan.is_overdue(now) {
+                    Verdict::QuietUntil(plan.end())
+                } else {
+                    plan.verdict(now, self.last_activity, has_work)
+                }
             }
             // Shut down at once: what was accepted runs, and no time is given for more. Hooks that
             // have not had a pass without tasks run in the teardown.

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Nanos};
 use crate::command::{Command, System};
-use crate::current;
+use crate::current::{self, ExecutorId};
+use crate::engine::run_user_code;
+use crate::error::Error;
 use crate::executor::EventExecutor;
 use crate::lifecycle::State;
 use crate::local::Local;
+use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
+use crate::report::UserCode;
 use crate::shared::Shared;
 use crate::timer::TimerKey;
 use crate::wake::Urgency;
@@ -46,6 +50,29 @@ impl<X: Send + 'static> CommandSender<X> {
     /// called on the loop.
     pub fn take_back(&self, key: TimerKey) -> Option<X> {
         self.shared.take_back(key)
+    }
+
+    /// Runs code of the user's on the loop, as what the loop is doing right now. A panic is reported,
+    /// and comes back as an error. To be called on the loop.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
+    pub fn run_user_code<R>(
+        &self,
+        what: UserCode,
+        origin: Origin,
+        code: impl FnOnce() -> R,
+    ) -> Result<R, Error> {
+        let before = self.shared.running.replace(Some(origin));
+        let outcome = run_user_code(what, origin, code);
+        self.shared.running.replace(before);
+        outcome
+    }
+
+    /// Names the executor among all of the process.
+    #[must_use]
+    pub fn id(&self) -> ExecutorId {
+        self.shared.id
     }
 
     /// Whether the calling thread is the loop's.

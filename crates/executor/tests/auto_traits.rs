@@ -1,11 +1,7 @@
 //! Who may cross threads: every public type, listed.
-//!
-//! A type that gains or loses `Send`, `Sync` or `Unpin` changes the API without a line of it being
-//! touched. Here it fails a test; and so does a public type that is not listed.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::marker::{PhantomData, PhantomPinned};
+use std::marker::PhantomPinned;
 use std::rc::Rc;
 
 use waterwheel_executor::engine::{LoopCore, LoopSeed, Pass, Turn, Work};
@@ -21,37 +17,10 @@ use waterwheel_executor::{
     WaitError, WouldDeadlock,
 };
 
-/// Asks whether a type is `Send`, `Sync`, `Unpin`: the inherent constant is there only if it is, and
-/// then it hides the trait's.
-struct Ask<T: ?Sized>(PhantomData<T>);
+#[path = "../../../support/auto_traits.rs"]
+mod auto_traits;
 
-trait Otherwise {
-    const SEND: bool = false;
-    const SYNC: bool = false;
-    const UNPIN: bool = false;
-}
-
-impl<T: ?Sized> Otherwise for Ask<T> {}
-
-impl<T: ?Sized + Send> Ask<T> {
-    const SEND: bool = true;
-}
-
-impl<T: ?Sized + Sync> Ask<T> {
-    const SYNC: bool = true;
-}
-
-impl<T: ?Sized + Unpin> Ask<T> {
-    const UNPIN: bool = true;
-}
-
-/// A line of the list: the type, what it should be, what it is.
-macro_rules! is {
-    ($ty:ty: $send:literal $sync:literal $unpin:literal) => {{
-        let found = (<Ask<$ty>>::SEND, <Ask<$ty>>::SYNC, <Ask<$ty>>::UNPIN);
-        (stringify!($ty), ($send, $sync, $unpin), found)
-    }};
-}
+use auto_traits::{Ask, Otherwise, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {
@@ -142,30 +111,6 @@ fn public_types_cross_threads_as_listed() {
         is!(WaitError: true true true),
         is!(WouldDeadlock: true true true),
     ];
-    let changed: Vec<_> = listed.iter().filter(|(_, expected, found)| expected != found).collect();
-    assert!(changed.is_empty(), "(type, listed Send Sync Unpin, found): {changed:#?}");
-
-    let listed: BTreeSet<_> = listed.into_iter().map(|(ty, ..)| base_name(ty)).collect();
-    let exported = exported_types(include_str!("../src/lib.rs"));
     let engine = ["LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
-    let public: BTreeSet<_> = exported.into_iter().chain(engine).collect();
-    assert_eq!(listed, public, "left: listed here, right: exported");
-}
-
-/// `dyn Work<X>` is `Work`.
-fn base_name(ty: &str) -> &str {
-    let name = ty.trim_start_matches("dyn ");
-    name.split(['<', ' ']).next().unwrap_or(name)
-}
-
-/// The names of types and traits that the crate re-exports; constants and functions left out.
-fn exported_types(lib: &str) -> Vec<&str> {
-    let statements = lib.split("pub use crate::").skip(1);
-    let names = statements.flat_map(|rest| {
-        let statement = rest.split(';').next().unwrap_or(rest);
-        statement.split(|c: char| !c.is_alphanumeric() && c != '_')
-    });
-    let is_type =
-        |name: &&str| name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
-    names.filter(is_type).collect()
+    auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &engine);
 }

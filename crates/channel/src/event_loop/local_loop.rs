@@ -64,7 +64,7 @@ impl LocalLoop {
     ) -> Self {
         let parts = Parts {
             driver: RefCell::new(Some(driver)),
-            registrations: Registrations::new(),
+            registrations: Registrations::default(),
             futures: Futures::default(),
             sleepers: Sleepers::default(),
             tail: Tail::default(),
@@ -117,8 +117,10 @@ impl LocalLoop {
     /// # Errors
     /// What the driver says; [`LoopShutDown`] if the loop is shutting down. Socket and registrant are
     /// dropped then.
+    #[track_caller]
     pub fn attach(&self, io: Io, role: Role, registrant: impl Registrant) -> io::Result<Token> {
-        self.register(registrant, |driver, token| driver.attach(token, io, role))
+        let origin = Origin::here();
+        self.register(origin, registrant, |driver, token| driver.attach(token, io, role))
     }
 
     /// Gives the driver a descriptor that is no channel's, to be told when it is ready.
@@ -127,22 +129,25 @@ impl LocalLoop {
     /// As for [`attach`](Self::attach).
     pub(crate) fn watch(
         &self,
-        io: Io,
-        interest: Interest,
+        origin: Origin,
+        (io, interest): (Io, Interest),
         registrant: impl Registrant,
     ) -> io::Result<Token> {
-        self.register(registrant, |driver, token| driver.register_foreign(token, io, interest))
+        self.register(origin, registrant, |driver, token| {
+            driver.register_foreign(token, io, interest)
+        })
     }
 
     fn register(
         &self,
+        origin: Origin,
         registrant: impl Registrant,
         enter: impl FnOnce(&mut dyn Driver, Token) -> io::Result<()>,
     ) -> io::Result<Token> {
         if self.parts.closing.get() {
             return Err(io::Error::other(LoopShutDown));
         }
-        let token = self.parts.registrations.add(Box::new(registrant));
+        let token = self.parts.registrations.add(origin, Box::new(registrant));
         let entered = self.with_driver(|driver| enter(driver, token));
         if entered.is_err() {
             self.parts.registrations.withdraw(token);
@@ -296,11 +301,11 @@ impl LocalLoop {
 
     /// Polls the futures that are ready now; returns how many.
     pub(crate) fn poll_futures(&self) -> u64 {
-        self.parts.futures.poll_ready()
+        self.parts.futures.poll_ready(&self.parts.sender)
     }
 
     pub(crate) fn run_tail(&self) {
-        self.parts.tail.run();
+        self.parts.tail.run(&self.parts.sender);
     }
 
     /// Tells the registrations that have ended.
@@ -343,7 +348,7 @@ impl LocalLoop {
     /// last commands run before: they were accepted.
     pub(crate) fn close(&self) {
         self.parts.closing.set(true);
-        self.parts.tail.run();
+        self.parts.tail.run(&self.parts.sender);
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));

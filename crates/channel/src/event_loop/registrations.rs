@@ -17,7 +17,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 
-use waterwheel_executor::engine::run_user_code;
 use waterwheel_executor::{Error, Origin, UserCode};
 
 use crate::driver::{Detach, IoEvent};
@@ -38,15 +37,16 @@ pub trait Registrant: 'static {
 }
 
 /// The registrations of a loop. Touched on the loop only.
+#[derive(Default)]
 pub(crate) struct Registrations {
-    /// Looked up once: a label is found in a table, and an event is not to pay for that.
-    origin: Origin,
     entries: RefCell<Slab<Entry>>,
     /// The driver has let go of these; they are to be told.
     ended: RefCell<VecDeque<Token>>,
 }
 
 struct Entry {
+    /// Where it was registered.
+    origin: Origin,
     /// `None` while it runs.
     registrant: Option<Box<dyn Registrant>>,
     state: State,
@@ -59,14 +59,6 @@ enum State {
 }
 
 impl Registrations {
-    pub(crate) fn new() -> Self {
-        Self {
-            origin: Origin::labelled("registration"),
-            entries: RefCell::default(),
-            ended: RefCell::default(),
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.entries.borrow().len()
     }
@@ -75,8 +67,8 @@ impl Registrations {
         !self.ended.borrow().is_empty()
     }
 
-    pub(crate) fn add(&self, registrant: Box<dyn Registrant>) -> Token {
-        let entry = Entry { registrant: Some(registrant), state: State::Live };
+    pub(crate) fn add(&self, origin: Origin, registrant: Box<dyn Registrant>) -> Token {
+        let entry = Entry { origin, registrant: Some(registrant), state: State::Live };
         self.entries.borrow_mut().insert(entry)
     }
 
@@ -120,18 +112,20 @@ impl Registrations {
             self.detached(token, Detach::Done);
             return Ok(());
         }
-        let Some(mut registrant) = self.take(token) else { return Ok(()) };
-        let called =
-            run_user_code(UserCode::Callback, self.origin, || registrant.on_event(here, event));
+        let Some((origin, mut registrant)) = self.take(token) else { return Ok(()) };
+        let call = || registrant.on_event(here, event);
+        let called = here.sender().run_user_code(UserCode::Callback, origin, call);
         if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
             entry.registrant = Some(registrant);
         }
         called.and_then(|result| result)
     }
 
-    fn take(&self, token: Token) -> Option<Box<dyn Registrant>> {
+    fn take(&self, token: Token) -> Option<(Origin, Box<dyn Registrant>)> {
         match self.entries.borrow_mut().get_mut(token) {
-            Some(entry) if matches!(entry.state, State::Live) => entry.registrant.take(),
+            Some(entry) if matches!(entry.state, State::Live) => {
+                entry.registrant.take().map(|registrant| (entry.origin, registrant))
+            }
             _ => None,
         }
     }
@@ -153,15 +147,15 @@ impl Registrations {
 
     fn finish(&self, here: &LocalLoop, token: Token, otherwise: Option<&Error>) {
         let entry = self.entries.borrow_mut().remove(token);
-        let Some(Entry { registrant: Some(mut registrant), state }) = entry else { return };
+        let Some(Entry { origin, registrant: Some(mut registrant), state }) = entry else { return };
         let cause = match state {
             State::Live => otherwise.cloned(),
             State::Detaching(cause) => cause,
         };
-        let origin = self.origin;
         // Both may panic, and both are reported: there is nobody else to tell.
-        let _ = run_user_code(UserCode::Callback, origin, || registrant.on_detached(here, cause));
-        let _ = run_user_code(UserCode::Destructor, origin, || drop(registrant));
+        let tell = || registrant.on_detached(here, cause);
+        let _ = here.sender().run_user_code(UserCode::Callback, origin, tell);
+        let _ = here.sender().run_user_code(UserCode::Destructor, origin, || drop(registrant));
     }
 }
 

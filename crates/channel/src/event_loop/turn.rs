@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterwheel_executor::engine::{LoopCore, Turn, Work, report, run_user_code};
+use waterwheel_executor::engine::{LoopCore, Turn, Work, report};
 use waterwheel_executor::{Fault, Nanos, Origin, Park, TokenPark, UserCode};
 
 use crate::driver::Waited;
@@ -130,7 +130,8 @@ impl Wheel {
             registrations: self.local.registrations(),
         };
         let choose = || self.strategy.choose(&outlook);
-        let chosen = run_user_code(UserCode::Strategy, self.strategy_origin, choose);
+        let chosen =
+            self.local.sender().run_user_code(UserCode::Strategy, self.strategy_origin, choose);
         chosen.unwrap_or(Strategy::Wait)
     }
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use waterwheel_executor::{Nanos, TimerKey};
+use waterwheel_executor::{ExecutorId, Nanos, TimerKey};
 
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
@@ -55,9 +55,11 @@ enum Until {
     At(Nanos),
 }
 
-/// Where it waits: in the loop's timers, and among its sleepers.
+/// Where it waits: in a loop's timers, and among its sleepers. On any other loop both names mean
+/// something else.
 #[derive(Debug)]
 struct Place {
+    executor: ExecutorId,
     timer: TimerKey,
     sleeper: Token,
 }
@@ -86,7 +88,10 @@ impl Future for Sleep {
             return Poll::Ready(());
         }
         let sleepers = here.sleepers();
-        let waits = self.place.as_ref().is_some_and(|place| sleepers.renew(place.sleeper, context));
+        let waits = self
+            .place
+            .as_ref()
+            .is_some_and(|place| place.is_on(&here) && sleepers.renew(place.sleeper, context));
         if !waits {
             self.place = sleepers.add(&here, deadline, context.waker().clone());
         }
@@ -96,10 +101,17 @@ impl Future for Sleep {
 
 impl Sleep {
     fn leave(&mut self, here: &LocalLoop) {
-        if let Some(Place { timer, sleeper }) = self.place.take() {
-            here.sender().take_back(timer);
-            here.sleepers().remove(sleeper);
+        // Left behind on another loop, it wakes somebody there for nothing when its time comes.
+        if let Some(place) = self.place.take().filter(|place| place.is_on(here)) {
+            here.sender().take_back(place.timer);
+            here.sleepers().remove(place.sleeper);
         }
+    }
+}
+
+impl Place {
+    fn is_on(&self, here: &LocalLoop) -> bool {
+        self.executor == here.sender().id()
     }
 }
 
@@ -124,7 +136,7 @@ impl Sleepers {
     fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<Place> {
         let sleeper = self.waiting.borrow_mut().insert(waker);
         match here.sender().send_at(deadline, LoopCommand(Ask::Awake(sleeper))) {
-            Ok(timer) => Some(Place { timer, sleeper }),
+            Ok(timer) => Some(Place { executor: here.sender().id(), timer, sleeper }),
             Err(_) => {
                 self.remove(sleeper);
                 None

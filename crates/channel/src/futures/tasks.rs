@@ -35,7 +35,8 @@ struct Slot {
 }
 
 /// Wakes one future: its wakers are clones of this. Any thread may set `woken`; the loop lowers it
-/// just before it polls. `slot` is written when the future arrives at its loop, and read there.
+/// just before it polls. `slot` is written when the future arrives at its loop, before there is a
+/// waker to read it.
 pub(crate) struct Notifier {
     woken: AtomicBool,
     slot: AtomicU64,
@@ -135,17 +136,17 @@ impl Futures {
     }
 
     /// Polls those that are ready now, each once; returns how many.
-    pub(crate) fn poll_ready(&self) -> u64 {
+    pub(crate) fn poll_ready(&self, sender: &CommandSender<LoopCommand>) -> u64 {
         let count = self.ready.borrow().len();
         let mut polled = 0;
         for _ in 0..count {
             let Some(token) = self.ready.borrow_mut().pop_front() else { break };
-            polled += u64::from(self.poll(token));
+            polled += u64::from(self.poll(sender, token));
         }
         polled
     }
 
-    fn poll(&self, token: Token) -> bool {
+    fn poll(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
             slot.notifier.woken.store(false, Ordering::Release);
             slot.task.take().map(|task| (task, slot.origin))
@@ -153,8 +154,8 @@ impl Futures {
         let Some(((mut task, waker), origin)) = taken else { return false };
         // The task catches what its future panics with; this is for what is left of it after that.
         let poll = || task.as_mut().poll(&mut Context::from_waker(&waker));
-        let done =
-            run_user_code(UserCode::Future, origin, poll).map_or(true, |poll| poll.is_ready());
+        let polled = sender.run_user_code(UserCode::Future, origin, poll);
+        let done = polled.map_or(true, |poll| poll.is_ready());
         let mut slots = self.slots.borrow_mut();
         match slots.get_mut(token) {
             Some(slot) if !done => slot.task = Some((task, waker)),

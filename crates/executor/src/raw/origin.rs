@@ -116,6 +116,16 @@ impl Running {
         self.current.store(origin.tagged.cast_mut(), Ordering::Relaxed);
     }
 
+    /// Sets it, or clears it; returns what it was.
+    pub(crate) fn replace(&self, origin: Option<Origin>) -> Option<Origin> {
+        let before = self.get();
+        match origin {
+            Some(origin) => self.set(origin),
+            None => self.clear(),
+        }
+        before
+    }
+
     pub(crate) fn clear(&self) {
         self.current.store(ptr::null_mut(), Ordering::Relaxed);
     }

@@ -1,0 +1,77 @@
+//! Who may cross threads: every public type, listed.
+
+use std::rc::Rc;
+
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
+    TaskOnly, Waited,
+};
+use waterwheel_channel::{
+    Elapsed, EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign, ForeignContext,
+    ForeignHandle, ForeignHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand,
+    LoopMetrics, LoopShutDown, ManualEventLoop, OnReady, Outlook, Registrant, SelectStrategy, Slab,
+    Sleep, Strategy, TailTask, Timeout, Token, TokenMap, WaitStrategy,
+};
+
+#[path = "../../../support/auto_traits.rs"]
+mod auto_traits;
+
+use auto_traits::{Ask, Otherwise, is};
+
+#[test]
+fn public_types_cross_threads_as_listed() {
+    let listed = [
+        // Handles go anywhere; what lives on the loop stays there.
+        is!(EventLoop: true true true),
+        is!(EventLoopGroup: true true true),
+        is!(EventLoopGroupBuilder: true true true),
+        is!(ForeignHandle: true true true),
+        is!(TailTask: true true true),
+        is!(LoopCommand: true false true),
+        is!(LocalLoop: false false true),
+        is!(LocalJoin<u8>: false false true),
+        is!(ManualEventLoop: false false true),
+        is!(ForeignContext: false false true),
+        is!(dyn Registrant: false false false),
+        is!(dyn ForeignHandler<u8>: false false false),
+        is!(OnReady<u8>: true true true),
+        is!(OnReady<Rc<u8>>: false false true),
+        // A descriptor moves to its loop.
+        is!(Foreign<u8>: true false true),
+        // Futures that may be part of one that moves.
+        is!(Sleep: true true true),
+        is!(Interval: true true true),
+        is!(Timeout<u8>: true true true),
+        is!(Timeout<Rc<u8>>: false false true),
+        // Seams for drivers and strategies.
+        is!(dyn Driver: true false false),
+        is!(dyn OpenDriver: true true false),
+        is!(dyn SelectStrategy: true true false),
+        is!(TaskOnly: true true true),
+        is!(WaitStrategy: true true true),
+        is!(Io: true false true),
+        is!(IoEvent: true false true),
+        is!(OutQueue: true true true),
+        is!(Slab<u8>: true true true),
+        is!(Slab<Rc<u8>>: false false true),
+        is!(TokenMap<u8>: true true true),
+        // Plain values.
+        is!(Detach: true true true),
+        is!(Elapsed: true true true),
+        is!(Interest: true true true),
+        is!(LoopBuildError: true true true),
+        is!(LoopMetrics: true true true),
+        is!(LoopShutDown: true true true),
+        is!(Outlook: true true true),
+        is!(ReadPlan: true true true),
+        is!(Readiness: true true true),
+        is!(Role: true true true),
+        is!(Strategy: true true true),
+        is!(Submit: true true true),
+        is!(Token: true true true),
+        is!(Waited: true true true),
+    ];
+    let sources = [include_str!("../src/lib.rs"), include_str!("../src/driver/mod.rs")];
+    let defined_there = ["Detach", "Driver", "OpenDriver", "Submit", "Waited"];
+    auto_traits::check(&listed, &sources, &defined_there);
+}

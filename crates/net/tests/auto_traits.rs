@@ -1,0 +1,20 @@
+//! Who may cross threads: every public type, listed.
+
+use waterwheel_net::{Auto, Epoll, ForeignSource, Poll, Socket};
+
+#[path = "../../../support/auto_traits.rs"]
+mod auto_traits;
+
+use auto_traits::{Ask, Otherwise, is};
+
+#[test]
+fn public_types_cross_threads_as_listed() {
+    let listed = [
+        is!(Auto: true true true),
+        is!(Epoll: true true true),
+        is!(Poll: true true true),
+        is!(Socket: true true true),
+        is!(dyn ForeignSource: true true false),
+    ];
+    auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
+}
