@@ -1,10 +1,11 @@
-//! Intervals that are late (L15), on the virtual clock.
+//! Sleeps to the nanosecond and intervals that are late (L15), on the virtual clock.
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::time::Duration;
 
-use waterwheel_channel::{Elapsed, interval, interval_with, timeout};
+use waterwheel_channel::{Elapsed, interval, interval_with, sleep, timeout};
 use waterwheel_executor::MissedTicks;
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::Manual;
@@ -40,6 +41,28 @@ fn ticks(missed: MissedTicks) -> (Vec<u64>, Vec<u64>) {
     }
     let (due, came) = (due.borrow()[..5].to_vec(), came.borrow()[..5].to_vec());
     (due, came)
+}
+
+#[test]
+fn l15_a_sleep_that_is_polled_all_the_time_is_not_early() {
+    let manual = Manual::readiness();
+    let mut bench = Bench::new(&manual);
+    let slept = bench.event_loop().spawn(async {
+        let mut sleep = Box::pin(sleep(millis(10)));
+        poll_fn(|context| {
+            context.waker().wake_by_ref();
+            sleep.as_mut().poll(context)
+        })
+        .await;
+    });
+    let slept = slept.unwrap();
+    bench.turn();
+    manual.advance(millis(10) - Duration::from_nanos(1));
+    bench.turns(3);
+    assert!(!slept.is_done());
+    manual.advance(Duration::from_nanos(1));
+    bench.turn();
+    assert!(slept.is_done());
 }
 
 #[test]
