@@ -2,7 +2,8 @@
 //! line.
 //!
 //! What is measured is an executor without I/O; with `loop` an event loop on the best driver there
-//! is, with `spin` one that looks for work for a while before it sleeps. The loop's thread is pinned to core 0, producers to core 1.
+//! is, with `spin` one that looks for work for a while before it sleeps. The loop's thread is pinned
+//! to core 0, producers to core 1.
 //!
 //! | workload | what is measured |
 //! |---|---|
@@ -12,9 +13,14 @@
 //! | m3 | timers per second, a million scheduled and cancelled in random order, on the loop |
 //! | m3acc | how late timers of 1 to 20 ms fire on an idle loop |
 //! | m4 | promises per second: created, completed, observed, on one thread |
+//!
+//! For counting system calls and instructions from outside, on one thread: `micro empty <turns>`
+//! turns an event loop that has nothing to do, `micro ready <turns>` one with a descriptor that is
+//! always ready and is read from once a turn.
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -22,10 +28,12 @@ use std::thread;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use waterwheel::channel::EventLoopGroup;
+use waterwheel::channel::driver::Interest;
+use waterwheel::channel::{EventLoopGroup, on_ready};
 use waterwheel::executor::{Clock, EventExecutor, ManualExecutor, Nanos, ThreadFactory};
-use waterwheel::net::Auto;
+use waterwheel::net::{Auto, foreign};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -42,6 +50,7 @@ fn main() -> Outcome {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let kind = arguments.first().cloned().unwrap_or_default();
     match kind.as_str() {
+        "empty" | "ready" => turn(kind == "ready", arguments.get(1).map_or(Ok(1), |n| n.parse())?),
         "loop" | "spin" => {
             arguments.remove(0);
             let spin = if kind == "spin" { SPIN } else { Duration::ZERO };
@@ -67,7 +76,7 @@ fn measure<X: Send + 'static>(arguments: &[String], executor: &EventExecutor<X>)
         Some("m3") => timers(executor, 1_000_000),
         Some("m3acc") => lateness(executor, Duration::from_secs(if quick { 1 } else { 3 })),
         Some("m4") => promises(if quick { 2_000_000 } else { 5_000_000 }),
-        _ => Err("usage: micro [loop|spin] <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]".into()),
+        _ => Err("usage: micro empty|ready <turns>, or micro [loop|spin] <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]".into()),
     }
 }
 
@@ -311,6 +320,29 @@ fn promises(count: u64) -> Outcome {
     let seconds = best.as_secs_f64();
     let (per_second, nanos) = (count as f64 / seconds, seconds * 1e9 / count as f64);
     println!(r#"{{"impl":"waterwheel","ops_s":{per_second:.0},"ns_op":{nanos:.2}}}"#);
+    Ok(())
+}
+
+// Turns, to be counted from outside.
+
+fn turn(ready: bool, turns: u32) -> Outcome {
+    let mut manual = EventLoopGroup::builder(Auto).build_manual()?;
+    if ready {
+        let count = eventfd(turns, EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK)?;
+        let read = on_ready(|count: &OwnedFd, _, _| {
+            rustix::io::read(count, &mut [0; 8]).map_err(std::io::Error::from)?;
+            Ok(())
+        });
+        let event_loop = manual.event_loop();
+        let registered = event_loop.register_foreign(foreign(count), Interest::READABLE, read);
+        manual.turn(Some(Duration::ZERO));
+        drop(registered.join()?);
+    }
+    for _ in 0..turns {
+        manual.turn(Some(Duration::ZERO));
+    }
+    let metrics = manual.event_loop().metrics();
+    println!(r#"{{"turns":{},"ready_events":{}}}"#, metrics.turns, metrics.ready_events);
     Ok(())
 }
 

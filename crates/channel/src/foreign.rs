@@ -120,15 +120,15 @@ pub struct ForeignHandle {
 }
 
 impl ForeignHandle {
-    /// Changes what it is interested in, in turn with other commands.
+    /// Changes what it is interested in: on the loop at once, elsewhere in turn with other commands.
     #[track_caller]
     pub fn set_interest(&self, interest: Interest) -> PromiseFuture<()> {
         let token = self.token;
         self.call(move |here| here.set_interest(token, interest).map_err(Error::new))
     }
 
-    /// Unregisters it, in turn with other commands: `on_unregistered` follows, without a cause. Gives
-    /// `false` if it was gone already.
+    /// Unregisters it, on the loop at once, elsewhere in turn with other commands: `on_unregistered`
+    /// follows, without a cause. Gives `false` if it was gone already.
     #[track_caller]
     pub fn unregister(&self) -> PromiseFuture<bool> {
         let token = self.token;
@@ -140,6 +140,14 @@ impl ForeignHandle {
         &self,
         call: impl FnOnce(&LocalLoop) -> Result<R, Error> + Send + 'static,
     ) -> PromiseFuture<R> {
+        if self.sender.in_event_loop()
+            && let Some(here) = LocalLoop::current()
+        {
+            return match call(&here) {
+                Ok(value) => self.sender.executor().succeeded(value),
+                Err(error) => self.sender.executor().failed(error),
+            };
+        }
         let (promise, future) = self.sender.executor().new_promise();
         let call = move |here: &LocalLoop| {
             promise.complete(call(here));

@@ -10,8 +10,8 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use waterwheel_executor::{ExecutorStats, Nanos};
 
-/// A lag of up to 2⁰, 2¹, … nanoseconds; the last bucket takes the rest (beyond nine minutes).
-pub const LAG_BUCKETS: usize = 40;
+/// One bucket for each power of two that a lag in nanoseconds may begin with.
+pub const LAG_BUCKETS: usize = 64;
 
 /// A snapshot of a loop's counters. The figures are taken one after the other, so they may be a turn
 /// apart.
@@ -52,8 +52,8 @@ pub struct LoopMetrics {
     pub timers: usize,
     /// Registrations, foreign ones included.
     pub registrations: usize,
-    /// How long the turns took after their waits: what came just then had to wait that long.
-    /// The bucket at `n` counts those of up to 2ⁿ nanoseconds and more than 2ⁿ⁻¹.
+    /// How long the turns took after their wait: what came just then had to wait that long. The
+    /// bucket at `n` counts turns of 2ⁿ nanoseconds and more, up to twice that.
     pub lag: [u64; LAG_BUCKETS],
 }
 
@@ -63,14 +63,13 @@ pub(crate) struct Counters(CachePadded<Counts>);
 
 #[derive(Debug)]
 struct Counts {
-    by_io: AtomicU64,
-    by_task: AtomicU64,
-    by_timer: AtomicU64,
-    premature: AtomicU64,
+    waits: [AtomicU64; CAUSES],
     premature_series: AtomicU64,
-    failed_waits: AtomicU64,
     rebuilds: AtomicU64,
-    waiting: AtomicU64,
+    /// When the loop began, and when its last turn ended: what was spent neither on events nor on
+    /// tasks was spent waiting.
+    began: AtomicU64,
+    turned: AtomicU64,
     in_io: AtomicU64,
     in_tasks: AtomicU64,
     events: AtomicU64,
@@ -91,32 +90,25 @@ pub(crate) enum Cause {
     Failed,
 }
 
-/// What a turn did.
+const CAUSES: usize = Cause::Failed as usize + 1;
+
+/// When the phases of a turn ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TurnRecord {
-    pub(crate) cause: Cause,
-    /// When the previous turn ended, and the phases of this one.
-    pub(crate) began: Nanos,
+pub(crate) struct TurnTimes {
     pub(crate) waited: Nanos,
     pub(crate) io_done: Nanos,
     pub(crate) tasks_done: Nanos,
-    pub(crate) events: u64,
-    pub(crate) polled: u64,
-    pub(crate) registrations: usize,
 }
 
 impl Counters {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self(CachePadded::new(Counts {
-            by_io: zero(),
-            by_task: zero(),
-            by_timer: zero(),
-            premature: zero(),
+            waits: std::array::from_fn(|_| zero()),
             premature_series: zero(),
-            failed_waits: zero(),
             rebuilds: zero(),
-            waiting: zero(),
+            began: zero(),
+            turned: zero(),
             in_io: zero(),
             in_tasks: zero(),
             events: zero(),
@@ -126,28 +118,32 @@ impl Counters {
         }))
     }
 
-    /// A turn is over.
-    pub(crate) fn turn(&self, turn: &TurnRecord) {
+    /// The loop begins to turn.
+    pub(crate) fn begin(&self, now: Nanos) {
+        self.0.began.store(now.0, Ordering::Relaxed);
+        self.0.turned.store(now.0, Ordering::Relaxed);
+    }
+
+    /// A turn is over: fifteen instructions, in a turn of one or two thousand.
+    #[inline]
+    pub(crate) fn turn(&self, cause: Cause, times: TurnTimes, events: u64, polled: u64) {
+        if cfg!(without_counters) {
+            return; // For `scripts/budgets`, which measures what the rest costs.
+        }
         let counts = &*self.0;
-        match turn.cause {
-            Cause::None => {}
-            Cause::Io => add(&counts.by_io, 1),
-            Cause::Task => add(&counts.by_task, 1),
-            Cause::Timer => add(&counts.by_timer, 1),
-            Cause::Premature => add(&counts.premature, 1),
-            Cause::Failed => add(&counts.failed_waits, 1),
-        }
-        add(&counts.waiting, turn.waited.0 - turn.began.0);
-        if turn.events > 0 {
-            add(&counts.in_io, turn.io_done.0 - turn.waited.0);
-            add(&counts.events, turn.events);
-        }
-        add(&counts.in_tasks, turn.tasks_done.0 - turn.io_done.0);
-        if turn.polled > 0 {
-            add(&counts.polled, turn.polled);
-        }
-        counts.registrations.store(turn.registrations as u64, Ordering::Relaxed);
-        add(&counts.lag[lag_bucket(turn.tasks_done.0 - turn.waited.0)], 1);
+        let TurnTimes { waited, io_done, tasks_done } = times;
+        // Without a branch: what did not happen adds nothing.
+        add(&counts.waits[cause as usize], 1);
+        add(&counts.in_io, io_done.0 - waited.0);
+        add(&counts.events, events);
+        add(&counts.in_tasks, tasks_done.0 - io_done.0);
+        add(&counts.polled, polled);
+        add(&counts.lag[lag_bucket(tasks_done.0 - waited.0)], 1);
+        counts.turned.store(tasks_done.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn registrations(&self, registrations: usize) {
+        self.0.registrations.store(registrations as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn premature_series(&self) {
@@ -161,19 +157,22 @@ impl Counters {
     pub(crate) fn snapshot(&self, executor: &ExecutorStats) -> LoopMetrics {
         let counts = &*self.0;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let waits = |cause: Cause| get(&counts.waits[cause as usize]);
         let time = |counter: &AtomicU64| Duration::from_nanos(get(counter));
+        let (in_io, in_tasks) = (time(&counts.in_io), time(&counts.in_tasks));
+        let total = time(&counts.turned).saturating_sub(time(&counts.began));
         LoopMetrics {
             turns: executor.turns,
-            wake_ups_by_io: get(&counts.by_io),
-            wake_ups_by_task: get(&counts.by_task),
-            wake_ups_by_timer: get(&counts.by_timer),
-            premature_returns: get(&counts.premature),
+            wake_ups_by_io: waits(Cause::Io),
+            wake_ups_by_task: waits(Cause::Task),
+            wake_ups_by_timer: waits(Cause::Timer),
+            premature_returns: waits(Cause::Premature),
             premature_series: get(&counts.premature_series),
-            failed_waits: get(&counts.failed_waits),
+            failed_waits: waits(Cause::Failed),
             rebuilds: get(&counts.rebuilds),
-            time_waiting: time(&counts.waiting),
-            time_in_io: time(&counts.in_io),
-            time_in_tasks: time(&counts.in_tasks),
+            time_waiting: total.saturating_sub(in_io + in_tasks),
+            time_in_io: in_io,
+            time_in_tasks: in_tasks,
             ready_events: get(&counts.events),
             tasks: executor.tasks,
             futures_polled: get(&counts.polled),
@@ -185,10 +184,9 @@ impl Counters {
     }
 }
 
-/// The smallest `n` with `nanos ≤ 2ⁿ`, as far as there are buckets.
+/// The power of two it begins with.
 fn lag_bucket(nanos: u64) -> usize {
-    let bits = u64::BITS - nanos.saturating_sub(1).leading_zeros();
-    (bits as usize).min(LAG_BUCKETS - 1)
+    (nanos | 1).ilog2() as usize
 }
 
 fn add(counter: &AtomicU64, n: u64) {
@@ -201,7 +199,7 @@ mod tests {
 
     #[test]
     fn o01_lag_falls_into_the_bucket_of_its_power_of_two() {
-        let of = [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (1024, 10), (1025, 11)];
+        let of = [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (1023, 9), (1024, 10), (1025, 10)];
         for (nanos, bucket) in of {
             assert_eq!(lag_bucket(nanos), bucket, "{nanos} ns");
         }
@@ -211,16 +209,10 @@ mod tests {
     #[test]
     fn o01_a_turn_is_divided_into_wait_io_and_tasks() {
         let counters = Counters::new();
-        counters.turn(&TurnRecord {
-            cause: Cause::Io,
-            began: Nanos(100),
-            waited: Nanos(150),
-            io_done: Nanos(170),
-            tasks_done: Nanos(180),
-            events: 3,
-            polled: 2,
-            registrations: 7,
-        });
+        counters.begin(Nanos(100));
+        let times = TurnTimes { waited: Nanos(150), io_done: Nanos(170), tasks_done: Nanos(180) };
+        counters.turn(Cause::Io, times, 3, 2);
+        counters.registrations(7);
         let metrics = counters.snapshot(&ExecutorStats::default());
         let nanos = Duration::from_nanos;
         assert_eq!(metrics.time_waiting, nanos(50));
@@ -228,6 +220,6 @@ mod tests {
         assert_eq!((metrics.wake_ups_by_io, metrics.ready_events), (1, 3));
         assert_eq!((metrics.futures_polled, metrics.registrations), (2, 7));
         assert_eq!(metrics.lag.iter().sum::<u64>(), 1);
-        assert_eq!(metrics.lag[5], 1, "30 ns is at most 2⁵");
+        assert_eq!(metrics.lag[4], 1, "30 ns is at least 2⁴");
     }
 }

@@ -359,9 +359,13 @@ impl<X: Send + 'static> LoopCore<X> {
 
     /// Performs a command; whether it ran a user's task. Whatever that does, the loop lives on.
     #[inline]
-    fn perform_guarded(&self, command: Command<X>, extension: &mut dyn FnMut(X)) -> bool {
+    fn perform_guarded(&self, mut command: Command<X>, extension: &mut dyn FnMut(X)) -> bool {
+        if let Command::Run(task) = &mut command {
+            let origin = task.origin();
+            return self.run_user_code(UserCode::Task, origin, || task.run());
+        }
         match command {
-            Command::Run(task) => self.run_user_code(UserCode::Task, task.origin(), || task.run()),
+            Command::Run(_) => unreachable!("has run"),
             Command::System(System::Due(Due::Timer(timer))) => {
                 self.run_user_code(UserCode::Timer, timer.origin(), || self.fire(timer))
             }

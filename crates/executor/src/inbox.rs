@@ -6,8 +6,8 @@
 //!   admit  ──►  push  ──►  claim the wake  ──►  unpark (only the winner)
 //! ```
 //!
-//! Producers hold it behind an `Arc`; the loop is the only one that pops, and the only one that
-//! gives admissions back.
+//! Producers hold it behind an `Arc`; whoever has its [`Consumer`], the loop, is the only one that
+//! pops, and the only one that gives admissions back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crossbeam_utils::CachePadded;
 use crate::admission::{Admission, Depth, Permit, Refusal};
 use crate::clock::Nanos;
 use crate::park::Unpark;
-use crate::sync::{AtomicU64, Ordering, Queue, yield_now};
+use crate::raw::queue::{Consumer, Queue};
+use crate::sync::{AtomicU64, Ordering, fence, yield_now};
 use crate::wake::{Slept, Urgency, WakeWord};
 
 /// How much may pile up that was not to wake the loop: far timers set and cancelled by the thousand,
@@ -26,7 +27,7 @@ const MAX_UNSEEN: usize = 1024;
 
 /// See the module's documentation.
 pub(crate) struct Inbox<C> {
-    queue: Queue<C>,
+    queue: Arc<Queue<C>>,
     // Each word on its own cache line: producers hammer the first and only read the second.
     admission: CachePadded<Admission>,
     wake: CachePadded<WakeWord>,
@@ -37,7 +38,7 @@ pub(crate) struct Inbox<C> {
 impl<C> Inbox<C> {
     pub(crate) fn new(bound: Option<u32>, unpark: Arc<dyn Unpark>) -> Self {
         Self {
-            queue: Queue::new(),
+            queue: Arc::new(Queue::new()),
             admission: CachePadded::new(Admission::new(bound)),
             wake: CachePadded::new(WakeWord::new()),
             unpark,
@@ -56,18 +57,23 @@ impl<C> Inbox<C> {
     }
 
     /// Queues an admitted command and wakes the loop if it sleeps beyond the urgency.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, _permit: Permit, command: C, urgency: Urgency) {
         self.queue.push(command);
         if urgency != Urgency::Now && self.queue.len() >= MAX_UNSEEN {
-            return self.wake(Urgency::Now);
+            return self.wake_after_push(Urgency::Now);
         }
-        self.wake(urgency);
+        self.wake_after_push(urgency);
     }
 
-    /// Makes the loop look at its queue.
-    #[inline]
+    /// Makes the loop look at its queue, and at whatever the caller has written before.
     pub(crate) fn wake(&self, urgency: Urgency) {
+        fence(Ordering::SeqCst);
+        self.wake_after_push(urgency);
+    }
+
+    #[inline]
+    fn wake_after_push(&self, urgency: Urgency) {
         if self.wake.claim_wake(urgency) {
             self.unpark();
         }
@@ -112,8 +118,9 @@ impl<C> Inbox<C> {
 
     // The loop's side.
 
-    pub(crate) fn pop(&self) -> Option<C> {
-        self.queue.pop()
+    /// The end that pops: the loop's, or that of whoever ends a loop that never ran.
+    pub(crate) fn consumer(&self) -> Consumer<C> {
+        self.queue.consumer().unwrap_or_else(|| unreachable!("a loop runs once, or is ended unrun"))
     }
 
     /// How many commands are in the queue. Unlike the depth, this does not touch the word that

@@ -13,6 +13,7 @@ use crate::clock::Nanos;
 use crate::command::{Command, Due, System};
 use crate::current::{ExecutorId, LocalHalf};
 use crate::hooks::Hooks;
+use crate::raw::queue::Consumer;
 use crate::registry::Notify;
 use crate::shared::Shared;
 use crate::timer::TimerKey;
@@ -25,6 +26,8 @@ const READY: usize = 64;
 
 pub(crate) struct Local<X: Send + 'static> {
     shared: Arc<Shared<X>>,
+    /// The inbox, from its other end.
+    inbox: RefCell<Consumer<Command<X>>>,
     /// Taken over from the inbox, in order. Still counted as admitted.
     ready: RefCell<VecDeque<Command<X>>>,
     timers: RefCell<TimerHeap<Due<X>>>,
@@ -36,6 +39,7 @@ pub(crate) struct Local<X: Send + 'static> {
 impl<X: Send + 'static> Local<X> {
     pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
         Self {
+            inbox: RefCell::new(shared.inbox.consumer()),
             shared,
             ready: RefCell::new(VecDeque::with_capacity(READY)),
             timers: RefCell::new(TimerHeap::new()),
@@ -56,9 +60,10 @@ impl<X: Send + 'static> Local<X> {
     }
 
     /// The next command, in the order of acceptance: what was taken over, then what is in the inbox.
+    #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Command<X>> {
-        let next = self.ready.borrow_mut().pop_front();
-        next.or_else(|| self.shared.inbox.pop())
+        let mut ready = self.ready.borrow_mut();
+        if ready.is_empty() { self.inbox.borrow_mut().pop() } else { ready.pop_front() }
     }
 
     /// How many commands wait, here and in the inbox.
@@ -151,9 +156,9 @@ impl<X: Send + 'static> Local<X> {
 
     /// Moves over what is in the inbox now: producers that keep pushing cannot hold the loop here.
     fn take_over(&self) {
-        let mut ready = self.ready.borrow_mut();
+        let (mut inbox, mut ready) = (self.inbox.borrow_mut(), self.ready.borrow_mut());
         for _ in 0..self.shared.inbox.len() {
-            match self.shared.inbox.pop() {
+            match inbox.pop() {
                 Some(command) => ready.push_back(command),
                 None => break,
             }

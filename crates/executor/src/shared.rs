@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::admission::{Permit, Refusal};
 use crate::clock::Clock;
 use crate::command::{Command, System};
@@ -45,7 +47,8 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) never_block: bool,
     pub(crate) is_global: bool,
-    pub(crate) running: Running,
+    /// The loop writes it twice per task: away from what producers read.
+    pub(crate) running: CachePadded<Running>,
     pub(crate) counters: Counters,
     pub(crate) thread: Mutex<Option<ThreadProperties>>,
     pub(crate) termination: SharedFuture<()>,
@@ -93,7 +96,7 @@ impl<X: Send + 'static> Shared<X> {
             reporter: parts.reporter,
             never_block: parts.never_block,
             is_global: parts.is_global,
-            running: Running::default(),
+            running: CachePadded::default(),
             counters: Counters::default(),
             thread: Mutex::new(None),
             termination,
@@ -127,7 +130,7 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     /// Queues an admitted command, in the order of acceptance.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, permit: Permit, command: Command<X>, urgency: Urgency) {
         if self.in_event_loop() {
             self.push_on_loop(permit, command);
@@ -136,6 +139,7 @@ impl<X: Send + 'static> Shared<X> {
         }
     }
 
+    #[inline(never)]
     fn push_on_loop(&self, permit: Permit, command: Command<X>) {
         let mut command = Some((permit, command));
         current::with_local::<Local<X>, _>(self.id, |local| {

@@ -1,15 +1,16 @@
 //! The seam between the code and the model checker.
 //!
 //! Everything whose ordering is subtle goes through this module, so that the files that ship are the
-//! files that loom explores (plain locks and counters elsewhere are std's): under `--cfg loom` the same names are loom's, and the task queue and
-//! the cell get stand-ins with the same contract.
+//! files that loom explores (plain locks and counters elsewhere are std's): under `--cfg loom` the same
+//! names are loom's.
 //!
 //! Two rules keep the models honest:
 //!
 //! 1. Orderings that matter are explicit [`fence`]s, because loom models those and treats a SeqCst
-//!    *access* as merely acquire-release.
-//! 2. The queue's stand-in must not synchronise more than the real one. Its emptiness test is a
-//!    single atomic load; a lock there would hide a missing fence in the wake word.
+//!    *access* as merely acquire-release. Where a fence would cost too much and SeqCst accesses do,
+//!    [`model_fence`] stands between them, so that at least the need for it is modelled; that the
+//!    accesses around it are SeqCst, loom cannot see.
+//! 2. No stand-ins: the queue that the models drive is the one that ships, with smaller blocks.
 
 #[cfg(not(loom))]
 pub(crate) use self::real::*;
@@ -36,11 +37,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+    };
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
 
-    pub(crate) use crossbeam_queue::SegQueue as Queue;
+    pub(crate) use crossbeam_utils::Backoff;
+
+    /// Nothing: the accesses around it are SeqCst.
+    #[inline]
+    pub(crate) fn model_fence() {}
 
     /// `std::cell::UnsafeCell` with loom's interface.
     #[derive(Debug)]
@@ -63,49 +70,31 @@ mod real {
 
 #[cfg(loom)]
 mod model {
-    use std::collections::VecDeque;
-
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+    };
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
 
-    use super::lock;
-
-    /// Unbounded FIFO whose emptiness test orders nothing by itself, like the real queue's.
-    #[derive(Debug)]
-    pub(crate) struct Queue<T> {
-        items: Mutex<VecDeque<T>>,
-        len: AtomicU64,
+    /// What SeqCst accesses do, in terms that loom knows.
+    pub(crate) fn model_fence() {
+        fence(Ordering::SeqCst);
     }
 
-    impl<T> Queue<T> {
+    /// Waiting for another thread is letting it run.
+    #[derive(Debug)]
+    pub(crate) struct Backoff(());
+
+    impl Backoff {
         pub(crate) fn new() -> Self {
-            Self { items: Mutex::new(VecDeque::new()), len: AtomicU64::new(0) }
+            Self(())
         }
 
-        pub(crate) fn push(&self, item: T) {
-            lock(&self.items).push_back(item);
-            self.len.fetch_add(1, Ordering::Release);
-        }
+        pub(crate) fn spin(&self) {}
 
-        pub(crate) fn pop(&self) -> Option<T> {
-            if self.is_empty() {
-                return None;
-            }
-            let item = lock(&self.items).pop_front();
-            if item.is_some() {
-                self.len.fetch_sub(1, Ordering::Release);
-            }
-            item
-        }
-
-        pub(crate) fn len(&self) -> usize {
-            self.len.load(Ordering::Acquire) as usize
-        }
-
-        pub(crate) fn is_empty(&self) -> bool {
-            self.len() == 0
+        pub(crate) fn snooze(&self) {
+            yield_now();
         }
     }
 }

@@ -82,7 +82,8 @@ impl<X: Send + 'static> Shared<X> {
         self.inbox.close();
         let _ = self.life.apply(Event::QuietReached);
         let reason = cause.clone().unwrap_or_else(Error::cancelled);
-        self.drop_leftovers(|| self.inbox.pop(), &reason);
+        let mut consumer = self.inbox.consumer();
+        self.drop_leftovers(|| consumer.pop(), &reason);
         self.guard(|| drop(seed));
         self.terminate(cause);
     }

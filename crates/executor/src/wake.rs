@@ -11,21 +11,24 @@
 //! ```text
 //!   producer                              loop
 //!   ────────                              ────
-//!   make the work visible (push)          swap(deadline or NONE)
-//!   fence(SeqCst)                         fence(SeqCst)
-//!   load: asleep beyond my deadline?      re-check everything that could be work
+//!   claim a place in the queue (SeqCst)   swap(deadline or NONE)
+//!   write the work into it                fence(SeqCst)
+//!   load (SeqCst): asleep for too long?   re-check everything that could be work
 //!   swap(AWAKE): was it still asleep?       some  → store(AWAKE), do not park
 //!     yes → unpark, I am the only one        none → park, then store(AWAKE)
 //!     no  → somebody else woke it
 //! ```
 //!
-//! The two fences form a Dekker pair: either the loop's re-check sees the work, or the producer sees
-//! the loop asleep. The swap makes the winner unique, so a sleep costs at most one wake syscall, and
+//! The two sides form a Dekker pair: either the loop's re-check sees the claim, or the producer sees
+//! the loop asleep. On the loop's side a fence stands between the two steps. The producer's side, which
+//! is taken with every submission, needs none: its claim and its load are SeqCst accesses, and those
+//! have one total order together with the fence. What was made visible by anything else than a claim
+//! has a fence of its own ([`Inbox::wake`](crate::inbox::Inbox::wake)). The swap makes the winner unique, so a sleep costs at most one wake syscall, and
 //! an awake loop costs none. A timer later than what the loop already sleeps towards fails the
 //! comparison and wakes nobody.
 
 use crate::clock::Nanos;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, model_fence};
 
 const AWAKE: u64 = 0;
 const NONE: u64 = u64::MAX;
@@ -62,7 +65,8 @@ impl WakeWord {
         Self { next_wakeup: AtomicU64::new(AWAKE) }
     }
 
-    /// Producer's half, called after the work was made visible. `true`: the caller, and nobody else,
+    /// Producer's half, called after the work was made visible by a SeqCst access or before a SeqCst
+    /// fence. `true`: the caller, and nobody else,
     /// must unpark the loop.
     #[must_use = "if true, the loop sleeps until it is unparked"]
     pub(crate) fn claim_wake(&self, urgency: Urgency) -> bool {
@@ -71,9 +75,9 @@ impl WakeWord {
             Urgency::At(deadline) => deadline.0,
             Urgency::Lazy => return false,
         };
-        fence(Ordering::SeqCst);
+        model_fence();
         // AWAKE is the smallest value: one comparison asks "asleep, and longer than I can wait?".
-        if self.next_wakeup.load(Ordering::Relaxed) <= deadline {
+        if self.next_wakeup.load(Ordering::SeqCst) <= deadline {
             return false;
         }
         self.next_wakeup.swap(AWAKE, Ordering::AcqRel) != AWAKE

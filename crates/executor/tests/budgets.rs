@@ -82,11 +82,36 @@ fn execute_off_the_loop_allocates_queue_blocks_only() {
     let executor = warm();
     let loop_before = on_the_loop(&executor);
     let (here, ()) = allocations_in(|| (0..TASKS).for_each(|n| executor.execute(task(n)).unwrap()));
-    // One block per 31 tasks and nothing per task: 0.032 allocations each. Exact, for one producer
-    // alone: it makes the next block while it fills the last place of this one.
-    assert_eq!(here, BLOCKS);
+    // One block per 31 tasks at the most and nothing per task: 0.032 allocations each. Less where the
+    // loop keeps up, and a block comes back before the next one is needed.
+    assert!(here <= BLOCKS, "{here} for {BLOCKS} blocks");
     // To ask costs the loop nothing either: the answer's promise is made here.
     assert_eq!(on_the_loop(&executor) - loop_before, 0, "taking and running");
+}
+
+#[test]
+fn a_queue_that_only_grows_allocates_a_block_per_31_tasks() {
+    let mut manual = ManualExecutor::new();
+    let executor = manual.executor().clone();
+    let fill = || (0..TASKS).for_each(|n| executor.execute(task(n)).unwrap());
+    // The next block is made by whoever takes the last place of this one.
+    assert_eq!(allocations_in(fill), (1 + BLOCKS, ()));
+    assert_eq!(manual.run_now() as u64, TASKS);
+    assert_eq!(allocations_in(fill), (BLOCKS - 1, ()), "one block is kept");
+}
+
+#[test]
+fn a_steady_trickle_allocates_nothing() {
+    let mut manual = ManualExecutor::new();
+    let executor = manual.executor().clone();
+    let mut trickle = || {
+        for n in 0..TASKS {
+            executor.execute(task(n)).unwrap();
+            assert_eq!(manual.run_now(), 1);
+        }
+    };
+    assert_eq!(allocations_in(&mut trickle), (2, ()), "two blocks, to begin with");
+    assert_eq!(allocations_in(&mut trickle), (0, ()));
 }
 
 #[test]
@@ -172,7 +197,7 @@ fn submit_off_the_loop_is_one_allocation_and_queue_blocks() {
     let (here, ()) = allocations_in(|| {
         futures.extend((0..TASKS).map(|n| executor.submit(move || black_box(n)).unwrap()));
     });
-    assert_eq!(here, TASKS + BLOCKS);
+    assert!((TASKS..=TASKS + BLOCKS).contains(&here), "{here} for {TASKS} and {BLOCKS} blocks");
     let (joining, sum) = allocations_in(|| futures.into_iter().map(get).sum::<u64>());
     assert_eq!((joining, sum), (0, TASKS * (TASKS - 1) / 2));
     assert_eq!(on_the_loop(&executor) - loop_before, 0, "running and completing");

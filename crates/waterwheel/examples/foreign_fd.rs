@@ -2,7 +2,7 @@
 //! socket that somebody else made.
 //!
 //! ```text
-//! cargo run --example foreign_fd
+//! cargo run -p waterwheel --example foreign_fd
 //! ```
 
 use std::error::Error as StdError;

@@ -64,7 +64,7 @@ impl LocalLoop {
     ) -> Self {
         let parts = Parts {
             driver: RefCell::new(Some(driver)),
-            registrations: Registrations::default(),
+            registrations: Registrations::new(),
             futures: Futures::default(),
             sleepers: Sleepers::default(),
             tail: Tail::default(),
@@ -143,13 +143,12 @@ impl LocalLoop {
             return Err(io::Error::other(LoopShutDown));
         }
         let token = self.parts.registrations.add(Box::new(registrant));
-        match self.with_driver(|driver| enter(driver, token)) {
-            Ok(()) => Ok(token),
-            Err(error) => {
-                self.parts.registrations.withdraw(token);
-                Err(error)
-            }
+        let entered = self.with_driver(|driver| enter(driver, token));
+        if entered.is_err() {
+            self.parts.registrations.withdraw(token);
         }
+        self.parts.counters.registrations(self.registrations());
+        entered.map(|()| token)
     }
 
     /// Lets a registration go: its [`on_detached`](Registrant::on_detached) follows, without a cause.
@@ -306,7 +305,10 @@ impl LocalLoop {
 
     /// Tells the registrations that have ended.
     pub(crate) fn finish_ended(&self) {
-        self.parts.registrations.finish_ended(self);
+        if self.parts.registrations.has_ended() {
+            self.parts.registrations.finish_ended(self);
+            self.parts.counters.registrations(self.registrations());
+        }
     }
 
     pub(crate) fn take_rebuild_request(&self) -> bool {
@@ -346,6 +348,7 @@ impl LocalLoop {
         let origin = Origin::labelled("driver");
         let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));
         self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
+        self.parts.counters.registrations(0);
         self.parts.futures.close();
         self.parts.sleepers.close();
     }

@@ -38,8 +38,9 @@ pub trait Registrant: 'static {
 }
 
 /// The registrations of a loop. Touched on the loop only.
-#[derive(Default)]
 pub(crate) struct Registrations {
+    /// Looked up once: a label is found in a table, and an event is not to pay for that.
+    origin: Origin,
     entries: RefCell<Slab<Entry>>,
     /// The driver has let go of these; they are to be told.
     ended: RefCell<VecDeque<Token>>,
@@ -58,6 +59,14 @@ enum State {
 }
 
 impl Registrations {
+    pub(crate) fn new() -> Self {
+        Self {
+            origin: Origin::labelled("registration"),
+            entries: RefCell::default(),
+            ended: RefCell::default(),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.borrow().len()
     }
@@ -112,9 +121,8 @@ impl Registrations {
             return Ok(());
         }
         let Some(mut registrant) = self.take(token) else { return Ok(()) };
-        let called = run_user_code(UserCode::Callback, Origin::labelled("registration"), || {
-            registrant.on_event(here, event)
-        });
+        let called =
+            run_user_code(UserCode::Callback, self.origin, || registrant.on_event(here, event));
         if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
             entry.registrant = Some(registrant);
         }
@@ -150,7 +158,7 @@ impl Registrations {
             State::Live => otherwise.cloned(),
             State::Detaching(cause) => cause,
         };
-        let origin = Origin::labelled("registration");
+        let origin = self.origin;
         // Both may panic, and both are reported: there is nobody else to tell.
         let _ = run_user_code(UserCode::Callback, origin, || registrant.on_detached(here, cause));
         let _ = run_user_code(UserCode::Destructor, origin, || drop(registrant));

@@ -28,7 +28,7 @@ use crate::event_loop::local_loop::{Here, LocalLoop};
 use crate::event_loop::spin_guard::{BackOff, SpinGuard, Verdict, WaitOutcome};
 use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy};
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::{Cause, TurnRecord};
+use crate::metrics::{Cause, TurnTimes};
 
 /// A time that has come: the driver looks for events and does not block.
 const NOW: Option<Nanos> = Some(Nanos(0));
@@ -40,6 +40,7 @@ const SPINS_PER_POLL: u32 = 64;
 pub(crate) struct Wheel {
     local: LocalLoop,
     strategy: Arc<dyn SelectStrategy>,
+    strategy_origin: Origin,
     budget: TaskBudget,
     spin: Duration,
     spin_guard: SpinGuard,
@@ -48,8 +49,6 @@ pub(crate) struct Wheel {
     paused_until: Option<Nanos>,
     pause: TokenPark,
     waker: Arc<LoopWaker>,
-    /// When the last turn ended.
-    turned: Nanos,
     /// The thread is this loop's, unless it is driven by hand: then it is entered turn by turn.
     _here: Option<Here>,
 }
@@ -86,8 +85,10 @@ impl Wheel {
         (pause, waker): (TokenPark, Arc<LoopWaker>),
         here: Option<Here>,
     ) -> Self {
+        local.counters().begin(local.now());
         Self {
             strategy: options.strategy.clone(),
+            strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
             spin: options.spin,
             spin_guard: SpinGuard::new(options.rebuild_after),
@@ -95,7 +96,6 @@ impl Wheel {
             paused_until: None,
             pause,
             waker,
-            turned: local.now(),
             local,
             _here: here,
         }
@@ -130,7 +130,7 @@ impl Wheel {
             registrations: self.local.registrations(),
         };
         let choose = || self.strategy.choose(&outlook);
-        let chosen = run_user_code(UserCode::Strategy, Origin::labelled("strategy"), choose);
+        let chosen = run_user_code(UserCode::Strategy, self.strategy_origin, choose);
         chosen.unwrap_or(Strategy::Wait)
     }
 
@@ -277,22 +277,12 @@ fn cause(selected: &Selected, events: u64) -> Cause {
 
 impl Work<LoopCommand> for Wheel {
     fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
-        let began = self.turned;
         let selected = self.select(core);
         let (events, io_done) = self.process_ready(&selected);
         let ran = self.run_tasks(core, &selected, (events, io_done));
         let cause = self.check_spin(&selected, events, &ran);
-        self.turned = ran.at;
-        self.local.counters().turn(&TurnRecord {
-            cause,
-            began,
-            waited: selected.at,
-            io_done,
-            tasks_done: ran.at,
-            events,
-            polled: ran.polled,
-            registrations: self.local.registrations(),
-        });
+        let times = TurnTimes { waited: selected.at, io_done, tasks_done: ran.at };
+        self.local.counters().turn(cause, times, events, ran.polled);
         self.check_shutdown(core)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use super::{park, parker};
+use super::{model_of_three, park, parker};
 use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::inbox::Inbox;
@@ -13,9 +13,10 @@ use crate::wake::{Slept, Urgency};
 
 /// Takes `n` commands, sleeping whenever there is none; returns how often it announced a sleep.
 fn take(inbox: &Inbox<u8>, parker: &mut crate::park::TokenPark, n: usize) -> u64 {
+    let mut consumer = inbox.consumer();
     let (mut taken, mut sleeps) = (0, 0);
     while taken < n {
-        if inbox.pop().is_some() {
+        if consumer.pop().is_some() {
             inbox.leave(Depth::ONE_USER);
             taken += 1;
             continue;
@@ -33,7 +34,7 @@ fn produce(inbox: &Inbox<u8>, urgency: Urgency) {
 
 #[test]
 fn e10_no_wake_up_is_lost_and_none_is_wasted() {
-    loom::model(|| {
+    model_of_three(|| {
         let (mut parker, unpark) = parker();
         let inbox = Arc::new(Inbox::new(None, unpark));
         let producers: Vec<_> = (0..2)
@@ -82,9 +83,10 @@ fn e10_an_earlier_timer_wakes_the_loop() {
                 produce(&inbox, Urgency::At(Nanos(50)));
             })
         };
+        let mut consumer = inbox.consumer();
         let (mut taken, mut sleeps) = (0, 0);
         while taken < 2 {
-            if inbox.pop().is_some() {
+            if consumer.pop().is_some() {
                 inbox.leave(Depth::ONE_USER);
                 taken += 1;
                 continue;
@@ -99,7 +101,7 @@ fn e10_an_earlier_timer_wakes_the_loop() {
 
 /// Producers race with the one who shuts the door; the loop runs what got in.
 fn shutdown_race(bound: Option<u32>) {
-    loom::model(move || {
+    model_of_three(move || {
         let (_parker, unpark) = parker();
         let inbox = Arc::new(Inbox::new(bound, unpark));
         let accepted = Arc::new(AtomicUsize::new(0));
@@ -115,8 +117,8 @@ fn shutdown_race(bound: Option<u32>) {
             })
             .collect();
         inbox.close();
-        let mut run = 0;
-        while inbox.next_straggler(|| inbox.pop()).is_some() {
+        let (mut run, mut consumer) = (0, inbox.consumer());
+        while inbox.next_straggler(|| consumer.pop()).is_some() {
             inbox.leave(Depth::ONE_USER);
             run += 1;
         }

@@ -3,6 +3,7 @@
 
 mod inbox;
 mod promise;
+mod queue;
 mod start;
 
 use std::sync::Arc;
@@ -15,6 +16,14 @@ fn parker() -> (TokenPark, Arc<dyn Unpark>) {
     let park = TokenPark::new(Clock::Monotonic);
     let unpark = park.unparker();
     (park, unpark)
+}
+
+/// Three threads at the queue: two preemptions at the most. With three, two of the threads can wait
+/// for the third, and loom lets these two give way to each other for ever.
+fn model_of_three(f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(builder.preemption_bound.map_or(2, |bound| bound.min(2)));
+    builder.check(f);
 }
 
 /// Blocks without a limit: a wake-up that does not come is a deadlock, which loom finds.

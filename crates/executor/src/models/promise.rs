@@ -1,5 +1,6 @@
 //! Completion, cancel, listeners and consumers of a promise.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::park::Unpark;
 use crate::promise::promise;
 use crate::raw::origin::Origin;
 use crate::registry::{self, Notify, NotifyTarget};
-use crate::sync::{Queue, yield_now};
+use crate::sync::{Mutex, lock, yield_now};
 use crate::timer::MissedTicks;
 use crate::timer::entry::{self, Fired, Timer};
 use crate::timer::periodic::Repeat;
@@ -24,21 +25,25 @@ use crate::timer::periodic::Repeat;
 /// An executor as a promise sees it: a queue of things to call.
 struct Loop {
     id: ExecutorId,
-    calls: Queue<Arc<dyn Notify>>,
+    calls: Mutex<VecDeque<Arc<dyn Notify>>>,
 }
 
 impl Loop {
     fn new() -> Arc<Self> {
-        let loop_ = Arc::new(Self { id: ExecutorId::next(), calls: Queue::new() });
+        let loop_ = Arc::new(Self { id: ExecutorId::next(), calls: Mutex::default() });
         let target: std::sync::Weak<Self> = Arc::downgrade(&loop_);
         registry::register(loop_.id, target);
         loop_
     }
 
+    fn next(&self) -> Option<Arc<dyn Notify>> {
+        lock(&self.calls).pop_front()
+    }
+
     /// Calls what comes until `done`.
     fn run_until(&self, done: impl Fn() -> bool) {
         while !done() {
-            match self.calls.pop() {
+            match self.next() {
                 Some(call) => call.notify(),
                 None => yield_now(),
             }
@@ -54,7 +59,7 @@ impl Drop for Loop {
 
 impl NotifyTarget for Loop {
     fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
-        self.calls.push(notify);
+        lock(&self.calls).push_back(notify);
         Ok(())
     }
 
@@ -147,7 +152,7 @@ fn p03_listeners_and_the_taker_never_meet() {
         let taker = thread::spawn(move || block_on(future).unwrap());
         loop_.run_until(|| heard.load(Ordering::SeqCst) == 1);
         // The notification may still be on its way out: it wakes the taker.
-        while let Some(call) = loop_.calls.pop() {
+        while let Some(call) = loop_.next() {
             call.notify();
         }
         assert_eq!(taker.join().unwrap(), 7);

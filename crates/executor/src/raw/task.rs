@@ -5,7 +5,8 @@
 //! costs two to three times an inline one on any queue: the allocation is the price, not the queue.
 
 use std::fmt;
-use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+use std::mem::{self, MaybeUninit, align_of, size_of};
+use std::ptr;
 
 use super::origin::Origin;
 
@@ -30,42 +31,51 @@ struct Table {
     drop: unsafe fn(*mut Words),
 }
 
+/// The table of a task without a closure.
+static SPENT: Table = Table { run: |_| false, drop: |_| () };
+
 impl Task {
     /// The closure says whether it did anything: one that finds itself cancelled does not.
     pub(crate) fn new<F: FnOnce() -> bool + Send + 'static>(origin: Origin, closure: F) -> Self {
-        let mut words = Words::uninit();
+        // The words are written where they stay: a closure written word by word and then moved as a
+        // whole would have to wait for its own stores.
+        let mut task = Self { table: &SPENT, origin, words: Words::uninit() };
         if Inline::<F>::FITS {
-            // SAFETY: F fits the words in size and alignment; `words` is uninitialised, so nothing
-            // is overwritten.
-            unsafe { words.as_mut_ptr().cast::<F>().write(closure) };
-            Self { table: Inline::<F>::TABLE, origin, words }
+            // SAFETY: F fits the words in size and alignment; they are uninitialised, so nothing is
+            // overwritten.
+            unsafe { task.words.as_mut_ptr().cast::<F>().write(closure) };
+            task.table = Inline::<F>::TABLE;
         } else {
             let boxed = Box::into_raw(Box::new(closure));
             // SAFETY: a thin pointer fits the first word; nothing is overwritten.
-            unsafe { words.as_mut_ptr().cast::<*mut F>().write(boxed) };
-            Self { table: Boxed::<F>::TABLE, origin, words }
+            unsafe { task.words.as_mut_ptr().cast::<*mut F>().write(boxed) };
+            task.table = Boxed::<F>::TABLE;
         }
+        task
     }
 
     pub(crate) fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// Runs the closure; whether it did anything. If it panics the closure is gone all the same.
-    pub(crate) fn run(self) -> bool {
-        let mut this = ManuallyDrop::new(self);
-        let run = this.table.run;
-        // SAFETY: the words hold what the table expects since `new`; `this` is never dropped, so
-        // the closure is moved out exactly once.
-        unsafe { run(&raw mut this.words) }
+    /// Runs the closure where it is; whether it did anything. If it panics the closure is gone all
+    /// the same; a second call does nothing.
+    #[inline]
+    pub(crate) fn run(&mut self) -> bool {
+        let table = mem::replace(&mut self.table, &SPENT);
+        // SAFETY: the words hold what the table expects since `new`; the table is gone, so the
+        // closure is moved out exactly once.
+        unsafe { (table.run)(&raw mut self.words) }
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // SAFETY: the words hold what the table expects since `new`, and `run` forgets the task, so
-        // this is the only move out.
-        unsafe { (self.table.drop)(&raw mut self.words) };
+        if !ptr::eq(self.table, &SPENT) {
+            // SAFETY: the words hold what the table expects since `new`, and `run` takes the table
+            // away, so this is the only move out.
+            unsafe { (self.table.drop)(&raw mut self.words) };
+        }
     }
 }
 
@@ -151,9 +161,10 @@ mod tests {
 
     #[test]
     fn small_and_large_closures_run_and_are_dropped_once() {
-        for (task, alive) in [counted(()), counted([1u8; 16]), counted([7u8; 200])] {
+        for (mut task, alive) in [counted(()), counted([1u8; 16]), counted([7u8; 200])] {
             assert_eq!(Arc::strong_count(&alive), 2);
-            task.run();
+            assert!(task.run());
+            assert!(!task.run(), "spent");
             assert_eq!(Arc::strong_count(&alive), 1);
         }
     }
@@ -184,7 +195,7 @@ mod tests {
     fn a_panic_drops_the_captures_once() {
         let alive = Arc::new(());
         let held = alive.clone();
-        let task = task(move || {
+        let mut task = task(move || {
             let _held = held;
             panic!("on purpose");
         });

@@ -1,0 +1,24 @@
+//! How the tour speaks.
+
+use std::thread;
+use std::time::Duration;
+
+use waterwheel::executor::ExecutorStats;
+
+/// Longer than anything here takes: whatever the tour waits for comes, or the tour fails.
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+
+pub(crate) fn chapter(title: &str) {
+    println!("\n== {title}");
+}
+
+pub(crate) fn stats(stats: &ExecutorStats) {
+    println!(
+        "turns {}, sleeps {}, woken {}, tasks {}, queued {}",
+        stats.turns, stats.sleeps, stats.wake_ups, stats.tasks, stats.queue_depth
+    );
+}
+
+pub(crate) fn thread_name() -> String {
+    thread::current().name().unwrap_or("a nameless thread").to_owned()
+}

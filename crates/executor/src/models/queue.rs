@@ -1,0 +1,125 @@
+//! The queue between threads, with two slots to a block: every second push installs one.
+//!
+//! The consumer looks so many times while producers push, and takes the rest once they are through:
+//! where it would poll, loom would not come to an end.
+
+use std::sync::Arc;
+
+use loom::thread::{self, JoinHandle};
+
+use super::model_of_three;
+use crate::raw::queue::{Consumer, Queue};
+
+/// A value that owns memory: taken twice, it is seen.
+type Value = Box<(usize, usize)>;
+
+/// Pushes `count` values, numbered.
+fn produce(queue: &Arc<Queue<Value>>, producer: usize, count: usize) -> JoinHandle<()> {
+    let queue = queue.clone();
+    thread::spawn(move || (0..count).for_each(|n| queue.push(Box::new((producer, n)))))
+}
+
+/// What came of each producer.
+struct Taker<const PRODUCERS: usize> {
+    consumer: Consumer<Value>,
+    next: [usize; PRODUCERS],
+}
+
+impl<const PRODUCERS: usize> Taker<PRODUCERS> {
+    fn new(queue: &Arc<Queue<Value>>) -> Self {
+        Self { consumer: queue.consumer().unwrap(), next: [0; PRODUCERS] }
+    }
+
+    /// Looks once: whether something was there.
+    fn look(&mut self) -> bool {
+        let Some(value) = self.consumer.pop() else { return false };
+        let (producer, n) = *value;
+        assert_eq!(n, self.next[producer], "of producer {producer}");
+        self.next[producer] += 1;
+        true
+    }
+
+    /// Takes what is left when the producers are through.
+    fn finish(mut self, producers: impl IntoIterator<Item = JoinHandle<()>>) -> [usize; PRODUCERS] {
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        while self.look() {}
+        self.next
+    }
+}
+
+#[test]
+fn e07_two_producers_lose_nothing_and_keep_their_order() {
+    model_of_three(|| {
+        let queue = Arc::new(Queue::new());
+        let producers = [produce(&queue, 0, 2), produce(&queue, 1, 1)];
+        let mut taker = Taker::new(&queue);
+        taker.look();
+        taker.look();
+        assert_eq!(taker.finish(producers), [2, 1]);
+        assert!(queue.is_empty());
+    });
+}
+
+/// The consumer leaves two blocks behind: one becomes the spare, which the producer may have taken
+/// when the second comes.
+#[test]
+fn e07_blocks_are_handed_over_and_used_again() {
+    loom::model(|| {
+        let queue = Arc::new(Queue::new());
+        let mut taker = Taker::<1>::new(&queue);
+        let producer = produce(&queue, 0, 5);
+        for _ in 0..4 {
+            taker.look();
+        }
+        assert_eq!(taker.finish([producer]), [5]);
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+/// Two producers meet at the end of a block, and the spare is there for the one who installs.
+#[test]
+fn e07_two_producers_share_the_spare() {
+    model_of_three(|| {
+        let queue = Arc::new(Queue::new());
+        let mut taker = Taker::<3>::new(&queue);
+        (0..3).for_each(|n| queue.push(Box::new((2, n))));
+        let producers = [produce(&queue, 0, 1), produce(&queue, 1, 1)];
+        (0..3).for_each(|_| assert!(taker.look()));
+        taker.look();
+        assert_eq!(taker.finish(producers), [1, 1, 3]);
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn what_is_left_is_dropped_with_the_queue() {
+    loom::model(|| {
+        let alive = Arc::new(());
+        let queue = Arc::new(Queue::new());
+        let mut consumer = queue.consumer().unwrap();
+        let producer = {
+            let (queue, alive) = (queue.clone(), alive.clone());
+            thread::spawn(move || (0..4).for_each(|_| queue.push(alive.clone())))
+        };
+        drop(consumer.pop());
+        producer.join().unwrap();
+        drop((queue, consumer));
+        assert_eq!(Arc::strong_count(&alive), 1);
+    });
+}
+
+/// Whoever ends a loop may come after another consumer.
+#[test]
+fn one_consumer_goes_on_where_the_other_was() {
+    loom::model(|| {
+        let queue = Arc::new(Queue::new());
+        (1..=3).for_each(|n| queue.push(n));
+        let other = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.consumer().map_or(0, |mut it| it.pop().unwrap()))
+        };
+        let mine = queue.consumer().map_or(0, |mut it| it.pop().unwrap());
+        let sum = mine + other.join().unwrap();
+        assert!(sum == 1 || sum == 3, "taken twice, or by nobody: {sum}");
+    });
+}

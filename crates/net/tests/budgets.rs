@@ -1,0 +1,126 @@
+//! What the turns of an event loop may allocate: nothing.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io::{Read, Write};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Interest, OpenDriver};
+use waterwheel_channel::{EventLoopGroup, LocalLoop, ManualEventLoop, on_ready, sleep};
+use waterwheel_net::{Epoll, Poll as PollDriver, foreign};
+
+#[path = "../../../support/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::allocations_in;
+
+/// So many turns are measured, after as many to warm up.
+const TURNS: usize = 200;
+
+const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+fn over_both(test: impl Fn(ManualEventLoop)) {
+    fn manual(driver: impl OpenDriver + 'static) -> ManualEventLoop {
+        EventLoopGroup::builder(driver).build_manual().unwrap()
+    }
+    test(manual(Epoll::default()));
+    test(manual(PollDriver));
+}
+
+/// What so many turns allocate, once everything has grown to its size.
+fn allocated(manual: &mut ManualEventLoop, mut before_each: impl FnMut()) -> u64 {
+    let mut run = || {
+        for _ in 0..TURNS {
+            before_each();
+            manual.turn(AT_ONCE);
+        }
+    };
+    run();
+    allocations_in(run).0
+}
+
+#[test]
+fn l03_an_empty_turn_allocates_nothing() {
+    over_both(|mut manual| assert_eq!(allocated(&mut manual, || ()), 0));
+}
+
+#[test]
+fn l08_a_turn_with_a_ready_descriptor_allocates_nothing() {
+    over_both(|mut manual| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let read = on_ready(|mut reader: &std::io::PipeReader, _, _| {
+            reader.read_exact(&mut [0])?;
+            Ok(())
+        });
+        let register = |here: &LocalLoop| {
+            here.register_foreign(foreign(reader), Interest::READABLE, read).map(drop)
+        };
+        manual.on_loop(register).unwrap().unwrap();
+        let spent = allocated(&mut manual, || writer.write_all(b"x").unwrap());
+        assert_eq!(spent, 0);
+        assert_eq!(manual.event_loop().metrics().ready_events, 2 * TURNS as u64);
+    });
+}
+
+#[test]
+fn l15_a_wake_and_a_poll_allocate_nothing() {
+    over_both(|mut manual| {
+        let polls = Rc::new(Cell::new(0));
+        let counted = polls.clone();
+        let yields = poll_fn(move |context| {
+            counted.set(counted.get() + 1);
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        manual.on_loop(|here| drop(here.spawn_local(yields))).unwrap();
+        assert_eq!(allocated(&mut manual, || ()), 0);
+        assert_eq!(polls.get(), 2 * TURNS, "once a turn");
+    });
+}
+
+#[test]
+fn l15_a_wake_off_the_loop_allocates_nothing() {
+    over_both(|mut manual| {
+        let (gave, waker) = std::sync::mpsc::channel::<Waker>();
+        let polls = Rc::new(Cell::new(0));
+        let counted = polls.clone();
+        let waits = poll_fn(move |context| {
+            if counted.replace(counted.get() + 1) == 0 {
+                gave.send(context.waker().clone()).unwrap();
+            }
+            Poll::<()>::Pending
+        });
+        manual.on_loop(|here| drop(here.spawn_local(waits))).unwrap();
+        manual.turn(AT_ONCE);
+        let waker = waker.recv().unwrap();
+        // Between the turns this thread is not the loop's: a wake goes through its queue.
+        assert_eq!(allocated(&mut manual, || waker.wake_by_ref()), 0);
+        assert_eq!(polls.get(), 1 + 2 * TURNS);
+    });
+}
+
+#[test]
+fn l15_a_sleep_that_is_given_up_and_taken_up_again_allocates_nothing() {
+    over_both(|mut manual| {
+        let naps = async {
+            loop {
+                let mut nap = std::pin::pin!(sleep(Duration::from_secs(3600)));
+                let mut polled = false;
+                poll_fn(|context| {
+                    let _pending = nap.as_mut().poll(context);
+                    context.waker().wake_by_ref();
+                    if std::mem::replace(&mut polled, true) {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })
+                .await;
+            }
+        };
+        manual.on_loop(|here| drop(here.spawn_local(naps))).unwrap();
+        assert_eq!(allocated(&mut manual, || ()), 0);
+    });
+}
