@@ -19,7 +19,7 @@ use common::pair;
 use loops::{LONG, get, on_every_loop_with};
 
 /// A byte is read in each of so many turns.
-const TURNS: usize = 60;
+const TURNS: usize = 30;
 
 /// Submits itself whenever it runs.
 fn restless(event_loop: &EventLoop, stop: &Arc<AtomicBool>, runs: &Arc<AtomicU64>) {
