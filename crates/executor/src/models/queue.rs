@@ -2,9 +2,15 @@
 //!
 //! The consumer looks so many times while producers push, and takes the rest once they are through:
 //! where it would poll, loom would not come to an end.
+//!
+//! Before each push and each look a thread touches a common word, which orders nothing. Loom looks for
+//! another order only where the last access to something conflicts with the next, and forgets that
+//! the consumer has read the tail as soon as a producer has read it too; without the word it would
+//! take one single order for all there are.
 
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::{self, JoinHandle};
 
 use super::model_of_three;
@@ -13,25 +19,48 @@ use crate::raw::queue::{Consumer, Queue};
 /// A value that owns memory: taken twice, it is seen.
 type Value = Box<(usize, usize)>;
 
-/// Pushes `count` values, numbered.
-fn produce(queue: &Arc<Queue<Value>>, producer: usize, count: usize) -> JoinHandle<()> {
-    let queue = queue.clone();
-    thread::spawn(move || (0..count).for_each(|n| queue.push(Box::new((producer, n)))))
+/// The common word.
+#[derive(Clone)]
+struct Pace(Arc<AtomicUsize>);
+
+impl Pace {
+    fn new() -> Self {
+        Self(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What came of each producer.
 struct Taker<const PRODUCERS: usize> {
+    queue: Arc<Queue<Value>>,
+    pace: Pace,
     consumer: Consumer<Value>,
     next: [usize; PRODUCERS],
 }
 
 impl<const PRODUCERS: usize> Taker<PRODUCERS> {
     fn new(queue: &Arc<Queue<Value>>) -> Self {
-        Self { consumer: queue.consumer().unwrap(), next: [0; PRODUCERS] }
+        let consumer = queue.consumer().unwrap();
+        Self { queue: queue.clone(), pace: Pace::new(), consumer, next: [0; PRODUCERS] }
+    }
+
+    /// A thread that pushes `count` values, numbered.
+    fn produce(&self, producer: usize, count: usize) -> JoinHandle<()> {
+        let (queue, pace) = (self.queue.clone(), self.pace.clone());
+        thread::spawn(move || {
+            for n in 0..count {
+                pace.step();
+                queue.push(Box::new((producer, n)));
+            }
+        })
     }
 
     /// Looks once: whether something was there.
     fn look(&mut self) -> bool {
+        self.pace.step();
         let Some(value) = self.consumer.pop() else { return false };
         let (producer, n) = *value;
         assert_eq!(n, self.next[producer], "of producer {producer}");
@@ -51,8 +80,8 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
 fn e07_two_producers_lose_nothing_and_keep_their_order() {
     model_of_three(|| {
         let queue = Arc::new(Queue::new());
-        let producers = [produce(&queue, 0, 2), produce(&queue, 1, 1)];
         let mut taker = Taker::new(&queue);
+        let producers = [taker.produce(0, 2), taker.produce(1, 1)];
         taker.look();
         taker.look();
         assert_eq!(taker.finish(producers), [2, 1]);
@@ -60,15 +89,15 @@ fn e07_two_producers_lose_nothing_and_keep_their_order() {
     });
 }
 
-/// The consumer leaves two blocks behind: one becomes the spare, which the producer may have taken
-/// when the second comes.
+/// The consumer leaves a block behind, which becomes the spare; the producer takes that, or is ahead
+/// and allocates.
 #[test]
 fn e07_blocks_are_handed_over_and_used_again() {
     loom::model(|| {
         let queue = Arc::new(Queue::new());
         let mut taker = Taker::<1>::new(&queue);
-        let producer = produce(&queue, 0, 5);
-        for _ in 0..4 {
+        let producer = taker.produce(0, 5);
+        for _ in 0..3 {
             taker.look();
         }
         assert_eq!(taker.finish([producer]), [5]);
@@ -83,7 +112,7 @@ fn e07_two_producers_share_the_spare() {
         let queue = Arc::new(Queue::new());
         let mut taker = Taker::<3>::new(&queue);
         (0..3).for_each(|n| queue.push(Box::new((2, n))));
-        let producers = [produce(&queue, 0, 1), produce(&queue, 1, 1)];
+        let producers = [taker.produce(0, 1), taker.produce(1, 1)];
         (0..3).for_each(|_| assert!(taker.look()));
         taker.look();
         assert_eq!(taker.finish(producers), [1, 1, 3]);
@@ -97,10 +126,17 @@ fn what_is_left_is_dropped_with_the_queue() {
         let alive = Arc::new(());
         let queue = Arc::new(Queue::new());
         let mut consumer = queue.consumer().unwrap();
+        let pace = Pace::new();
         let producer = {
-            let (queue, alive) = (queue.clone(), alive.clone());
-            thread::spawn(move || (0..4).for_each(|_| queue.push(alive.clone())))
+            let (queue, alive, pace) = (queue.clone(), alive.clone(), pace.clone());
+            thread::spawn(move || {
+                for _ in 0..4 {
+                    pace.step();
+                    queue.push(alive.clone());
+                }
+            })
         };
+        pace.step();
         drop(consumer.pop());
         producer.join().unwrap();
         drop((queue, consumer));
