@@ -1,6 +1,5 @@
 //! Scheduling: the part of an executor's handle that deals with time (E13).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Nanos;
@@ -11,7 +10,7 @@ use crate::local::Local;
 use crate::promise::PromiseFuture;
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
-use crate::timer::entry::{self, Timer};
+use crate::timer::entry::{self, TimerRef};
 use crate::timer::periodic::Repeat;
 use crate::timer::{MissedTicks, TimerKey};
 use crate::wake::Urgency;
@@ -154,7 +153,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         &self,
         deadline: Nanos,
         task: F,
-        make: impl FnOnce(F) -> (Arc<dyn Timer>, PromiseFuture<T>),
+        make: impl FnOnce(F) -> (TimerRef, PromiseFuture<T>),
     ) -> Result<PromiseFuture<T>, Rejected<F>> {
         let shared = self.shared();
         if shared.in_event_loop() {

@@ -13,18 +13,18 @@ use super::{park, parker};
 use crate::clock::Nanos;
 use crate::current::ExecutorId;
 use crate::park::Unpark;
-use crate::promise::promise;
+use crate::promise::{AnyPromise, promise};
 use crate::raw::origin::Origin;
-use crate::registry::{self, Notify, NotifyTarget};
+use crate::registry::{self, NotifyTarget};
 use crate::sync::{Queue, yield_now};
 use crate::timer::MissedTicks;
-use crate::timer::entry::{self, Fired, Timer};
+use crate::timer::entry::{self, Fired};
 use crate::timer::periodic::Repeat;
 
 /// An executor as a promise sees it: a queue of things to call.
 struct Loop {
     id: ExecutorId,
-    calls: Queue<Arc<dyn Notify>>,
+    calls: Queue<AnyPromise>,
 }
 
 impl Loop {
@@ -53,12 +53,12 @@ impl Drop for Loop {
 }
 
 impl NotifyTarget for Loop {
-    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+    fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise> {
         self.calls.push(notify);
         Ok(())
     }
 
-    fn queue_clear(&self, _: Arc<dyn Timer>) {}
+    fn queue_clear(&self, _: AnyPromise) {}
 }
 
 /// Unparks the thread that polls.
@@ -171,6 +171,21 @@ fn p05_a_dropped_promise_fails_its_future() {
         let dropper = thread::spawn(move || drop(promise));
         assert!(block_on(future).is_err());
         dropper.join().unwrap();
+    });
+}
+
+#[test]
+fn p08_a_future_dropped_while_it_is_completed_leaves_the_value_to_the_last() {
+    loom::model(|| {
+        let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
+        let canceller = future.canceller();
+        let value = Arc::new(());
+        let sent = value.clone();
+        let completer = thread::spawn(move || promise.set_success(sent));
+        drop(future);
+        assert!(completer.join().unwrap());
+        assert_eq!(Arc::strong_count(&value), 1, "dropped, and once");
+        assert!(!canceller.cancel());
     });
 }
 

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::Weak;
 
+use super::any::Promised;
 use super::future::PromiseFuture;
 use super::observers::{OnCancel, Outcome, Side, call_listener};
 use super::shared::SharedFuture;
@@ -14,12 +14,12 @@ use crate::guard::report;
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Filler, slot};
 use crate::report::{Fault, UserCode};
-use crate::timer::entry::CancelTimer;
 
 /// A promise and its future, whose listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, Location::caller(), None))
+    let created = Location::caller();
+    pair(|| Side::new(executor, created))
 }
 
 /// A promise for a piece of work: created where the work came from.
@@ -28,22 +28,13 @@ pub(crate) fn promise_of_work<T: Send + 'static>(
     executor: ExecutorId,
     origin: Origin,
 ) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, line_of(origin), None))
-}
-
-/// A promise for a timer, which its cancellation clears.
-#[track_caller]
-pub(crate) fn promise_of_timer<T: Send + 'static>(
-    executor: ExecutorId,
-    origin: Origin,
-    timer: Weak<dyn CancelTimer>,
-) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, line_of(origin), Some(timer)))
+    let created = line_of(origin);
+    pair(|| Side::new(executor, created))
 }
 
 /// The source line a piece of work came from: with a label in its place, the caller's.
 #[track_caller]
-fn line_of(origin: Origin) -> &'static Location<'static> {
+pub(crate) fn line_of(origin: Origin) -> &'static Location<'static> {
     match origin.location() {
         Some(line) => line,
         None => Location::caller(),
@@ -54,14 +45,15 @@ fn line_of(origin: Origin) -> &'static Location<'static> {
 /// on the global executor, and it cannot be cancelled.
 #[track_caller]
 pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
-    let side = Side::new(ExecutorId::GLOBAL, Location::caller(), None);
-    side.observers().others().completed_by = Some(ending);
-    let (mut promise, future) = pair(side);
+    let created = Location::caller();
+    let (mut promise, future) = pair(|| Side::new(ExecutorId::GLOBAL, created));
+    promise.filler.side.observers().others().completed_by = Some(ending);
     promise.set_uncancellable();
     (promise, future.shared())
 }
 
-fn pair<T: Send + 'static>(side: Side<T>) -> (Promise<T>, PromiseFuture<T>) {
+#[inline]
+fn pair<T: Send + 'static>(side: impl FnOnce() -> Side<T>) -> (Promise<T>, PromiseFuture<T>) {
     let (filler, taker) = slot(side);
     (Promise { filler }, PromiseFuture::new(taker))
 }
@@ -81,7 +73,7 @@ fn pair<T: Send + 'static>(side: Side<T>) -> (Promise<T>, PromiseFuture<T>) {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Promise<T: Send + 'static> {
-    filler: Filler<Outcome<T>, Side<T>>,
+    filler: Filler<Outcome<T>, Side<T>, dyn Promised>,
 }
 
 impl<T: Send + 'static> Promise<T> {
@@ -165,7 +157,8 @@ impl<T: Send + 'static> Promise<T> {
 
     /// Cancels it from this end: the work will not be done.
     pub(crate) fn cancel(self) {
-        self.filler.slot().cancel_and_tell();
+        let me = self.filler.slot().any();
+        me.cancel(me);
     }
 
     /// Completes as what it was derived from did: cancelled, if that was.
@@ -188,7 +181,7 @@ impl<T: Send + 'static> Promise<T> {
     fn fill(&mut self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
         let watched = self.filler.fill(outcome)?;
         if watched {
-            self.filler.slot().settle();
+            self.filler.settle(self.filler.slot().any());
         }
         Ok(())
     }
