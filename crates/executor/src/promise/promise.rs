@@ -47,7 +47,7 @@ pub(crate) fn line_of(origin: Origin) -> &'static Location<'static> {
 pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
     let created = Location::caller();
     let (mut promise, future) = pair(|| Side::new(ExecutorId::GLOBAL, created));
-    promise.filler.side.observers().others().completed_by = Some(ending);
+    promise.filler().side.observers().others().completed_by = Some(ending);
     promise.set_uncancellable();
     (promise, future.shared())
 }
@@ -55,7 +55,7 @@ pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<(
 #[inline]
 fn pair<T: Send + 'static>(side: impl FnOnce() -> Side<T>) -> (Promise<T>, PromiseFuture<T>) {
     let (filler, taker) = slot(side);
-    (Promise { filler }, PromiseFuture::new(taker))
+    (Promise { filler: Some(filler) }, PromiseFuture::new(taker))
 }
 
 /// The end of a promise that completes it, once.
@@ -73,7 +73,8 @@ fn pair<T: Send + 'static>(side: impl FnOnce() -> Side<T>) -> (Promise<T>, Promi
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Promise<T: Send + 'static> {
-    filler: Filler<Outcome<T>, Side<T>, dyn Promised>,
+    /// Gone once a consuming form has completed it: there is nothing left to look after.
+    filler: Option<PromiseFiller<T>>,
 }
 
 impl<T: Send + 'static> Promise<T> {
@@ -91,7 +92,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Completes with a result. `false`: it had been cancelled.
     #[inline]
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
-        self.fill(outcome).is_ok()
+        self.filler.take().is_some_and(|mut filler| fill(&mut filler, outcome).is_ok())
     }
 
     /// Completes with a value, or hands it back if the promise was completed or cancelled before.
@@ -99,7 +100,7 @@ impl<T: Send + 'static> Promise<T> {
     /// # Errors
     /// The value, if it was too late.
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
-        self.fill(Ok(value)).map_err(|back| match back {
+        fill(self.filler_mut(), Ok(value)).map_err(|back| match back {
             Ok(value) => value,
             Err(_) => unreachable!("a value went in"),
         })
@@ -110,7 +111,7 @@ impl<T: Send + 'static> Promise<T> {
     /// # Errors
     /// The error, if it was too late.
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
-        self.fill(Err(error)).map_err(|back| match back {
+        fill(self.filler_mut(), Err(error)).map_err(|back| match back {
             Err(error) => error,
             Ok(_) => unreachable!("an error went in"),
         })
@@ -118,13 +119,13 @@ impl<T: Send + 'static> Promise<T> {
 
     /// From here on `cancel` has no effect. `false`: it was cancelled before, do not start.
     pub fn set_uncancellable(&mut self) -> bool {
-        self.filler.set_uncancellable()
+        self.filler_mut().set_uncancellable()
     }
 
     /// Whether it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.filler.is_cancelled()
+        self.filler().is_cancelled()
     }
 
     /// Calls `f` if the future is cancelled: at once, on the thread that cancels (or here, if it
@@ -132,7 +133,7 @@ impl<T: Send + 'static> Promise<T> {
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         let origin = Origin::here();
-        let slot = self.filler.slot();
+        let slot = self.filler().slot();
         let mut observers = slot.side.observers();
         slot.watch();
         if slot.is_cancelled() {
@@ -157,7 +158,7 @@ impl<T: Send + 'static> Promise<T> {
 
     /// Cancels it from this end: the work will not be done.
     pub(crate) fn cancel(self) {
-        let me = self.filler.slot().any();
+        let me = self.filler().slot().any();
         me.cancel(me);
     }
 
@@ -171,20 +172,33 @@ impl<T: Send + 'static> Promise<T> {
         }
     }
 
-    #[cold]
-    fn fail_dropped(&mut self) {
-        let created = self.filler.side.created;
-        let _ = self.fill(Err(ErrorKind::PromiseDropped { created }.into()));
+    fn filler(&self) -> &PromiseFiller<T> {
+        self.filler.as_ref().unwrap_or_else(|| unreachable!("gone only with the promise"))
     }
 
-    #[inline]
-    fn fill(&mut self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
-        let watched = self.filler.fill(outcome)?;
-        if watched {
-            self.filler.settle(self.filler.slot().any());
-        }
-        Ok(())
+    fn filler_mut(&mut self) -> &mut PromiseFiller<T> {
+        self.filler.as_mut().unwrap_or_else(|| unreachable!("gone only with the promise"))
     }
+}
+
+type PromiseFiller<T> = Filler<Outcome<T>, Side<T>, dyn Promised>;
+
+#[inline]
+fn fill<T: Send + 'static>(
+    filler: &mut PromiseFiller<T>,
+    outcome: Outcome<T>,
+) -> Result<(), Outcome<T>> {
+    let watched = filler.fill(outcome)?;
+    if watched {
+        filler.settle(filler.slot().any());
+    }
+    Ok(())
+}
+
+#[cold]
+fn fail_dropped<T: Send + 'static>(filler: &mut PromiseFiller<T>) {
+    let created = filler.side.created;
+    let _ = fill(filler, Err(ErrorKind::PromiseDropped { created }.into()));
 }
 
 /// Reports a panic and makes it an error: the future may be detached, and nobody look at it.
@@ -197,14 +211,14 @@ pub(crate) fn caught(what: UserCode, origin: Origin, payload: Box<dyn Any + Send
 impl<T: Send + 'static> Drop for Promise<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.filler.is_done() {
-            self.fail_dropped();
+        if let Some(filler) = self.filler.as_mut().filter(|filler| !filler.is_done()) {
+            fail_dropped(filler);
         }
     }
 }
 
 impl<T: Send + 'static> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Promise({:?}, {:?})", *self.filler, self.filler.side)
+        write!(f, "Promise({:?}, {:?})", **self.filler(), self.filler().side)
     }
 }
