@@ -178,14 +178,26 @@ fn p05_a_dropped_promise_fails_its_future() {
 fn p08_a_future_dropped_while_it_is_completed_leaves_the_value_to_the_last() {
     loom::model(|| {
         let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
-        let canceller = future.canceller();
         let value = Arc::new(());
         let sent = value.clone();
         let completer = thread::spawn(move || promise.set_success(sent));
         drop(future);
         assert!(completer.join().unwrap());
         assert_eq!(Arc::strong_count(&value), 1, "dropped, and once");
+    });
+}
+
+#[test]
+fn p08_a_canceller_does_not_keep_the_value() {
+    loom::model(|| {
+        let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
+        let canceller = future.canceller();
+        let value = Arc::new(());
+        promise.set_success(value.clone());
+        let dropper = thread::spawn(move || drop(future));
         assert!(!canceller.cancel());
+        dropper.join().unwrap();
+        assert_eq!(Arc::strong_count(&value), 1);
     });
 }
 

@@ -2,15 +2,17 @@
 //!
 //! The slot's word says who may touch it:
 //!
-//! | word | who may touch the work |
+//! | word | the work is there, and who may touch it |
 //! |---|---|
 //! | neither DONE nor CLAIMED | nobody |
-//! | CLAIMED | whoever holds the one [`Claim`], cancelled meanwhile or not |
-//! | CANCELLED, not CLAIMED before | whoever cancelled, to take it out |
+//! | CLAIMED | whoever holds the one [`Claim`], cancelled meanwhile or not; until it took it out |
+//! | CANCELLED, not CLAIMED before | whoever cancelled, who takes it out at once |
 //!
-//! There is no other end that fills such a slot: whoever took the work out completes it ([`Owed`]).
+//! So it is moved out once, and nothing else need be written down about it. There is no other end
+//! that fills such a slot: whoever took the work out of a claim completes it ([`Owed`]). Work that
+//! nobody takes out is never dropped: whoever keeps the block sees to it that somebody does.
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 use super::block::{AnyRef, Block, Face, Ref};
 use super::slot::{CANCELLED, CLAIMED, DONE, Slot, Taker, UNCANCELLABLE, WATCHED};
@@ -18,13 +20,21 @@ use crate::sync::{Ordering, UnsafeCell};
 
 /// A tail with work in it, and what else is kept beside it.
 pub(crate) struct Working<W, B> {
-    work: UnsafeCell<Option<W>>,
+    work: UnsafeCell<MaybeUninit<W>>,
     pub(crate) beside: B,
 }
 
 // SAFETY: the work moves between threads (W: Send) but is only ever touched by one at a time, as the
 // table above says, so it need not be Sync.
 unsafe impl<W: Send, B: Sync> Sync for Working<W, B> {}
+
+impl<W, B> Working<W, B> {
+    /// Moves the work out. To be called once, by the one who may touch it.
+    unsafe fn take(&self) -> W {
+        // SAFETY: the caller promises that it is there, and that nobody else touches it.
+        self.work.with_mut(|work| unsafe { work.cast::<W>().read() })
+    }
+}
 
 /// A slot with work in its tail.
 pub(crate) type WorkBlock<V, S, W, B, D> = Block<Slot<V, S>, Working<W, B>, D>;
@@ -38,7 +48,7 @@ pub(crate) fn slot_with_work<V, S, W, B, D: ?Sized + 'static>(
 where
     WorkBlock<V, S, W, B, D>: Face<D> + Send + Sync + 'static,
 {
-    let tail = || Working { work: UnsafeCell::new(Some(work)), beside: beside() };
+    let tail = || Working { work: UnsafeCell::new(MaybeUninit::new(work)), beside: beside() };
     let (worker, taker) = Ref::pair(|| Slot::new(side()), tail);
     (worker.into_any(), Taker::new(taker))
 }
@@ -66,10 +76,10 @@ impl<V, S, W, B, D: ?Sized + 'static> WorkBlock<V, S, W, B, D> {
     /// claim.
     pub(crate) fn cancel_work(&self) -> Option<(bool, Option<W>)> {
         let before = self.head().cancel_from()?;
-        // SAFETY: this call alone cancelled, and nobody had claimed it: it is ours, and nobody can
-        // claim what is DONE.
-        let take = || self.tail().work.with_mut(|work| unsafe { (*work).take() });
-        Some((before & WATCHED != 0, if before & CLAIMED == 0 { take() } else { None }))
+        // SAFETY: this call alone cancelled, and nobody had claimed it: it is there, it is ours, and
+        // nobody can claim what is DONE.
+        let take = || unsafe { self.tail().take() };
+        Some((before & WATCHED != 0, (before & CLAIMED == 0).then(take)))
     }
 }
 
@@ -77,17 +87,17 @@ impl<V, S, W, B, D: ?Sized + 'static> WorkBlock<V, S, W, B, D> {
 pub(crate) struct Claim<'a, V, S, W, B, D: ?Sized + 'static>(&'a WorkBlock<V, S, W, B, D>);
 
 impl<'a, V, S, W, B, D: ?Sized + 'static> Claim<'a, V, S, W, B, D> {
-    /// Works with the work where it is. `None`: it was taken out before.
-    pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut W) -> R) -> Option<R> {
-        // SAFETY: CLAIMED is ours, through `&mut`.
-        self.0.tail().work.with_mut(|work| unsafe { (*work).as_mut() }.map(f))
+    /// Works with the work where it is.
+    pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut W) -> R) -> R {
+        // SAFETY: CLAIMED is ours, through `&mut`, and only what ends the claim takes it out.
+        self.0.tail().work.with_mut(|work| f(unsafe { &mut *work.cast::<W>() }))
     }
 
     /// Takes the work out; the slot is still to be filled.
-    pub(crate) fn take(self) -> (Option<W>, Owed<'a, V, S>) {
+    pub(crate) fn take(self) -> (W, Owed<'a, V, S>) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: CLAIMED is ours, and stays.
-        let work = this.0.tail().work.with_mut(|work| unsafe { (*work).take() });
+        // SAFETY: CLAIMED is ours, and stays: nobody comes here again.
+        let work = unsafe { this.0.tail().take() };
         (work, Owed(this.0.head()))
     }
 
@@ -103,7 +113,7 @@ impl<'a, V, S, W, B, D: ?Sized + 'static> Claim<'a, V, S, W, B, D> {
             return None;
         }
         // SAFETY: whoever cancelled found it claimed and left it; nobody can claim what is DONE.
-        self.0.tail().work.with_mut(|work| unsafe { (*work).take() })
+        Some(unsafe { self.0.tail().take() })
     }
 }
 

@@ -228,7 +228,7 @@ where
 {
     fn fire(timer: &TimerBlock<T, Self>, me: &AnyPromise, _: &dyn Fn() -> Nanos) -> Fired {
         let Some(claim) = timer.claim_for_good() else { return Fired::Cancelled };
-        let (Some(OneShot(closure)), owed) = claim.take() else { unreachable!("taken once") };
+        let (OneShot(closure), owed) = claim.take();
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         let outcome = outcome.map_err(|payload| caught(UserCode::Timer, timer.origin(), payload));
         complete(timer.head(), me, owed, outcome);
@@ -251,7 +251,7 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
             Ok(work.due)
         };
         match claim.with(run) {
-            Some(Ok(due)) => match claim.give_back() {
+            Ok(due) => match claim.give_back() {
                 None => Fired::Again(due),
                 // Cancelled while it ran: that cancel left the closure to us. Later ones will not.
                 Some(work) => {
@@ -259,14 +259,13 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
                     Fired::Ran
                 }
             },
-            Some(Err(payload)) => {
+            Err(payload) => {
                 let (work, owed) = claim.take();
                 let error = caught(UserCode::Timer, timer.origin(), payload);
                 complete(timer.head(), me, owed, Err(error));
                 drop(work); // Last: its destructors may panic too.
                 Fired::Ran
             }
-            None => unreachable!("only what is never given back is taken out"),
         }
     }
 }
@@ -291,5 +290,20 @@ impl Place {
         let bits = self.0.load(Ordering::Relaxed);
         self.0.store(Self::NOWHERE, Ordering::Relaxed);
         (bits != Self::NOWHERE).then(|| TimerKey::from_bits(bits))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_with_a_small_closure_fits_two_cache_lines() {
+        fn size_of_timer<F: FnOnce() + Send + 'static>(_: F) -> usize {
+            size_of::<TimerBlock<(), OneShot<F>>>()
+        }
+        let word = 7usize;
+        assert_eq!(size_of_timer(|| ()), 112);
+        assert_eq!(size_of_timer(move || assert_eq!(word, 7)), 120);
     }
 }

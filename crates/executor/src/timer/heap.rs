@@ -156,8 +156,9 @@ impl<V> TimerHeap<V> {
         if position == self.len {
             return;
         }
-        let last = self.node(self.len);
-        if position > 0 && self.is_before(last, self.node((position - 1) / ARITY)) {
+        // What was there stood between its parent and its children: only one side can be wrong.
+        let (gone, last) = (self.node(position), self.node(self.len));
+        if self.is_before(last, gone) {
             self.sift_up(position, last);
         } else {
             self.sift_down(position, last);
