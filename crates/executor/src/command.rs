@@ -1,14 +1,13 @@
 //! What can be asked of a loop. One queue carries it all, in order.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::hooks::{Hook, HookId};
+use crate::promise::AnyPromise;
 use crate::raw::task::Task;
-use crate::registry::Notify;
-use crate::timer::entry::Timer;
+use crate::timer::entry::TimerRef;
 
 /// An entry of a loop's queue. Two cases and no more: the second hides in a value that the task's
 /// first word can never have, so that an entry is no larger than a task (40 bytes).
@@ -22,15 +21,15 @@ pub(crate) enum Command<X> {
 /// values, not as boxed closures.
 pub(crate) enum System<X> {
     /// Call the listeners of a promise.
-    Notify(Arc<dyn Notify>),
+    Notify(AnyPromise),
     /// Put a timer into the heap.
-    Schedule(Nanos, Arc<dyn Timer>),
+    Schedule(Nanos, TimerRef),
     /// Clear the place of a cancelled timer.
-    ClearTimer(Arc<dyn Timer>),
+    ClearTimer(AnyPromise),
     /// A timer is due: queued by the loop itself, not counted.
     Due(Due<X>),
     /// Listeners nested too deep, queued by the loop itself: not counted, never refused.
-    NotifyNested(Arc<dyn Notify>),
+    NotifyNested(AnyPromise),
     AddHook(Box<Hook>),
     RemoveHook(HookId),
     /// Nothing: a reason to look.
@@ -69,7 +68,7 @@ impl<X> fmt::Debug for Command<X> {
 /// What a loop's heap holds.
 pub(crate) enum Due<X> {
     /// A closure, with the handle that cancels it.
-    Timer(Arc<dyn Timer>),
+    Timer(TimerRef),
     /// A command of the layer above: no closure, no handle, no allocation.
     Extension(X),
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::loop_local::LoopLocals;
-use crate::registry::Notify;
+use crate::promise::AnyPromise;
 use crate::report::Reporter;
 use crate::sync::per_thread;
-use crate::timer::entry::Timer;
+use crate::timer::entry::{Place, TimerRef};
 
 /// Names an executor for the life of the process. Promises carry it instead of a reference, so a
 /// promise neither keeps its executor alive nor costs a reference count.
@@ -55,13 +55,13 @@ pub(crate) struct CurrentLoop {
 /// What can be done with a loop's local half without knowing its commands.
 pub(crate) trait LocalHalf: Any {
     /// Queues a call behind everything queued so far; gives it back after the loop's last pass.
-    fn notify_later(&self, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+    fn notify_later(&self, notify: AnyPromise) -> Result<(), AnyPromise>;
 
     /// The group the loop is in.
     fn group(&self) -> Option<ExecutorId>;
 
     /// Clears the place of a timer that was cancelled; what was there is dropped by the caller.
-    fn clear_timer(&self, timer: &dyn Timer) -> Option<Arc<dyn Timer>>;
+    fn clear_timer(&self, place: &Place) -> Option<TimerRef>;
 }
 
 /// How deep listeners may nest before the next ones are queued. Each level costs a few frames of
@@ -110,9 +110,9 @@ pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -
 }
 
 /// Clears the place of a cancelled timer in the heap of the loop on this thread.
-pub(crate) fn clear_timer(timer: &dyn Timer) {
+pub(crate) fn clear_timer(place: &Place) {
     let cleared = CURRENT
-        .with(|current| current.borrow().as_ref().and_then(|loop_| loop_.local.clear_timer(timer)));
+        .with(|current| current.borrow().as_ref().and_then(|loop_| loop_.local.clear_timer(place)));
     drop(cleared);
 }
 

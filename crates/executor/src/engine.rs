@@ -34,7 +34,7 @@ use crate::raw::origin::Origin;
 use crate::report::{Fault, UserCode};
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
-use crate::timer::entry::{Fired, Timer};
+use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::wake::Slept;
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
@@ -387,7 +387,7 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Fires a timer, and schedules it anew if it repeats.
-    fn fire(&self, timer: Arc<dyn Timer>) -> bool {
+    fn fire(&self, timer: TimerRef) -> bool {
         timer.place().take();
         let fired = timer.fire(&|| self.shared.clock.now());
         if let Fired::Again(next) = fired {
@@ -405,7 +405,7 @@ impl<X: Send + 'static> LoopCore<X> {
                 self.fire(timer);
             }
             System::ClearTimer(timer) => {
-                let cleared = self.local.clear_timer(&*timer);
+                let cleared = self.local.clear_timer(place_of(&timer));
                 drop(cleared);
             }
             System::Due(Due::Extension(command)) => extension(command),

@@ -13,9 +13,8 @@ use std::time::Duration;
 use crate::command::System;
 use crate::current::{self, ExecutorId};
 use crate::executor::EventExecutor;
-use crate::promise::{Promise, PromiseFuture, SharedFuture, promise};
+use crate::promise::{AnyPromise, Promise, PromiseFuture, SharedFuture, promise};
 use crate::raw::origin::Origin;
-use crate::registry::Notify;
 use crate::rejected::{RejectReason, Rejected};
 use crate::thread::{LoopBody, ThreadSupplier};
 use crate::timer::MissedTicks;
@@ -196,7 +195,7 @@ impl GlobalExecutor {
 }
 
 /// Calls listeners on the global executor.
-pub(crate) fn notify(notify: Arc<dyn Notify>) {
+pub(crate) fn notify(notify: AnyPromise) {
     let queued = GLOBAL.submit_to_living(notify, |executor, notify| {
         executor.shared().push_system(System::Notify(notify)).map_err(|(command, reason)| {
             match command {

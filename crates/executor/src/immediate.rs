@@ -1,12 +1,9 @@
 //! An executor that runs tasks at once, on the calling thread (E19).
 
-use std::sync::Arc;
-
 use crate::current::ExecutorId;
 use crate::guard::guard;
-use crate::promise::{Promise, PromiseFuture, promise};
+use crate::promise::{AnyPromise, Promise, PromiseFuture, promise};
 use crate::raw::origin::Origin;
-use crate::registry::Notify;
 use crate::report::UserCode;
 use crate::trampoline::Trampoline;
 
@@ -58,7 +55,7 @@ impl ImmediateExecutor {
 }
 
 /// Calls listeners on this thread: now, or after the task that completed their promise.
-pub(crate) fn notify(notify: Arc<dyn Notify>) {
+pub(crate) fn notify(notify: AnyPromise) {
     Trampoline::run(&TASKS, Box::new(move || notify.notify()));
 }
 

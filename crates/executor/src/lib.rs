@@ -26,7 +26,7 @@
 //! | how a task gets in | `inbox`, then `admission` (who may enter) and `wake` (who wakes the loop) |
 //! | how the loop turns | [`engine`], then `run_loop` (its life and its teardown) |
 //! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
-//! | how timers work | `timer` (the heap, the entry, repetition) |
+//! | how timers work | `timer` (the heap, the entry, repetition), on `raw::work` |
 //! | how results travel | `promise`, on `raw::slot` |
 //! | where `unsafe` is | `raw`, and nowhere else |
 #![deny(unsafe_code)]

@@ -13,11 +13,11 @@ use crate::clock::Nanos;
 use crate::command::{Command, Due, System};
 use crate::current::{ExecutorId, LocalHalf};
 use crate::hooks::Hooks;
+use crate::promise::AnyPromise;
 use crate::raw::queue::Consumer;
-use crate::registry::Notify;
 use crate::shared::Shared;
 use crate::timer::TimerKey;
-use crate::timer::entry::Timer;
+use crate::timer::entry::{Place, TimerRef};
 use crate::timer::heap::TimerHeap;
 
 /// Room in the local deque to begin with: what the loop submits to itself seldom needs more
@@ -81,7 +81,7 @@ impl<X: Send + 'static> Local<X> {
     }
 
     /// Puts a timer into the heap.
-    pub(crate) fn schedule(&self, deadline: Nanos, timer: Arc<dyn Timer>) {
+    pub(crate) fn schedule(&self, deadline: Nanos, timer: TimerRef) {
         self.timers.borrow_mut().insert_with(deadline, |key| {
             timer.place().set(key);
             Due::Timer(timer)
@@ -167,7 +167,7 @@ impl<X: Send + 'static> Local<X> {
 }
 
 impl<X: Send + 'static> LocalHalf for Local<X> {
-    fn notify_later(&self, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+    fn notify_later(&self, notify: AnyPromise) -> Result<(), AnyPromise> {
         if self.finished.get() {
             return Err(notify);
         }
@@ -179,8 +179,8 @@ impl<X: Send + 'static> LocalHalf for Local<X> {
         self.shared.group_id()
     }
 
-    fn clear_timer(&self, timer: &dyn Timer) -> Option<Arc<dyn Timer>> {
-        match self.unschedule(timer.place().take()?)? {
+    fn clear_timer(&self, place: &Place) -> Option<TimerRef> {
+        match self.unschedule(place.take()?)? {
             Due::Timer(timer) => Some(timer),
             Due::Extension(_) => unreachable!("a timer's place holds the timer"),
         }

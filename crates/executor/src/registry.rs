@@ -9,21 +9,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use crate::current::{self, ExecutorId};
-use crate::timer::entry::Timer;
+use crate::promise::AnyPromise;
+use crate::timer::entry::Place;
 use crate::{global, immediate};
-
-/// Something that wants to be called on its executor: a promise with listeners.
-pub(crate) trait Notify: Send + Sync {
-    fn notify(self: Arc<Self>);
-}
 
 /// An executor as the registry sees it.
 pub(crate) trait NotifyTarget: Send + Sync {
     /// Queues the call, past any bound; gives it back if the executor accepts nothing any more.
-    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>>;
+    fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise>;
 
     /// Queues the clearing of a cancelled timer's place, without waking the loop.
-    fn queue_clear(&self, timer: Arc<dyn Timer>);
+    fn queue_clear(&self, timer: AnyPromise);
 }
 
 type Targets = HashMap<ExecutorId, Weak<dyn NotifyTarget>>;
@@ -40,7 +36,7 @@ pub(crate) fn unregister(id: ExecutorId) {
 
 /// Calls `notify` on the executor with this id: in place if this is its thread and the nesting
 /// allows, else queued there, else on the global executor.
-pub(crate) fn deliver(id: ExecutorId, notify: Arc<dyn Notify>) {
+pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
     if id == ExecutorId::IMMEDIATE {
         immediate::notify(notify);
     } else if current::runs_here(id) {
@@ -63,23 +59,23 @@ pub(crate) fn deliver(id: ExecutorId, notify: Arc<dyn Notify>) {
 
 /// Clears a cancelled timer's place in the heap of the executor with this id: at once on its loop,
 /// else when the loop next has time. Its closure is gone already, so nobody is woken for it.
-pub(crate) fn clear_timer(id: ExecutorId, timer: Arc<dyn Timer>) {
+pub(crate) fn clear_timer(id: ExecutorId, place: &Place, timer: &AnyPromise) {
     if current::is(id) {
-        current::clear_timer(&*timer);
+        current::clear_timer(place);
     } else if let Some(target) = find(id) {
-        target.queue_clear(timer);
+        target.queue_clear(timer.clone());
     }
 }
 
 /// `Some`: this loop has run its last task, the call comes back.
-fn queue_on_this_loop(notify: Arc<dyn Notify>) -> Option<Arc<dyn Notify>> {
+fn queue_on_this_loop(notify: AnyPromise) -> Option<AnyPromise> {
     match current::get() {
         Some(current) => current.local.notify_later(notify).err(),
         None => Some(notify),
     }
 }
 
-fn queue_elsewhere(id: ExecutorId, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+fn queue_elsewhere(id: ExecutorId, notify: AnyPromise) -> Result<(), AnyPromise> {
     match find(id) {
         Some(target) => target.queue_notify(notify),
         None => Err(notify),

@@ -1,6 +1,5 @@
 //! Scheduling: the part of an executor's handle that deals with time (E13).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Nanos;
@@ -12,7 +11,7 @@ use crate::promise::PromiseFuture;
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
 use crate::timer::MissedTicks;
-use crate::timer::entry::{self, Timer};
+use crate::timer::entry::{self, TimerRef};
 use crate::timer::periodic::Repeat;
 use crate::wake::Urgency;
 
@@ -127,7 +126,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         &self,
         deadline: Nanos,
         task: F,
-        make: impl FnOnce(F) -> (Arc<dyn Timer>, PromiseFuture<T>),
+        make: impl FnOnce(F) -> (TimerRef, PromiseFuture<T>),
     ) -> Result<PromiseFuture<T>, Rejected<F>> {
         let shared = self.shared();
         if shared.in_event_loop() {

@@ -25,9 +25,9 @@ use crate::lifecycle::{Action, Event, Lifecycle, State};
 use crate::local::Local;
 use crate::park::Unpark;
 use crate::pooled::Rest;
-use crate::promise::{Promise, SharedFuture, promise_of_end};
+use crate::promise::{AnyPromise, Promise, SharedFuture, promise_of_end};
 use crate::raw::origin::{Origin, Running};
-use crate::registry::{self, Notify, NotifyTarget};
+use crate::registry::{self, NotifyTarget};
 use crate::rejected::{OnFull, QueueFull, RejectReason, RejectionPolicy};
 use crate::report::{Reporter, UserCode};
 use crate::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
@@ -35,7 +35,6 @@ use crate::start::Starter;
 use crate::stats::Counters;
 use crate::sync::{Mutex, lock};
 use crate::thread::{ThreadProperties, ThreadSupplier};
-use crate::timer::entry::Timer;
 use crate::wake::Urgency;
 
 pub(crate) struct Shared<X: Send + 'static> {
@@ -346,7 +345,7 @@ impl<X: Send + 'static> Shared<X> {
 }
 
 impl<X: Send + 'static> NotifyTarget for Shared<X> {
-    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+    fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise> {
         match self.push_system(System::Notify(notify)) {
             Ok(()) => Ok(()),
             Err((System::Notify(notify), _)) => Err(notify),
@@ -354,7 +353,7 @@ impl<X: Send + 'static> NotifyTarget for Shared<X> {
         }
     }
 
-    fn queue_clear(&self, timer: Arc<dyn Timer>) {
+    fn queue_clear(&self, timer: AnyPromise) {
         if let Ok(permit) = self.inbox.admit_system() {
             let clear = Command::System(System::ClearTimer(timer));
             self.inbox.push(permit, clear, Urgency::Lazy);

@@ -14,18 +14,18 @@ use super::{park, parker};
 use crate::clock::Nanos;
 use crate::current::ExecutorId;
 use crate::park::Unpark;
-use crate::promise::promise;
+use crate::promise::{AnyPromise, promise};
 use crate::raw::origin::Origin;
-use crate::registry::{self, Notify, NotifyTarget};
+use crate::registry::{self, NotifyTarget};
 use crate::sync::{Mutex, lock, yield_now};
 use crate::timer::MissedTicks;
-use crate::timer::entry::{self, Fired, Timer};
+use crate::timer::entry::{self, Fired};
 use crate::timer::periodic::Repeat;
 
 /// An executor as a promise sees it: a queue of things to call.
 struct Loop {
     id: ExecutorId,
-    calls: Mutex<VecDeque<Arc<dyn Notify>>>,
+    calls: Mutex<VecDeque<AnyPromise>>,
 }
 
 impl Loop {
@@ -58,12 +58,12 @@ impl Drop for Loop {
 }
 
 impl NotifyTarget for Loop {
-    fn queue_notify(self: Arc<Self>, notify: Arc<dyn Notify>) -> Result<(), Arc<dyn Notify>> {
+    fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise> {
         lock(&self.calls).push_back(notify);
         Ok(())
     }
 
-    fn queue_clear(&self, _: Arc<dyn Timer>) {}
+    fn queue_clear(&self, _: AnyPromise) {}
 }
 
 /// Unparks the thread that polls.
@@ -176,6 +176,33 @@ fn p05_a_dropped_promise_fails_its_future() {
         let dropper = thread::spawn(move || drop(promise));
         assert!(block_on(future).is_err());
         dropper.join().unwrap();
+    });
+}
+
+#[test]
+fn p08_a_future_dropped_while_it_is_completed_leaves_the_value_to_the_last() {
+    loom::model(|| {
+        let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
+        let value = Arc::new(());
+        let sent = value.clone();
+        let completer = thread::spawn(move || promise.set_success(sent));
+        drop(future);
+        assert!(completer.join().unwrap());
+        assert_eq!(Arc::strong_count(&value), 1, "dropped, and once");
+    });
+}
+
+#[test]
+fn p08_a_canceller_does_not_keep_the_value() {
+    loom::model(|| {
+        let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
+        let canceller = future.canceller();
+        let value = Arc::new(());
+        promise.set_success(value.clone());
+        let dropper = thread::spawn(move || drop(future));
+        assert!(!canceller.cancel());
+        dropper.join().unwrap();
+        assert_eq!(Arc::strong_count(&value), 1);
     });
 }
 

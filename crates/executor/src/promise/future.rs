@@ -4,10 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::any::{PromiseRef, Promised, WeakPromise};
 use super::observers::{Consumer, Listener, Outcome, PromiseSlot, Side};
 use super::shared::SharedFuture;
 use crate::current::ExecutorId;
@@ -33,13 +33,13 @@ use crate::registry::deliver;
 /// ```
 #[must_use = "dropping a future detaches it"]
 pub struct PromiseFuture<T: Send + 'static> {
-    taker: Taker<Outcome<T>, Side<T>>,
+    taker: Taker<Outcome<T>, Side<T>, dyn Promised>,
     /// `&PromiseFuture` gives nobody a `&T`, but keep it as shareable as its value, no more.
     value: PhantomData<T>,
 }
 
 impl<T: Send + 'static> PromiseFuture<T> {
-    pub(super) fn new(taker: Taker<Outcome<T>, Side<T>>) -> Self {
+    pub(crate) fn new(taker: Taker<Outcome<T>, Side<T>, dyn Promised>) -> Self {
         Self { taker, value: PhantomData }
     }
 
@@ -64,14 +64,14 @@ impl<T: Send + 'static> PromiseFuture<T> {
     /// Cancels it, unless it has completed or can no longer be cancelled. A submitted task that has
     /// not started will not run.
     pub fn cancel(&self) -> bool {
-        self.taker.slot().cancel_and_tell()
+        let me = self.taker.slot().any();
+        me.cancel(me)
     }
 
     /// A handle that cancels, for somebody who does not own the future.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        let slot: Weak<PromiseSlot<T>> = Arc::downgrade(self.taker.slot());
-        Canceller { slot }
+        Canceller { promise: self.taker.slot().any().downgrade() }
     }
 
     /// Calls `listener` with the outcome, on the executor, after the listeners added before.
@@ -90,7 +90,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         let slot = self.taker.slot();
         slot.side.observers().others().consumer = Some(consumer);
         if slot.watch() {
-            deliver(slot.side.executor, slot.clone());
+            deliver(slot.side.executor, slot.any().clone());
         }
     }
 
@@ -193,14 +193,16 @@ impl<T: Send + 'static> Future for PromiseFuture<T> {
     }
 }
 
-impl<T: Send + 'static> PromiseSlot<T> {
-    pub(super) fn add_listener(self: &Arc<Self>, listener: Listener<T>) {
+impl<T: Send + 'static> PromiseRef<T> {
+    pub(super) fn add_listener(&self, listener: Listener<T>) {
         self.side.observers().others().listeners.push(listener);
         if self.watch() {
-            deliver(self.side.executor, self.clone());
+            deliver(self.side.executor, self.any().clone());
         }
     }
+}
 
+impl<T: Send + 'static> PromiseSlot<T> {
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Result<(), WaitError> {
         if self.is_done() {
             return Ok(());
@@ -217,23 +219,13 @@ fn slot_refusal<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error> {
 /// Cancels a future from anywhere. Does not keep it alive.
 #[derive(Clone)]
 pub struct Canceller {
-    slot: Weak<dyn Cancel>,
+    promise: WeakPromise,
 }
 
 impl Canceller {
     /// Cancels the future, unless it has completed, can no longer be cancelled, or is gone.
     pub fn cancel(&self) -> bool {
-        self.slot.upgrade().is_some_and(|slot| slot.cancel())
-    }
-}
-
-trait Cancel: Send + Sync {
-    fn cancel(self: Arc<Self>) -> bool;
-}
-
-impl<T: Send + 'static> Cancel for PromiseSlot<T> {
-    fn cancel(self: Arc<Self>) -> bool {
-        self.cancel_and_tell()
+        self.promise.upgrade().is_some_and(|promise| promise.cancel(&promise))
     }
 }
 

@@ -20,20 +20,20 @@
 //! 5. No lock is held while user code runs.
 //! 6. Dropping a future detaches it; it never cancels.
 
+mod any;
 mod combine;
 mod future;
-mod observers;
+pub(crate) mod observers;
 mod progressive;
 #[allow(clippy::module_inception, reason = "the type gives the file its name")]
 mod promise;
 mod shared;
 
+pub(crate) use self::any::{AnyPromise, Promised};
 pub(crate) use self::combine::{all, first};
 pub use self::future::{Canceller, PromiseFuture};
 pub(crate) use self::progressive::progressive_promise;
 pub use self::progressive::{InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise};
 pub use self::promise::Promise;
-pub(crate) use self::promise::{
-    caught, promise, promise_of_end, promise_of_timer, promise_of_work,
-};
+pub(crate) use self::promise::{caught, line_of, promise, promise_of_end, promise_of_work};
 pub use self::shared::SharedFuture;

@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
+use super::any::{AnyPromise, Promised};
 use super::future::PromiseFuture;
 use super::observers::call_listener;
 use super::promise::{Promise, promise};
 use crate::current::{self, ExecutorId};
 use crate::error::Error;
+use crate::raw::block::{Block, Face, Ref};
 use crate::raw::origin::Origin;
-use crate::registry::{Notify, deliver};
+use crate::registry::deliver;
 
 /// A progressive promise and its future, whose listeners run on the executor with this id.
 #[track_caller]
@@ -19,11 +21,8 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
     executor: ExecutorId,
 ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
     let (promise, future) = promise(executor);
-    let reports = Arc::new(Reports { executor, state: Mutex::default() });
-    (
-        ProgressivePromise { promise, reports: reports.clone(), last: 0 },
-        ProgressiveFuture { future, reports },
-    )
+    let (reports, heard) = Ref::pair(|| Reports { executor, state: Mutex::default() }, || ());
+    (ProgressivePromise { promise, reports, last: 0 }, ProgressiveFuture { future, reports: heard })
 }
 
 /// How far a piece of work is.
@@ -75,7 +74,7 @@ pub enum InvalidProgress {
 #[derive(Debug)]
 pub struct ProgressivePromise<T: Send + 'static> {
     promise: Promise<T>,
-    reports: Arc<Reports>,
+    reports: Ref<Reports, dyn Promised>,
     last: u64,
 }
 
@@ -97,7 +96,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         }
         self.last = done;
         if self.reports.push(Progress { done, total }) {
-            deliver(self.reports.executor, self.reports.clone());
+            deliver(self.reports.executor, self.reports.any().clone());
         }
         Ok(())
     }
@@ -168,7 +167,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
 #[must_use = "dropping a future detaches it"]
 pub struct ProgressiveFuture<T: Send + 'static> {
     future: PromiseFuture<T>,
-    reports: Arc<Reports>,
+    reports: Ref<Reports, dyn Promised>,
 }
 
 impl<T: Send + 'static> ProgressiveFuture<T> {
@@ -268,9 +267,22 @@ impl Reports {
     }
 }
 
-impl Notify for Reports {
-    fn notify(self: Arc<Self>) {
-        self.drain();
+/// Reports travel to the executor as promises do; they are no part of theirs.
+type ReportsBlock = Block<Reports, (), dyn Promised>;
+
+impl Promised for ReportsBlock {
+    fn notify(&self) {
+        self.head().drain();
+    }
+
+    fn cancel(&self, _: &AnyPromise) -> bool {
+        false
+    }
+}
+
+impl Face<dyn Promised> for ReportsBlock {
+    fn face(&self) -> &(dyn Promised + 'static) {
+        self
     }
 }
 

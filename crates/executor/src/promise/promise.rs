@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::Weak;
 
+use super::any::Promised;
 use super::future::PromiseFuture;
 use super::observers::{OnCancel, Outcome, Side, call_listener};
 use super::shared::SharedFuture;
@@ -14,12 +14,12 @@ use crate::guard::report;
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Filler, slot};
 use crate::report::{Fault, UserCode};
-use crate::timer::entry::CancelTimer;
 
 /// A promise and its future, whose listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, Location::caller(), None))
+    let created = Location::caller();
+    pair(|| Side::new(executor, created))
 }
 
 /// A promise for a piece of work: created where the work came from.
@@ -28,22 +28,13 @@ pub(crate) fn promise_of_work<T: Send + 'static>(
     executor: ExecutorId,
     origin: Origin,
 ) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, line_of(origin), None))
-}
-
-/// A promise for a timer, which its cancellation clears.
-#[track_caller]
-pub(crate) fn promise_of_timer<T: Send + 'static>(
-    executor: ExecutorId,
-    origin: Origin,
-    timer: Weak<dyn CancelTimer>,
-) -> (Promise<T>, PromiseFuture<T>) {
-    pair(Side::new(executor, line_of(origin), Some(timer)))
+    let created = line_of(origin);
+    pair(|| Side::new(executor, created))
 }
 
 /// The source line a piece of work came from: with a label in its place, the caller's.
 #[track_caller]
-fn line_of(origin: Origin) -> &'static Location<'static> {
+pub(crate) fn line_of(origin: Origin) -> &'static Location<'static> {
     match origin.location() {
         Some(line) => line,
         None => Location::caller(),
@@ -54,16 +45,17 @@ fn line_of(origin: Origin) -> &'static Location<'static> {
 /// on the global executor, and it cannot be cancelled.
 #[track_caller]
 pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
-    let side = Side::new(ExecutorId::GLOBAL, Location::caller(), None);
-    side.observers().others().completed_by = Some(ending);
-    let (mut promise, future) = pair(side);
+    let created = Location::caller();
+    let (mut promise, future) = pair(|| Side::new(ExecutorId::GLOBAL, created));
+    promise.filler().side.observers().others().completed_by = Some(ending);
     promise.set_uncancellable();
     (promise, future.shared())
 }
 
-fn pair<T: Send + 'static>(side: Side<T>) -> (Promise<T>, PromiseFuture<T>) {
+#[inline]
+fn pair<T: Send + 'static>(side: impl FnOnce() -> Side<T>) -> (Promise<T>, PromiseFuture<T>) {
     let (filler, taker) = slot(side);
-    (Promise { filler }, PromiseFuture::new(taker))
+    (Promise { filler: Some(filler) }, PromiseFuture::new(taker))
 }
 
 /// The end of a promise that completes it, once.
@@ -81,7 +73,8 @@ fn pair<T: Send + 'static>(side: Side<T>) -> (Promise<T>, PromiseFuture<T>) {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Promise<T: Send + 'static> {
-    filler: Filler<Outcome<T>, Side<T>>,
+    /// Gone once a consuming form has completed it: there is nothing left to look after.
+    filler: Option<PromiseFiller<T>>,
 }
 
 impl<T: Send + 'static> Promise<T> {
@@ -99,7 +92,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Completes with a result. `false`: it had been cancelled.
     #[inline]
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
-        self.fill(outcome).is_ok()
+        self.filler.take().is_some_and(|mut filler| fill(&mut filler, outcome).is_ok())
     }
 
     /// Completes with a value, or hands it back if the promise was completed or cancelled before.
@@ -107,7 +100,7 @@ impl<T: Send + 'static> Promise<T> {
     /// # Errors
     /// The value, if it was too late.
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
-        self.fill(Ok(value)).map_err(|back| match back {
+        fill(self.filler_mut(), Ok(value)).map_err(|back| match back {
             Ok(value) => value,
             Err(_) => unreachable!("a value went in"),
         })
@@ -118,7 +111,7 @@ impl<T: Send + 'static> Promise<T> {
     /// # Errors
     /// The error, if it was too late.
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
-        self.fill(Err(error)).map_err(|back| match back {
+        fill(self.filler_mut(), Err(error)).map_err(|back| match back {
             Err(error) => error,
             Ok(_) => unreachable!("an error went in"),
         })
@@ -126,13 +119,13 @@ impl<T: Send + 'static> Promise<T> {
 
     /// From here on `cancel` has no effect. `false`: it was cancelled before, do not start.
     pub fn set_uncancellable(&mut self) -> bool {
-        self.filler.set_uncancellable()
+        self.filler_mut().set_uncancellable()
     }
 
     /// Whether it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.filler.is_cancelled()
+        self.filler().is_cancelled()
     }
 
     /// Calls `f` if the future is cancelled: at once, on the thread that cancels (or here, if it
@@ -140,7 +133,7 @@ impl<T: Send + 'static> Promise<T> {
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         let origin = Origin::here();
-        let slot = self.filler.slot();
+        let slot = self.filler().slot();
         let mut observers = slot.side.observers();
         slot.watch();
         if slot.is_cancelled() {
@@ -165,7 +158,8 @@ impl<T: Send + 'static> Promise<T> {
 
     /// Cancels it from this end: the work will not be done.
     pub(crate) fn cancel(self) {
-        self.filler.slot().cancel_and_tell();
+        let me = self.filler().slot().any();
+        me.cancel(me);
     }
 
     /// Completes as what it was derived from did: cancelled, if that was.
@@ -178,20 +172,33 @@ impl<T: Send + 'static> Promise<T> {
         }
     }
 
-    #[cold]
-    fn fail_dropped(&mut self) {
-        let created = self.filler.side.created;
-        let _ = self.fill(Err(ErrorKind::PromiseDropped { created }.into()));
+    fn filler(&self) -> &PromiseFiller<T> {
+        self.filler.as_ref().unwrap_or_else(|| unreachable!("gone only with the promise"))
     }
 
-    #[inline]
-    fn fill(&mut self, outcome: Outcome<T>) -> Result<(), Outcome<T>> {
-        let watched = self.filler.fill(outcome)?;
-        if watched {
-            self.filler.slot().settle();
-        }
-        Ok(())
+    fn filler_mut(&mut self) -> &mut PromiseFiller<T> {
+        self.filler.as_mut().unwrap_or_else(|| unreachable!("gone only with the promise"))
     }
+}
+
+type PromiseFiller<T> = Filler<Outcome<T>, Side<T>, dyn Promised>;
+
+#[inline]
+fn fill<T: Send + 'static>(
+    filler: &mut PromiseFiller<T>,
+    outcome: Outcome<T>,
+) -> Result<(), Outcome<T>> {
+    let watched = filler.fill(outcome)?;
+    if watched {
+        filler.settle(filler.slot().any());
+    }
+    Ok(())
+}
+
+#[cold]
+fn fail_dropped<T: Send + 'static>(filler: &mut PromiseFiller<T>) {
+    let created = filler.side.created;
+    let _ = fill(filler, Err(ErrorKind::PromiseDropped { created }.into()));
 }
 
 /// Reports a panic and makes it an error: the future may be detached, and nobody look at it.
@@ -204,14 +211,14 @@ pub(crate) fn caught(what: UserCode, origin: Origin, payload: Box<dyn Any + Send
 impl<T: Send + 'static> Drop for Promise<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.filler.is_done() {
-            self.fail_dropped();
+        if let Some(filler) = self.filler.as_mut().filter(|filler| !filler.is_done()) {
+            fail_dropped(filler);
         }
     }
 }
 
 impl<T: Send + 'static> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Promise({:?}, {:?})", *self.filler, self.filler.side)
+        write!(f, "Promise({:?}, {:?})", **self.filler(), self.filler().side)
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::observers::{Listener, PromiseSlot};
+use super::any::PromiseRef;
+use super::observers::Listener;
 use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
 
@@ -26,13 +26,13 @@ use crate::raw::origin::Origin;
 /// ```
 #[must_use = "dropping a future detaches it"]
 pub struct SharedFuture<T: Clone + Send + 'static> {
-    slot: Arc<PromiseSlot<T>>,
+    slot: PromiseRef<T>,
     /// Under which this clone's waker is kept, once it was awaited.
     key: Option<u64>,
 }
 
 impl<T: Clone + Send + 'static> SharedFuture<T> {
-    pub(super) fn new(slot: Arc<PromiseSlot<T>>) -> Self {
+    pub(super) fn new(slot: PromiseRef<T>) -> Self {
         Self { slot, key: None }
     }
 
@@ -50,7 +50,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
 
     /// Cancels it for all, unless it has completed or can no longer be cancelled.
     pub fn cancel(&self) -> bool {
-        self.slot.cancel_and_tell()
+        let me = self.slot.any();
+        me.cancel(me)
     }
 
     /// Calls `listener` with the outcome, on the executor, after the listeners added before.

@@ -10,6 +10,9 @@
 //! | DONE and LISTENED | whoever holds the one [`Lease`] (the LEASED bit) |
 //! | CANCELLED | the filler only, to take back what it was about to hand over |
 //!
+//! A slot may have work in its tail, which is then also the one that fills it: see
+//! [`work`](super::work), whose bit is CLAIMED.
+//!
 //! Filling writes the value first and then sets DONE in one step: a cancel in between is seen in
 //! the old word, and the value comes back out. So completing costs a single atomic
 //! read-modify-write, and completion, cancel and uncancellable each have exactly one winner.
@@ -19,26 +22,28 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
+use super::block::{Block, Face, Ref};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
 /// The outcome is final.
-const DONE: u32 = 1;
+pub(super) const DONE: u32 = 1;
 /// Cancelled: set only together with DONE; there is no value.
-const CANCELLED: u32 = 1 << 1;
+pub(super) const CANCELLED: u32 = 1 << 1;
 /// Cancelling is no longer possible.
-const UNCANCELLABLE: u32 = 1 << 2;
+pub(super) const UNCANCELLABLE: u32 = 1 << 2;
 /// Somebody is to be told of the completion.
-const WATCHED: u32 = 1 << 3;
+pub(super) const WATCHED: u32 = 1 << 3;
 /// The value may be read by others than the taker: it is reached through a lease only.
 const LISTENED: u32 = 1 << 4;
 /// Somebody holds the lease.
 const LEASED: u32 = 1 << 5;
+/// Somebody is at the work in the tail.
+pub(super) const CLAIMED: u32 = 1 << 6;
 
 /// The shared part. `side` is whatever the two ends keep beside the value.
 pub(crate) struct Slot<V, S> {
-    word: AtomicU32,
+    pub(super) word: AtomicU32,
     cell: UnsafeCell<Option<V>>,
     pub(crate) side: S,
 }
@@ -50,10 +55,10 @@ unsafe impl<V: Send, S: Sync + Send> Sync for Slot<V, S> {}
 unsafe impl<V: Send, S: Send> Send for Slot<V, S> {}
 
 /// The end that completes. One per slot: not `Clone`.
-pub(crate) struct Filler<V, S>(Arc<Slot<V, S>>);
+pub(crate) struct Filler<V, S, D: ?Sized + 'static>(Ref<Slot<V, S>, D>);
 
 /// The end that takes. One per slot: not `Clone`.
-pub(crate) struct Taker<V, S>(Arc<Slot<V, S>>);
+pub(crate) struct Taker<V, S, D: ?Sized + 'static>(Ref<Slot<V, S>, D>);
 
 /// What the taker found.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,12 +72,23 @@ pub(crate) enum Taken<V> {
 }
 
 /// Makes the two ends.
-pub(crate) fn slot<V, S>(side: S) -> (Filler<V, S>, Taker<V, S>) {
-    let slot = Arc::new(Slot { word: AtomicU32::new(0), cell: UnsafeCell::new(None), side });
-    (Filler(slot.clone()), Taker(slot))
+#[inline]
+pub(crate) fn slot<V, S, D: ?Sized + 'static>(
+    side: impl FnOnce() -> S,
+) -> (Filler<V, S, D>, Taker<V, S, D>)
+where
+    Block<Slot<V, S>, (), D>: Face<D> + Send + Sync + 'static,
+{
+    let (filler, taker) = Ref::pair(|| Slot::new(side()), || ());
+    (Filler(filler), Taker(taker))
 }
 
 impl<V, S> Slot<V, S> {
+    #[inline]
+    pub(super) fn new(side: S) -> Self {
+        Self { word: AtomicU32::new(0), cell: UnsafeCell::new(None), side }
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.word.load(Ordering::Acquire) & DONE != 0
     }
@@ -83,10 +99,41 @@ impl<V, S> Slot<V, S> {
 
     /// `Some(watched)` if this call cancelled: the caller must then tell the watchers, if any.
     pub(crate) fn cancel(&self) -> Option<bool> {
+        self.cancel_from().map(|before| before & WATCHED != 0)
+    }
+
+    /// Cancels; the word as it was before.
+    pub(super) fn cancel_from(&self) -> Option<u32> {
         let before = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             (word & (DONE | UNCANCELLABLE) == 0).then_some(word | DONE | CANCELLED)
         });
-        before.ok().map(|word| word & WATCHED != 0)
+        before.ok()
+    }
+
+    /// Hands the value over: see [`Filler::fill`]. To be called by the one who may fill.
+    #[inline]
+    pub(super) unsafe fn fill(&self, value: V) -> Result<bool, V> {
+        if self.is_done() {
+            return Err(value);
+        }
+        // SAFETY: not DONE (only the caller sets it, but for a cancel, after which nobody else
+        // touches the cell), and the caller is the only one who may fill.
+        self.cell.with_mut(|cell| unsafe { *cell = Some(value) });
+        let before = self.word.fetch_or(DONE, Ordering::AcqRel);
+        if before & CANCELLED == 0 {
+            return Ok(before & WATCHED != 0);
+        }
+        // SAFETY: as above.
+        Err(unsafe { self.take_back() })
+    }
+
+    /// A cancel came first: the value comes out again.
+    #[cold]
+    unsafe fn take_back(&self) -> V {
+        debug_assert!(self.is_cancelled());
+        // SAFETY: CANCELLED: nobody but the one who fills touches the cell, and that is the caller.
+        let back = self.cell.with_mut(|cell| unsafe { (*cell).take() });
+        back.unwrap_or_else(|| unreachable!("stored a moment ago, and nobody else may take it"))
     }
 
     /// Asks for the completion to be told. `true`: it is already there.
@@ -104,31 +151,13 @@ impl<V, S> Slot<V, S> {
     }
 }
 
-impl<V, S> Filler<V, S> {
+impl<V, S, D: ?Sized + 'static> Filler<V, S, D> {
     /// Hands the value over. `Ok(watched)`: the caller must tell the watchers, if any. `Err`: it
     /// was completed or cancelled before.
     #[inline]
     pub(crate) fn fill(&mut self, value: V) -> Result<bool, V> {
-        if self.is_done() {
-            return Err(value);
-        }
-        // SAFETY: not DONE (only this filler sets it, but for a cancel, after which nobody else
-        // touches the cell), and `&mut self` is the only filler.
-        self.0.cell.with_mut(|cell| unsafe { *cell = Some(value) });
-        let before = self.0.word.fetch_or(DONE, Ordering::AcqRel);
-        if before & CANCELLED == 0 {
-            return Ok(before & WATCHED != 0);
-        }
-        Err(self.take_back())
-    }
-
-    /// A cancel came first: the value comes out again.
-    #[cold]
-    fn take_back(&mut self) -> V {
-        debug_assert!(self.is_cancelled());
-        // SAFETY: CANCELLED: nobody but the filler touches the cell.
-        let back = self.0.cell.with_mut(|cell| unsafe { (*cell).take() });
-        back.unwrap_or_else(|| unreachable!("stored a moment ago, and nobody else may take it"))
+        // SAFETY: `&mut self` is the only filler, and a slot that has one has no work that fills.
+        unsafe { self.0.fill(value) }
     }
 
     /// `true` if it cannot be cancelled from here on; `false` if it was cancelled before.
@@ -140,7 +169,11 @@ impl<V, S> Filler<V, S> {
     }
 }
 
-impl<V, S> Taker<V, S> {
+impl<V, S, D: ?Sized + 'static> Taker<V, S, D> {
+    pub(super) fn new(slot: Ref<Slot<V, S>, D>) -> Self {
+        Self(slot)
+    }
+
     /// Takes the value if it is there and nobody else can be reading it.
     #[inline]
     pub(crate) fn take(&mut self) -> Taken<V> {
@@ -164,13 +197,13 @@ impl<V, S> Taker<V, S> {
     }
 
     /// The shared part, for those who reach the value through leases.
-    pub(crate) fn slot(&self) -> &Arc<Slot<V, S>> {
+    pub(crate) fn slot(&self) -> &Ref<Slot<V, S>, D> {
         &self.0
     }
 }
 
-impl<V, S> Filler<V, S> {
-    pub(crate) fn slot(&self) -> &Arc<Slot<V, S>> {
+impl<V, S, D: ?Sized + 'static> Filler<V, S, D> {
+    pub(crate) fn slot(&self) -> &Ref<Slot<V, S>, D> {
         &self.0
     }
 }
@@ -204,7 +237,7 @@ impl<V, S> Drop for Lease<'_, V, S> {
     }
 }
 
-impl<V, S> Deref for Filler<V, S> {
+impl<V, S, D: ?Sized + 'static> Deref for Filler<V, S, D> {
     type Target = Slot<V, S>;
 
     fn deref(&self) -> &Self::Target {
@@ -212,11 +245,20 @@ impl<V, S> Deref for Filler<V, S> {
     }
 }
 
-impl<V, S> Deref for Taker<V, S> {
+impl<V, S, D: ?Sized + 'static> Deref for Taker<V, S, D> {
     type Target = Slot<V, S>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
+    }
+}
+
+impl<V, S> Drop for Slot<V, S> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `&mut self`. Not left to the field: through the cell the models see that whoever
+        // wrote it is through.
+        self.cell.with_mut(|cell| unsafe { *cell = None });
     }
 }
 
@@ -236,9 +278,15 @@ impl<V, S> fmt::Debug for Slot<V, S> {
 mod tests {
     use super::*;
 
+    impl Face<()> for Block<Slot<u8, ()>, (), ()> {
+        fn face(&self) -> &() {
+            self.tail()
+        }
+    }
+
     #[test]
     fn p01_a_second_completion_is_refused() {
-        let (mut filler, mut taker) = slot::<u8, ()>(());
+        let (mut filler, mut taker) = slot::<u8, (), ()>(|| ());
         assert_eq!(taker.take(), Taken::NotYet);
         assert_eq!(filler.fill(1), Ok(false));
         assert_eq!(filler.fill(2), Err(2));
@@ -249,7 +297,7 @@ mod tests {
 
     #[test]
     fn p01_a_value_comes_back_after_a_cancel() {
-        let (mut filler, mut taker) = slot::<u8, ()>(());
+        let (mut filler, mut taker) = slot::<u8, (), ()>(|| ());
         assert_eq!(taker.cancel(), Some(false));
         assert_eq!(taker.cancel(), None);
         assert_eq!(filler.fill(1), Err(1));
@@ -258,17 +306,17 @@ mod tests {
 
     #[test]
     fn p02_uncancellable_and_cancel_exclude_each_other() {
-        let (mut filler, taker) = slot::<u8, ()>(());
+        let (mut filler, taker) = slot::<u8, (), ()>(|| ());
         assert!(filler.set_uncancellable());
         assert_eq!(taker.cancel(), None);
-        let (mut filler, taker) = slot::<u8, ()>(());
+        let (mut filler, taker) = slot::<u8, (), ()>(|| ());
         assert_eq!(taker.cancel(), Some(false));
         assert!(!filler.set_uncancellable());
     }
 
     #[test]
     fn a_lease_is_exclusive() {
-        let (mut filler, mut taker) = slot::<u8, ()>(());
+        let (mut filler, mut taker) = slot::<u8, (), ()>(|| ());
         taker.listen();
         assert!(taker.slot().lease().is_none(), "not done");
         filler.fill(7).unwrap();
@@ -282,10 +330,10 @@ mod tests {
 
     #[test]
     fn either_side_learns_of_the_other() {
-        let (mut filler, taker) = slot::<u8, ()>(());
+        let (mut filler, taker) = slot::<u8, (), ()>(|| ());
         assert!(!taker.watch());
         assert_eq!(filler.fill(1), Ok(true));
-        let (mut filler, taker) = slot::<u8, ()>(());
+        let (mut filler, taker) = slot::<u8, (), ()>(|| ());
         assert_eq!(filler.fill(1), Ok(false));
         assert!(taker.watch());
     }

@@ -1,38 +1,77 @@
-//! One timer: shared by the loop that fires it and the future that cancels it.
+//! One timer: a promise with a closure in its tail, shared by the loop that fires it and the future
+//! that cancels it.
 //!
-//! The closure waits behind a mutex with its promise. Whoever takes it out owns it: the loop to run
-//! it, or a cancel to drop it. Cancelling goes through the future like every other cancel: the
-//! slot's word decides who wins, then [`CancelTimer`] is called on the cancelling thread, drops the
-//! closure there, and lets the loop clear the place in its heap when it next has time.
+//! Promise and closure are one allocation, under one word (`raw::work`), which says whose the closure
+//! is: the loop's to run it, or a cancel's to drop it. Cancelling goes through the future like every
+//! other cancel; whoever wins it drops the closure there, on the cancelling thread, and lets the loop
+//! clear the place in its heap when it next has time.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use super::heap::TimerKey;
 use super::periodic::Repeat;
 use crate::clock::Nanos;
 use crate::current::ExecutorId;
+use crate::error::ErrorKind;
 use crate::guard::guard_drop;
-use crate::promise::{Promise, PromiseFuture, caught, promise_of_timer};
+use crate::promise::observers::{Outcome, PromiseSlot, Side};
+use crate::promise::{AnyPromise, PromiseFuture, Promised, caught, line_of};
+use crate::raw::block::Face;
 use crate::raw::origin::Origin;
+use crate::raw::work::{Owed, WorkBlock, slot_with_work};
 use crate::registry;
 use crate::report::UserCode;
-use crate::sync::{Mutex, lock};
 
-/// A timer as its loop sees it.
-pub(crate) trait Timer: Send + Sync {
-    fn origin(&self) -> Origin;
+/// A timer in the hands of its loop. One that is dropped unfired takes its closure along and fails
+/// its future.
+pub(crate) struct TimerRef(AnyPromise);
+
+impl TimerRef {
+    pub(crate) fn origin(&self) -> Origin {
+        self.timer().origin()
+    }
 
     /// Runs it, on the loop.
-    fn fire(&self, now: &dyn Fn() -> Nanos) -> Fired;
+    pub(crate) fn fire(&self, now: &dyn Fn() -> Nanos) -> Fired {
+        self.timer().fire(&self.0, now)
+    }
 
-    /// It will never fire: its closure goes, its future is cancelled.
-    fn abandon(&self);
+    /// It will never fire: its future is cancelled, its closure goes.
+    pub(crate) fn abandon(&self) {
+        self.timer().abandon(&self.0);
+    }
 
     /// Where it stands in the heap of its loop. Used on the loop only.
-    fn place(&self) -> &Place;
+    pub(crate) fn place(&self) -> &Place {
+        self.timer().place()
+    }
+
+    fn timer(&self) -> &dyn Timer {
+        timer_of(&self.0)
+    }
+}
+
+impl Drop for TimerRef {
+    fn drop(&mut self) {
+        self.timer().forsake(&self.0);
+    }
+}
+
+impl fmt::Debug for TimerRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Timer({})", self.origin())
+    }
+}
+
+/// Where a timer stands in the heap of its loop.
+pub(crate) fn place_of(timer: &AnyPromise) -> &Place {
+    timer_of(timer).place()
+}
+
+fn timer_of(timer: &AnyPromise) -> &dyn Timer {
+    timer.timer().unwrap_or_else(|| unreachable!("made as a timer"))
 }
 
 /// What came of firing a timer.
@@ -46,24 +85,18 @@ pub(crate) enum Fired {
     Again(Nanos),
 }
 
-/// A timer as its future sees it.
-pub(crate) trait CancelTimer: Send + Sync {
-    /// The future was cancelled.
-    fn cancelled(self: Arc<Self>);
-}
-
 /// A timer that runs once, and its future.
 #[track_caller]
 pub(crate) fn one_shot<T, F>(
     executor: ExecutorId,
     origin: Origin,
     closure: F,
-) -> (Arc<dyn Timer>, PromiseFuture<T>)
+) -> (TimerRef, PromiseFuture<T>)
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    entry(executor, origin, |promise| OneShot { promise, closure })
+    timer(executor, origin, OneShot(closure))
 }
 
 /// A timer that runs until it is cancelled or panics, and its future. First due at `due`.
@@ -73,142 +106,167 @@ pub(crate) fn periodic<F: FnMut() + Send + 'static>(
     origin: Origin,
     (due, repeat): (Nanos, Repeat),
     closure: F,
-) -> (Arc<dyn Timer>, PromiseFuture<()>) {
-    entry(executor, origin, |promise| Periodic { promise, closure, due, repeat })
+) -> (TimerRef, PromiseFuture<()>) {
+    timer(executor, origin, Periodic { closure, due, repeat })
+}
+
+#[track_caller]
+fn timer<T: Send + 'static, W: TimerWork<T>>(
+    executor: ExecutorId,
+    origin: Origin,
+    work: W,
+) -> (TimerRef, PromiseFuture<T>) {
+    let created = line_of(origin);
+    let facts = || Facts { origin, place: Place::new() };
+    let (worker, taker) = slot_with_work(|| Side::new(executor, created), work, facts);
+    (TimerRef(worker), PromiseFuture::new(taker))
+}
+
+/// A timer, whatever its value and its closure.
+pub(crate) trait Timer: Send + Sync {
+    fn origin(&self) -> Origin;
+
+    fn fire(&self, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
+
+    fn abandon(&self, me: &AnyPromise);
+
+    /// Its loop lets it go: if it is neither completed nor cancelled, it fails.
+    fn forsake(&self, me: &AnyPromise);
+
+    fn place(&self) -> &Place;
 }
 
 /// What a timer does when it is due.
-trait TimerWork: Send + Sized + 'static {
-    /// With `Again`, itself comes back.
-    fn run(self, origin: Origin, now: &dyn Fn() -> Nanos) -> (Fired, Option<Self>);
-
-    fn is_cancelled(&self) -> bool;
-
-    fn abandon(self);
+trait TimerWork<T: Send + 'static>: Send + Sized + 'static {
+    fn fire(timer: &TimerBlock<T, Self>, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
 }
 
-struct OneShot<T: Send + 'static, F> {
-    promise: Promise<T>,
-    closure: F,
+/// What a timer keeps beside its closure.
+pub(crate) struct Facts {
+    origin: Origin,
+    place: Place,
 }
 
-impl<T, F> TimerWork for OneShot<T, F>
+type TimerBlock<T, W> = WorkBlock<Outcome<T>, Side<T>, W, Facts, dyn Promised>;
+
+impl<T: Send + 'static, W: TimerWork<T>> Timer for TimerBlock<T, W> {
+    fn origin(&self) -> Origin {
+        self.tail().beside.origin
+    }
+
+    fn fire(&self, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired {
+        W::fire(self, me, now)
+    }
+
+    fn abandon(&self, me: &AnyPromise) {
+        let Some(claim) = self.claim() else { return };
+        if self.head().cancel().is_some_and(|watched| watched) {
+            self.head().tell_cancelled(me);
+        }
+        drop(claim.give_back()); // Last: its destructors may panic.
+    }
+
+    fn forsake(&self, me: &AnyPromise) {
+        if self.head().is_done() {
+            return;
+        }
+        let Some(claim) = self.claim_for_good() else { return };
+        let (work, owed) = claim.take();
+        let created = self.head().side.created;
+        complete(self.head(), me, owed, Err(ErrorKind::PromiseDropped { created }.into()));
+        drop(work);
+    }
+
+    fn place(&self) -> &Place {
+        &self.tail().beside.place
+    }
+}
+
+impl<T: Send + 'static, W: TimerWork<T>> Promised for TimerBlock<T, W> {
+    fn notify(&self) {
+        self.head().drain();
+    }
+
+    fn cancel(&self, me: &AnyPromise) -> bool {
+        let Some((watched, work)) = self.cancel_work() else { return false };
+        guard_drop(|| drop(work));
+        registry::clear_timer(self.head().side.executor, self.place(), me);
+        if watched {
+            self.head().tell_cancelled(me);
+        }
+        true
+    }
+
+    fn timer(&self) -> Option<&dyn Timer> {
+        Some(self)
+    }
+}
+
+impl<T: Send + 'static, W: TimerWork<T>> Face<dyn Promised> for TimerBlock<T, W> {
+    fn face(&self) -> &(dyn Promised + 'static) {
+        self
+    }
+}
+
+fn complete<T: Send + 'static>(
+    slot: &PromiseSlot<T>,
+    me: &AnyPromise,
+    owed: Owed<'_, Outcome<T>, Side<T>>,
+    outcome: Outcome<T>,
+) {
+    if owed.fill(outcome).is_ok_and(|watched| watched) {
+        slot.settle(me);
+    }
+}
+
+struct OneShot<F>(F);
+
+impl<T, F> TimerWork<T> for OneShot<F>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    fn run(self, origin: Origin, _: &dyn Fn() -> Nanos) -> (Fired, Option<Self>) {
-        let ran = self.promise.run(UserCode::Timer, origin, self.closure);
-        (if ran { Fired::Ran } else { Fired::Cancelled }, None)
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.promise.is_cancelled()
-    }
-
-    fn abandon(self) {
-        let Self { promise, closure } = self;
-        promise.cancel();
-        drop(closure);
+    fn fire(timer: &TimerBlock<T, Self>, me: &AnyPromise, _: &dyn Fn() -> Nanos) -> Fired {
+        let Some(claim) = timer.claim_for_good() else { return Fired::Cancelled };
+        let (OneShot(closure), owed) = claim.take();
+        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        let outcome = outcome.map_err(|payload| caught(UserCode::Timer, timer.origin(), payload));
+        complete(timer.head(), me, owed, outcome);
+        Fired::Ran
     }
 }
 
 struct Periodic<F> {
-    promise: Promise<()>,
     closure: F,
     due: Nanos,
     repeat: Repeat,
 }
 
-impl<F: FnMut() + Send + 'static> TimerWork for Periodic<F> {
-    fn run(mut self, origin: Origin, now: &dyn Fn() -> Nanos) -> (Fired, Option<Self>) {
-        if self.is_cancelled() {
-            return (Fired::Cancelled, None);
+impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
+    fn fire(timer: &TimerBlock<(), Self>, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired {
+        let Some(mut claim) = timer.claim() else { return Fired::Cancelled };
+        let run = |work: &mut Self| {
+            catch_unwind(AssertUnwindSafe(&mut work.closure))?;
+            work.due = work.repeat.next(work.due, now());
+            Ok(work.due)
+        };
+        match claim.with(run) {
+            Ok(due) => match claim.give_back() {
+                None => Fired::Again(due),
+                // Cancelled while it ran: that cancel left the closure to us. Later ones will not.
+                Some(work) => {
+                    drop(work);
+                    Fired::Ran
+                }
+            },
+            Err(payload) => {
+                let (work, owed) = claim.take();
+                let error = caught(UserCode::Timer, timer.origin(), payload);
+                complete(timer.head(), me, owed, Err(error));
+                drop(work); // Last: its destructors may panic too.
+                Fired::Ran
+            }
         }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(&mut self.closure)) {
-            let Self { promise, closure, .. } = self;
-            promise.set_failure(caught(UserCode::Timer, origin, payload));
-            drop(closure); // Last: its destructors may panic too.
-            return (Fired::Ran, None);
-        }
-        self.due = self.repeat.next(self.due, now());
-        (Fired::Again(self.due), Some(self))
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.promise.is_cancelled()
-    }
-
-    fn abandon(self) {
-        let Self { promise, closure, .. } = self;
-        promise.cancel();
-        drop(closure);
-    }
-}
-
-/// The loop holds it strongly, the promise weakly: a timer that goes takes its closure along.
-struct Entry<W> {
-    executor: ExecutorId,
-    origin: Origin,
-    place: Place,
-    work: Mutex<Option<W>>,
-}
-
-#[track_caller]
-fn entry<W: TimerWork, T: Send + 'static>(
-    executor: ExecutorId,
-    origin: Origin,
-    work: impl FnOnce(Promise<T>) -> W,
-) -> (Arc<dyn Timer>, PromiseFuture<T>) {
-    let mut handle = None;
-    let timer = Arc::new_cyclic(|timer: &Weak<Entry<W>>| {
-        let (promise, future) = promise_of_timer(executor, origin, timer.clone());
-        handle = Some(future);
-        Entry { executor, origin, place: Place::new(), work: Mutex::new(Some(work(promise))) }
-    });
-    match handle {
-        Some(future) => (timer, future),
-        None => unreachable!("made together with the timer"),
-    }
-}
-
-impl<W: TimerWork> Timer for Entry<W> {
-    fn origin(&self) -> Origin {
-        self.origin
-    }
-
-    fn fire(&self, now: &dyn Fn() -> Nanos) -> Fired {
-        let Some(work) = lock(&self.work).take() else { return Fired::Cancelled };
-        let (fired, again) = work.run(self.origin, now);
-        let Some(again) = again else { return fired };
-        let mut work = lock(&self.work);
-        // Cancelled while it ran: that cancel found nothing to drop. Later ones will.
-        if again.is_cancelled() {
-            drop(work);
-            drop(again);
-            return Fired::Ran;
-        }
-        *work = Some(again);
-        fired
-    }
-
-    fn abandon(&self) {
-        let work = lock(&self.work).take();
-        if let Some(work) = work {
-            work.abandon();
-        }
-    }
-
-    fn place(&self) -> &Place {
-        &self.place
-    }
-}
-
-impl<W: TimerWork> CancelTimer for Entry<W> {
-    fn cancelled(self: Arc<Self>) {
-        let work = lock(&self.work).take();
-        guard_drop(|| drop(work));
-        registry::clear_timer(self.executor, self);
     }
 }
 
@@ -235,8 +293,17 @@ impl Place {
     }
 }
 
-impl fmt::Debug for dyn Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Timer({})", self.origin())
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_with_a_small_closure_fits_two_cache_lines() {
+        fn size_of_timer<F: FnOnce() + Send + 'static>(_: F) -> usize {
+            size_of::<TimerBlock<(), OneShot<F>>>()
+        }
+        let word = 7usize;
+        assert_eq!(size_of_timer(|| ()), 112);
+        assert_eq!(size_of_timer(move || assert_eq!(word, 7)), 120);
     }
 }

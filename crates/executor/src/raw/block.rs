@@ -1,0 +1,377 @@
+//! A counted object behind one thin pointer: an `Arc` whose last part only the object itself knows.
+//!
+//! ```text
+//!   Ref<H, D>  ──►┌────────┬───────┬──────┬───────┐
+//!   AnyRef<D>  ──►│ counts │ table │ head │ tail  │
+//!   WeakRef<D> ──►└────────┴───┬───┴──────┴───────┘
+//!                              └──► how to see it all as a D, and how to drop it
+//! ```
+//!
+//! - [`Ref`] knows the head's type, [`AnyRef`] not even that. Both are one word, whatever the tail is,
+//!   so an object can carry a tail that its users need not know of: a timer's closure behind its
+//!   promise, in one allocation.
+//! - What everybody may ask of the object is `D`, usually a `dyn Trait`. The function that gives it is
+//!   in the table, made together with the object, so it always fits.
+//! - One word counts: handles that keep the contents in the lower half, those that keep the memory
+//!   alone in the upper one. All that keep the contents are together one that keeps the memory.
+//! - Whoever finds itself the only handle there is frees the object without another atomic step:
+//!   nobody is left who could count.
+
+use std::alloc::{Layout, dealloc};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// A handle that keeps the contents.
+const STRONG: u64 = 1;
+/// A handle that keeps the memory.
+const WEAK: u64 = 1 << 32;
+/// The one handle there is.
+const ONLY: u64 = STRONG + WEAK;
+/// More handles than this are leaked ones: the count is about to overflow.
+const MAX_HANDLES: u64 = 1 << 31;
+
+/// The object.
+#[repr(C)]
+pub(crate) struct Block<H, T, D: ?Sized + 'static> {
+    header: Header<D>,
+    head: H,
+    tail: T,
+}
+
+/// What every block begins with.
+struct Header<D: ?Sized + 'static> {
+    counts: AtomicU64,
+    table: &'static Table<D>,
+}
+
+/// What only the block's own type knows.
+struct Table<D: ?Sized + 'static> {
+    face: unsafe fn(NonNull<Header<D>>) -> NonNull<D>,
+    /// Drops head and tail, not the memory.
+    drop: unsafe fn(NonNull<Header<D>>),
+    layout: Layout,
+}
+
+/// How a block looks to those who do not know its type.
+pub(crate) trait Face<D: ?Sized> {
+    fn face(&self) -> &D;
+}
+
+impl<H, T, D: ?Sized + 'static> Block<H, T, D>
+where
+    Self: Face<D>,
+{
+    const TABLE: &'static Table<D> =
+        &Table { face: Self::face_of, drop: Self::drop_contents, layout: Layout::new::<Self>() };
+
+    unsafe fn face_of(block: NonNull<Header<D>>) -> NonNull<D> {
+        // SAFETY: the caller promises a block of this very type, whose contents are alive.
+        let this = unsafe { block.cast::<Self>().as_ref() };
+        NonNull::from(this.face())
+    }
+
+    unsafe fn drop_contents(block: NonNull<Header<D>>) {
+        /// Dropped even if the head's destructors panic.
+        struct DropTail<T>(*mut T);
+        impl<T> Drop for DropTail<T> {
+            fn drop(&mut self) {
+                // SAFETY: as below.
+                unsafe { self.0.drop_in_place() };
+            }
+        }
+        let this = block.cast::<Self>().as_ptr();
+        // SAFETY: the caller promises a block of this very type.
+        let tail = DropTail(unsafe { &raw mut (*this).tail });
+        // SAFETY: as above.
+        let head = unsafe { &raw mut (*this).head };
+        // SAFETY: the caller promises that nobody else can get at the contents, now or later.
+        unsafe { head.drop_in_place() };
+        drop(tail);
+    }
+}
+
+impl<H, T, D: ?Sized + 'static> Block<H, T, D> {
+    pub(crate) fn head(&self) -> &H {
+        &self.head
+    }
+
+    pub(crate) fn tail(&self) -> &T {
+        &self.tail
+    }
+}
+
+/// A handle that knows the head.
+pub(crate) struct Ref<H, D: ?Sized + 'static> {
+    any: AnyRef<D>,
+    head: PhantomData<H>,
+}
+
+impl<H, D: ?Sized + 'static> Ref<H, D> {
+    /// A new object, and two handles to it. What it is made of is made where it stays: values made
+    /// before the memory is there would be moved in, at half the price of all the rest.
+    #[inline]
+    pub(crate) fn pair<T>(head: impl FnOnce() -> H, tail: impl FnOnce() -> T) -> (Self, Self)
+    where
+        Block<H, T, D>: Face<D> + Send + Sync + 'static,
+    {
+        let memory = Box::<Block<H, T, D>>::new_uninit();
+        let header =
+            Header { counts: AtomicU64::new(STRONG + ONLY), table: Block::<H, T, D>::TABLE };
+        let block = Box::write(memory, Block { header, head: head(), tail: tail() });
+        let block = NonNull::from(Box::leak(block)).cast();
+        let handle = || Self { any: AnyRef { block }, head: PhantomData };
+        (handle(), handle())
+    }
+
+    /// The same handle, for those who do not know the type.
+    pub(crate) fn any(&self) -> &AnyRef<D> {
+        &self.any
+    }
+
+    pub(crate) fn into_any(self) -> AnyRef<D> {
+        self.any
+    }
+}
+
+impl<H, D: ?Sized + 'static> Deref for Ref<H, D> {
+    type Target = H;
+
+    #[inline]
+    fn deref(&self) -> &H {
+        // Whatever the tail is, header and head lie as they do before an empty one (`repr(C)`).
+        let block = self.any.block.cast::<Block<H, (), D>>().as_ptr();
+        // SAFETY: made by `pair` with this H in it.
+        let head = unsafe { &raw const (*block).head };
+        // SAFETY: this handle keeps the contents; nobody has a `&mut` to them.
+        unsafe { &*head }
+    }
+}
+
+/// The head does not move with its handle.
+impl<H, D: ?Sized> Unpin for Ref<H, D> {}
+
+impl<H: fmt::Debug, D: ?Sized + 'static> fmt::Debug for Ref<H, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<H, D: ?Sized + 'static> Clone for Ref<H, D> {
+    fn clone(&self) -> Self {
+        Self { any: self.any.clone(), head: PhantomData }
+    }
+}
+
+/// A handle that knows the object by its face alone.
+pub(crate) struct AnyRef<D: ?Sized + 'static> {
+    block: NonNull<Header<D>>,
+}
+
+// SAFETY: `pair` takes only what is Send and Sync.
+unsafe impl<D: ?Sized> Send for AnyRef<D> {}
+// SAFETY: as above.
+unsafe impl<D: ?Sized> Sync for AnyRef<D> {}
+// SAFETY: as above; the head is one part of it.
+unsafe impl<H, D: ?Sized> Send for Ref<H, D> {}
+// SAFETY: as above.
+unsafe impl<H, D: ?Sized> Sync for Ref<H, D> {}
+
+impl<D: ?Sized + 'static> AnyRef<D> {
+    /// A handle that does not keep the contents.
+    pub(crate) fn downgrade(&self) -> WeakRef<D> {
+        let before = self.header().counts.fetch_add(WEAK, Ordering::Relaxed);
+        check_overflow(before >> 32);
+        WeakRef { block: self.block }
+    }
+
+    fn header(&self) -> &Header<D> {
+        // SAFETY: this handle keeps the memory; a header is only ever shared.
+        unsafe { self.block.as_ref() }
+    }
+}
+
+impl<D: ?Sized + 'static> Deref for AnyRef<D> {
+    type Target = D;
+
+    #[inline]
+    fn deref(&self) -> &D {
+        let face = self.header().table.face;
+        // SAFETY: the table is that of the block's type, and this handle keeps the contents.
+        let face = unsafe { face(self.block) };
+        // SAFETY: it was a reference a moment ago, and lives as long as the contents.
+        unsafe { face.as_ref() }
+    }
+}
+
+impl<D: ?Sized + 'static> Clone for AnyRef<D> {
+    fn clone(&self) -> Self {
+        // Relaxed, as whoever has a handle already sees the contents.
+        let before = self.header().counts.fetch_add(STRONG, Ordering::Relaxed);
+        check_overflow(before & (WEAK - 1));
+        Self { block: self.block }
+    }
+}
+
+impl<D: ?Sized + 'static> Drop for AnyRef<D> {
+    #[inline]
+    fn drop(&mut self) {
+        /// Given back even if a destructor panics.
+        struct Memory<D: ?Sized + 'static>(NonNull<Header<D>>);
+        impl<D: ?Sized + 'static> Drop for Memory<D> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: nobody else has a handle, so nobody frees it but this.
+                unsafe { free(self.0) };
+            }
+        }
+        let header = self.header();
+        let drop_contents = header.table.drop;
+        if header.counts.load(Ordering::Acquire) == ONLY {
+            let _memory = Memory(self.block);
+            // SAFETY: the only handle of any kind: nobody can get at the contents any more.
+            return unsafe { drop_contents(self.block) };
+        }
+        if header.counts.fetch_sub(STRONG, Ordering::AcqRel) & (WEAK - 1) == STRONG {
+            // The handle to the memory that all of them were together.
+            let _memory = WeakRef { block: self.block };
+            // SAFETY: the last handle that keeps the contents, and none can be made of a weak one.
+            unsafe { drop_contents(self.block) };
+        }
+    }
+}
+
+/// A handle that keeps the memory, not the contents.
+pub(crate) struct WeakRef<D: ?Sized + 'static> {
+    block: NonNull<Header<D>>,
+}
+
+// SAFETY: as for `AnyRef`.
+unsafe impl<D: ?Sized> Send for WeakRef<D> {}
+// SAFETY: as above.
+unsafe impl<D: ?Sized> Sync for WeakRef<D> {}
+
+impl<D: ?Sized + 'static> WeakRef<D> {
+    /// A handle that keeps the contents, if they are still there.
+    pub(crate) fn upgrade(&self) -> Option<AnyRef<D>> {
+        let counted = self.counts().fetch_update(Ordering::Acquire, Ordering::Relaxed, |counts| {
+            check_overflow(counts & (WEAK - 1));
+            (counts & (WEAK - 1) != 0).then_some(counts + STRONG)
+        });
+        counted.ok().map(|_| AnyRef { block: self.block })
+    }
+
+    fn counts(&self) -> &AtomicU64 {
+        // SAFETY: this handle keeps the memory, and the counts are never dropped before it.
+        &unsafe { self.block.as_ref() }.counts
+    }
+}
+
+impl<D: ?Sized + 'static> Clone for WeakRef<D> {
+    fn clone(&self) -> Self {
+        check_overflow(self.counts().fetch_add(WEAK, Ordering::Relaxed) >> 32);
+        Self { block: self.block }
+    }
+}
+
+impl<D: ?Sized + 'static> Drop for WeakRef<D> {
+    fn drop(&mut self) {
+        if self.counts().fetch_sub(WEAK, Ordering::AcqRel) >> 32 == 1 {
+            // SAFETY: the last one that keeps the memory.
+            unsafe { free(self.block) };
+        }
+    }
+}
+
+/// Gives the memory back. To be called once, when nobody else has a handle.
+#[inline]
+unsafe fn free<D: ?Sized + 'static>(block: NonNull<Header<D>>) {
+    // SAFETY: the caller promises that the memory is still there.
+    let layout = unsafe { block.as_ref() }.table.layout;
+    // SAFETY: `pair` boxed a value of this layout.
+    unsafe { dealloc(block.as_ptr().cast(), layout) };
+}
+
+/// Half the range before the count would wrap: so many handles can only be leaked ones.
+#[inline]
+fn check_overflow(handles: u64) {
+    if handles >= MAX_HANDLES {
+        std::process::abort();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    /// Its face is how many hold the token in its tail.
+    trait Count: Send + Sync {
+        fn count(&self) -> usize;
+    }
+
+    struct Tail<A>(Arc<()>, A);
+
+    impl<H: Send + Sync, A: Send + Sync> Count for Block<H, Tail<A>, dyn Count> {
+        fn count(&self) -> usize {
+            Arc::strong_count(&self.tail().0)
+        }
+    }
+
+    impl<H: Send + Sync + 'static, A: Send + Sync + 'static> Face<dyn Count>
+        for Block<H, Tail<A>, dyn Count>
+    {
+        fn face(&self) -> &(dyn Count + 'static) {
+            self
+        }
+    }
+
+    #[test]
+    fn a_handle_is_one_word_and_sees_head_and_face() {
+        #[repr(align(64))]
+        struct Aligned;
+        assert_eq!(size_of::<Option<Ref<u8, dyn Count>>>(), size_of::<usize>());
+        let token = Arc::new(());
+        let (one, other) = Ref::<u8, dyn Count>::pair(|| 7, || Tail(token.clone(), Aligned));
+        assert_eq!((*one, *other, one.any().count()), (7, 7, 2));
+        drop(one);
+        assert_eq!(other.into_any().count(), 2);
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn the_contents_go_with_the_last_handle_that_keeps_them() {
+        let token = Arc::new(());
+        let (one, other) = Ref::<_, dyn Count>::pair(|| "head", || Tail(token.clone(), ()));
+        let weak = one.any().downgrade();
+        let third = weak.upgrade().unwrap();
+        drop((one, other));
+        assert_eq!(third.count(), 2);
+        drop(third);
+        assert_eq!(Arc::strong_count(&token), 1, "a weak handle does not keep them");
+        assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+    }
+
+    #[test]
+    fn a_destructor_that_panics_leaves_the_tail_dropped_and_the_memory_free() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                std::panic::panic_any("on purpose");
+            }
+        }
+        for weak_left in [false, true] {
+            let token = Arc::new(());
+            let (one, other) = Ref::<_, dyn Count>::pair(|| Bomb, || Tail(token.clone(), ()));
+            let weak = weak_left.then(|| one.any().downgrade());
+            drop(one);
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(other))).is_err());
+            assert_eq!(Arc::strong_count(&token), 1);
+            assert!(weak.is_none_or(|weak| weak.upgrade().is_none()));
+        }
+    }
+}
