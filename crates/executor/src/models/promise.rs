@@ -36,7 +36,7 @@ impl Loop {
         loop_
     }
 
-    fn next(&self) -> Option<Arc<dyn Notify>> {
+    fn next(&self) -> Option<AnyPromise> {
         lock(&self.calls).pop_front()
     }
 
