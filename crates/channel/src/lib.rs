@@ -54,6 +54,7 @@ pub use crate::foreign::{
 };
 pub use crate::futures::{
     Elapsed, Interval, LocalJoin, Sleep, Timeout, interval, interval_with, sleep, timeout,
+    yield_now,
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::tail::TailTask;

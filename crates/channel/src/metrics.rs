@@ -34,7 +34,7 @@ pub struct LoopMetrics {
     pub failed_waits: u64,
     /// Times the selector was replaced.
     pub rebuilds: u64,
-    /// Time spent waiting, spinning before a sleep included.
+    /// Time spent waiting, spinning before a sleep included; the wait that lasts is not in it yet.
     pub time_waiting: Duration,
     /// Time spent on events.
     pub time_in_io: Duration,

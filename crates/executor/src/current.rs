@@ -121,7 +121,8 @@ pub(crate) fn clear_timer(place: &Place) {
 pub(crate) fn enter(mut current: CurrentLoop) -> Entered {
     let previous_id = ID.with(|id| id.replace(current.id.0));
     current.outer = get().map(Rc::new);
-    let previous = CURRENT.with(|here| here.replace(Some(current)));
+    // Gone, if a loop driven by hand is kept in a thread-local and dropped with its thread.
+    let previous = CURRENT.try_with(|here| here.replace(Some(current))).ok().flatten();
     let previous_depth = LISTENER_DEPTH.with(|depth| depth.replace(0));
     Entered { previous_id, previous, previous_depth }
 }
@@ -137,7 +138,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         ID.with(|id| id.set(self.previous_id));
         LISTENER_DEPTH.with(|depth| depth.set(self.previous_depth));
-        let left = CURRENT.with(|here| here.replace(self.previous.take()));
+        let left = CURRENT.try_with(|here| here.replace(self.previous.take()));
         drop(left); // Outside the borrow: destructors may ask for the current loop.
     }
 }

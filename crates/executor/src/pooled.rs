@@ -14,6 +14,7 @@
 //! put there leaves a mark, and the loop does not lie down. While a timer waits the global executor
 //! does the waiting.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::park::Unpark;
 use crate::promise::PromiseFuture;
 use crate::run_loop;
 use crate::shared::Shared;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, per_thread};
 use crate::thread::{LoopBody, RunOrLetGo, ThreadProperties};
 
 /// Where a loop is between its turns.
@@ -131,6 +132,11 @@ fn die<X: Send + 'static>(core: LoopCore<X>, cause: String) {
     end(core, Some(ErrorKind::LoopDied { executor, cause }.into()));
 }
 
+per_thread! {
+    /// This thread is giving a turn to a supplier.
+    static SUBMITTING: Cell<bool> = Cell::new(false);
+}
+
 /// One turn of a loop, looking for a thread.
 struct PooledTurn<X: Send + 'static> {
     core: RestingCore<X>,
@@ -144,15 +150,22 @@ impl<X: Send + 'static> PooledTurn<X> {
     fn submit(self) {
         let shared = self.core.shared.clone();
         let body = LoopBody::new(Box::new(self), &shared.name);
+        let before = SUBMITTING.with(|submitting| submitting.replace(true));
         // Whether it refuses or panics: it has dropped the turn, and that says it all.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| shared.supplier.start(body))) {
             absorb(payload);
         }
+        SUBMITTING.with(|submitting| submitting.set(before));
     }
 }
 
 impl<X: Send + 'static> RunOrLetGo for PooledTurn<X> {
     fn run(self: Box<Self>) {
+        if SUBMITTING.with(Cell::get) {
+            // In the middle of somebody's `execute`, or of the turn before.
+            let cause = "its thread supplier ran a turn in place, not on another thread".to_owned();
+            return die(self.core.rise(), cause);
+        }
         if let Some(alarm) = &self.alarm {
             alarm.cancel();
         }

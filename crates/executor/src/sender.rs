@@ -69,6 +69,12 @@ impl<X: Send + 'static> CommandSender<X> {
         outcome
     }
 
+    /// Whether a shutdown was begun.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.life.state() >= State::ShuttingDown
+    }
+
     /// Names the executor among all of the process.
     #[must_use]
     pub fn id(&self) -> ExecutorId {

@@ -1,10 +1,12 @@
 //! Descriptors that are nobody's channel (L08).
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use waterwheel_channel::Foreign;
 use waterwheel_channel::driver::Io;
+
+use crate::sys;
 
 /// Anything with a descriptor that a driver may watch: a pipe, a timer, a child's output, a UDP
 /// socket. While it is registered it must keep showing the same descriptor.
@@ -34,7 +36,8 @@ impl<T: AsFd + Send + Sync + 'static> ForeignSource for T {}
 /// ```
 #[must_use]
 pub fn foreign_io(source: Arc<dyn ForeignSource>) -> Io {
-    Io::new(Descriptor(source))
+    let fd = source.as_fd().as_raw_fd();
+    Io::new(Descriptor { source, fd })
 }
 
 /// Makes a descriptor ready to be registered with an event loop, which then owns it.
@@ -70,11 +73,15 @@ pub fn foreign<T: ForeignSource>(source: T) -> Foreign<T> {
     Foreign::new(source.clone(), foreign_io(source))
 }
 
-/// What crosses the driver trait.
-pub(crate) struct Descriptor(Arc<dyn ForeignSource>);
+/// What crosses the driver trait: the source, and the descriptor it showed when it was given. It is
+/// not asked again: that is code of the user's, and the driver is busy when it needs the descriptor.
+pub(crate) struct Descriptor {
+    source: Arc<dyn ForeignSource>,
+    fd: RawFd,
+}
 
 impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        sys::shown_by(&*self.source, self.fd)
     }
 }

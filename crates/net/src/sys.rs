@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "the one room for it; every block says what it owes")]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -73,6 +73,14 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, block: &mut BytesMut, size: usize) -> io:
     // above, and they lie within its capacity.
     unsafe { block.set_len(n) };
     Ok(block.split().freeze())
+}
+
+/// The descriptor that a source has shown, for as long as the source is borrowed.
+pub(crate) fn shown_by<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
+    // SAFETY: the source owns the descriptor and is there for as long as the borrow. One that closes
+    // it all the same makes the kernel answer for a number that is nobody's, or somebody else's: it is
+    // watched, never read, written or closed through this borrow.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 /// Makes the kernel put a note into a socket's error queue for everything that is sent.

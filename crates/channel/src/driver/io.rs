@@ -60,8 +60,13 @@ pub enum Role {
 pub struct ReadPlan {
     /// At most so many reads or accepts in one round, so that one peer cannot starve the others.
     pub max_reads: u32,
-    /// At most so many bytes per read.
+    /// At most so many bytes per read; beyond [`MAX_SIZE`](Self::MAX_SIZE) means that many.
     pub size: usize,
+}
+
+impl ReadPlan {
+    /// No driver reads more than this at once: 1 MiB, more than a socket's buffer holds as a rule.
+    pub const MAX_SIZE: usize = 1 << 20;
 }
 
 impl Default for ReadPlan {

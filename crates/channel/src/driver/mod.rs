@@ -26,8 +26,8 @@
 //! - An [`unpark`](waterwheel_executor::Unpark::unpark) of the waker ends the current wait or, if
 //!   there is none, the next. Any number of them may end one wait only. The waker may be used after
 //!   the driver has gone, and survives a [`rebuild`](Driver::rebuild).
-//! - [`Waited::ready`] counts what concerns living registrations and nothing else: a loop finds a
-//!   spinning selector by it.
+//! - [`Waited::ready`] counts what concerns living registrations and nothing else. A wait that returns
+//!   early, was not woken and leads to no event makes the loop suspect a spinning selector.
 //!
 //! *Events*
 //! - An event is given out once, by `next_event`, and concerns a token that is attached at that very

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use waterwheel_executor::TimerKey;
+
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
 use crate::tail::TailEntry;
@@ -19,6 +21,8 @@ pub(crate) enum Ask {
     Abort(Arc<Notifier>),
     /// A sleeper is due.
     Awake(Token),
+    /// A sleeper was given up on another thread.
+    Forget(TimerKey, Token),
     /// To run after the task phase.
     Tail(Arc<TailEntry>),
     /// Replace the selector.
@@ -33,6 +37,7 @@ impl fmt::Debug for LoopCommand {
             Ask::Poll(_) => "Poll",
             Ask::Abort(_) => "Abort",
             Ask::Awake(_) => "Awake",
+            Ask::Forget(..) => "Forget",
             Ask::Tail(_) => "Tail",
             Ask::Rebuild => "Rebuild",
             Ask::Call(_) => "Call",

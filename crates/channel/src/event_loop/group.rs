@@ -1,15 +1,17 @@
 //! Groups of event loops.
 
 use std::fmt;
+use std::future::Future;
 use std::hash::Hash;
 use std::ops::Deref;
 
-use waterwheel_executor::EventExecutorGroup;
+use waterwheel_executor::{EventExecutorGroup, PromiseFuture, Rejected};
 
-use crate::driver::OpenDriver;
+use crate::driver::{Interest, OpenDriver};
 use crate::event_loop::builder::EventLoopGroupBuilder;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
+use crate::foreign::{Foreign, ForeignHandle, ForeignHandler};
 
 /// Several event loops behind one handle. It is an [`EventExecutorGroup`] and offers all that one
 /// does: each submission goes to one of the loops, a shutdown to all.
@@ -49,6 +51,29 @@ impl EventLoopGroup {
     #[must_use]
     pub fn next_for(&self, key: &impl Hash) -> EventLoop {
         EventLoop::new(self.executors.next_for(key))
+    }
+
+    /// As [`EventLoop::spawn`], on the next loop.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the future.
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> Result<PromiseFuture<F::Output>, Rejected<F>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.next().spawn(future)
+    }
+
+    /// As [`EventLoop::register_foreign`], with the next loop.
+    #[track_caller]
+    pub fn register_foreign<T: Send + Sync + 'static>(
+        &self,
+        foreign: Foreign<T>,
+        interest: Interest,
+        handler: impl ForeignHandler<T> + Send,
+    ) -> PromiseFuture<ForeignHandle> {
+        self.next().register_foreign(foreign, interest, handler)
     }
 
     /// The loops, in order.

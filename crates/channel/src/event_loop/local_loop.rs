@@ -90,12 +90,16 @@ impl LocalLoop {
     /// ```
     #[must_use]
     pub fn current() -> Option<Self> {
-        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+        let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+        // Not while an executor that is driven by hand runs in one of its callbacks.
+        current.filter(|here| here.parts.sender.in_event_loop())
     }
 
     /// Makes it this thread's loop, until the guard goes.
     pub(crate) fn enter(&self) -> Here {
-        Here { previous: CURRENT.with(|current| current.replace(Some(self.clone()))) }
+        // Gone, if a loop driven by hand is kept in a thread-local and dropped with its thread.
+        let entered = CURRENT.try_with(|current| current.replace(Some(self.clone())));
+        Here { previous: entered.ok().flatten() }
     }
 
     /// A handle, for other threads. It keeps the loop alive only if there is another one.
@@ -144,7 +148,7 @@ impl LocalLoop {
         registrant: impl Registrant,
         enter: impl FnOnce(&mut dyn Driver, Token) -> io::Result<()>,
     ) -> io::Result<Token> {
-        if self.parts.closing.get() {
+        if self.parts.closing.get() || self.parts.sender.is_shutting_down() {
             return Err(io::Error::other(LoopShutDown));
         }
         let token = self.parts.registrations.add(origin, Box::new(registrant));
@@ -246,6 +250,7 @@ impl LocalLoop {
             Ask::Poll(token) => self.parts.futures.woken(token),
             Ask::Abort(notifier) => self.parts.futures.abort(&notifier),
             Ask::Awake(token) => self.parts.sleepers.awake(token),
+            Ask::Forget(timer, sleeper) => self.parts.sleepers.forget(self, timer, sleeper),
             Ask::Tail(entry) => self.parts.tail.push(entry),
             Ask::Rebuild => self.parts.rebuild.set(true),
             Ask::Call(call) => call(self),

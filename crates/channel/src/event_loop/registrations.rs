@@ -130,9 +130,10 @@ impl Registrations {
         }
     }
 
-    /// Tells those whom the driver has let go.
+    /// Tells those whom the driver has let go. Those whose end comes meanwhile wait for the next time.
     pub(crate) fn finish_ended(&self, here: &LocalLoop) {
-        loop {
+        let count = self.ended.borrow().len();
+        for _ in 0..count {
             let Some(token) = self.ended.borrow_mut().pop_front() else { return };
             self.finish(here, token, None);
         }

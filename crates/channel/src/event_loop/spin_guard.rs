@@ -12,6 +12,10 @@ const MIN_THRESHOLD: u32 = 3;
 /// So many early returns in a row are odd enough to be counted as a series of their own.
 const ODD: u32 = 3;
 
+/// So many early returns are forgiven for one wait that was of use. Were it all of them, a loop with
+/// a little traffic would spin for ever: something useful always comes before the threshold.
+const FORGIVEN: u32 = 16;
+
 /// What a turn's wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
@@ -46,7 +50,7 @@ impl SpinGuard {
 
     pub(crate) fn after(&mut self, outcome: WaitOutcome) -> Verdict {
         if outcome == WaitOutcome::Useful {
-            self.series = 0;
+            self.series = self.series.saturating_sub(FORGIVEN);
             return Verdict::Fine;
         }
         self.series = self.series.saturating_add(1);
@@ -106,6 +110,16 @@ mod tests {
             assert!(!premature(&mut guard, 2).contains(&Verdict::Rebuild));
             assert_eq!(guard.after(WaitOutcome::Useful), Verdict::Fine);
         }
+    }
+
+    #[test]
+    fn l06_a_little_traffic_does_not_hide_a_spinning_selector() {
+        let mut guard = SpinGuard::new(512);
+        let rebuilt = (0..100).any(|_| {
+            assert_eq!(guard.after(WaitOutcome::Useful), Verdict::Fine);
+            premature(&mut guard, 40).contains(&Verdict::Rebuild)
+        });
+        assert!(rebuilt, "forty early returns for each useful one");
     }
 
     #[test]

@@ -220,10 +220,10 @@ impl Wheel {
     /// Phase 4: a driver that returns early for nothing, or cannot wait at all, gets a new selector,
     /// and is left alone for longer and longer until it behaves.
     fn check_spin(&mut self, selected: &Selected, events: u64, ran: &Ran) -> Cause {
-        if self.local.take_rebuild_request() {
+        let cause = cause(selected, events);
+        if self.local.take_rebuild_request() && cause != Cause::Failed {
             self.local.rebuild("asked for");
         }
-        let cause = cause(selected, events);
         let outcome = match cause {
             Cause::Failed => {
                 if let Some(Err(error)) = &selected.waited {

@@ -19,5 +19,5 @@ mod tasks;
 pub use self::interval::{Interval, interval, interval_with};
 pub use self::join::LocalJoin;
 pub(crate) use self::sleep::Sleepers;
-pub use self::sleep::{Elapsed, Sleep, Timeout, sleep, timeout};
+pub use self::sleep::{Elapsed, Sleep, Timeout, sleep, timeout, yield_now};
 pub(crate) use self::tasks::{Futures, Notifier};

@@ -2,19 +2,22 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use waterwheel_executor::{ExecutorId, Nanos, TimerKey};
+use waterwheel_executor::{CommandSender, Nanos, TimerKey};
 
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::{Slab, Token};
 
-/// Waits for this long, by the clock of the loop that polls it; never less. Counted from the call if
-/// that is made on a loop, otherwise from the first poll.
+/// Waits for this long, by the clock of the loop that polls it; never less, and at least until the
+/// next turn. Counted from the call if that is made on a loop, otherwise from the first poll.
+///
+/// A loop that shuts down cancels its timers: from then on a sleep does not end, and neither does a
+/// [`timeout`]; the future that waits for it is dropped with the loop.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +34,7 @@ use crate::token::{Slab, Token};
 /// ```
 pub fn sleep(time: Duration) -> Sleep {
     let until = LocalLoop::current().map(|here| here.now().plus(time));
-    Sleep { until: until.map_or(Until::After(time), Until::At), place: None }
+    Sleep { until: until.map_or(Until::After(time), Until::At), place: None, yielded: false }
 }
 
 /// Waits for a future, but no longer than this.
@@ -41,12 +44,27 @@ pub fn timeout<F: Future>(time: Duration, future: F) -> Timeout<F> {
     Timeout { future: Box::pin(future), sleep: sleep(time) }
 }
 
+/// Lets everything else that is ready have its turn.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// A future that is ready when its time has come. Made by [`sleep`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
     until: Until,
     place: Option<Place>,
+    /// It has waited, if only for the next turn.
+    yielded: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,14 +77,14 @@ enum Until {
 /// something else.
 #[derive(Debug)]
 struct Place {
-    executor: ExecutorId,
+    sender: CommandSender<LoopCommand>,
     timer: TimerKey,
     sleeper: Token,
 }
 
 impl Sleep {
     pub(crate) fn until(deadline: Nanos) -> Self {
-        Self { until: Until::At(deadline), place: None }
+        Self { until: Until::At(deadline), place: None, yielded: false }
     }
 }
 
@@ -84,7 +102,15 @@ impl Future for Sleep {
         };
         self.until = Until::At(deadline);
         if now >= deadline {
-            self.leave(&here);
+            if let Some(place) = self.place.take() {
+                place.leave(Some(&here));
+            } else if !self.yielded {
+                // Due at its first poll: a future that awaits such sleeps in a loop would hold the
+                // turn for ever if it never had to wait for the next one.
+                self.yielded = true;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             return Poll::Ready(());
         }
         let sleepers = here.sleepers();
@@ -93,34 +119,39 @@ impl Future for Sleep {
             .as_ref()
             .is_some_and(|place| place.is_on(&here) && sleepers.renew(place.sleeper, context));
         if !waits {
+            let elsewhere = self.place.take();
             self.place = sleepers.add(&here, deadline, context.waker().clone());
+            self.yielded = true;
+            if let Some(elsewhere) = elsewhere {
+                elsewhere.leave(Some(&here));
+            }
         }
         Poll::Pending
     }
 }
 
-impl Sleep {
-    fn leave(&mut self, here: &LocalLoop) {
-        // Left behind on another loop, it wakes somebody there for nothing when its time comes.
-        if let Some(place) = self.place.take().filter(|place| place.is_on(here)) {
-            here.sender().take_back(place.timer);
-            here.sleepers().remove(place.sleeper);
-        }
-    }
-}
-
 impl Place {
     fn is_on(&self, here: &LocalLoop) -> bool {
-        self.executor == here.sender().id()
+        self.sender.id() == here.sender().id()
+    }
+
+    /// Gives it up, from wherever this is.
+    fn leave(self, here: Option<&LocalLoop>) {
+        let Self { timer, sleeper, .. } = self;
+        match here.filter(|here| self.is_on(here)) {
+            Some(here) => here.sleepers().forget(here, timer, sleeper),
+            None => {
+                // Refused once the loop takes no commands: its timers go with it.
+                let _ = self.sender.send(LoopCommand(Ask::Forget(timer, sleeper)));
+            }
+        }
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if self.place.is_some()
-            && let Some(here) = LocalLoop::current()
-        {
-            self.leave(&here);
+        if let Some(place) = self.place.take() {
+            place.leave(LocalLoop::current().as_ref());
         }
     }
 }
@@ -136,7 +167,7 @@ impl Sleepers {
     fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<Place> {
         let sleeper = self.waiting.borrow_mut().insert(waker);
         match here.sender().send_at(deadline, LoopCommand(Ask::Awake(sleeper))) {
-            Ok(timer) => Some(Place { executor: here.sender().id(), timer, sleeper }),
+            Ok(timer) => Some(Place { sender: here.sender().clone(), timer, sleeper }),
             Err(_) => {
                 self.remove(sleeper);
                 None
@@ -146,15 +177,25 @@ impl Sleepers {
 
     /// Whether it still waits; then with this waker.
     fn renew(&self, sleeper: Token, context: &Context<'_>) -> bool {
-        let mut waiting = self.waiting.borrow_mut();
-        let Some(waker) = waiting.get_mut(sleeper) else { return false };
-        if waker.will_wake(context.waker()) {
-            return true;
+        let is_same = |waker: &Waker| waker.will_wake(context.waker());
+        match self.waiting.borrow().get(sleeper).map(is_same) {
+            None => return false,
+            Some(true) => return true,
+            Some(false) => {}
         }
-        let previous = std::mem::replace(waker, context.waker().clone());
-        drop(waiting);
-        drop(previous); // Outside of the borrow: it may be a user's.
+        // Cloned and dropped outside of the borrow: it may be a user's.
+        let mut waker = context.waker().clone();
+        if let Some(place) = self.waiting.borrow_mut().get_mut(sleeper) {
+            std::mem::swap(place, &mut waker);
+        }
+        drop(waker);
         true
+    }
+
+    /// Takes its timer back, and lets it go.
+    pub(crate) fn forget(&self, here: &LocalLoop, timer: TimerKey, sleeper: Token) {
+        here.sender().take_back(timer);
+        self.remove(sleeper);
     }
 
     fn remove(&self, sleeper: Token) {

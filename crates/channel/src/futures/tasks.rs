@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use waterwheel_executor::engine::run_user_code;
-use waterwheel_executor::{CommandSender, Error, ErrorKind, Origin, Promise, UserCode};
+use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promise, UserCode};
 
 use super::join::{LocalJoin, Outcome};
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -25,7 +25,13 @@ pub(crate) struct Futures {
     slots: RefCell<Slab<Slot>>,
     ready: RefCell<VecDeque<Token>>,
     closed: Cell<bool>,
+    /// Came after the end, and are to be dropped.
+    doomed: RefCell<VecDeque<(Origin, Task)>>,
+    dooming: Cell<bool>,
 }
+
+/// So many futures that come after the end are dropped at once; if they spawn more, those are leaked.
+const MAX_DOOMED: usize = 1000;
 
 struct Slot {
     /// `None` while it is polled.
@@ -115,7 +121,7 @@ impl Futures {
 
     fn add(&self, notifier: Arc<Notifier>, origin: Origin, task: Task) {
         if self.closed.get() {
-            return drop_future(origin, task);
+            return self.doom(origin, task);
         }
         let waker = Waker::from(notifier.clone());
         let slot = Slot { task: Some((task, waker)), notifier: notifier.clone(), origin };
@@ -123,6 +129,26 @@ impl Futures {
         notifier.slot.store(token.to_bits(), Ordering::Relaxed);
         if !notifier.woken.swap(true, Ordering::AcqRel) {
             self.woken(token);
+        }
+    }
+
+    /// Drops a future that came too late; and those that its destructor spawns, one after the other
+    /// and not for ever.
+    fn doom(&self, origin: Origin, task: Task) {
+        self.doomed.borrow_mut().push_back((origin, task));
+        if self.dooming.replace(true) {
+            return;
+        }
+        for _ in 0..MAX_DOOMED {
+            let Some((origin, task)) = self.doomed.borrow_mut().pop_front() else { break };
+            drop_future(origin, task);
+        }
+        self.dooming.set(false);
+        let left = std::mem::take(&mut *self.doomed.borrow_mut());
+        if let Some((origin, _)) = left.front() {
+            let what = format!("the future from {origin} spawns another whenever it is dropped");
+            report(Fault::Driver(format!("{what}: {} of them are leaked", left.len())));
+            std::mem::forget(left);
         }
     }
 
@@ -148,7 +174,9 @@ impl Futures {
 
     fn poll(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            slot.notifier.woken.store(false, Ordering::Release);
+            // A swap, not a store: what a thread wrote before it found the flag still raised has to be
+            // seen by the poll that follows.
+            slot.notifier.woken.swap(false, Ordering::AcqRel);
             slot.task.take().map(|task| (task, slot.origin))
         });
         let Some(((mut task, waker), origin)) = taken else { return false };
@@ -198,17 +226,16 @@ async fn caught<F: Future>(
     future: F,
     settle: impl FnOnce(Result<F::Output, Error>),
 ) {
-    let result = {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            let poll = || future.as_mut().poll(context);
-            match run_user_code(UserCode::Future, origin, poll) {
-                Ok(poll) => poll.map(Ok),
-                Err(panicked) => Poll::Ready(Err(panicked)),
-            }
-        })
-        .await
-    };
+    let mut future = pin!(future);
+    let result = poll_fn(|context| {
+        let poll = || future.as_mut().poll(context);
+        match run_user_code(UserCode::Future, origin, poll) {
+            Ok(poll) => poll.map(Ok),
+            Err(panicked) => Poll::Ready(Err(panicked)),
+        }
+    })
+    .await;
+    // Before the future goes: should its destructor panic, the value is not lost.
     settle(result);
 }
 

@@ -280,7 +280,7 @@ impl Endpoint {
             };
         }
         // A read of nothing would look like the end.
-        let size = plan.size.max(1);
+        let size = plan.size.clamp(1, ReadPlan::MAX_SIZE);
         match block.recv(self.socket.as_fd(), size) {
             Ok(bytes) if bytes.is_empty() => Taken::End,
             Ok(bytes) if bytes.len() == size || self.ready.any(MORE_THAN_DATA) => {
