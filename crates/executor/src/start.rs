@@ -22,7 +22,8 @@ use crate::lifecycle::{Event, Lifecycle, State};
 use crate::sync::{Mutex, MutexGuard, lock, per_thread};
 
 /// `gate` serialises starts and shutdowns of a loop that has not started; it is held while the
-/// supplier runs, and what it guards says whether the last supplier accepted. `seed` is only ever locked for a moment, by whoever takes it or puts it back.
+/// supplier runs, and what it guards says whether the last supplier accepted. `seed` is only ever
+/// locked for a moment, by whoever takes it or puts it back.
 #[derive(Debug)]
 pub(crate) struct Starter<S> {
     gate: Mutex<bool>,

@@ -20,12 +20,14 @@
 //! ```
 //!
 //! The two sides form a Dekker pair: either the loop's re-check sees the claim, or the producer sees
-//! the loop asleep. On the loop's side a fence stands between the two steps. The producer's side, which
-//! is taken with every submission, needs none: its claim and its load are SeqCst accesses, and those
-//! have one total order together with the fence. What was made visible by anything else than a claim
-//! has a fence of its own ([`Inbox::wake`](crate::inbox::Inbox::wake)). The swap makes the winner unique, so a sleep costs at most one wake syscall, and
-//! an awake loop costs none. A timer later than what the loop already sleeps towards fails the
-//! comparison and wakes nobody.
+//! the loop asleep. On the loop's side a fence stands between the two steps. The producer's side,
+//! which is taken with every submission, needs none: its claim and its load are SeqCst accesses, and
+//! those have one total order together with the fence. What was made visible by anything else than a
+//! claim has a fence of its own ([`Inbox::wake`](crate::inbox::Inbox::wake)).
+//!
+//! The swap makes the winner unique, so a sleep costs at most one wake syscall, and an awake loop
+//! costs none. A timer later than what the loop already sleeps towards fails the comparison and wakes
+//! nobody.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicU64, Ordering, fence, model_fence};

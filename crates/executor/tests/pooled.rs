@@ -247,3 +247,32 @@ fn l12_a_turn_that_finds_no_thread_ends_the_executor_and_tells_everybody() {
     let rejected = executor.execute(|| ()).unwrap_err();
     assert!(matches!(rejected.reason(), RejectReason::ShutDown));
 }
+
+/// Runs what it is given at once, on the thread that gives it.
+struct CallerRuns(Arc<Pool>, AtomicUsize);
+
+impl ThreadSupplier for CallerRuns {
+    fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
+        if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+            return self.0.start(body);
+        }
+        body.run();
+        Ok(None)
+    }
+}
+
+#[test]
+fn l12_a_turn_that_is_run_in_place_ends_the_executor_and_runs_no_task() {
+    let supplier = Arc::new(CallerRuns(Pool::new(1), AtomicUsize::new(0)));
+    let executor = EventExecutor::builder().thread_supplier(supplier).build_pooled().unwrap();
+    executor.submit(|| ()).unwrap().join().unwrap();
+    let here = thread::current().id();
+    // As long as its first turn lasts, there is a thread for it.
+    while let Ok(Ok(in_place)) =
+        executor.submit(move || thread::current().id() == here).map(|task| task.join())
+    {
+        assert!(!in_place, "run in the middle of `submit`");
+    }
+    let died = executor.termination().join().unwrap_err();
+    assert!(died.to_string().contains("in place"), "{died}");
+}

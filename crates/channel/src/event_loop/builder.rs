@@ -156,7 +156,7 @@ impl EventLoopGroupBuilder {
     }
 
     /// After so many waits in a row that returned early with nothing to do, the selector is rebuilt;
-    /// below three it never is. Default: 512.
+    /// below three it never is. A wait that was of use makes up for sixteen of them. Default: 512.
     pub fn rebuild_after(mut self, premature_returns: u32) -> Self {
         self.options.rebuild_after = premature_returns;
         self

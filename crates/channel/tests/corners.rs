@@ -1,0 +1,221 @@
+//! Corners that hostile programs have found: each was a hang, an abort or a loss once.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use waterwheel_channel::driver::TaskOnly;
+use waterwheel_channel::{
+    EventLoop, EventLoopGroup, LocalLoop, ManualEventLoop, interval, sleep, yield_now,
+};
+use waterwheel_executor::ManualExecutor;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn event_loop() -> EventLoop {
+    EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap().next()
+}
+
+fn by_hand() -> ManualEventLoop {
+    EventLoopGroup::builder(TaskOnly).build_manual().unwrap()
+}
+
+/// Looks at a number without any lock, and says which it has seen last.
+struct Looks {
+    shared: Arc<Shared>,
+    extra: u32,
+}
+
+#[derive(Default)]
+struct Shared {
+    number: AtomicU64,
+    seen: AtomicU64,
+    waker: OnceLock<Waker>,
+    over: AtomicBool,
+}
+
+impl Future for Looks {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let number = self.shared.number.load(Ordering::SeqCst);
+        let first = self.shared.waker.set(context.waker().clone()).is_ok();
+        if first || self.shared.seen.swap(number, Ordering::SeqCst) != number {
+            self.extra = 2; // Polls that nobody asked for, for the next wake to run into.
+        }
+        if self.extra > 0 {
+            self.extra -= 1;
+            context.waker().wake_by_ref();
+        }
+        if self.shared.over.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+#[test]
+fn l15_a_wake_that_runs_into_a_poll_is_not_lost() {
+    const ROUNDS: u64 = 50_000;
+    let (event_loop, shared) = (event_loop(), Arc::new(Shared::default()));
+    let looks = event_loop.spawn(Looks { shared: shared.clone(), extra: 0 }).unwrap();
+    while shared.waker.get().is_none() {
+        std::thread::yield_now();
+    }
+    let waker = shared.waker.get().unwrap();
+    for round in 1..=ROUNDS {
+        shared.number.store(round, Ordering::SeqCst);
+        waker.wake_by_ref();
+        let end = event_loop.schedule(PATIENCE, || ()).unwrap();
+        while shared.seen.load(Ordering::SeqCst) != round {
+            assert!(!end.is_done(), "the wake of round {round} was lost");
+            std::hint::spin_loop();
+        }
+        end.cancel();
+    }
+    shared.over.store(true, Ordering::SeqCst);
+    waker.wake_by_ref();
+    looks.wait_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn l15_sleeps_and_ticks_that_are_due_leave_the_loop_to_others() {
+    let event_loop = event_loop();
+    let naps = event_loop.spawn(async {
+        loop {
+            sleep(Duration::ZERO).await;
+        }
+    });
+    let ticks = event_loop.spawn(async {
+        let mut every = interval(Duration::from_nanos(1));
+        loop {
+            every.tick().await;
+        }
+    });
+    let yields = event_loop.spawn(async {
+        loop {
+            yield_now().await;
+        }
+    });
+    for n in 0..100 {
+        let task = event_loop.submit(move || n).unwrap();
+        task.wait_timeout(PATIENCE).expect("the loop has time for a task");
+    }
+    assert!(naps.unwrap().cancel());
+    assert!(ticks.unwrap().cancel());
+    assert!(yields.unwrap().cancel());
+}
+
+#[test]
+fn l15_a_sleep_that_is_dropped_off_the_loop_takes_its_timer_along() {
+    let event_loop = event_loop();
+    let (give, given) = std::sync::mpsc::channel();
+    let begin = async move {
+        for _ in 0..100 {
+            let mut nap = Box::pin(sleep(Duration::from_secs(3600)));
+            let begun =
+                poll_fn(|context| Poll::Ready(nap.as_mut().poll(context).is_pending())).await;
+            assert!(begun);
+            give.send(nap).unwrap();
+        }
+    };
+    event_loop.spawn(begin).unwrap().wait_timeout(PATIENCE).unwrap();
+    // Timers are counted at the end of a pass: a few of them may have to go by.
+    let comes_to = |timers| {
+        (0..1000).any(|_| {
+            event_loop.submit(|| ()).unwrap().join().unwrap();
+            event_loop.metrics().timers == timers
+        })
+    };
+    assert!(comes_to(100));
+    drop(given.iter().collect::<Vec<_>>());
+    assert!(comes_to(0));
+}
+
+/// Panics when it is dropped, after it was ready.
+struct PanicsAtLast(bool);
+
+impl Future for PanicsAtLast {
+    type Output = u8;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u8> {
+        self.0 = true;
+        Poll::Ready(7)
+    }
+}
+
+impl Drop for PanicsAtLast {
+    fn drop(&mut self) {
+        assert!(!self.0, "on purpose");
+    }
+}
+
+#[test]
+fn e12_a_destructor_that_panics_does_not_cost_the_value() {
+    let event_loop = event_loop();
+    assert_eq!(event_loop.spawn(PanicsAtLast(false)).unwrap().join().unwrap(), 7);
+    event_loop.submit(|| ()).unwrap().join().unwrap();
+}
+
+/// Spawns itself anew whenever it is dropped.
+struct Undead(LocalLoop, Rc<Cell<u32>>);
+
+impl Future for Undead {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Undead {
+    fn drop(&mut self) {
+        self.1.set(self.1.get() + 1);
+        drop(self.0.spawn_local(Undead(self.0.clone(), self.1.clone())));
+    }
+}
+
+#[test]
+fn e16_a_future_that_spawns_itself_when_dropped_does_not_keep_a_loop_from_ending() {
+    let mut manual = by_hand();
+    let deaths = Rc::new(Cell::new(0));
+    let counted = deaths.clone();
+    manual.on_loop(|here| drop(here.spawn_local(Undead(here.clone(), counted)))).unwrap();
+    manual.turn(Some(Duration::ZERO));
+    drop(manual);
+    assert!((1..5_000).contains(&deaths.get()), "{}", deaths.get());
+}
+
+#[test]
+fn l12_a_loop_kept_in_a_thread_local_ends_with_its_thread() {
+    thread_local! {
+        static LOOP: RefCell<Option<ManualEventLoop>> = const { RefCell::new(None) };
+        static EXECUTOR: RefCell<Option<ManualExecutor>> = const { RefCell::new(None) };
+    }
+    let ends = std::thread::spawn(|| {
+        let (mut manual, mut executor) = (by_hand(), ManualExecutor::new());
+        manual.turn(Some(Duration::ZERO));
+        executor.run_now();
+        let ends = [manual.event_loop().termination(), executor.executor().termination()];
+        LOOP.set(Some(manual));
+        EXECUTOR.set(Some(executor));
+        ends
+    });
+    for end in ends.join().unwrap() {
+        end.wait_timeout(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn e06_the_current_loop_is_that_of_the_current_executor() {
+    let seen = event_loop().submit(|| {
+        let mut inner = ManualExecutor::new();
+        let inside = inner.executor().submit(|| EventLoop::current().is_none()).unwrap();
+        inner.run_now();
+        (EventLoop::current().is_some(), inside.join())
+    });
+    let (outside, inside) = seen.unwrap().join().unwrap();
+    assert!(outside && inside.unwrap());
+}

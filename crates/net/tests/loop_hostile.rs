@@ -1,0 +1,136 @@
+//! Registrations that misbehave: sources that will not show their descriptor twice, handlers that
+//! never stop registering, plans that no memory could hold.
+
+use std::cell::Cell;
+use std::io::{PipeReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Readiness, Role};
+use waterwheel_channel::{
+    EventLoop, EventLoopGroup, ForeignContext, ForeignHandler, LocalLoop, Registrant, on_ready,
+};
+use waterwheel_executor::Error;
+use waterwheel_net::{Auto, Socket, foreign};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn event_loop() -> EventLoop {
+    EventLoopGroup::builder(Auto).threads(1).build().unwrap().next()
+}
+
+/// Shows its descriptor once.
+struct ShowsOnce(PipeReader, AtomicUsize);
+
+impl AsFd for ShowsOnce {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 0, "asked again");
+        self.0.as_fd()
+    }
+}
+
+#[test]
+fn l08_a_source_is_asked_for_its_descriptor_once() {
+    let event_loop = event_loop();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let (told, ready) = mpsc::channel();
+    let tell = on_ready(move |_: &ShowsOnce, _, context| {
+        context.unregister();
+        told.send(()).map_err(Error::new)
+    });
+    let source = foreign(ShowsOnce(reader, AtomicUsize::new(0)));
+    let handle = event_loop.register_foreign(source, Interest::READABLE, tell).join().unwrap();
+    event_loop.rebuild().unwrap();
+    handle.set_interest(Interest::READABLE | Interest::PRIORITY).join().unwrap();
+    writer.write_all(b"x").unwrap();
+    ready.recv_timeout(PATIENCE).unwrap();
+    event_loop.submit(|| ()).unwrap().join().unwrap();
+}
+
+/// Registers a copy of itself when it is unregistered, and unregisters that.
+struct Again(Rc<Cell<u64>>);
+
+impl ForeignHandler<PipeReader> for Again {
+    fn on_ready(&mut self, _: &PipeReader, _: Readiness, _: &ForeignContext) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, source: &PipeReader, _: Option<Error>) {
+        self.0.set(self.0.get() + 1);
+        let (Some(here), Ok(copy)) = (LocalLoop::current(), source.try_clone()) else { return };
+        let again = Again(self.0.clone());
+        if let Ok(handle) = here.register_foreign(foreign(copy), Interest::READABLE, again) {
+            drop(handle.unregister());
+        }
+    }
+}
+
+#[test]
+fn l08_ends_that_bring_new_ends_leave_the_loop_to_others() {
+    let event_loop = event_loop();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let begun = event_loop.submit(move || {
+        let here = LocalLoop::current().unwrap();
+        let again = Again(Rc::new(Cell::new(0)));
+        let handle = here.register_foreign(foreign(reader), Interest::READABLE, again).unwrap();
+        drop(handle.unregister());
+    });
+    begun.unwrap().join().unwrap();
+    for n in 0..100 {
+        let task = event_loop.submit(move || n).unwrap();
+        task.wait_timeout(PATIENCE).expect("the loop has time for a task");
+    }
+    let ended = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    ended.wait_timeout(PATIENCE).expect("and for its end");
+}
+
+#[test]
+fn l08_a_loop_that_is_to_shut_down_registers_nothing() {
+    let event_loop = event_loop();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let own = event_loop.clone();
+    let refused = event_loop.submit(move || {
+        let _ended = own.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+        let here = LocalLoop::current().unwrap();
+        let never = on_ready(|_: &PipeReader, _, _| Ok(()));
+        here.register_foreign(foreign(reader), Interest::READABLE, never).map(drop)
+    });
+    let refused = refused.unwrap().join().unwrap().unwrap_err();
+    assert!(refused.to_string().contains("shutting down"), "{refused}");
+}
+
+/// Tells what it reads.
+struct Tells(mpsc::Sender<Vec<u8>>);
+
+impl Registrant for Tells {
+    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        match event {
+            IoEvent::Read(_, bytes) => self.0.send(bytes.to_vec()).map_err(Error::new),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_detached(&mut self, _: &LocalLoop, _: Option<Error>) {}
+}
+
+#[test]
+fn l05_a_plan_beyond_any_memory_reads_what_there_is() {
+    let event_loop = event_loop();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut theirs, _) = listener.accept().unwrap();
+    let (told, read) = mpsc::channel();
+    let attached = event_loop.submit(move || {
+        let here = LocalLoop::current().unwrap();
+        let socket = Socket::new(ours).unwrap();
+        let token = here.attach(socket.into(), Role::Stream, Tells(told)).unwrap();
+        here.set_read(token, Some(ReadPlan { max_reads: u32::MAX, size: usize::MAX }));
+    });
+    attached.unwrap().join().unwrap();
+    theirs.write_all(b"hello").unwrap();
+    assert_eq!(read.recv_timeout(PATIENCE).unwrap(), b"hello");
+}
