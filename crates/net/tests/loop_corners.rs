@@ -41,6 +41,16 @@ fn l17_a_loop_with_a_reset_and_reads_off_does_not_spin() {
     });
 }
 
+/// The end has come, behind a last word: it is told when somebody asks, and not before.
+fn assert_ends_when_asked(rig: &Rig, token: Token, told: &Told) {
+    rig.assert_calm();
+    assert_eq!(told.rest(), [""; 0], "nobody asked");
+    read_on(rig, token);
+    assert_eq!(told.take(3), ["read last", "complete", "eof"]);
+    rig.assert_calm();
+    assert_eq!(told.rest(), [""; 0]);
+}
+
 #[test]
 fn l17_a_loop_with_an_end_and_reads_off_does_not_spin() {
     on_every_loop(|rig| {
@@ -48,12 +58,7 @@ fn l17_a_loop_with_an_end_and_reads_off_does_not_spin() {
         peer.write_all(b"last").unwrap();
         drop(peer);
         until(&beside, PollFlags::RDHUP);
-        rig.assert_calm();
-        assert_eq!(told.rest(), [""; 0], "nobody asked");
-        read_on(rig, token);
-        assert_eq!(told.take(3), ["read last", "complete", "eof"]);
-        rig.assert_calm();
-        assert_eq!(told.rest(), [""; 0]);
+        assert_ends_when_asked(rig, token, &told);
     });
 }
 
@@ -65,12 +70,7 @@ fn l17_a_loop_with_an_end_and_an_own_half_close_does_not_spin() {
         peer.shutdown(Shutdown::Write).unwrap();
         rig.here(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
         until(&beside, PollFlags::HUP);
-        rig.assert_calm();
-        assert_eq!(told.rest(), [""; 0], "nobody asked");
-        read_on(rig, token);
-        assert_eq!(told.take(3), ["read last", "complete", "eof"]);
-        rig.assert_calm();
-        assert_eq!(told.rest(), [""; 0]);
+        assert_ends_when_asked(rig, token, &told);
     });
 }
 

@@ -10,5 +10,7 @@
 
 pub mod driver_suite;
 pub mod faulty;
+#[cfg(test)]
+mod listed;
 pub mod loop_suite;
 pub mod manual;

@@ -96,6 +96,8 @@ macro_rules! driver_suite {
 
 #[cfg(test)]
 mod tests {
+    use crate::listed::assert_listed_once;
+
     /// Every file of the suite that has tests in it.
     const FILES: [&str; 8] = [
         include_str!("waiting.rs"),
@@ -110,14 +112,6 @@ mod tests {
 
     #[test]
     fn every_test_of_the_suite_is_listed_once() {
-        let listing = include_str!("listing.rs");
-        let names = FILES
-            .iter()
-            .flat_map(|file| file.lines())
-            .filter_map(|line| line.strip_prefix("pub fn ")?.split_once('(').map(|(name, _)| name));
-        for name in names {
-            let listed = listing.lines().filter(|line| line.trim() == name);
-            assert_eq!(listed.count(), 1, "{name}");
-        }
+        assert_listed_once(&FILES, include_str!("listing.rs"));
     }
 }
