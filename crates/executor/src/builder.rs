@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::by_hand::ByHand;
 use crate::clock::Clock;
 use crate::command::NoExtension;
-use crate::engine::{LoopSeed, TaskLoop};
+use crate::engine::LoopSeed;
 use crate::executor::EventExecutor;
 use crate::manual::ManualExecutor;
 use crate::park::{TokenPark, Unpark};
@@ -16,6 +16,7 @@ use crate::pooled::Rest;
 use crate::rejected::{Reject, RejectionPolicy};
 use crate::report::{LogReporter, Reporter};
 use crate::shared::{Parts, Shared};
+use crate::task_loop::TaskLoop;
 use crate::thread::{ThreadFactory, ThreadSupplier};
 
 /// The smallest bound a queue can have: below it, executors that submit to each other lock up.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::admission::Depth;
 use crate::clock::Nanos;
-use crate::command::{Command, Due, NoExtension, System};
+use crate::command::{Command, Due, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
 use crate::error::Error;
 use crate::guard::{self, guard, guard_drop};
@@ -102,7 +102,7 @@ pub struct LoopCore<X: Send + 'static> {
     /// When the last user task or hook ended, since shutdown began.
     last_activity: Option<Nanos>,
     /// The last pass ran a user task.
-    was_active: bool,
+    pub(crate) was_active: bool,
     /// The next time a shutdown wants to be looked at.
     quiet_until: Option<Nanos>,
     /// Commands taken whose admissions are not given back yet: one atomic operation pays for many,
@@ -473,45 +473,5 @@ fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// The loop of an executor without I/O.
-pub(crate) struct TaskLoop<P> {
-    park: P,
-    /// Ends by itself after this long without work.
-    idle_limit: Option<Duration>,
-}
-
-impl<P: Park + 'static> TaskLoop<P> {
-    pub(crate) fn new(park: P, idle_limit: Option<Duration>) -> Self {
-        Self { park, idle_limit }
-    }
-}
-
-impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
-        // While a timer waits it is not idle, and need not look at the clock every now and then.
-        let idle_limit = self.idle_limit.filter(|_| core.local.timers() == 0);
-        let idle_end = idle_limit.map(|limit| core.shared.clock.now().plus(limit));
-        core.wait_until(idle_end, &|| false, &mut self.park);
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
-        if idle_end.is_some_and(|end| core.is_idle_since(end)) {
-            core.shared.end_if_idle();
-        }
-        core.check_shutdown()
-    }
-
-    fn on_command(&mut self, none: NoExtension) {
-        match none {}
-    }
-}
-
-impl LoopCore<NoExtension> {
-    fn is_idle_since(&self, end: Nanos) -> bool {
-        !self.was_active
-            && !self.local.has_work()
-            && self.local.timers() == 0
-            && self.shared.clock.now() >= end
     }
 }

@@ -70,6 +70,7 @@ mod shutdown;
 mod start;
 mod stats;
 mod sync;
+mod task_loop;
 mod thread;
 mod timer;
 mod trampoline;
