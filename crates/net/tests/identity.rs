@@ -2,18 +2,21 @@
 
 mod common;
 
+#[path = "loops/closable.rs"]
+mod closable;
+
 use std::collections::HashSet;
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::fcntl_dupfd_cloexec;
 use waterwheel_channel::driver::{Interest, IoEvent, Role, Waited};
 use waterwheel_net::Socket;
 
+use closable::Closable;
 use common::{Rig, dup, on_every_driver};
 
 fn local_stream(rig: &mut Rig) -> (waterwheel_channel::Token, UnixStream) {
@@ -125,28 +128,15 @@ fn l06_a_stream_detached_while_a_duplicate_is_open_is_quiet() {
     });
 }
 
-/// Shows another descriptor when it is to be taken out of the set than when it was put in, as one
-/// that closes its descriptor behind the driver's back would.
-struct Sly {
-    fds: [OwnedFd; 2],
-    shown: AtomicUsize,
-}
-
-impl AsFd for Sly {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fds[self.shown.load(Ordering::Relaxed)].as_fd()
-    }
-}
-
 #[test]
 fn l06_what_the_kernel_reports_of_the_dead_counts_as_nothing_and_ends_with_a_rebuild() {
     on_every_driver(|rig| {
-        let fds = [1, 0].map(|ready| eventfd(ready, EventfdFlags::NONBLOCK).unwrap());
-        let sly = Arc::new(Sly { fds, shown: AtomicUsize::new(0) });
-        let dead = rig.foreign(sly.clone(), Interest::READABLE);
+        let duplicate = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
+        let closable = Arc::new(Closable::new(&duplicate));
+        let dead = rig.foreign(closable.clone(), Interest::READABLE);
         let (living, mut peer) = local_stream(rig);
         rig.read_on(living);
-        sly.shown.store(1, Ordering::Relaxed);
+        closable.close();
         rig.detach(dead);
         if rig.driver.name() == "epoll" {
             for _ in 0..10 {
