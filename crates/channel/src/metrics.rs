@@ -126,7 +126,7 @@ impl Counters {
 
     /// A turn is over: fifteen instructions, in a turn of one or two thousand.
     #[inline]
-    pub(crate) fn turn(&self, cause: Cause, times: TurnTimes, events: u64, polled: u64) {
+    pub(crate) fn turn(&self, cause: Cause, times: TurnTimes, events: u64) {
         if cfg!(without_counters) {
             return; // For `scripts/budgets`, which measures what the rest costs.
         }
@@ -137,9 +137,13 @@ impl Counters {
         add(&counts.in_io, io_done.0 - waited.0);
         add(&counts.events, events);
         add(&counts.in_tasks, tasks_done.0 - io_done.0);
-        add(&counts.polled, polled);
         add(&counts.lag[lag_bucket(tasks_done.0 - waited.0)], 1);
         counts.turned.store(tasks_done.0, Ordering::Relaxed);
+    }
+
+    /// Futures were polled.
+    pub(crate) fn polled(&self, polled: u64) {
+        add(&self.0.polled, polled);
     }
 
     pub(crate) fn registrations(&self, registrations: usize) {
@@ -211,7 +215,8 @@ mod tests {
         let counters = Counters::new();
         counters.begin(Nanos(100));
         let times = TurnTimes { waited: Nanos(150), io_done: Nanos(170), tasks_done: Nanos(180) };
-        counters.turn(Cause::Io, times, 3, 2);
+        counters.turn(Cause::Io, times, 3);
+        counters.polled(2);
         counters.registrations(7);
         let metrics = counters.snapshot(&ExecutorStats::default());
         let nanos = Duration::from_nanos;

@@ -274,7 +274,7 @@ impl LocalLoop {
         self.parts.wait_limit.get()
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.parts.counters
     }
 
@@ -306,7 +306,12 @@ impl LocalLoop {
 
     /// Polls the futures that are ready now; returns how many.
     pub(crate) fn poll_futures(&self) -> u64 {
-        self.parts.futures.poll_ready(&self.parts.sender)
+        if !self.parts.futures.has_ready() {
+            return 0;
+        }
+        let polled = self.parts.futures.poll_ready(&self.parts.sender);
+        self.parts.counters.polled(polled);
+        polled
     }
 
     pub(crate) fn run_tail(&self) {

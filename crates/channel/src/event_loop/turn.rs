@@ -28,7 +28,7 @@ use crate::event_loop::local_loop::{Here, LocalLoop};
 use crate::event_loop::spin_guard::{BackOff, SpinGuard, Verdict, WaitOutcome};
 use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy};
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::{Cause, TurnTimes};
+use crate::metrics::{Cause, Counters, TurnTimes};
 
 /// A time that has come: the driver looks for events and does not block.
 const NOW: Option<Nanos> = Some(Nanos(0));
@@ -39,6 +39,7 @@ const SPINS_PER_POLL: u32 = 64;
 /// An event loop's work. Lives on the loop's thread.
 pub(crate) struct Wheel {
     local: LocalLoop,
+    counters: Arc<Counters>,
     strategy: Arc<dyn SelectStrategy>,
     strategy_origin: Origin,
     budget: TaskBudget,
@@ -85,8 +86,10 @@ impl Wheel {
         (pause, waker): (TokenPark, Arc<LoopWaker>),
         here: Option<Here>,
     ) -> Self {
-        local.counters().begin(local.now());
+        let counters = local.counters().clone();
+        counters.begin(local.now());
         Self {
+            counters,
             strategy: options.strategy.clone(),
             strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
@@ -240,7 +243,7 @@ impl Wheel {
         match self.spin_guard.after(outcome) {
             Verdict::Fine if outcome == WaitOutcome::Useful => self.back_off.succeed(),
             Verdict::Fine => {}
-            Verdict::Odd => self.local.counters().premature_series(),
+            Verdict::Odd => self.counters.premature_series(),
             Verdict::Rebuild => self.rebuild_and_pause("the selector spins", ran.at),
         }
         cause
@@ -283,7 +286,7 @@ impl Work<LoopCommand> for Wheel {
         let ran = self.run_tasks(core, &selected, (events, io_done));
         let cause = self.check_spin(&selected, events, &ran);
         let times = TurnTimes { waited: selected.at, io_done, tasks_done: ran.at };
-        self.local.counters().turn(cause, times, events, ran.polled);
+        self.counters.turn(cause, times, events);
         self.check_shutdown(core)
     }
 
