@@ -9,7 +9,8 @@ use waterwheel_channel::driver::Io;
 use crate::sys;
 
 /// Anything with a descriptor that a driver may watch: a pipe, a timer, a child's output, a UDP
-/// socket. While it is registered it must keep showing the same descriptor.
+/// socket. It is asked for its descriptor once, when it is given: that one must stay open while it is
+/// registered.
 pub trait ForeignSource: AsFd + Send + Sync + 'static {}
 
 impl<T: AsFd + Send + Sync + 'static> ForeignSource for T {}
