@@ -29,6 +29,41 @@ fn by_hand() -> ManualEventLoop {
 struct Looks {
     shared: Arc<Shared>,
     extra: u32,
+    /// Polled before it, and keeps the core busy storing.
+    dirties: Waker,
+}
+
+/// Fills the core's store buffer with lines that are in no cache: what the loop stores after it is
+/// seen late by others.
+struct Dirties {
+    memory: Vec<AtomicU64>,
+    random: u64,
+    waker: Arc<OnceLock<Waker>>,
+}
+
+impl Future for Dirties {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let _ = self.waker.set(context.waker().clone());
+        for _ in 0..24 {
+            self.random = next_random(self.random);
+            let at = (self.random >> 20) as usize % self.memory.len();
+            self.memory[at].store(self.random, Ordering::Relaxed);
+        }
+        Poll::Pending
+    }
+}
+
+fn next_random(random: u64) -> u64 {
+    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
+fn until_set(waker: &OnceLock<Waker>) -> &Waker {
+    while waker.get().is_none() {
+        std::thread::yield_now();
+    }
+    waker.get().expect("it is set")
 }
 
 #[derive(Default)]
@@ -44,12 +79,16 @@ impl Future for Looks {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let number = self.shared.number.load(Ordering::SeqCst);
-        let first = self.shared.waker.set(context.waker().clone()).is_ok();
-        if first || self.shared.seen.swap(number, Ordering::SeqCst) != number {
+        if self.shared.waker.get().is_none() {
+            let _ = self.shared.waker.set(context.waker().clone());
+        }
+        if number != self.shared.seen.load(Ordering::Relaxed) {
+            self.shared.seen.store(number, Ordering::Release);
             self.extra = 2; // Polls that nobody asked for, for the next wake to run into.
         }
         if self.extra > 0 {
             self.extra -= 1;
+            self.dirties.wake_by_ref();
             context.waker().wake_by_ref();
         }
         if self.shared.over.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
@@ -58,22 +97,28 @@ impl Future for Looks {
 
 #[test]
 fn l15_a_wake_that_runs_into_a_poll_is_not_lost() {
-    const ROUNDS: u64 = 50_000;
+    const ROUNDS: u64 = 100_000;
     let (event_loop, shared) = (event_loop(), Arc::new(Shared::default()));
-    let looks = event_loop.spawn(Looks { shared: shared.clone(), extra: 0 }).unwrap();
-    while shared.waker.get().is_none() {
-        std::thread::yield_now();
-    }
-    let waker = shared.waker.get().unwrap();
+    let dirties = Arc::new(OnceLock::new());
+    let memory = (0..8 << 20).map(|_| AtomicU64::new(0)).collect();
+    drop(event_loop.spawn(Dirties { memory, random: 1, waker: dirties.clone() }).unwrap());
+    let dirties = until_set(&dirties).clone();
+    let looks = event_loop.spawn(Looks { shared: shared.clone(), extra: 0, dirties }).unwrap();
+    let waker = until_set(&shared.waker);
+    // For all rounds together: a busy machine has its time, a lost wake waits for ever.
+    let late = event_loop.schedule(6 * PATIENCE, || ()).unwrap();
+    let mut random = 12_345;
     for round in 1..=ROUNDS {
-        shared.number.store(round, Ordering::SeqCst);
+        random = next_random(random);
+        for _ in 0..(random >> 33) % 4_000 {
+            std::hint::black_box(random);
+        }
+        shared.number.store(round, Ordering::Release);
         waker.wake_by_ref();
-        let end = event_loop.schedule(PATIENCE, || ()).unwrap();
-        while shared.seen.load(Ordering::SeqCst) != round {
-            assert!(!end.is_done(), "the wake of round {round} was lost");
+        while shared.seen.load(Ordering::Acquire) != round {
+            assert!(!late.is_done(), "the wake of round {round} was lost");
             std::hint::spin_loop();
         }
-        end.cancel();
     }
     shared.over.store(true, Ordering::SeqCst);
     waker.wake_by_ref();
