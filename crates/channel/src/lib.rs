@@ -31,14 +31,25 @@
 //! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod driver;
 mod event_loop;
 mod foreign;
 mod futures;
 mod metrics;
+mod pipeline;
 mod tail;
 mod token;
 
+pub use crate::channel::address::{Address, Target};
+pub use crate::channel::attributes::AttrKey;
+pub use crate::channel::error::ChannelError;
+pub use crate::channel::handle::{Channel, ChannelFuture, ChannelId};
+pub use crate::channel::new_channel::NewChannel;
+pub use crate::channel::options::{ChannelOptions, InvalidOption, WaterMarks};
+pub use crate::channel::receive::ReceiveSizes;
+pub use crate::channel::stream::Stream;
+pub use crate::channel::transport;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;
@@ -57,5 +68,9 @@ pub use crate::futures::{
     yield_now,
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
+pub use crate::pipeline::{
+    At, Completion, Ctx, Edit, Events, Handler, HandlerResult, LocalCtx, Message, Msg, Name,
+    Pipeline, PipelineError, Signature, SlotId, TimerId, TypeMismatch, TypeTag, Types,
+};
 pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

@@ -23,7 +23,7 @@ use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::command::{Command, Due, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
-use crate::error::Error;
+use crate::error::{Error, absorb};
 use crate::guard::{self, guard, guard_drop};
 use crate::lifecycle::State;
 use crate::local::Local;
@@ -74,6 +74,11 @@ pub fn run_user_code<R>(
     code: impl FnOnce() -> R,
 ) -> Result<R, Error> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| caught(what, origin, payload))
+}
+
+/// The text of a panic, as far as it has one; what it carries is dropped, even if that panics again.
+pub fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
+    absorb(payload)
 }
 
 /// Tells the loop on this thread of a fault that it has survived; the log, if there is none.

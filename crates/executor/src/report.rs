@@ -36,6 +36,9 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
+    /// Something came to the end of its way and nobody had dealt with it.
+    #[error("{0}")]
+    Unhandled(String),
     /// What a loop waits in gave trouble; the loop goes on.
     #[error("{0}")]
     Driver(String),
@@ -73,6 +76,8 @@ pub enum UserCode {
     Future,
     /// What is called when something registered is ready or gone.
     Callback,
+    /// A station on the way of events.
+    Handler,
     /// A strategy that decides how a loop waits.
     Strategy,
 }
@@ -90,6 +95,7 @@ impl fmt::Display for UserCode {
             UserCode::Chooser => "chooser",
             UserCode::Future => "future",
             UserCode::Callback => "callback",
+            UserCode::Handler => "handler",
             UserCode::Strategy => "select strategy",
         })
     }

@@ -34,7 +34,18 @@ impl<X: Send + 'static> CommandSender<X> {
         if self.shared.life.state() == State::NotStarted {
             return Err(Rejected::new(command, RejectReason::ShutDown));
         }
-        self.shared.send_with(command, |command| command)
+        self.shared.send_as(Urgency::Now, command, |command| command)
+    }
+
+    /// Queues a command without waking the loop for it: it is taken when the loop is next awake.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn send_lazily(&self, command: X) -> Result<(), Rejected<X>> {
+        if self.shared.life.state() == State::NotStarted {
+            return Err(Rejected::new(command, RejectReason::ShutDown));
+        }
+        self.shared.send_as(Urgency::Lazy, command, |command| command)
     }
 
     /// Gives the loop a command at a point in time: a timer without closure, future or allocation. To
@@ -113,7 +124,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// # Errors
     /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be had.
     pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
-        self.shared().send_with(command, |command| command)
+        self.shared().send_as(Urgency::Now, command, |command| command)
     }
 
     /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a
@@ -122,7 +133,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// # Errors
     /// [`Rejected`] with the value, as for [`send`](Self::send).
     pub fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>> {
-        self.shared().send_with(value, make)
+        self.shared().send_as(Urgency::Now, value, make)
     }
 
     /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
@@ -142,15 +153,16 @@ impl<X: Send + 'static> EventExecutor<X> {
 }
 
 impl<X: Send + 'static> Shared<X> {
-    fn send_with<V>(
+    fn send_as<V>(
         self: &Arc<Self>,
+        urgency: Urgency,
         value: V,
         make: impl FnOnce(V) -> X,
     ) -> Result<(), Rejected<V>> {
         match self.admit_system() {
             Ok(permit) => {
                 let command = Command::System(System::Extension(make(value)));
-                self.push(permit, command, Urgency::Now);
+                self.push(permit, command, urgency);
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(value, reason)),

@@ -2,6 +2,7 @@
 //!
 //! | to | take |
 //! |---|---|
+//! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
@@ -9,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod driver_suite;
+pub mod embedded;
 pub mod faulty;
 #[cfg(test)]
 mod listed;

@@ -64,6 +64,13 @@ impl ManualEventLoop {
         self.hand.on_loop(|_| f(&self.local))
     }
 
+    /// Whether there is nothing to do right now: no task is queued, no future ready, nothing left behind.
+    /// Timers and events may come.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        !self.local.has_work() && self.hand.executor().stats().queue_depth == 0
+    }
+
     /// Whether the loop has terminated.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -4,10 +4,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use waterwheel_executor::TimerKey;
+use waterwheel_executor::{Promise, TimerKey};
 
+use crate::channel::handle::Channel;
+use crate::channel::new_channel::NewChannel;
+use crate::channel::request::Request;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
+use crate::pipeline::timers::HandlerTimer;
 use crate::tail::TailEntry;
 use crate::token::Token;
 
@@ -27,6 +31,16 @@ pub(crate) enum Ask {
     Tail(Arc<TailEntry>),
     /// Replace the selector.
     Rebuild,
+    /// A channel comes to the loop.
+    Register(Box<(NewChannel, Promise<Channel>)>),
+    /// Something is asked of a channel.
+    Channel(Token, Box<Request>),
+    /// A channel is to go on writing.
+    WriteOut(Token),
+    /// A channel is to ask its transport for events.
+    Pump(Token),
+    /// A timer of a handler is due.
+    Timer(HandlerTimer),
     /// Anything else, seldom enough for a box.
     Call(Box<dyn FnOnce(&LocalLoop) + Send>),
 }
@@ -40,6 +54,11 @@ impl fmt::Debug for LoopCommand {
             Ask::Forget(..) => "Forget",
             Ask::Tail(_) => "Tail",
             Ask::Rebuild => "Rebuild",
+            Ask::Register(_) => "Register",
+            Ask::Channel(..) => "Channel",
+            Ask::WriteOut(_) => "WriteOut",
+            Ask::Pump(_) => "Pump",
+            Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",
         })
     }

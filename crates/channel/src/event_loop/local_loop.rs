@@ -11,6 +11,7 @@ use std::sync::Arc;
 use waterwheel_executor::engine::{report, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
+use crate::channel::channels::Channels;
 use crate::driver::{Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::handle::EventLoop;
@@ -34,6 +35,7 @@ struct Parts {
     /// `None` once it is closed.
     driver: RefCell<Option<Box<dyn Driver>>>,
     registrations: Registrations,
+    channels: Channels,
     futures: Futures,
     sleepers: Sleepers,
     tail: Tail,
@@ -65,6 +67,7 @@ impl LocalLoop {
         let parts = Parts {
             driver: RefCell::new(Some(driver)),
             registrations: Registrations::default(),
+            channels: Channels::default(),
             futures: Futures::default(),
             sleepers: Sleepers::default(),
             tail: Tail::default(),
@@ -148,7 +151,7 @@ impl LocalLoop {
         registrant: impl Registrant,
         enter: impl FnOnce(&mut dyn Driver, Token) -> io::Result<()>,
     ) -> io::Result<Token> {
-        if self.parts.closing.get() || self.parts.sender.is_shutting_down() {
+        if self.is_closing() {
             return Err(io::Error::other(LoopShutDown));
         }
         let token = self.parts.registrations.add(origin, Box::new(registrant));
@@ -230,6 +233,15 @@ impl LocalLoop {
         self.parts.futures.spawn_local(self, Origin::here(), future)
     }
 
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.parts.channels
+    }
+
+    /// Whether nothing more is registered: the loop is shutting down.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.parts.closing.get() || self.parts.sender.is_shutting_down()
+    }
+
     pub(crate) fn futures(&self) -> &Futures {
         &self.parts.futures
     }
@@ -253,6 +265,16 @@ impl LocalLoop {
             Ask::Forget(timer, sleeper) => self.parts.sleepers.forget(self, timer, sleeper),
             Ask::Tail(entry) => self.parts.tail.push(entry),
             Ask::Rebuild => self.parts.rebuild.set(true),
+            Ask::Register(registration) => self.register_channel(registration.0, registration.1),
+            Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::WriteOut(token) => self.channels().with(token, |core| core.write_out()),
+            Ask::Pump(token) => self.channels().with(token, |core| {
+                core.shared().pump_arrived();
+                core.pump_later();
+            }),
+            Ask::Timer(timer) => self.channels().with(timer.channel, |core| {
+                core.enter(|core| core.on_timer(timer));
+            }),
             Ask::Call(call) => call(self),
         }
     }
@@ -261,6 +283,7 @@ impl LocalLoop {
     pub(crate) fn has_work(&self) -> bool {
         let parts = &self.parts;
         parts.futures.has_ready()
+            || parts.channels.has_work()
             || !parts.tail.is_empty()
             || parts.registrations.has_ended()
             || parts.rebuild.get()
@@ -280,6 +303,16 @@ impl LocalLoop {
 
     pub(crate) fn registrations(&self) -> usize {
         self.parts.registrations.len()
+    }
+
+    /// Whether something is still registered, or on its way out.
+    pub(crate) fn is_populated(&self) -> bool {
+        self.registrations() > 0 || self.channels().len() > 0
+    }
+
+    /// Does what calls into channels have left behind and was not done at their end.
+    pub(crate) fn settle_channels(&self) {
+        self.channels().settle_if_outermost();
     }
 
     /// Waits in the driver.
@@ -348,6 +381,7 @@ impl LocalLoop {
     /// The shutdown has begun: whatever is registered goes, and nothing more is.
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
+            self.channels().close_all();
             for token in self.parts.registrations.tokens() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
@@ -359,6 +393,7 @@ impl LocalLoop {
     pub(crate) fn close(&self) {
         self.parts.closing.set(true);
         self.parts.tail.run(&self.parts.sender);
+        self.channels().end_all();
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));

@@ -200,6 +200,7 @@ impl Wheel {
         }
         let events = self.local.dispatch_events();
         self.local.finish_ended();
+        self.local.settle_channels();
         (events, if events > 0 { self.local.now() } else { selected.at })
     }
 
@@ -217,6 +218,7 @@ impl Wheel {
         let polled = local.poll_futures();
         local.run_tail();
         local.finish_ended();
+        local.settle_channels();
         Ran { tasks, polled, at: core.now() }
     }
 
@@ -259,8 +261,9 @@ impl Wheel {
         if core.is_shutting_down() {
             self.local.begin_closing();
             self.local.finish_ended();
+            self.local.settle_channels();
         }
-        core.check_shutdown_with(self.local.registrations() > 0)
+        core.check_shutdown_with(self.local.is_populated())
     }
 }
 

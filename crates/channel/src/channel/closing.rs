@@ -1,0 +1,280 @@
+//! The life of a channel, carried out: connecting, binding, closing, leaving (C02, C04).
+//!
+//! What is announced to the handlers is announced as a step, one after the other, from the loop:
+//!
+//! ```text
+//!   close ──► what was flushed is written ──► writes fail ──► transport closes ──► closed
+//!                                                                                    │ steps
+//!             handlers removed ◄── unregistered ◄── inactive ◄── close future ◄──────┘
+//! ```
+
+use std::rc::Rc;
+
+use waterwheel_executor::{Error, Promise};
+
+use super::address::{Address, Target};
+use super::core::{ChannelCore, Work};
+use super::error::ChannelError;
+use super::lifecycle::Closing;
+use super::transport::Progress;
+use crate::driver::Detach;
+use crate::pipeline::Completion;
+use crate::pipeline::event::{Active, Inactive, Registered, Unregistered};
+use crate::pipeline::slots::HEAD;
+
+/// Something that is announced from the loop only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Registered,
+    Active,
+    /// It was registered again: reading goes on.
+    ReadAgain,
+    /// The close future, and those who asked for the close.
+    Closed,
+    Inactive,
+    Unregistered,
+    RemoveHandlers,
+    /// The loop forgets it.
+    Gone,
+}
+
+/// Who waits for the end.
+pub(crate) struct Ending {
+    promise: Option<Promise<()>>,
+    waiting: Vec<Completion>,
+    cause: Option<Error>,
+}
+
+impl Ending {
+    pub(crate) fn new(promise: Promise<()>) -> Self {
+        Self { promise: Some(promise), waiting: Vec::new(), cause: None }
+    }
+}
+
+impl ChannelCore {
+    pub(crate) fn is_active(&self) -> bool {
+        self.life.get().is_active()
+    }
+
+    /// Whether the pipeline may still be changed: not once its handlers are being removed.
+    pub(crate) fn accepts_edits(&self) -> bool {
+        !self.handlers.closed.get()
+    }
+
+    /// What closed it, unless it was asked for.
+    pub(super) fn cause(&self) -> Option<Error> {
+        self.ending.borrow().cause.clone()
+    }
+
+    pub(crate) fn closed_error(&self) -> Error {
+        Error::new(ChannelError::Closed { cause: self.cause() })
+    }
+
+    pub(super) fn step(self: &Rc<Self>, step: Step) {
+        self.steps.borrow_mut().push_back(step);
+        self.mark(Work::STEPS);
+    }
+
+    pub(super) fn take_steps(self: &Rc<Self>) {
+        loop {
+            let Some(step) = self.steps.borrow_mut().pop_front() else { return };
+            match step {
+                Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
+                Step::Active => self.enter(|core| {
+                    core.go(HEAD, Active);
+                    core.read_if_auto();
+                }),
+                Step::ReadAgain => self.enter(|core| core.read_if_auto()),
+                Step::Closed => self.tell_closed(),
+                Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
+                Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
+                Step::RemoveHandlers => self.remove_all_handlers(),
+                Step::Gone => self.here.channels().forget(self.token()),
+            }
+        }
+    }
+
+    /// A handler that panics when it is removed does not keep the others.
+    fn remove_all_handlers(self: &Rc<Self>) {
+        self.handlers.closed.set(true);
+        while !self.handler_names().is_empty() {
+            self.enter(|core| core.remove_handlers());
+        }
+    }
+
+    fn tell_closed(self: &Rc<Self>) {
+        let (promise, waiting) = {
+            let mut ending = self.ending.borrow_mut();
+            (ending.promise.take(), std::mem::take(&mut ending.waiting))
+        };
+        if let Some(promise) = promise {
+            promise.set_success(());
+        }
+        for done in waiting {
+            done.succeed();
+        }
+    }
+
+    // At the head.
+
+    /// To be bound; this has passed all handlers.
+    pub(crate) fn bind(self: &Rc<Self>, to: Address, done: Completion) {
+        let bound = self
+            .may_activate()
+            .and_then(|()| self.with_transport(|transport, up| transport.bind(up, to)));
+        if bound.is_ok() {
+            self.activate(done);
+        } else {
+            self.complete_later(done, bound);
+        }
+    }
+
+    /// To be connected; this has passed all handlers.
+    pub(crate) fn connect(self: &Rc<Self>, to: Target, done: Completion) {
+        let progress = self
+            .may_activate()
+            .and_then(|()| self.with_transport(|transport, up| transport.connect(up, to)));
+        match progress {
+            Ok(Progress::Done) => self.activate(done),
+            // Told even if nobody waits: that a connect is under way is known by it.
+            Ok(Progress::Pending) => *self.connecting.borrow_mut() = Some(done),
+            Err(error) => self.complete_later(done, Err(error)),
+        }
+    }
+
+    fn may_activate(&self) -> Result<(), Error> {
+        let life = self.life.get();
+        Err(Error::new(if !life.is_open() {
+            return Err(self.closed_error());
+        } else if !life.is_registered() {
+            ChannelError::NotRegistered
+        } else if life.is_active() {
+            ChannelError::AlreadyActive
+        } else if self.connecting.borrow().is_some() {
+            ChannelError::Connecting
+        } else {
+            return Ok(());
+        }))
+    }
+
+    pub(super) fn on_connected(self: &Rc<Self>) {
+        let done = self.connecting.borrow_mut().take();
+        self.activate(done.unwrap_or_default());
+    }
+
+    /// It is connected, or bound: those who asked for it learn it before the handlers.
+    pub(super) fn activate(self: &Rc<Self>, done: Completion) {
+        let mut life = self.life.get();
+        let first = life.activated();
+        self.life.set(life);
+        self.complete_later(done, Ok(()));
+        if first {
+            let transport = self.transport.borrow();
+            self.shared.set_addresses(transport.local_address(), transport.peer_address());
+            self.shared.set_active(true);
+            drop(transport);
+            self.step(Step::Active);
+        }
+    }
+
+    /// To be disconnected. What cannot be without being closed is closed.
+    pub(crate) fn disconnect(self: &Rc<Self>, done: Completion) {
+        self.close(None, done);
+    }
+
+    /// To be closed: what was flushed first goes as far as it does.
+    pub(crate) fn close(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
+        if cause.is_none() {
+            self.write_out();
+        }
+        let mut life = self.life.get();
+        let closing = life.begin_close();
+        self.life.set(life);
+        match closing {
+            Closing::Over => return self.complete_later(done, Ok(())),
+            Closing::Join => return self.ending.borrow_mut().waiting.push(done),
+            Closing::Begin => {}
+        }
+        {
+            let mut ending = self.ending.borrow_mut();
+            ending.cause = cause;
+            ending.waiting.push(done);
+        }
+        self.shared.set_closed();
+        let error = self.closed_error();
+        let connecting = self.connecting.borrow_mut().take();
+        self.complete_later(connecting.unwrap_or_default(), Err(error.clone()));
+        self.fail_writes(&error);
+        if self.with_transport(|transport, up| transport.close(up)) == Detach::Done {
+            self.transport_closed();
+        }
+    }
+
+    /// The transport has let go.
+    pub(super) fn transport_closed(self: &Rc<Self>) {
+        let mut life = self.life.get();
+        let ended = life.closed();
+        self.life.set(life);
+        let Some(ended) = ended else { return };
+        self.shared.set_registered(false);
+        let steps = [
+            (Step::Closed, true),
+            (Step::Inactive, ended.inactive),
+            (Step::Unregistered, ended.unregistered),
+            (Step::RemoveHandlers, true),
+            (Step::Gone, true),
+        ];
+        for (step, _) in steps.into_iter().filter(|(_, taken)| *taken) {
+            self.step(step);
+        }
+        self.here.channels().settle_if_outermost();
+    }
+
+    /// To leave the loop; this has passed all handlers.
+    pub(crate) fn deregister(self: &Rc<Self>, done: Completion) {
+        self.write_out();
+        let life = self.life.get();
+        let left = if !life.is_open() {
+            Err(self.closed_error())
+        } else if !life.is_registered() {
+            Err(Error::new(ChannelError::NotRegistered))
+        } else {
+            self.set_read(false);
+            self.with_transport(|transport, up| transport.deregister(up))
+        };
+        if left.is_ok() {
+            let mut life = self.life.get();
+            let announced = life.deregistered();
+            self.life.set(life);
+            self.shared.set_registered(false);
+            if announced {
+                self.step(Step::Unregistered);
+            }
+        }
+        self.complete_later(done, left);
+    }
+
+    /// Comes to the loop, for the first time or again.
+    pub(super) fn come(self: &Rc<Self>) -> Result<(), Error> {
+        let mut life = self.life.get();
+        if !life.is_open() {
+            return Err(self.closed_error());
+        }
+        if life.is_registered() {
+            return Err(Error::new(ChannelError::AlreadyRegistered));
+        }
+        let connected = self.with_transport(|transport, up| transport.register(up))?;
+        let first = life.registered();
+        self.life.set(life);
+        self.shared.set_registered(true);
+        if first {
+            self.step(Step::Registered);
+        }
+        if connected && !life.is_active() {
+            self.activate(Completion::none());
+        } else if life.is_active() {
+            self.step(Step::ReadAgain);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,333 @@
+//! The channel on its loop: what all of its parts share, and how calls get in.
+//!
+//! ```text
+//!   driver, tasks, other channels          on the loop, when nothing is being dispatched
+//!        │ enter                                     │ settle
+//!        ▼                                           ▼
+//!    handlers ──► head ──► marks work ──────► entries, flush, completions, writability, steps
+//! ```
+//!
+//! What a call into the channel asks for and must not happen inside of it is marked as work, and done
+//! when the outermost call has returned: writing what was flushed (rule 9), telling completions, and
+//! the events that come from the loop only (rule 8).
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_executor::engine::{panic_message, report, run_user_code};
+use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
+
+use super::closing::Step;
+use super::handle::{Channel, ChannelShared};
+use super::lifecycle::Lifecycle;
+use super::options::ChannelOptions;
+use super::outbound::Outbound;
+use super::reading::Reading;
+use super::transport::{Transport, Upcalls};
+use super::writing::Level;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::pipeline::dispatch::Handlers;
+use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
+use crate::pipeline::signature::Ends;
+use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::{Completion, Msg};
+use crate::token::Token;
+
+/// A channel, on its loop. Nothing in here is borrowed while user code runs.
+pub(crate) struct ChannelCore {
+    pub(crate) here: LocalLoop,
+    pub(super) shared: Arc<ChannelShared>,
+    pub(super) options: ChannelOptions,
+    pub(crate) handlers: Handlers,
+    pub(super) transport: RefCell<Box<dyn Transport>>,
+    pub(super) life: Cell<Lifecycle>,
+    /// One of its handlers runs, or could.
+    entered: Cell<bool>,
+    work: Cell<Work>,
+    /// Calls that have to wait because others have called each other too deep (rule 7).
+    entries: RefCell<VecDeque<Entry>>,
+    completions: RefCell<VecDeque<(Completion, Result<(), Error>)>>,
+    pub(super) steps: RefCell<VecDeque<Step>>,
+    pub(super) out: RefCell<Outbound>,
+    pub(super) level: Level,
+    pub(super) reading: Reading,
+    /// A write is under way: none may be begun.
+    pub(super) writing: Cell<bool>,
+    pub(super) connecting: RefCell<Option<Completion>>,
+    pub(super) ending: RefCell<super::closing::Ending>,
+    unhandled: Cell<u64>,
+}
+
+/// A call that waits to be let in.
+enum Entry {
+    Event(u32, AnyEvent),
+    Call(LocalCall),
+}
+
+type LocalCall = Box<dyn FnOnce(&Rc<ChannelCore>)>;
+
+/// What is to be done when the outermost call has returned.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Work(u8);
+
+impl Work {
+    const LISTED: Work = Work(1);
+    const ENTRIES: Work = Work(1 << 1);
+    pub(super) const FLUSH: Work = Work(1 << 2);
+    const COMPLETIONS: Work = Work(1 << 3);
+    pub(super) const WRITABILITY: Work = Work(1 << 4);
+    pub(super) const STEPS: Work = Work(1 << 5);
+    pub(super) const PUMP: Work = Work(1 << 6);
+
+    fn has(self, work: Work) -> bool {
+        self.0 & work.0 != 0
+    }
+}
+
+impl ChannelCore {
+    pub(crate) fn new(
+        here: LocalLoop,
+        shared: Arc<ChannelShared>,
+        options: ChannelOptions,
+        transport: Box<dyn Transport>,
+        ending: super::closing::Ending,
+    ) -> Self {
+        Self {
+            here,
+            shared,
+            options,
+            handlers: Handlers::new(),
+            transport: RefCell::new(transport),
+            life: Cell::new(Lifecycle::new()),
+            entered: Cell::new(false),
+            work: Cell::default(),
+            entries: RefCell::default(),
+            completions: RefCell::default(),
+            steps: RefCell::default(),
+            out: RefCell::default(),
+            level: Level::default(),
+            reading: Reading::new(&options),
+            writing: Cell::new(false),
+            connecting: RefCell::default(),
+            ending: RefCell::new(ending),
+            unhandled: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<ChannelShared> {
+        &self.shared
+    }
+
+    pub(crate) fn channel(&self) -> Channel {
+        Channel::new(self.shared.clone())
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.shared.token()
+    }
+
+    pub(super) fn with_transport<R>(
+        self: &Rc<Self>,
+        call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
+    ) -> R {
+        let up = Upcalls::new(self);
+        call(&mut **self.transport.borrow_mut(), &up)
+    }
+
+    /// The transport's end of the pipeline, as far as types go.
+    pub(crate) fn ends(&self) -> Ends {
+        let transport = self.transport.borrow();
+        Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
+    }
+
+    // Getting in.
+
+    /// Lets an event in, from one of the two ends: at once, or in turn.
+    #[inline]
+    pub(crate) fn accept<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        if self.must_wait() {
+            self.queue(Entry::Event(from, event.any()));
+        } else {
+            self.enter(|core| core.go(from, event));
+        }
+    }
+
+    /// Lets a call in: at once, or in turn.
+    pub(crate) fn enter_with(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>) + 'static) {
+        if self.must_wait() {
+            self.queue(Entry::Call(Box::new(call)));
+        } else {
+            self.enter(call);
+        }
+    }
+
+    /// Lets a message and a flush in, as one call.
+    pub(crate) fn write_and_flush(self: &Rc<Self>, msg: Msg, done: Completion) {
+        if self.must_wait() {
+            self.queue(Entry::Event(TAIL, Write(msg, done).any()));
+            self.queue(Entry::Event(TAIL, Flush.any()));
+        } else {
+            self.enter(|core| {
+                core.go(TAIL, Write(msg, done));
+                core.go(TAIL, Flush);
+            });
+        }
+    }
+
+    #[inline]
+    fn must_wait(&self) -> bool {
+        let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
+        too_deep || !self.entries.borrow().is_empty()
+    }
+
+    #[cold]
+    fn queue(self: &Rc<Self>, entry: Entry) {
+        self.entries.borrow_mut().push_back(entry);
+        self.mark(Work::ENTRIES);
+    }
+
+    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11); when the
+    /// outermost call has returned, what was marked is done.
+    #[inline]
+    pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
+        if self.entered.get() {
+            return call(self);
+        }
+        self.entered.set(true);
+        let channels = self.here.channels();
+        channels.descend();
+        let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
+        channels.ascend();
+        self.entered.set(false);
+        if let Err(payload) = outcome {
+            self.panicked(payload);
+        }
+        channels.settle_if_outermost();
+    }
+
+    /// A panic closes the channel, and harms nothing else.
+    #[cold]
+    fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let message = panic_message(payload);
+        let (name, type_name) = self.discard_poisoned();
+        let origin = Origin::labelled(type_name);
+        let told = format!("`{name}` of {:?}: {message}", self.shared.id);
+        report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
+        self.close(Some(ErrorKind::Panicked { origin, message }.into()), Completion::none());
+    }
+
+    // What is left to do.
+
+    /// Marks work, to be done when the outermost call has returned.
+    #[inline]
+    pub(crate) fn mark(self: &Rc<Self>, work: Work) {
+        let before = self.work.get();
+        self.work.set(Work(before.0 | work.0 | Work::LISTED.0));
+        if !before.has(Work::LISTED) {
+            self.here.channels().list(self.clone());
+        }
+    }
+
+    /// Does the work that was marked. Called by the loop, with nothing on the stack.
+    pub(crate) fn settle(self: &Rc<Self>) {
+        let work = self.work.take();
+        if work.has(Work::PUMP) {
+            self.pump();
+        }
+        if work.has(Work::ENTRIES) {
+            self.let_in();
+        }
+        if work.has(Work::FLUSH) {
+            self.write_out();
+        }
+        if work.has(Work::COMPLETIONS) {
+            self.tell_completions();
+        }
+        if self.level.takes_announcement() && self.life.get().is_open() {
+            self.enter(|core| core.go(HEAD, WritabilityChanged));
+        }
+        if work.has(Work::STEPS) {
+            self.take_steps();
+        }
+    }
+
+    fn let_in(self: &Rc<Self>) {
+        let waiting = self.entries.borrow().len();
+        for _ in 0..waiting {
+            let Some(entry) = self.entries.borrow_mut().pop_front() else { return };
+            self.enter(|core| match entry {
+                Entry::Event(from, event) => event.go_on(core, from),
+                Entry::Call(call) => call(core),
+            });
+        }
+    }
+
+    /// Tells a completion what became of its operation, when the outermost call has returned.
+    pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
+        if !done.is_none() {
+            self.completions.borrow_mut().push_back((done, result));
+            self.mark(Work::COMPLETIONS);
+        }
+    }
+
+    /// Those that are there now; those they cause wait for the next round.
+    fn tell_completions(self: &Rc<Self>) {
+        let waiting = self.completions.borrow().len();
+        for _ in 0..waiting {
+            let Some((done, result)) = self.completions.borrow_mut().pop_front() else { return };
+            done.complete(result);
+        }
+    }
+
+    // The end of the pipeline.
+
+    /// A message has passed all handlers.
+    pub(crate) fn unhandled_message(self: &Rc<Self>, msg: Msg) {
+        let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
+        let count = self.unhandled.get() + 1;
+        self.unhandled.set(count);
+        // One report each time their number has doubled: a flood of them is one fault.
+        if count.is_power_of_two() {
+            let names = self.handler_names().join(", ");
+            self.report_unhandled(&format_args!(
+                "a message of type {} reached the end of the pipeline [{names}], {count} so far",
+                msg.type_name()
+            ));
+        }
+        self.drop_guarded(msg.type_name(), msg);
+    }
+
+    /// An error has passed all handlers.
+    pub(crate) fn unhandled_error(self: &Rc<Self>, error: Error) {
+        let error = self.transport.borrow_mut().unhandled_error(error);
+        if let Some(error) = error {
+            let names = self.handler_names().join(", ");
+            self.report_unhandled(&format_args!(
+                "an error reached the end of the pipeline [{names}]: {error}"
+            ));
+        }
+    }
+
+    pub(crate) fn report_unhandled(&self, what: &dyn fmt::Display) {
+        report(Fault::Unhandled(format!("{:?}: {what}", self.shared.id)));
+    }
+
+    pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(value))).map_err(|payload| {
+            // The label is made only when it is needed: it is kept for ever.
+            let origin = Origin::labelled(label);
+            run_user_code(UserCode::Destructor, origin, || std::panic::resume_unwind(payload))
+        });
+    }
+}
+
+impl fmt::Debug for ChannelCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Channel").field(&self.shared.id).finish()
+    }
+}

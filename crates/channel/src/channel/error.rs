@@ -1,0 +1,82 @@
+//! What can go wrong with an operation on a channel.
+
+use waterwheel_executor::Error;
+
+/// Why an operation on a channel failed. Futures and completions carry it in an [`Error`].
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// The channel is closed.
+    #[error("the channel is closed{}", because(.cause.as_ref()))]
+    Closed {
+        /// What closed it, unless it was asked for.
+        cause: Option<Error>,
+    },
+    /// The channel is not connected yet.
+    #[error("the channel is not connected yet")]
+    NotConnected,
+    /// The channel is connecting already.
+    #[error("the channel is connecting already")]
+    Connecting,
+    /// The channel is connected, or bound, already.
+    #[error("the channel is active already")]
+    AlreadyActive,
+    /// The channel is registered with its loop already.
+    #[error("the channel is registered with its loop already")]
+    AlreadyRegistered,
+    /// The channel is not registered with its loop.
+    #[error("the channel is not registered with its loop")]
+    NotRegistered,
+    /// The transport cannot write messages of this type.
+    #[error(
+        "a message of type {message} cannot be written: the transport `{transport}` accepts {accepts}"
+    )]
+    UnsupportedMessage {
+        /// The message's type.
+        message: &'static str,
+        /// The transport.
+        transport: &'static str,
+        /// What it accepts.
+        accepts: String,
+    },
+    /// The transport cannot do this.
+    #[error("the transport `{transport}` cannot {operation}")]
+    Unsupported {
+        /// The transport.
+        transport: &'static str,
+        /// What was asked of it.
+        operation: &'static str,
+    },
+    /// More is waiting to be written than may.
+    #[error("{pending} bytes wait to be written, and {limit} may: {size} more are refused")]
+    BufferFull {
+        /// How many bytes wait.
+        pending: usize,
+        /// How many may.
+        limit: usize,
+        /// How many the message has.
+        size: usize,
+    },
+    /// A handler kept the operation to itself.
+    #[error("the handler `{handler}` neither passed the operation on nor completed it")]
+    NotPassedOn {
+        /// The handler.
+        handler: String,
+    },
+    /// A handler dropped the completion of an operation.
+    #[error("the completion was dropped without being told anything")]
+    CompletionDropped,
+    /// The handler or the channel of a kept context is gone.
+    #[error("the handler has been removed, or its channel is closed")]
+    Gone,
+}
+
+fn because(cause: Option<&Error>) -> String {
+    cause.map_or_else(String::new, |cause| format!(": {cause}"))
+}
+
+impl From<ChannelError> for Error {
+    fn from(error: ChannelError) -> Self {
+        Error::new(error)
+    }
+}

@@ -1,0 +1,28 @@
+//! Channels: a transport below, a pipeline above, and the engine between them.
+//!
+//! | to understand | read |
+//! |---|---|
+//! | what users hold | `handle`, `new_channel`, `attributes`, `options` |
+//! | how calls get in, and what they leave behind | `core`, then `channels` |
+//! | reading | `reading`, with `receive` |
+//! | writing | `writing`, on `outbound` |
+//! | living and dying | `closing`, on `lifecycle` |
+//! | what is below | [`transport`], and `stream` as the one over a driver |
+
+pub(crate) mod address;
+pub(crate) mod attributes;
+pub(crate) mod channels;
+pub(crate) mod closing;
+pub(crate) mod core;
+pub(crate) mod error;
+pub(crate) mod handle;
+pub(crate) mod lifecycle;
+pub(crate) mod new_channel;
+pub(crate) mod options;
+pub(crate) mod outbound;
+pub(crate) mod reading;
+pub(crate) mod receive;
+pub(crate) mod request;
+pub(crate) mod stream;
+pub mod transport;
+pub(crate) mod writing;

@@ -1,0 +1,216 @@
+//! A channel that has no loop yet (L01).
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, Promise, PromiseFuture};
+
+use super::attributes::{AttrKey, Attributes};
+use super::closing::Ending;
+use super::core::ChannelCore;
+use super::handle::{Channel, ChannelShared};
+use super::options::ChannelOptions;
+use super::transport::Transport;
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::EventLoop;
+use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
+use crate::pipeline::{Completion, Edit, Message, Pipeline};
+
+/// A channel before it is registered: a transport, what to make the pipeline of, and options. It may go
+/// from thread to thread, and through a pipeline as a message: what a server accepts is one of these.
+/// Dropping it closes it.
+#[must_use = "dropping it closes the channel"]
+pub struct NewChannel {
+    transport: Box<dyn Transport>,
+    initialiser: Option<Initialiser>,
+    options: ChannelOptions,
+    attributes: Attributes,
+    parent: Option<Channel>,
+}
+
+type Initialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
+
+/// Its pipeline is made by its own initialiser; whoever registers it on the loop may add to that.
+fn by_itself(_: &mut Edit<'_>) -> Result<(), Error> {
+    Ok(())
+}
+
+impl NewChannel {
+    /// A channel over this transport, without handlers.
+    pub fn new(transport: impl Transport) -> Self {
+        Self {
+            transport: Box::new(transport),
+            initialiser: None,
+            options: ChannelOptions::default(),
+            attributes: Attributes::default(),
+            parent: None,
+        }
+    }
+
+    /// What makes its pipeline: called on its loop, when it is registered. If it fails the channel is
+    /// closed, and so fails the registration. The handlers it makes need not be `Send`.
+    pub fn initialiser(
+        mut self,
+        initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send + 'static,
+    ) -> Self {
+        self.initialiser = Some(Box::new(initialiser));
+        self
+    }
+
+    /// Its options.
+    pub fn options(mut self, options: ChannelOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets an attribute.
+    pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.attributes.set(key, value);
+        self
+    }
+
+    /// The channel that accepted it.
+    pub fn parent(mut self, parent: Channel) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+}
+
+impl Message for NewChannel {}
+
+impl fmt::Debug for NewChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NewChannel({})", self.transport.name())
+    }
+}
+
+impl LocalLoop {
+    /// Registers a channel with this loop, at once. What `more` adds to its pipeline, behind what its own
+    /// initialiser makes, need not come from another thread, nor could it.
+    ///
+    /// # Errors
+    /// The loop is shutting down, an initialiser has failed, or the transport cannot be used here. The
+    /// channel is closed then.
+    pub fn register_with(
+        &self,
+        new: NewChannel,
+        more: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Result<Channel, Error> {
+        let channel = self.make_channel(new, more);
+        self.channels().settle_if_outermost();
+        channel
+    }
+
+    /// Registers a channel with this loop. Its pipeline is made, the promise is kept, then the handlers
+    /// are told that it is registered and, if it is connected, active.
+    pub(crate) fn register_channel(&self, new: NewChannel, promise: Promise<Channel>) {
+        match self.make_channel(new, by_itself) {
+            Ok(channel) => promise.set_success(channel),
+            Err(error) => promise.set_failure(error),
+        };
+        self.channels().settle_if_outermost();
+    }
+
+    fn make_channel(
+        &self,
+        new: NewChannel,
+        more: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Result<Channel, Error> {
+        if self.is_closing() {
+            return Err(Error::new(LoopShutDown));
+        }
+        let NewChannel { transport, initialiser, options, attributes, parent } = new;
+        let (mut promise, closed) = self.handle().new_promise();
+        promise.set_uncancellable();
+        let sender = self.sender().clone();
+        let shared = ChannelShared::new(sender, &options, closed.shared(), attributes, parent);
+        let shared = Arc::new(shared);
+        let ending = Ending::new(promise);
+        let core = ChannelCore::new(self.clone(), shared.clone(), options, transport, ending);
+        let core = Rc::new(core);
+        shared.set_token(self.channels().enter(core.clone()));
+        let initialise = |edit: &mut Edit<'_>| {
+            initialiser.map_or(Ok(()), |initialiser| initialiser(edit))?;
+            more(edit)
+        };
+        let made = make_pipeline(&core, initialise).and_then(|()| core.come());
+        if let Err(error) = &made {
+            core.close(Some(error.clone()), Completion::none());
+        }
+        made.map(|()| Channel::new(shared))
+    }
+
+    /// Calls `f` with the pipeline of a channel of this loop. `None` if the channel is gone, is another
+    /// loop's, or `f` panics, which closes the channel.
+    pub fn with_pipeline<R>(
+        &self,
+        channel: &Channel,
+        f: impl FnOnce(Pipeline<'_>) -> R,
+    ) -> Option<R> {
+        let core = self.channels().find(channel.token())?;
+        if core.channel() != *channel {
+            return None;
+        }
+        let mut result = None;
+        core.enter(|core| result = Some(f(Pipeline::new(core))));
+        result
+    }
+
+    /// The channels that are registered with this loop.
+    #[must_use]
+    pub fn registered_channels(&self) -> Vec<Channel> {
+        self.channels().registered()
+    }
+}
+
+fn make_pipeline(
+    core: &Rc<ChannelCore>,
+    initialise: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut made = None;
+    core.enter(|core| made = Some(Edit::perform(core, initialise)));
+    // Nothing came back: it panicked, and that has closed the channel.
+    made.unwrap_or_else(|| Err(core.closed_error()))
+}
+
+impl EventLoop {
+    /// Registers a channel with this loop. The future gives the channel, whose pipeline is complete
+    /// then. It fails, and the channel is closed, if the loop is shut down, the initialiser fails, or
+    /// the transport cannot be used here.
+    #[track_caller]
+    pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
+        let (promise, future) = self.new_promise();
+        if let Some(here) = LocalLoop::current().filter(|_| self.in_event_loop()) {
+            here.register_channel(new, promise);
+            return future;
+        }
+        let made = |(new, promise)| LoopCommand(Ask::Register(Box::new((new, promise))));
+        match self.send_with((new, promise), made) {
+            Ok(()) => future,
+            Err(rejected) => self.failed(rejected.into()),
+        }
+    }
+
+    /// The channels that are registered with this loop.
+    #[track_caller]
+    pub fn registered_channels(&self) -> PromiseFuture<Vec<Channel>> {
+        let (promise, future) = self.new_promise();
+        let list = move |here: &LocalLoop| {
+            promise.set_success(here.registered_channels());
+        };
+        match self.send(LoopCommand(Ask::Call(Box::new(list)))) {
+            Ok(()) => future,
+            Err(rejected) => self.failed(rejected.into()),
+        }
+    }
+}
+
+impl EventLoopGroup {
+    /// As [`EventLoop::register`], with the next loop.
+    #[track_caller]
+    pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
+        self.next().register(new)
+    }
+}

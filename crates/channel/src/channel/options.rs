@@ -1,0 +1,126 @@
+//! What a channel is made with.
+
+use crate::channel::receive::ReceiveSizes;
+
+/// How much may wait to be written.
+///
+/// ```
+/// use waterwheel_channel::WaterMarks;
+///
+/// assert!(WaterMarks::new(16 * 1024, 8 * 1024).is_err(), "the low mark is above the high one");
+/// let marks = WaterMarks::new(8 * 1024, 16 * 1024)?.limit(1 << 20)?;
+/// assert_eq!(marks.high(), 16 * 1024);
+/// # Ok::<(), waterwheel_channel::InvalidOption>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaterMarks {
+    low: usize,
+    high: usize,
+    limit: usize,
+}
+
+/// An option makes no sense.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidOption {
+    /// The water marks are the wrong way round.
+    #[error("the low water mark, {low}, is above the high one, {high}")]
+    WaterMarks {
+        /// The low mark.
+        low: usize,
+        /// The high mark.
+        high: usize,
+    },
+    /// The limit could be reached while the channel says it is writable.
+    #[error("a limit of {limit} bytes is below the high water mark, {high}")]
+    Limit {
+        /// The limit.
+        limit: usize,
+        /// The high mark.
+        high: usize,
+    },
+    /// The sizes of reads are not in order.
+    #[error("reads of {min}, {start} and {max} bytes: at least one, and in this order, is needed")]
+    ReceiveSizes {
+        /// The least.
+        min: usize,
+        /// The first.
+        start: usize,
+        /// The most.
+        max: usize,
+    },
+}
+
+impl WaterMarks {
+    /// The channel stops being writable when more than `high` bytes wait, and is writable again when
+    /// fewer than `low` do.
+    ///
+    /// # Errors
+    /// If `low` is above `high`.
+    pub fn new(low: usize, high: usize) -> Result<Self, InvalidOption> {
+        if low > high {
+            return Err(InvalidOption::WaterMarks { low, high });
+        }
+        Ok(Self { low, high, limit: usize::MAX })
+    }
+
+    /// A write that would make more than this wait fails. Default: none does.
+    ///
+    /// # Errors
+    /// If that is below the high mark.
+    pub fn limit(self, limit: usize) -> Result<Self, InvalidOption> {
+        if limit < self.high {
+            return Err(InvalidOption::Limit { limit, high: self.high });
+        }
+        Ok(Self { limit, ..self })
+    }
+
+    /// The low mark.
+    #[must_use]
+    pub fn low(self) -> usize {
+        self.low
+    }
+
+    /// The high mark.
+    #[must_use]
+    pub fn high(self) -> usize {
+        self.high
+    }
+
+    /// The most that may wait.
+    #[must_use]
+    pub fn most(self) -> usize {
+        self.limit
+    }
+}
+
+impl Default for WaterMarks {
+    /// 32 and 64 KiB, as Netty has them, and no limit.
+    fn default() -> Self {
+        Self { low: 32 * 1024, high: 64 * 1024, limit: usize::MAX }
+    }
+}
+
+/// What a channel is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelOptions {
+    /// How much may wait to be written. Default: 32 and 64 KiB.
+    pub water_marks: WaterMarks,
+    /// Whether it reads by itself: after it became active, and after each round. Default: it does.
+    pub auto_read: bool,
+    /// How many bytes a read asks for. Default: from 64 bytes to 64 KiB, 2 KiB at first.
+    pub receive_sizes: ReceiveSizes,
+    /// At most so many reads in one round, so that one peer cannot starve the others. Default: 16.
+    pub reads_per_round: u32,
+}
+
+impl Default for ChannelOptions {
+    fn default() -> Self {
+        Self {
+            water_marks: WaterMarks::default(),
+            auto_read: true,
+            receive_sizes: ReceiveSizes::default(),
+            reads_per_round: 16,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What comes in (C09).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::core::{ChannelCore, Work};
+use super::options::ChannelOptions;
+use super::receive::Sizer;
+use super::transport::TransportEvent;
+use crate::driver::ReadPlan;
+use crate::pipeline::event::{BeginRead, Event, Failure, Read, ReadComplete};
+use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::{Completion, Msg};
+
+/// Whether and how a channel reads.
+pub(crate) struct Reading {
+    auto: Cell<bool>,
+    /// The transport was told to read.
+    on: Cell<bool>,
+    /// A round was asked for, and has not begun.
+    wanted: Cell<bool>,
+    /// A round has begun.
+    in_round: Cell<bool>,
+    sizer: Cell<Sizer>,
+    reads_per_round: u32,
+}
+
+impl Reading {
+    pub(super) fn new(options: &ChannelOptions) -> Self {
+        Self {
+            auto: Cell::new(options.auto_read),
+            on: Cell::new(false),
+            wanted: Cell::new(false),
+            in_round: Cell::new(false),
+            sizer: Cell::new(Sizer::new(options.receive_sizes)),
+            reads_per_round: options.reads_per_round.max(1),
+        }
+    }
+
+    fn plan(&self) -> ReadPlan {
+        ReadPlan { max_reads: self.reads_per_round, size: self.sizer.get().size() }
+    }
+
+    /// Something was read, or there was nothing: what is asked for from now on is another round.
+    fn begin_round(&self) {
+        if !self.in_round.replace(true) {
+            self.wanted.set(false);
+        }
+    }
+}
+
+/// How many events a transport that is asked for them may give before others have their turn.
+const EVENTS_PER_PUMP: usize = 64;
+
+impl ChannelCore {
+    /// Something happened below. From the loop, never inside of a dispatch of this channel.
+    pub(crate) fn on_transport_event(self: &Rc<Self>, event: TransportEvent) {
+        if let TransportEvent::Closed = event {
+            return self.transport_closed();
+        }
+        if !self.life.get().is_open() {
+            return;
+        }
+        match event {
+            TransportEvent::Read(msg) => self.on_read(msg),
+            TransportEvent::ReadComplete => self.on_read_complete(),
+            TransportEvent::Wrote(n) => self.on_wrote(n),
+            TransportEvent::Connected => self.on_connected(),
+            TransportEvent::Eof => self.close(None, Completion::none()),
+            TransportEvent::Hiccup(error) => self.inward(Failure(error)),
+            TransportEvent::Failed(error) => self.on_failed(error),
+            TransportEvent::Closed => {}
+        }
+        self.here.channels().settle_if_outermost();
+    }
+
+    fn inward(self: &Rc<Self>, event: impl Event) {
+        self.enter(|core| core.go(HEAD, event));
+    }
+
+    fn on_read(self: &Rc<Self>, msg: Msg) {
+        self.reading.begin_round();
+        let mut sizer = self.reading.sizer.get();
+        let grown = sizer.on_read(msg.size_hint());
+        self.reading.sizer.set(sizer);
+        if grown && self.reading.on.get() {
+            self.set_read(true);
+        }
+        self.inward(Read(msg));
+    }
+
+    fn on_read_complete(self: &Rc<Self>) {
+        self.reading.begin_round();
+        let mut sizer = self.reading.sizer.get();
+        let changed = sizer.on_round();
+        self.reading.sizer.set(sizer);
+        self.enter(|core| {
+            core.go(HEAD, ReadComplete);
+            core.read_if_auto();
+        });
+        self.reading.in_round.set(false);
+        if !self.reading.wanted.get() {
+            self.set_read(false);
+        } else if changed && self.reading.on.get() {
+            self.set_read(true);
+        }
+    }
+
+    fn on_failed(self: &Rc<Self>, error: Error) {
+        let connecting = self.connecting.borrow_mut().take();
+        match connecting {
+            Some(done) => self.complete_later(done, Err(error.clone())),
+            None => self.inward(Failure(error.clone())),
+        }
+        self.close(Some(error), Completion::none());
+    }
+
+    /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
+    pub(super) fn read_if_auto(self: &Rc<Self>) {
+        if self.reading.auto.get() && self.is_active() {
+            self.go(TAIL, BeginRead);
+        }
+    }
+
+    /// More is to be read; it has passed all handlers.
+    pub(crate) fn begin_read(self: &Rc<Self>) {
+        let life = self.life.get();
+        if life.is_active() && life.is_registered() {
+            self.reading.wanted.set(true);
+            if !self.reading.on.get() {
+                self.set_read(true);
+            }
+        }
+    }
+
+    /// Reads by itself, or no longer.
+    pub(crate) fn set_auto_read(self: &Rc<Self>, auto: bool) {
+        let before = self.reading.auto.replace(auto);
+        if auto && !before {
+            self.accept(TAIL, BeginRead);
+        } else if before && !auto {
+            // At once: what was read already is the last of it.
+            self.reading.wanted.set(false);
+            self.set_read(false);
+        }
+    }
+
+    pub(super) fn set_read(self: &Rc<Self>, on: bool) {
+        if on || self.reading.on.get() {
+            self.reading.on.set(on);
+            let plan = on.then(|| self.reading.plan());
+            self.with_transport(|transport, up| transport.set_read(up, plan));
+        }
+    }
+
+    /// The transport has something to say, and waits to be asked.
+    pub(crate) fn pump_later(self: &Rc<Self>) {
+        self.mark(Work::PUMP);
+    }
+
+    /// Asks the transport what happened.
+    pub(super) fn pump(self: &Rc<Self>) {
+        for _ in 0..EVENTS_PER_PUMP {
+            match self.with_transport(|transport, up| transport.next_event(up)) {
+                Some(event) => self.on_transport_event(event),
+                None => return,
+            }
+        }
+        self.pump_later();
+    }
+}

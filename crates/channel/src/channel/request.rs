@@ -1,0 +1,102 @@
+//! What other threads ask of a channel: one value each, carried to its loop in one command (C08).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, Promise};
+
+use super::address::{Address, Target};
+use super::core::ChannelCore;
+use super::handle::ChannelShared;
+use crate::pipeline::event::{
+    BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, UserEvent, Write,
+};
+use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::{Completion, Msg};
+
+pub(crate) enum Request {
+    Write { msg: Msg, flush: bool, promise: Option<Promise<()>>, submitted: Option<Submitted> },
+    Flush,
+    Read,
+    AutoRead(bool),
+    UserEvent(Msg),
+    Bind(Address, Promise<()>),
+    Connect(Target, Promise<()>),
+    Disconnect(Promise<()>),
+    Close(Promise<()>),
+    Deregister(Promise<()>),
+    Register(Promise<()>),
+    Call(Call),
+}
+
+type Call = Box<dyn FnOnce(&Rc<ChannelCore>) + Send>;
+
+/// Bytes on their way to the loop: they count as pending until they are there, or are given up.
+pub(crate) struct Submitted {
+    pub(super) shared: Arc<ChannelShared>,
+    pub(super) size: usize,
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        self.shared.arrived(self.size);
+    }
+}
+
+impl Request {
+    /// Whether the loop need not be woken for it: a flush will follow.
+    pub(crate) fn can_wait(&self) -> bool {
+        matches!(self, Request::Write { flush: false, .. })
+    }
+
+    /// Does it, on the loop.
+    pub(crate) fn perform(self, core: &Rc<ChannelCore>) {
+        match self {
+            Request::Write { msg, flush, promise, submitted } => {
+                drop(submitted);
+                let done = promise.map_or_else(Completion::none, Completion::from);
+                if flush {
+                    core.write_and_flush(msg, done);
+                } else {
+                    core.accept(TAIL, Write(msg, done));
+                }
+            }
+            Request::Flush => core.accept(TAIL, Flush),
+            Request::Read => core.accept(TAIL, BeginRead),
+            Request::AutoRead(auto) => {
+                core.shared().set_auto_read(auto);
+                core.set_auto_read(auto);
+            }
+            Request::UserEvent(event) => core.accept(HEAD, UserEvent(event)),
+            Request::Bind(to, promise) => core.accept(TAIL, Bind(to, promise.into())),
+            Request::Connect(to, promise) => core.accept(TAIL, Connect(to, promise.into())),
+            Request::Disconnect(promise) => core.accept(TAIL, Disconnect(promise.into())),
+            Request::Close(promise) => core.accept(TAIL, Close(promise.into())),
+            Request::Deregister(promise) => core.accept(TAIL, Deregister(promise.into())),
+            Request::Register(promise) => {
+                core.enter_with(move |core| core.complete_later(promise.into(), core.come()));
+            }
+            Request::Call(call) => core.enter_with(move |core| call(core)),
+        }
+    }
+
+    /// The channel or its loop is gone.
+    pub(crate) fn refuse(self, error: &Error) {
+        match self {
+            Request::Write { promise: Some(promise), .. }
+            | Request::Bind(_, promise)
+            | Request::Connect(_, promise)
+            | Request::Disconnect(promise)
+            | Request::Deregister(promise)
+            | Request::Register(promise) => {
+                promise.set_failure(error.clone());
+            }
+            // Closed is what it is to be.
+            Request::Close(promise) => {
+                promise.set_success(());
+            }
+            // A call drops its promise, which says so.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The cut between a channel and what moves its messages.
+//!
+//! A transport is the lower end of a channel: a stream over the loop's driver, a connection within the
+//! process, a test. It knows messages and bytes; it knows neither handlers nor pipelines.
+//!
+//! # The contract
+//!
+//! - A transport is `Send` until it is registered, and stays on one loop from then on. Dropping it
+//!   closes it.
+//! - It calls nobody inside of its own methods: what happens, it says through its [`Upcalls`], from the
+//!   loop, or hands out from [`next_event`](Transport::next_event) after a [`wake`](Upcalls::wake).
+//! - It reads only while it was told to, and begins with reading off. After every round of reads it
+//!   says [`ReadComplete`](TransportEvent::ReadComplete).
+//! - After [`close`](Transport::close) it says nothing but, if that was `Pending`,
+//!   [`Closed`](TransportEvent::Closed), once.
+
+use std::fmt;
+use std::io;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use waterwheel_executor::Error;
+
+use super::address::{Address, Target};
+use super::core::ChannelCore;
+use super::error::ChannelError;
+use super::handle::{Channel, ChannelShared};
+pub use super::outbound::Flushed;
+use crate::driver::{Detach, ReadPlan, Submit};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::pipeline::{Msg, Types};
+
+/// The lower end of a channel. See the [module's documentation](self) for the contract.
+pub trait Transport: Send + 'static {
+    /// What it is, for errors: `"stream"`, `"local"`.
+    fn name(&self) -> &'static str;
+
+    /// The types of messages it reads.
+    fn reads(&self) -> Types;
+
+    /// The types of messages it writes.
+    fn accepts(&self) -> Types;
+
+    /// Whether it writes a stream of bytes: it finds them in [`Flushed::bytes`] then. Otherwise it
+    /// takes message by message.
+    fn writes_stream(&self) -> bool;
+
+    /// Comes to its loop, for the first time or again. Whether it is connected.
+    ///
+    /// # Errors
+    /// It cannot be used here; the channel is closed.
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error>;
+
+    /// Leaves the loop, without being closed.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn deregister(&mut self, up: &Upcalls) -> Result<(), Error>;
+
+    /// Binds to an address.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
+        let _ = (up, to);
+        Err(unsupported(self.name(), "be bound"))
+    }
+
+    /// Connects: done, or pending until [`Connected`](TransportEvent::Connected) or
+    /// [`Failed`](TransportEvent::Failed).
+    ///
+    /// # Errors
+    /// It failed at once.
+    fn connect(&mut self, up: &Upcalls, to: Target) -> Result<Progress, Error> {
+        let _ = (up, to);
+        Err(unsupported(self.name(), "be connected"))
+    }
+
+    /// Turns reading on or off.
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>);
+
+    /// Writes as much as goes at once, and takes it out of the queue. The queue is not empty.
+    /// `Pending`: nothing more goes until [`Wrote`](TransportEvent::Wrote).
+    ///
+    /// # Errors
+    /// Nothing can be written any more; the channel is closed.
+    fn write(&mut self, up: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit>;
+
+    /// The next thing that happened. Asked after a [`wake`](Upcalls::wake), until there is nothing.
+    fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
+        let _ = up;
+        None
+    }
+
+    /// Closes it.
+    fn close(&mut self, up: &Upcalls) -> Detach;
+
+    /// Where it is bound.
+    fn local_address(&self) -> Option<Address> {
+        None
+    }
+
+    /// Whom it is connected to.
+    fn peer_address(&self) -> Option<Address> {
+        None
+    }
+
+    /// A message has passed all handlers: a transport made for tests keeps it.
+    fn unhandled(&mut self, msg: Msg) -> Option<Msg> {
+        Some(msg)
+    }
+
+    /// An error has passed all handlers: a transport made for tests keeps it.
+    fn unhandled_error(&mut self, error: Error) -> Option<Error> {
+        Some(error)
+    }
+}
+
+pub(crate) fn unsupported(transport: &'static str, operation: &'static str) -> Error {
+    Error::new(ChannelError::Unsupported { transport, operation })
+}
+
+/// How far a connect has come.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is connected.
+    Done,
+    /// It will be, or fail.
+    Pending,
+}
+
+/// What a transport tells its channel.
+#[derive(Debug)]
+pub enum TransportEvent {
+    /// It is connected.
+    Connected,
+    /// A pending write has written so many bytes of the stream; zero: there is room again.
+    Wrote(usize),
+    /// A message came in.
+    Read(Msg),
+    /// That was all for this round.
+    ReadComplete,
+    /// The peer will send no more.
+    Eof,
+    /// Something failed, and it can go on: one accept.
+    Hiccup(Error),
+    /// It is broken.
+    Failed(Error),
+    /// It is closed, after a close that was pending.
+    Closed,
+}
+
+/// A transport's way to its channel, on their loop. It does not keep the channel alive.
+#[derive(Clone)]
+pub struct Upcalls {
+    here: LocalLoop,
+    core: Weak<ChannelCore>,
+}
+
+impl Upcalls {
+    pub(crate) fn new(core: &Rc<ChannelCore>) -> Self {
+        Self { here: core.here.clone(), core: Rc::downgrade(core) }
+    }
+
+    /// The loop.
+    #[must_use]
+    pub fn event_loop(&self) -> &LocalLoop {
+        &self.here
+    }
+
+    /// Tells the channel. To be called from the loop, never inside of a method of the transport.
+    pub fn event(&self, event: TransportEvent) {
+        if let Some(core) = self.core.upgrade() {
+            core.on_transport_event(event);
+        }
+    }
+
+    /// The channel is to ask for events, soon: at the end of this turn's work. May be called anywhere
+    /// on the loop.
+    pub fn wake(&self) {
+        if let Some(core) = self.core.upgrade() {
+            core.pump_later();
+        }
+    }
+
+    /// The same, from any thread.
+    #[must_use]
+    pub fn waker(&self) -> Option<TransportWaker> {
+        self.core.upgrade().map(|core| TransportWaker { shared: core.shared().clone() })
+    }
+
+    /// The channel, for any thread.
+    #[must_use]
+    pub fn channel(&self) -> Option<Channel> {
+        self.core.upgrade().map(|core| core.channel())
+    }
+}
+
+impl fmt::Debug for Upcalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Upcalls").field(&self.core.upgrade()).finish()
+    }
+}
+
+/// Makes a channel ask its transport for events, from any thread.
+#[derive(Clone, Debug)]
+pub struct TransportWaker {
+    shared: Arc<ChannelShared>,
+}
+
+impl TransportWaker {
+    /// The channel is to ask for events: at the end of this turn's work on its own loop, elsewhere by
+    /// a command. Nothing happens if the loop is gone.
+    pub fn wake(&self) {
+        self.shared.pump();
+    }
+}

@@ -1,0 +1,258 @@
+//! What goes out: the outbound buffer, the water marks, the writing itself (C07).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::core::{ChannelCore, Work};
+use super::error::ChannelError;
+use super::outbound::Finished;
+use crate::driver::Submit;
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::pipeline::{Completion, Msg, Types};
+
+/// A flush that the transport keeps taking in parts ends after so many of them: others have their turn
+/// before the rest.
+const WRITE_SPINS: usize = 16;
+
+/// How full a channel is.
+#[derive(Debug)]
+pub(crate) struct Level {
+    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6).
+    pending: Cell<usize>,
+    /// Handlers with too many writes waiting.
+    overflow: Cell<usize>,
+    writable: Cell<bool>,
+    /// What the handlers were told last.
+    announced: Cell<bool>,
+}
+
+impl Default for Level {
+    fn default() -> Self {
+        Self {
+            pending: Cell::new(0),
+            overflow: Cell::new(0),
+            writable: Cell::new(true),
+            announced: Cell::new(true),
+        }
+    }
+}
+
+impl Level {
+    /// Whether the handlers are to be told: what they were told last is no longer so.
+    pub(super) fn takes_announcement(&self) -> bool {
+        let writable = self.writable.get();
+        self.announced.replace(writable) != writable
+    }
+}
+
+impl ChannelCore {
+    // The water marks.
+
+    #[inline]
+    pub(crate) fn add_pending(self: &Rc<Self>, bytes: usize) {
+        self.set_pending(self.level.pending.get() + bytes);
+        self.rise();
+    }
+
+    #[inline]
+    pub(crate) fn remove_pending(self: &Rc<Self>, bytes: usize) {
+        self.set_pending(self.level.pending.get() - bytes);
+        self.fall();
+    }
+
+    pub(crate) fn add_overflow(self: &Rc<Self>) {
+        self.level.overflow.set(self.level.overflow.get() + 1);
+        self.set_writable(false);
+    }
+
+    pub(crate) fn remove_overflow(self: &Rc<Self>) {
+        self.level.overflow.set(self.level.overflow.get() - 1);
+        self.fall();
+    }
+
+    #[inline]
+    fn set_pending(&self, bytes: usize) {
+        self.level.pending.set(bytes);
+        self.shared.set_pending(bytes);
+    }
+
+    /// Everything that waits, including what other threads have submitted.
+    fn waiting(&self) -> usize {
+        self.level.pending.get() + self.shared.submitted()
+    }
+
+    #[inline]
+    pub(super) fn rise(self: &Rc<Self>) {
+        if self.level.writable.get() && self.waiting() > self.options.water_marks.high() {
+            self.set_writable(false);
+        }
+    }
+
+    #[inline]
+    pub(super) fn fall(self: &Rc<Self>) {
+        let writable = self.level.writable.get() || self.level.overflow.get() > 0;
+        if !writable && self.waiting() < self.options.water_marks.low() {
+            self.set_writable(true);
+        }
+    }
+
+    #[cold]
+    fn set_writable(self: &Rc<Self>, writable: bool) {
+        self.level.writable.set(writable);
+        self.shared.set_writable(writable);
+        self.mark(Work::WRITABILITY);
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        let open = self.life.get().is_open();
+        open && self.level.writable.get() && self.waiting() <= self.options.water_marks.high()
+    }
+
+    pub(crate) fn bytes_before_unwritable(&self) -> usize {
+        let high = self.options.water_marks.high();
+        if self.is_writable() { high - self.waiting() + 1 } else { 0 }
+    }
+
+    pub(crate) fn bytes_before_writable(&self) -> usize {
+        let low = self.options.water_marks.low();
+        if self.is_writable() { 0 } else { (self.waiting() + 1).saturating_sub(low) }
+    }
+
+    // At the head.
+
+    /// A message is to be written; it has passed all handlers.
+    #[inline]
+    pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
+        let size = msg.size_hint();
+        if let Err(error) = self.check_write(&msg, size) {
+            return self.refuse_write(&error, done);
+        }
+        self.out.borrow_mut().push(msg, done);
+        self.add_pending(size);
+    }
+
+    fn check_write(&self, msg: &Msg, size: usize) -> Result<(), ChannelError> {
+        if !self.life.get().is_open() {
+            return Err(ChannelError::Closed { cause: self.cause() });
+        }
+        let transport = self.transport.borrow();
+        let accepts = transport.accepts();
+        if let Types::These(types) = accepts
+            && !types.iter().any(|tag| tag.id() == msg.type_id_of_value())
+        {
+            let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
+            return Err(ChannelError::UnsupportedMessage {
+                message: msg.type_name(),
+                transport: transport.name(),
+                accepts: names.join(" or "),
+            });
+        }
+        let (pending, limit) = (self.waiting(), self.options.water_marks.most());
+        if size > limit.saturating_sub(pending) {
+            return Err(ChannelError::BufferFull { pending, limit, size });
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse_write(self: &Rc<Self>, error: &ChannelError, done: Completion) {
+        // That a channel is closed everybody learns; the rest is the program's fault, and is reported
+        // if nobody waits for it.
+        if done.is_none() && !matches!(error, ChannelError::Closed { .. }) {
+            self.report_unhandled(error);
+        }
+        self.complete_later(done, Err(Error::new(error.clone())));
+    }
+
+    /// What was written is to be sent; this has passed all handlers.
+    #[inline]
+    pub(crate) fn flush(self: &Rc<Self>) {
+        if !self.life.get().is_open() {
+            return;
+        }
+        let as_bytes = self.transport.borrow().writes_stream();
+        let cancelled = self.out.borrow_mut().flush(as_bytes);
+        if cancelled > 0 {
+            self.remove_pending(cancelled);
+        }
+        if self.level.pending.get() > self.options.water_marks.high() {
+            self.write_out();
+        } else if self.out.borrow().has_flushed() {
+            self.mark(Work::FLUSH);
+        }
+    }
+
+    // To the transport.
+
+    /// Hands what was flushed to the transport, as much as it takes.
+    pub(crate) fn write_out(self: &Rc<Self>) {
+        if self.writing.get() || !self.life.get().is_open() || !self.out.borrow().has_flushed() {
+            return;
+        }
+        if !self.is_active() {
+            return self.fail_flushed(&Error::new(ChannelError::NotConnected));
+        }
+        for _ in 0..WRITE_SPINS {
+            let written = self.with_transport(|transport, up| {
+                transport.write(up, &mut self.out.borrow_mut().flushed)
+            });
+            self.harvest();
+            match written {
+                Ok(Submit::Done(_)) if self.out.borrow().has_flushed() => {}
+                Ok(Submit::Done(_)) => return,
+                Ok(Submit::Pending) => return self.writing.set(true),
+                Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
+            }
+        }
+        self.write_out_later();
+    }
+
+    /// The rest has its turn after what is queued now.
+    #[cold]
+    fn write_out_later(self: &Rc<Self>) {
+        let command = LoopCommand(Ask::WriteOut(self.token()));
+        if self.here.sender().send(command).is_err() {
+            self.mark(Work::FLUSH); // The loop is about to end, and takes no commands any more.
+        }
+    }
+
+    /// A write that was under way has ended.
+    pub(super) fn on_wrote(self: &Rc<Self>, n: usize) {
+        self.writing.set(false);
+        if n > 0 {
+            self.out.borrow_mut().flushed.wrote(n);
+            self.harvest();
+        }
+        self.write_out();
+    }
+
+    /// Sees to what has left the buffer.
+    #[inline]
+    fn harvest(self: &Rc<Self>) {
+        let finished = self.out.borrow_mut().take_finished();
+        if let Some(finished) = finished {
+            self.finish_writes(finished);
+        }
+    }
+
+    fn finish_writes(self: &Rc<Self>, finished: Finished) {
+        self.remove_pending(finished.bytes);
+        for (done, result) in finished.completions {
+            self.complete_later(done, result);
+        }
+    }
+
+    #[cold]
+    fn fail_flushed(self: &Rc<Self>, error: &Error) {
+        let dropped = self.out.borrow_mut().drop_flushed(error);
+        self.finish_writes(dropped);
+    }
+
+    /// Nothing will be written any more.
+    pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
+        let dropped = self.out.borrow_mut().drop_all(error);
+        self.finish_writes(dropped);
+    }
+}

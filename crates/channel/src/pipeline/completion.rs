@@ -1,0 +1,129 @@
+//! Whom to tell what became of an outbound operation.
+
+use std::fmt;
+use std::mem;
+
+use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::{Error, Origin, Promise, UserCode};
+
+use crate::channel::error::ChannelError;
+
+/// Told once what became of a write, a close, a connect. Nobody, a closure on the loop, or a promise
+/// for any thread; asking for nothing costs nothing.
+///
+/// A handler that is given one passes it on with what it emits ([`take`](Self::take)), completes it,
+/// or keeps it for later. If the handler's method returns an error while the completion is still in
+/// its place, it gets that error; one that is dropped uncompleted fails.
+#[must_use = "a completion that is dropped fails"]
+#[derive(Default)]
+pub struct Completion(Kind);
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Nobody,
+    Local(Origin, Box<dyn FnOnce(Result<(), Error>)>),
+    Shared(Promise<()>),
+}
+
+impl Completion {
+    /// Nobody wants to know.
+    pub const fn none() -> Self {
+        Self(Kind::Nobody)
+    }
+
+    /// Calls `f` on the loop.
+    #[track_caller]
+    pub fn local(f: impl FnOnce(Result<(), Error>) + 'static) -> Self {
+        Self(Kind::Local(Origin::here(), Box::new(f)))
+    }
+
+    /// Takes it out of its place: the caller sees to it from now on.
+    pub fn take(&mut self) -> Self {
+        mem::take(self)
+    }
+
+    /// Whether nobody wants to know.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        matches!(self.0, Kind::Nobody)
+    }
+
+    /// It is done.
+    pub fn succeed(self) {
+        self.complete(Ok(()));
+    }
+
+    /// It failed.
+    pub fn fail(self, error: Error) {
+        self.complete(Err(error));
+    }
+
+    /// It ended in this way. A panic of the closure is caught and reported.
+    pub fn complete(mut self, result: Result<(), Error>) {
+        match mem::take(&mut self.0) {
+            Kind::Nobody => {}
+            Kind::Local(origin, f) => {
+                let _ = run_user_code(UserCode::Listener, origin, || f(result));
+            }
+            Kind::Shared(promise) => {
+                promise.complete(result);
+            }
+        }
+    }
+
+    /// From now on it cannot be cancelled. `false`: it was, and the operation is not to be begun.
+    pub(crate) fn begin(&mut self) -> bool {
+        match &mut self.0 {
+            Kind::Nobody | Kind::Local(..) => true,
+            Kind::Shared(promise) => promise.set_uncancellable(),
+        }
+    }
+}
+
+impl From<Promise<()>> for Completion {
+    fn from(promise: Promise<()>) -> Self {
+        Self(Kind::Shared(promise))
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        // A promise looks after itself.
+        if let Kind::Local(..) = self.0 {
+            self.take().fail(Error::new(ChannelError::CompletionDropped));
+        }
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Nobody => f.write_str("Completion(nobody)"),
+            Kind::Local(origin, _) => write!(f, "Completion({origin})"),
+            Kind::Shared(promise) => write!(f, "Completion({promise:?})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn c07_a_completion_that_is_dropped_fails() {
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let log = told.clone();
+        let completion = Completion::local(move |result| log.borrow_mut().push(result.is_ok()));
+        drop(completion);
+        assert_eq!(*told.borrow(), [false]);
+        let log = told.clone();
+        let mut completion = Completion::local(move |result| log.borrow_mut().push(result.is_ok()));
+        completion.take().succeed();
+        drop(completion);
+        assert_eq!(*told.borrow(), [false, true], "told once");
+    }
+}

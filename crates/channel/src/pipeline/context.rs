@@ -1,0 +1,323 @@
+//! A handler's view of its pipeline, while it runs.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use waterwheel_executor::{Error, Nanos};
+
+use super::completion::Completion;
+use super::event::{
+    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Event, Failure, Flush,
+    Inactive, Read, ReadComplete, Registered, Unregistered, UserEvent, WritabilityChanged, Write,
+};
+use super::events::Events;
+use super::handler::{Handler, HandlerResult};
+use super::local_context::LocalCtx;
+use super::message::Msg;
+use super::pipeline::Pipeline;
+use super::slots::{SlotId, SlotState};
+use crate::channel::address::{Address, Target};
+use crate::channel::core::ChannelCore;
+use crate::channel::error::ChannelError;
+use crate::channel::handle::Channel;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::pipeline::timers::TimerId;
+
+/// Where a handler stands, for the duration of a call. `fire_…` passes something inward, to the
+/// handlers behind it; the plain verbs ask for something outward, of the handlers before it.
+///
+/// It cannot be kept beyond the call: [`to_local`](Self::to_local) makes something that can.
+#[derive(Clone, Copy)]
+pub struct Ctx<'a> {
+    core: &'a Rc<ChannelCore>,
+    at: u32,
+}
+
+impl<'a> Ctx<'a> {
+    #[inline(always)]
+    pub(crate) fn new(core: &'a Rc<ChannelCore>, at: u32) -> Self {
+        Self { core, at }
+    }
+
+    pub(crate) fn core(&self) -> &'a Rc<ChannelCore> {
+        self.core
+    }
+
+    #[inline(always)]
+    fn go(&self, event: impl Event) {
+        self.core.go(self.at, event);
+    }
+
+    // Inward.
+
+    /// The channel was registered.
+    pub fn fire_registered(&self) {
+        self.go(Registered);
+    }
+
+    /// The channel left its loop.
+    pub fn fire_unregistered(&self) {
+        self.go(Unregistered);
+    }
+
+    /// The channel became active.
+    pub fn fire_active(&self) {
+        self.go(Active);
+    }
+
+    /// The channel is no longer active.
+    pub fn fire_inactive(&self) {
+        self.go(Inactive);
+    }
+
+    /// A message came in.
+    #[inline]
+    pub fn fire_read(&self, msg: impl Into<Msg>) {
+        self.go(Read(msg.into()));
+    }
+
+    /// That was all for now.
+    #[inline]
+    pub fn fire_read_complete(&self) {
+        self.go(ReadComplete);
+    }
+
+    /// An event of the user's own.
+    pub fn fire_user_event(&self, event: impl Into<Msg>) {
+        self.go(UserEvent(event.into()));
+    }
+
+    /// The channel became writable, or stopped being so.
+    pub fn fire_writability_changed(&self) {
+        self.go(WritabilityChanged);
+    }
+
+    /// Something failed.
+    pub fn fire_error(&self, error: Error) {
+        self.go(Failure(error));
+    }
+
+    // Outward.
+
+    /// Binds the channel.
+    pub fn bind(&self, to: Address) {
+        self.bind_with(to, Completion::none());
+    }
+
+    /// Binds the channel, and tells `done`.
+    pub fn bind_with(&self, to: Address, done: Completion) {
+        self.go(Bind(to, done));
+    }
+
+    /// Connects the channel.
+    pub fn connect(&self, to: impl Into<Target>) {
+        self.connect_with(to.into(), Completion::none());
+    }
+
+    /// Connects the channel, and tells `done`.
+    pub fn connect_with(&self, to: Target, done: Completion) {
+        self.go(Connect(to, done));
+    }
+
+    /// Disconnects the channel; of a transport without connections, closes it.
+    pub fn disconnect(&self) {
+        self.disconnect_with(Completion::none());
+    }
+
+    /// Disconnects the channel, and tells `done`.
+    pub fn disconnect_with(&self, done: Completion) {
+        self.go(Disconnect(done));
+    }
+
+    /// Closes the channel: after what was flushed has been handed to the transport.
+    pub fn close(&self) {
+        self.close_with(Completion::none());
+    }
+
+    /// Closes the channel, and calls `f` on the loop when that is done.
+    #[track_caller]
+    pub fn close_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
+        self.close_with(Completion::local(f));
+    }
+
+    /// Closes the channel, and tells `done`.
+    pub fn close_with(&self, done: Completion) {
+        self.go(Close(done));
+    }
+
+    /// Lets the channel leave its loop.
+    pub fn deregister(&self) {
+        self.deregister_with(Completion::none());
+    }
+
+    /// Lets the channel leave its loop, and tells `done`.
+    pub fn deregister_with(&self, done: Completion) {
+        self.go(Deregister(done));
+    }
+
+    /// Asks for more to be read: one round of it, if the channel does not read by itself.
+    pub fn read(&self) {
+        self.go(BeginRead);
+    }
+
+    /// Writes a message: it waits in the channel until it is flushed. Costs no allocation.
+    #[inline]
+    pub fn write(&self, msg: impl Into<Msg>) {
+        self.write_with(msg, Completion::none());
+    }
+
+    /// Writes a message, and calls `f` on the loop when it was sent, or could not be.
+    #[track_caller]
+    pub fn write_then(&self, msg: impl Into<Msg>, f: impl FnOnce(Result<(), Error>) + 'static) {
+        self.write_with(msg, Completion::local(f));
+    }
+
+    /// Writes a message, and tells `done`.
+    #[inline]
+    pub fn write_with(&self, msg: impl Into<Msg>, done: Completion) {
+        self.go(Write(msg.into(), done));
+    }
+
+    /// Sends what was written, at the end of the outermost call into a channel.
+    #[inline]
+    pub fn flush(&self) {
+        self.go(Flush);
+    }
+
+    /// Sends what was written at once, as far as it has reached the transport's end.
+    pub fn flush_now(&self) {
+        self.flush();
+        self.core.write_out();
+    }
+
+    /// Writes and flushes.
+    #[inline]
+    pub fn write_and_flush(&self, msg: impl Into<Msg>) {
+        self.write(msg);
+        self.flush();
+    }
+
+    // Looking around.
+
+    /// Whether the channel takes more: its pending bytes have not risen above the high water mark, or
+    /// have fallen below the low one since.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.core.is_writable()
+    }
+
+    /// How many bytes may be written before the channel stops being writable; none if it is not.
+    #[must_use]
+    pub fn bytes_before_unwritable(&self) -> usize {
+        self.core.bytes_before_unwritable()
+    }
+
+    /// How many bytes must be sent before the channel is writable again; none if it is.
+    #[must_use]
+    pub fn bytes_before_writable(&self) -> usize {
+        self.core.bytes_before_writable()
+    }
+
+    /// Whether the channel is connected, or bound.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.core.is_active()
+    }
+
+    /// Whether this handler was removed by something it called: it gets nothing more, and hands on
+    /// what it still holds.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        let slots = self.core.handlers.slots.borrow();
+        matches!(slots.at(self.at).state, SlotState::Removed | SlotState::Leaving)
+    }
+
+    /// This handler's place.
+    #[must_use]
+    pub fn slot(&self) -> SlotId {
+        self.core.handlers.slots.borrow().id(self.at)
+    }
+
+    /// This handler's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.core.name_of(self.at)
+    }
+
+    /// The whole pipeline.
+    #[must_use]
+    pub fn pipeline(&self) -> Pipeline<'a> {
+        Pipeline::new(self.core)
+    }
+
+    /// The channel, for any thread.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.core.channel()
+    }
+
+    /// The loop this runs on.
+    #[must_use]
+    pub fn event_loop(&self) -> &'a LocalLoop {
+        &self.core.here
+    }
+
+    /// The time, by the loop's clock.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.core.here.now()
+    }
+
+    /// A context to be kept, on this loop. It does not keep the channel alive.
+    #[must_use]
+    pub fn to_local(&self) -> LocalCtx {
+        LocalCtx::new(&self.core.here, self.core.token(), self.slot())
+    }
+
+    // Timers.
+
+    /// Calls [`Handler::on_timer`] of this handler with `tag` after a while. Costs no allocation. The
+    /// timer goes with the handler when that is removed.
+    pub fn schedule(&self, delay: Duration, tag: u32) -> TimerId {
+        self.core.schedule(self.at, delay, tag)
+    }
+
+    /// Takes a timer of this handler back. `false` if it was due already.
+    pub fn cancel(&self, timer: TimerId) -> bool {
+        self.core.cancel_timer(self.at, timer)
+    }
+
+    // How calls end.
+
+    /// An inbound method, or one without a completion, has failed (rule 10).
+    #[cold]
+    pub(crate) fn handler_failed(&self, handler: &mut dyn Handler, event: Events, error: Error) {
+        let failed =
+            if event == Events::ERROR { Err(error) } else { handler.on_error(self, error) };
+        if let Err(error) = failed {
+            self.core.report_unhandled(&format_args!(
+                "the error method of `{}` failed: {error}",
+                self.name()
+            ));
+        }
+    }
+
+    /// An operation has failed, or has left its completion where it was (rule 10).
+    #[cold]
+    pub(crate) fn operation_ended(&self, result: HandlerResult, done: Completion) {
+        let error = result
+            .err()
+            .unwrap_or_else(|| Error::new(ChannelError::NotPassedOn { handler: self.name() }));
+        if done.is_none() {
+            self.core.report_unhandled(&format_args!("`{}` failed: {error}", self.name()));
+        } else {
+            self.core.complete_later(done, Err(error));
+        }
+    }
+}
+
+impl std::fmt::Debug for Ctx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ctx({} of {:?})", self.name(), self.core)
+    }
+}

@@ -1,0 +1,273 @@
+//! How an event goes from slot to slot.
+//!
+//! ```text
+//!   go ──► walk to the next slot that stops for it ──► its handler is there:   taken out, called, put back
+//!    ▲                                            └──► its handler runs:       the event waits (rule 2)
+//!    └────────────── ctx.fire_…, ctx.write, … ◄──────── the handler
+//! ```
+//!
+//! Nothing is borrowed while a handler runs (rule 1). A handler runs at most once at a time, so the
+//! stack is never deeper than the pipeline is long (rule 7).
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+
+use super::context::Ctx;
+use super::event::{AnyEvent, Event};
+use super::events::Events;
+use super::handler::Handler;
+use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
+use crate::channel::core::ChannelCore;
+
+/// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
+/// nothing, and would be counted by nobody.
+pub(crate) const MAX_WAITING_WRITES: usize = 64;
+
+/// The handlers of a channel.
+pub(crate) struct Handlers {
+    pub(crate) slots: RefCell<Slots>,
+    /// Whose handler runs, the innermost; [`HEAD`] if none does. A panic leaves it where it was.
+    pub(crate) running: Cell<u32>,
+    /// How many handlers have got a name of their type's.
+    pub(crate) named: Cell<usize>,
+    /// They are being removed, all of them, and no others may come.
+    pub(crate) closed: Cell<bool>,
+    /// How many timers they have set, to number them.
+    pub(crate) timers: Cell<u32>,
+}
+
+impl Handlers {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: RefCell::new(Slots::new()),
+            running: Cell::new(HEAD),
+            named: Cell::new(0),
+            timers: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
+}
+
+impl ChannelCore {
+    /// Sends an event on its way, inward or outward, from this slot on.
+    #[inline(always)]
+    pub(crate) fn go<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        let mut slots = self.handlers.slots.borrow_mut();
+        let (at, end) = if E::INBOUND {
+            (slots.inward(from, E::BIT), TAIL)
+        } else {
+            if slots.at(from).holds_back() {
+                return self.wait(slots, from, event.any(), false);
+            }
+            (slots.outward(from, E::BIT), HEAD)
+        };
+        if at == end {
+            drop(slots);
+            return event.arrive(self);
+        }
+        match slots.at_mut(at).begin_call() {
+            Some(handler) => {
+                drop(slots);
+                self.call(at, handler, |handler, ctx| event.deliver(handler, ctx));
+            }
+            None => {
+                // Removed meanwhile: it goes past, but not past what came before.
+                let for_handler = slots.at(at).state != SlotState::Removed;
+                self.wait(slots, at, event.any(), for_handler);
+            }
+        }
+    }
+
+    /// Calls a handler that was taken out of its slot, and puts it back.
+    #[inline(always)]
+    pub(crate) fn call(
+        self: &Rc<Self>,
+        at: u32,
+        handler: Box<dyn Handler>,
+        deliver: impl FnOnce(&mut dyn Handler, &Ctx<'_>),
+    ) {
+        let mut call = Call::begin(self, at, handler);
+        call.run(deliver);
+        let handler = call.end();
+        let mut slots = self.handlers.slots.borrow_mut();
+        let slot = slots.at_mut(at);
+        if slot.state != SlotState::Removed && !slot.has_backlog() {
+            slot.handler = Some(handler);
+        } else {
+            drop(slots);
+            self.finish_call(at, handler);
+        }
+    }
+
+    /// Sees to what came while the handler ran; then puts it back or, if it was removed, takes leave
+    /// of it.
+    #[cold]
+    fn finish_call(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
+        let mut call = Call::begin(self, at, handler);
+        let mut told = false;
+        loop {
+            while let Some(waiting) = self.next_waiting(at) {
+                if waiting.for_handler && !told {
+                    call.run(|handler, ctx| waiting.event.deliver(handler, ctx));
+                } else {
+                    waiting.event.go_on(self, at);
+                }
+            }
+            let removed = self.handlers.slots.borrow().at(at).state == SlotState::Removed;
+            if !removed || told {
+                break;
+            }
+            told = true;
+            call.run(|handler, ctx| handler.on_removed(ctx));
+        }
+        let handler = call.end();
+        if told {
+            self.discard(at, Some(handler));
+        } else {
+            self.handlers.slots.borrow_mut().at_mut(at).handler = Some(handler);
+        }
+    }
+
+    /// Lets an event wait at a slot whose handler runs.
+    #[cold]
+    fn wait(
+        self: &Rc<Self>,
+        mut slots: RefMut<'_, Slots>,
+        at: u32,
+        event: AnyEvent,
+        for_handler: bool,
+    ) {
+        let bytes = event.pending_bytes();
+        let is_write = matches!(event, AnyEvent::Write(_));
+        let writes = slots.at_mut(at).wait(Waiting { event, for_handler });
+        drop(slots);
+        if is_write {
+            self.add_pending(bytes);
+            if writes == MAX_WAITING_WRITES + 1 {
+                self.add_overflow();
+            }
+        }
+    }
+
+    fn next_waiting(self: &Rc<Self>, at: u32) -> Option<Waiting> {
+        let mut slots = self.handlers.slots.borrow_mut();
+        let backlog = slots.at_mut(at).backlog.as_mut()?;
+        let before = backlog.writes();
+        let waiting = backlog.pop()?;
+        let after = backlog.writes();
+        drop(slots);
+        self.no_longer_waiting(&waiting.event, before, after);
+        Some(waiting)
+    }
+
+    fn no_longer_waiting(
+        self: &Rc<Self>,
+        event: &AnyEvent,
+        writes_before: usize,
+        writes_after: usize,
+    ) {
+        self.remove_pending(event.pending_bytes());
+        if writes_before > MAX_WAITING_WRITES && writes_after <= MAX_WAITING_WRITES {
+            self.remove_overflow();
+        }
+    }
+
+    /// Removes a live slot: at once if its handler does not run, else when it returns.
+    pub(crate) fn retire(self: &Rc<Self>, at: u32) {
+        let mut slots = self.handlers.slots.borrow_mut();
+        let slot = slots.at_mut(at);
+        slot.state = SlotState::Removed;
+        // What waits here keeps its place: others stop behind it, and go past it in turn (rule 4).
+        slot.stops = if slot.has_backlog() { Events::ALL } else { Events::NONE };
+        if let Some(handler) = slot.begin_call() {
+            drop(slots);
+            self.finish_call(at, handler);
+        }
+    }
+
+    /// Takes a slot out of the order, with all that is in it. Destructors run outside of any borrow.
+    pub(crate) fn discard(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
+        let (about, backlog) = self.handlers.slots.borrow_mut().unlink(at);
+        let type_name = about.as_ref().map_or("handler", |about| about.type_name);
+        for (_, timer) in about.iter().flat_map(|about| &about.timers) {
+            self.here.sender().take_back(*timer);
+        }
+        if let Some(handler) = handler {
+            self.drop_guarded(type_name, handler);
+        }
+        self.fail_backlog(backlog);
+    }
+
+    fn fail_backlog(self: &Rc<Self>, backlog: Option<Box<Backlog>>) {
+        let Some(mut backlog) = backlog.filter(|backlog| !backlog.is_empty()) else { return };
+        let error = self.closed_error();
+        loop {
+            let before = backlog.writes();
+            let Some(waiting) = backlog.pop() else { return };
+            self.no_longer_waiting(&waiting.event, before, backlog.writes());
+            waiting.event.fail(self, &error);
+        }
+    }
+
+    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
+    /// Returns the name of the one that panicked, and its type.
+    pub(crate) fn discard_poisoned(self: &Rc<Self>) -> (String, &'static str) {
+        let slots = self.handlers.slots.borrow();
+        let running = self.handlers.running.replace(HEAD);
+        let culprit = slots.at(running).about();
+        let culprit = culprit.map(|about| (about.name.to_string(), about.type_name));
+        let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
+        let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
+        drop(slots);
+        for at in poisoned {
+            let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
+            self.discard(at, handler);
+        }
+        culprit.unwrap_or_else(|| (String::from("channel"), "channel"))
+    }
+}
+
+/// A handler out of its slot. A panic puts it back, poisoned: to be dropped when the unwinding is
+/// over, because a destructor that panics meanwhile would end the process.
+struct Call<'a> {
+    core: &'a Rc<ChannelCore>,
+    at: u32,
+    outer: u32,
+    /// `None` once the call has ended.
+    handler: Option<Box<dyn Handler>>,
+}
+
+impl<'a> Call<'a> {
+    #[inline(always)]
+    fn begin(core: &'a Rc<ChannelCore>, at: u32, handler: Box<dyn Handler>) -> Self {
+        Self { core, at, outer: core.handlers.running.replace(at), handler: Some(handler) }
+    }
+
+    #[inline(always)]
+    fn run(&mut self, deliver: impl FnOnce(&mut dyn Handler, &Ctx<'_>)) {
+        if let Some(handler) = &mut self.handler {
+            deliver(&mut **handler, &Ctx::new(self.core, self.at));
+        }
+    }
+
+    #[inline(always)]
+    fn end(mut self) -> Box<dyn Handler> {
+        self.core.handlers.running.set(self.outer);
+        match self.handler.take() {
+            Some(handler) => handler,
+            None => unreachable!("taken at its end only"),
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(handler) = self.handler.take() {
+            let mut slots = self.core.handlers.slots.borrow_mut();
+            let slot = slots.at_mut(self.at);
+            slot.handler = Some(handler);
+            slot.state = SlotState::Poisoned;
+            slot.stops = Events::NONE;
+        }
+    }
+}

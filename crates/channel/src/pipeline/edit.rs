@@ -1,0 +1,443 @@
+//! Changing a pipeline: several changes as one, checked before any of it takes effect.
+//!
+//! ```text
+//!   edit ──► changes are staged: new slots are linked, nothing stops at them yet
+//!              │
+//!              ├─ the closure fails, or types do not fit ──► everything is as it was
+//!              └─ fits ──► in order: on_added of the new, on_removed of the old
+//! ```
+
+use std::any::{TypeId, type_name};
+use std::fmt;
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::events::Events;
+use super::handler::Handler;
+use super::name::Name;
+use super::signature::{Ends, TypeMismatch, check};
+use super::slots::{About, HEAD, SlotId, SlotState, TAIL};
+use crate::channel::core::ChannelCore;
+use crate::channel::handle::Channel;
+
+/// Why a pipeline could not be changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// There is a handler of this name.
+    #[error("there is already a handler named `{name}`")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// There is no handler of this name.
+    #[error("there is no handler named `{name}`; there are {there}")]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// The names there are.
+        there: String,
+    },
+    /// The handler of this slot has been removed.
+    #[error("the handler of {slot:?} is no longer in the pipeline")]
+    UnknownSlot {
+        /// The slot.
+        slot: SlotId,
+    },
+    /// The types of messages do not fit.
+    #[error(transparent)]
+    Types(#[from] TypeMismatch),
+    /// A handler could not work here; it has been removed again.
+    #[error("`{name}` could not be added: {cause}")]
+    NotAdded {
+        /// The handler's name.
+        name: String,
+        /// What its [`on_added`](Handler::on_added) said.
+        cause: Error,
+    },
+    /// The channel is closed: its handlers have been removed, or are about to be.
+    #[error("the channel is closed, its pipeline can no longer be changed")]
+    Closed,
+}
+
+impl From<PipelineError> for Error {
+    fn from(error: PipelineError) -> Self {
+        Error::new(error)
+    }
+}
+
+/// Where in a pipeline: a handler's name, or its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At<'a> {
+    /// The handler of this name.
+    Name(&'a str),
+    /// The handler in this slot.
+    Slot(SlotId),
+}
+
+impl<'a> From<&'a str> for At<'a> {
+    fn from(name: &'a str) -> Self {
+        At::Name(name)
+    }
+}
+
+impl From<SlotId> for At<'_> {
+    fn from(slot: SlotId) -> Self {
+        At::Slot(slot)
+    }
+}
+
+/// Changes of a pipeline that take effect together, or not at all.
+///
+/// An initialiser gets one, and [`Pipeline::edit`](super::Pipeline::edit) gives one. Types are checked
+/// once, at the end: so what fits only when it is complete can be put together step by step.
+pub struct Edit<'a> {
+    core: &'a Rc<ChannelCore>,
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Added(u32),
+    Removed(u32),
+}
+
+impl<'a> Edit<'a> {
+    /// Calls `f` with an edit, and carries it out.
+    pub(crate) fn perform<R, E: From<PipelineError>>(
+        core: &'a Rc<ChannelCore>,
+        f: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if !core.accepts_edits() {
+            return Err(PipelineError::Closed.into());
+        }
+        // A panic of `f` rolls back too, in the destructor.
+        let mut edit = Edit { core, changes: Vec::new() };
+        let result = f(&mut edit)?;
+        edit.commit()?;
+        Ok(result)
+    }
+
+    /// Puts a handler first, next to the transport.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: the name is in use.
+    pub fn add_first(
+        &mut self,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.insert(HEAD, name.into(), handler)
+    }
+
+    /// Puts a handler last.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: the name is in use.
+    pub fn add_last(
+        &mut self,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        let last = self.core.handlers.slots.borrow().at(TAIL).prev;
+        self.insert(last, name.into(), handler)
+    }
+
+    /// Puts a handler before another: nearer to the transport.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: the name is in use, or the other is not there.
+    pub fn add_before<'b>(
+        &mut self,
+        at: impl Into<At<'b>>,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        let at = self.find(at.into())?;
+        let before = self.core.handlers.slots.borrow().at(at).prev;
+        self.insert(before, name.into(), handler)
+    }
+
+    /// Puts a handler behind another: further from the transport.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: the name is in use, or the other is not there.
+    pub fn add_after<'b>(
+        &mut self,
+        at: impl Into<At<'b>>,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        let at = self.find(at.into())?;
+        self.insert(at, name.into(), handler)
+    }
+
+    /// Puts the two halves of a codec last, as `name/decoder` and `name/encoder`. Two slots, so that
+    /// what is written while something is decoded does not have to wait for it.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: the name is in use.
+    pub fn add_codec(
+        &mut self,
+        name: impl Into<Name>,
+        decoder: impl Handler,
+        encoder: impl Handler,
+    ) -> Result<(SlotId, SlotId), PipelineError> {
+        let name = name.into();
+        let decoder = self.add_last(name.clone().decoder(), decoder)?;
+        let encoder = self.add_last(name.encoder(), encoder)?;
+        Ok((decoder, encoder))
+    }
+
+    /// Removes a handler.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: it is not there.
+    pub fn remove<'b>(&mut self, at: impl Into<At<'b>>) -> Result<(), PipelineError> {
+        let at = self.find(at.into())?;
+        let staged = {
+            let mut slots = self.core.handlers.slots.borrow_mut();
+            let state = &mut slots.at_mut(at).state;
+            let staged = *state == SlotState::Staged;
+            *state = SlotState::Leaving;
+            staged
+        };
+        if staged {
+            // It came with this very edit: it was never there.
+            self.changes.retain(|change| !matches!(change, Change::Added(added) if *added == at));
+            self.withdraw(at);
+        } else {
+            self.changes.push(Change::Removed(at));
+        }
+        Ok(())
+    }
+
+    /// Removes the two halves of a codec.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: they are not there.
+    pub fn remove_codec(&mut self, name: &str) -> Result<(), PipelineError> {
+        self.remove(&*format!("{name}/decoder"))?;
+        self.remove(&*format!("{name}/encoder"))
+    }
+
+    /// Puts a handler in the place of another. What the old one still passes inward while it takes
+    /// its leave reaches the new one.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: the name is in use by a third, or the old one is not there.
+    pub fn replace<'b>(
+        &mut self,
+        at: impl Into<At<'b>>,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        let old = self.find(at.into())?;
+        let name = name.into();
+        // Its name may be used again.
+        self.check_name(&name, Some(old))?;
+        let new = self.insert_unchecked(old, name, handler);
+        let old = self.core.handlers.slots.borrow().id(old);
+        self.remove(old)?;
+        Ok(new)
+    }
+
+    /// The names, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.core.handler_names()
+    }
+
+    /// The channel, for any thread.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.core.channel()
+    }
+
+    fn find(&self, at: At<'_>) -> Result<u32, PipelineError> {
+        self.core.find_handler(at)
+    }
+
+    fn insert(
+        &mut self,
+        after: u32,
+        name: Name,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.check_name(&name, None)?;
+        Ok(self.insert_unchecked(after, name, handler))
+    }
+
+    fn check_name(&self, name: &Name, except: Option<u32>) -> Result<(), PipelineError> {
+        let slots = self.core.handlers.slots.borrow();
+        let same = |at: &u32| {
+            let about = slots.at(*at).about();
+            Some(*at) != except && about.is_some_and(|about| about.name.reads_like(name))
+        };
+        if !name.is_auto() && slots.present().any(|at| same(&at)) {
+            return Err(PipelineError::DuplicateName { name: name.to_string() });
+        }
+        Ok(())
+    }
+
+    fn insert_unchecked<H: Handler>(&mut self, after: u32, name: Name, handler: H) -> SlotId {
+        let about = About {
+            name: if name.is_auto() { self.core.generate_name(type_name::<H>()) } else { name },
+            type_name: type_name::<H>(),
+            type_id: TypeId::of::<H>(),
+            interest: handler.interest(),
+            signature: handler.signature(),
+            timers: Vec::new(),
+        };
+        let mut slots = self.core.handlers.slots.borrow_mut();
+        let at = slots.insert(after, Box::new(handler), about);
+        self.changes.push(Change::Added(at));
+        slots.id(at)
+    }
+
+    fn commit(mut self) -> Result<(), PipelineError> {
+        self.core.check_types()?;
+        let mut outcome = Ok(());
+        // One at a time: after a panic of a handler the rest is undone.
+        while !self.changes.is_empty() {
+            match self.changes.remove(0) {
+                Change::Added(at) => {
+                    if let Err(error) = self.core.admit(at) {
+                        outcome = outcome.and(Err(error));
+                    }
+                }
+                Change::Removed(at) => self.core.retire_if_leaving(at),
+            }
+        }
+        outcome
+    }
+
+    /// Takes a slot that was only staged out again.
+    fn withdraw(&self, at: u32) {
+        let handler = self.core.handlers.slots.borrow_mut().at_mut(at).handler.take();
+        self.core.discard(at, handler);
+    }
+}
+
+/// What was not carried out is undone, the last change first.
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        while let Some(change) = self.changes.pop() {
+            match change {
+                Change::Added(at) => self.withdraw(at),
+                Change::Removed(at) => {
+                    let mut slots = self.core.handlers.slots.borrow_mut();
+                    let slot = slots.at_mut(at);
+                    if slot.state == SlotState::Leaving {
+                        slot.state = SlotState::Live;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ChannelCore {
+    pub(crate) fn find_handler(&self, at: At<'_>) -> Result<u32, PipelineError> {
+        let slots = self.handlers.slots.borrow();
+        match at {
+            At::Name(name) => slots.by_name(name).ok_or_else(|| PipelineError::UnknownName {
+                name: name.to_owned(),
+                there: match &*self.handler_names().join(", ") {
+                    "" => String::from("none"),
+                    names => names.to_owned(),
+                },
+            }),
+            At::Slot(slot) => slots
+                .find(slot)
+                .filter(|at| slots.at(*at).is_present())
+                .ok_or(PipelineError::UnknownSlot { slot }),
+        }
+    }
+
+    pub(crate) fn handler_names(&self) -> Vec<String> {
+        let slots = self.handlers.slots.borrow();
+        let name = |at| slots.at(at).about().map(|about| about.name.to_string());
+        slots.present().filter_map(name).collect()
+    }
+
+    pub(crate) fn name_of(&self, at: u32) -> String {
+        let slots = self.handlers.slots.borrow();
+        slots.at(at).about().map_or_else(|| String::from("channel"), |about| about.name.to_string())
+    }
+
+    fn generate_name(&self, type_name: &str) -> Name {
+        let slots = self.handlers.slots.borrow();
+        loop {
+            let number = self.handlers.named.get();
+            self.handlers.named.set(number + 1);
+            let name = Name::of_type(type_name, number);
+            let taken = |at: u32| slots.at(at).about().is_some_and(|it| it.name.reads_like(&name));
+            if !slots.present().any(taken) {
+                return name;
+            }
+        }
+    }
+
+    fn check_types(&self) -> Result<(), TypeMismatch> {
+        let ends: Ends = self.ends();
+        let slots = self.handlers.slots.borrow();
+        let abouts = slots.present().filter_map(|at| slots.at(at).about());
+        check(ends, abouts.map(|about| (&about.name as &dyn fmt::Display, about.signature)))
+    }
+
+    /// A staged handler takes its place: from now on events stop there.
+    fn admit(self: &Rc<Self>, at: u32) -> Result<(), PipelineError> {
+        let mut slots = self.handlers.slots.borrow_mut();
+        let slot = slots.at_mut(at);
+        if slot.state != SlotState::Staged {
+            return Ok(()); // Removed by a handler that was added along with it.
+        }
+        slot.state = SlotState::Live;
+        slot.stops = slot.about().map_or(Events::NONE, |about| about.interest);
+        let Some(handler) = slot.begin_call() else { return Ok(()) };
+        drop(slots);
+        let mut added = Ok(());
+        let name = self.name_of(at);
+        self.call(at, handler, |handler, ctx| {
+            added = handler.on_added(ctx);
+            if added.is_err() {
+                // Removed while it runs: `on_removed` follows when this call ends.
+                ctx.core().retire_if_present(at);
+            }
+        });
+        added.map_err(|cause| PipelineError::NotAdded { name, cause })
+    }
+
+    fn retire_if_present(self: &Rc<Self>, at: u32) {
+        let present = self.handlers.slots.borrow().at(at).is_present();
+        if present {
+            self.retire(at);
+        }
+    }
+
+    fn retire_if_leaving(self: &Rc<Self>, at: u32) {
+        let leaving = self.handlers.slots.borrow().at(at).state == SlotState::Leaving;
+        if leaving {
+            self.retire(at);
+        }
+    }
+
+    /// The channel is closed: handlers go from the tail to the head.
+    pub(crate) fn remove_handlers(self: &Rc<Self>) {
+        loop {
+            let last = self.handlers.slots.borrow().present().next_back();
+            match last {
+                Some(at) => self.retire(at),
+                None => return,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Edit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Edit").field("names", &self.names()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,193 @@
+//! The events themselves: one small type for each, so that an event on its way through a pipeline is
+//! a direct call in the shape of its own, and one enum of them all for those that have to wait.
+
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::completion::Completion;
+use super::context::Ctx;
+use super::events::Events;
+use super::handler::Handler;
+use super::message::Msg;
+use crate::channel::address::{Address, Target};
+use crate::channel::core::ChannelCore;
+
+/// Something that travels from slot to slot.
+pub(crate) trait Event: Sized {
+    /// Its bit in the handlers' interest.
+    const BIT: Events;
+    /// From the transport, or to it.
+    const INBOUND: bool;
+
+    /// Calls the handler's method, and sees to what it returns.
+    fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>);
+
+    /// It has passed every handler.
+    fn arrive(self, core: &Rc<ChannelCore>);
+
+    /// To wait.
+    fn any(self) -> AnyEvent;
+}
+
+macro_rules! events {
+    (
+        inbound { $($in:ident $(($in_arg:ident: $in_ty:ty))? = $in_bit:ident, $on:ident, $at_tail:expr;)* }
+        asking { $($out:ident $(($out_arg:ident: $out_ty:ty))? = $out_bit:ident, $verb:ident, $at_head:expr;)* }
+        signalling { $($sig:ident = $sig_bit:ident, $sig_verb:ident, $sig_head:expr;)* }
+    ) => {
+        /// Any event.
+        pub(crate) enum AnyEvent {
+            $($in($in),)*
+            $($out($out),)*
+            $($sig($sig),)*
+        }
+
+        $(
+            pub(crate) struct $in $((pub(crate) $in_ty))?;
+
+            impl Event for $in {
+                const BIT: Events = Events::$in_bit;
+                const INBOUND: bool = true;
+
+                #[inline(always)]
+                fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
+                    let $in $(($in_arg))? = self;
+                    if let Err(error) = handler.$on(ctx $(, $in_arg)?) {
+                        ctx.handler_failed(handler, Self::BIT, error);
+                    }
+                }
+
+                fn arrive(self, core: &Rc<ChannelCore>) {
+                    let $in $(($in_arg))? = self;
+                    ($at_tail)(core $(, $in_arg)?)
+                }
+
+                fn any(self) -> AnyEvent {
+                    AnyEvent::$in(self)
+                }
+            }
+        )*
+
+        $(
+            pub(crate) struct $out($(pub(crate) $out_ty,)? pub(crate) Completion);
+
+            impl Event for $out {
+                const BIT: Events = Events::$out_bit;
+                const INBOUND: bool = false;
+
+                #[inline(always)]
+                fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
+                    let $out($($out_arg,)? mut done) = self;
+                    let result = handler.$verb(ctx, $($out_arg,)? &mut done);
+                    if result.is_err() || !done.is_none() {
+                        ctx.operation_ended(result, done);
+                    }
+                }
+
+                fn arrive(self, core: &Rc<ChannelCore>) {
+                    let $out($($out_arg,)? done) = self;
+                    ($at_head)(core, $($out_arg,)? done)
+                }
+
+                fn any(self) -> AnyEvent {
+                    AnyEvent::$out(self)
+                }
+            }
+        )*
+
+        $(
+            pub(crate) struct $sig;
+
+            impl Event for $sig {
+                const BIT: Events = Events::$sig_bit;
+                const INBOUND: bool = false;
+
+                #[inline(always)]
+                fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
+                    if let Err(error) = handler.$sig_verb(ctx) {
+                        ctx.handler_failed(handler, Self::BIT, error);
+                    }
+                }
+
+                fn arrive(self, core: &Rc<ChannelCore>) {
+                    ($sig_head)(core)
+                }
+
+                fn any(self) -> AnyEvent {
+                    AnyEvent::$sig(self)
+                }
+            }
+        )*
+
+        impl AnyEvent {
+            /// Calls the handler's method.
+            pub(crate) fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
+                match self {
+                    $(AnyEvent::$in(event) => event.deliver(handler, ctx),)*
+                    $(AnyEvent::$out(event) => event.deliver(handler, ctx),)*
+                    $(AnyEvent::$sig(event) => event.deliver(handler, ctx),)*
+                }
+            }
+
+            /// Goes on its way, from this slot on.
+            pub(crate) fn go_on(self, core: &Rc<ChannelCore>, from: u32) {
+                match self {
+                    $(AnyEvent::$in(event) => core.go(from, event),)*
+                    $(AnyEvent::$out(event) => core.go(from, event),)*
+                    $(AnyEvent::$sig(event) => core.go(from, event),)*
+                }
+            }
+        }
+    };
+}
+
+events! {
+    inbound {
+        Registered = REGISTERED, on_registered, |_: &_| ();
+        Unregistered = UNREGISTERED, on_unregistered, |_: &_| ();
+        Active = ACTIVE, on_active, |_: &_| ();
+        Inactive = INACTIVE, on_inactive, |_: &_| ();
+        Read(msg: Msg) = READ, on_read, ChannelCore::unhandled_message;
+        ReadComplete = READ_COMPLETE, on_read_complete, |_: &_| ();
+        UserEvent(event: Msg) = USER_EVENT, on_user_event, |_: &_, _| ();
+        WritabilityChanged = WRITABILITY_CHANGED, on_writability_changed, |_: &_| ();
+        Failure(error: Error) = ERROR, on_error, ChannelCore::unhandled_error;
+    }
+    asking {
+        Bind(to: Address) = BIND, bind, ChannelCore::bind;
+        Connect(to: Target) = CONNECT, connect, ChannelCore::connect;
+        Disconnect = DISCONNECT, disconnect, ChannelCore::disconnect;
+        Close = CLOSE, close, |core: &Rc<ChannelCore>, done| core.close(None, done);
+        Deregister = DEREGISTER, deregister, ChannelCore::deregister;
+        Write(msg: Msg) = WRITE, write, ChannelCore::write;
+    }
+    signalling {
+        BeginRead = BEGIN_READ, read, ChannelCore::begin_read;
+        Flush = FLUSH, flush, ChannelCore::flush;
+    }
+}
+
+impl AnyEvent {
+    /// What it adds to the bytes that wait to be written.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        match self {
+            AnyEvent::Write(write) => write.0.size_hint(),
+            _ => 0,
+        }
+    }
+
+    /// Nobody will see to it any more.
+    pub(crate) fn fail(self, core: &Rc<ChannelCore>, error: &Error) {
+        match self {
+            AnyEvent::Bind(Bind(_, done))
+            | AnyEvent::Connect(Connect(_, done))
+            | AnyEvent::Disconnect(Disconnect(done))
+            | AnyEvent::Deregister(Deregister(done))
+            | AnyEvent::Write(Write(_, done)) => core.complete_later(done, Err(error.clone())),
+            // What it asks for is what happens.
+            AnyEvent::Close(Close(done)) => core.close(None, done),
+            _ => {}
+        }
+    }
+}

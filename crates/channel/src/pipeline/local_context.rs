@@ -1,0 +1,79 @@
+//! A handler's place, to be kept on its loop.
+
+use std::fmt;
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::context::Ctx;
+use super::slots::SlotId;
+use crate::channel::core::ChannelCore;
+use crate::channel::error::ChannelError;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::token::Token;
+
+/// A [`Ctx`] to be kept: in a completion, in a future on the same loop. Not `Send`, and it keeps
+/// neither the channel nor the handler: once they are gone, it says so.
+///
+/// ```
+/// # use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
+/// struct AnswerLater;
+///
+/// impl Handler for AnswerLater {
+///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+///         let later = ctx.to_local();
+///         ctx.event_loop().spawn_local(async move {
+///             waterwheel_channel::sleep(std::time::Duration::from_millis(5)).await;
+///             let _gone = later.run(|ctx| ctx.write_and_flush(msg));
+///         });
+///         Ok(())
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct LocalCtx {
+    here: LocalLoop,
+    channel: Token,
+    slot: SlotId,
+}
+
+impl LocalCtx {
+    pub(crate) fn new(here: &LocalLoop, channel: Token, slot: SlotId) -> Self {
+        Self { here: here.clone(), channel, slot }
+    }
+
+    /// Calls `f` with the handler's context, as if the handler did what `f` does. If too many channels
+    /// have called each other, one inside the other, that is done a little later.
+    ///
+    /// # Errors
+    /// The handler has been removed, or the channel is closed. `f` was not called then.
+    pub fn run(&self, f: impl FnOnce(&Ctx<'_>) + 'static) -> Result<(), Error> {
+        let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
+        let slot = self.slot;
+        core.enter_with(move |core| {
+            let at = core.handlers.slots.borrow().find(slot);
+            if let Some(at) = at {
+                f(&Ctx::new(core, at));
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether handler and channel are still there.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.find().is_some()
+    }
+
+    fn find(&self) -> Option<Rc<ChannelCore>> {
+        let core = self.here.channels().find(self.channel)?;
+        let found = core.handlers.slots.borrow().find(self.slot).is_some();
+        found.then_some(core)
+    }
+}
+
+impl fmt::Debug for LocalCtx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalCtx({:?} of {:?})", self.slot, self.channel)
+    }
+}

@@ -1,0 +1,219 @@
+//! What travels through a pipeline.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
+
+/// A type whose values travel through pipelines. `Send`, because a message may come from, or go to,
+/// another thread.
+///
+/// ```
+/// use waterwheel_channel::{Message, Msg};
+///
+/// #[derive(Debug)]
+/// struct Request {
+///     path: String,
+/// }
+///
+/// impl Message for Request {
+///     fn size_hint(&self) -> usize {
+///         self.path.len()
+///     }
+/// }
+///
+/// let msg = Msg::from(Request { path: "/".into() });
+/// assert_eq!(msg.size_hint(), 1);
+/// assert_eq!(msg.take::<Request>().unwrap().path, "/");
+/// ```
+pub trait Message: Any + Send {
+    /// How many bytes it stands for, roughly, while it waits to be written: what the water marks
+    /// count. A message that says nothing weighs nothing, and nothing holds its writer back.
+    fn size_hint(&self) -> usize {
+        0
+    }
+
+    /// The name of its type, for errors.
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
+}
+
+/// A message whose type is not known at compile time. Bytes are kept as they are, anything else in a
+/// box; either moves through a pipeline without being copied or allocated anew.
+pub struct Msg(Repr);
+
+enum Repr {
+    Bytes(Bytes),
+    /// Never bytes: what a type is kept as depends on the type alone.
+    Any(Box<dyn Message>),
+}
+
+impl Msg {
+    /// Wraps a message.
+    pub fn new<T: Message>(value: T) -> Self {
+        let mut value = Some(value);
+        match (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().and_then(Option::take) {
+            Some(bytes) => Self(Repr::Bytes(bytes)),
+            None => match value {
+                Some(value) => Self(Repr::Any(Box::new(value))),
+                None => unreachable!("taken only as bytes"),
+            },
+        }
+    }
+
+    /// The message, if it is a `T`.
+    ///
+    /// # Errors
+    /// Itself, if it is something else.
+    pub fn take<T: Message>(self) -> Result<T, Msg> {
+        match self.0 {
+            Repr::Bytes(bytes) => {
+                let mut bytes = Some(bytes);
+                let found = (&mut bytes as &mut dyn Any).downcast_mut::<Option<T>>();
+                match (found.and_then(Option::take), bytes) {
+                    (Some(found), _) => Ok(found),
+                    (None, Some(bytes)) => Err(Self(Repr::Bytes(bytes))),
+                    (None, None) => unreachable!("taken only when found"),
+                }
+            }
+            Repr::Any(any) if (&*any as &dyn Any).is::<T>() => {
+                match (any as Box<dyn Any>).downcast::<T>() {
+                    Ok(value) => Ok(*value),
+                    Err(_) => unreachable!("it was just found to be one"),
+                }
+            }
+            any @ Repr::Any(_) => Err(Self(any)),
+        }
+    }
+
+    /// A look at the message, if it is a `T`.
+    #[must_use]
+    pub fn get<T: Message>(&self) -> Option<&T> {
+        match &self.0 {
+            Repr::Bytes(bytes) => (bytes as &dyn Any).downcast_ref(),
+            Repr::Any(any) => (&**any as &dyn Any).downcast_ref(),
+        }
+    }
+
+    /// The bytes, if that is what it is.
+    ///
+    /// # Errors
+    /// Itself, if it is something else.
+    pub fn into_bytes(self) -> Result<Bytes, Msg> {
+        match self.0 {
+            Repr::Bytes(bytes) => Ok(bytes),
+            any @ Repr::Any(_) => Err(Self(any)),
+        }
+    }
+
+    /// Whether it is a `T`.
+    #[must_use]
+    pub fn is<T: Message>(&self) -> bool {
+        self.type_id_of_value() == TypeId::of::<T>()
+    }
+
+    pub(crate) fn type_id_of_value(&self) -> TypeId {
+        match &self.0 {
+            Repr::Bytes(_) => TypeId::of::<Bytes>(),
+            Repr::Any(any) => (&**any as &dyn Any).type_id(),
+        }
+    }
+
+    /// The name of its type.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match &self.0 {
+            Repr::Bytes(bytes) => bytes.type_name(),
+            Repr::Any(any) => any.type_name(),
+        }
+    }
+
+    /// How many bytes it stands for: see [`Message::size_hint`].
+    #[must_use]
+    pub fn size_hint(&self) -> usize {
+        match &self.0 {
+            Repr::Bytes(bytes) => bytes.len(),
+            Repr::Any(any) => any.size_hint(),
+        }
+    }
+}
+
+impl<T: Message> From<T> for Msg {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl fmt::Debug for Msg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Bytes(bytes) => write!(f, "Msg({bytes:?})"),
+            Repr::Any(any) => write!(f, "Msg({})", any.type_name()),
+        }
+    }
+}
+
+impl Message for Bytes {
+    fn size_hint(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Message for BytesMut {
+    fn size_hint(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Message for String {
+    fn size_hint(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Message for Vec<u8> {
+    fn size_hint(&self) -> usize {
+        self.len()
+    }
+}
+
+macro_rules! plain_messages {
+    ($($plain:ty),*) => {
+        $(impl Message for $plain {
+            fn size_hint(&self) -> usize {
+                size_of::<Self>()
+            }
+        })*
+    };
+}
+
+plain_messages!((), bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c06_a_message_is_four_words() {
+        assert_eq!(size_of::<Msg>(), 4 * size_of::<usize>());
+    }
+
+    #[test]
+    fn c06_bytes_are_bytes_however_they_were_wrapped() {
+        let msg = Msg::new(Bytes::from_static(b"abc"));
+        assert!(msg.is::<Bytes>());
+        assert_eq!((msg.size_hint(), msg.get::<Bytes>().unwrap().as_ref()), (3, &b"abc"[..]));
+        assert_eq!(msg.take::<Bytes>().unwrap(), "abc");
+        assert_eq!(Msg::from(Bytes::from_static(b"d")).into_bytes().unwrap(), "d");
+    }
+
+    #[test]
+    fn c06_a_wrong_type_gives_the_message_back() {
+        let msg = Msg::new(7u32).take::<String>().unwrap_err().into_bytes().unwrap_err();
+        assert_eq!(msg.type_name(), "u32");
+        assert_eq!(msg.take::<u32>().unwrap(), 7);
+        let msg = Msg::new(Bytes::from_static(b"x")).take::<Vec<u8>>().unwrap_err();
+        assert_eq!(msg.take::<Bytes>().unwrap(), "x");
+    }
+}

@@ -1,0 +1,49 @@
+//! Pipelines: the handlers of a channel, and how events go through them.
+//!
+//! ```text
+//!               inbound: on_read, on_active …  fire_… passes on
+//!            ────────────────────────────────────────────────────►
+//!   transport ⇄ head ⇄ "lines" ⇄ "app" ⇄ … ⇄ tail
+//!            ◄────────────────────────────────────────────────────
+//!               outbound: write, flush, close …  the same verb passes on
+//! ```
+//!
+//! The contract is `docs/PIPELINE.md`: twelve rules, numbered there and named here where they are kept.
+//!
+//! | to understand | read |
+//! |---|---|
+//! | what a user writes | `handler`, `context`, `message`, `completion` |
+//! | how an event goes from slot to slot | `dispatch`, on `slots` and `event` |
+//! | how a pipeline changes | `edit`, with `signature` and `name` |
+
+pub(crate) mod completion;
+pub(crate) mod context;
+pub(crate) mod dispatch;
+pub(crate) mod edit;
+pub(crate) mod event;
+pub(crate) mod events;
+pub(crate) mod handler;
+pub(crate) mod local_context;
+pub(crate) mod message;
+pub(crate) mod name;
+#[allow(
+    clippy::module_inception,
+    reason = "the handle of the pipeline is what the module is about"
+)]
+pub(crate) mod pipeline;
+pub(crate) mod signature;
+pub(crate) mod slots;
+pub(crate) mod timers;
+
+pub use self::completion::Completion;
+pub use self::context::Ctx;
+pub use self::edit::{At, Edit, PipelineError};
+pub use self::events::Events;
+pub use self::handler::{Handler, HandlerResult};
+pub use self::local_context::LocalCtx;
+pub use self::message::{Message, Msg};
+pub use self::name::Name;
+pub use self::pipeline::Pipeline;
+pub use self::signature::{Signature, TypeMismatch, TypeTag, Types};
+pub use self::slots::SlotId;
+pub use self::timers::TimerId;

@@ -1,0 +1,116 @@
+//! The name of a handler in its pipeline.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// What a handler is called in its pipeline. A literal costs nothing; [`Name::auto`] makes one from
+/// the handler's type.
+///
+/// ```
+/// use waterwheel_channel::Name;
+///
+/// assert_eq!(Name::from("lines").to_string(), "lines");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    base: Cow<'static, str>,
+    half: Half,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Whole,
+    Decoder,
+    Encoder,
+}
+
+impl Half {
+    fn suffix(self) -> &'static str {
+        match self {
+            Half::Whole => "",
+            Half::Decoder => "/decoder",
+            Half::Encoder => "/encoder",
+        }
+    }
+}
+
+impl Name {
+    /// To be made from the handler's type: `Echo#0`.
+    #[must_use]
+    pub const fn auto() -> Self {
+        Self { base: Cow::Borrowed(""), half: Half::Whole }
+    }
+
+    /// The inbound half of the codec with this name.
+    pub(crate) fn decoder(self) -> Self {
+        Self { half: Half::Decoder, ..self }
+    }
+
+    /// The outbound half of the codec with this name.
+    pub(crate) fn encoder(self) -> Self {
+        Self { half: Half::Encoder, ..self }
+    }
+
+    /// Whether both read the same, however they were put together.
+    pub(crate) fn reads_like(&self, other: &Name) -> bool {
+        self.bytes().eq(other.bytes())
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        self.base.bytes().chain(self.half.suffix().bytes())
+    }
+
+    pub(crate) fn is_auto(&self) -> bool {
+        self.base.is_empty()
+    }
+
+    /// A name made from a type's name: without its path, and numbered.
+    pub(crate) fn of_type(type_name: &str, number: usize) -> Self {
+        let plain = type_name.split('<').next().unwrap_or(type_name);
+        let short = plain.rsplit("::").next().unwrap_or(plain);
+        Self::from(format!("{short}#{number}"))
+    }
+}
+
+impl PartialEq<str> for Name {
+    fn eq(&self, other: &str) -> bool {
+        other.strip_suffix(self.half.suffix()).is_some_and(|base| base == self.base)
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self { base: Cow::Borrowed(name), half: Half::Whole }
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Self { base: Cow::Owned(name), half: Half::Whole }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.base, self.half.suffix())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c03_the_halves_of_a_codec_have_names_of_their_own() {
+        let (decoder, encoder) = (Name::from("http").decoder(), Name::from("http").encoder());
+        assert!(decoder == *"http/decoder" && encoder == *"http/encoder");
+        assert!(decoder != *"http" && decoder != encoder);
+        assert_eq!(decoder.to_string(), "http/decoder");
+        assert!(decoder.reads_like(&Name::from("http/decoder")) && !decoder.reads_like(&encoder));
+    }
+
+    #[test]
+    fn c03_a_generated_name_is_the_types_without_path_and_parameters() {
+        assert_eq!(Name::of_type("app::codec::Lines<app::Utf8>", 3).to_string(), "Lines#3");
+    }
+}

@@ -1,0 +1,208 @@
+//! The pipeline of a channel, as a whole.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::completion::Completion;
+use super::edit::{At, Edit, PipelineError};
+use super::event::{BeginRead, Close, Failure, Flush, Read, ReadComplete, UserEvent, Write};
+use super::handler::Handler;
+use super::message::Msg;
+use super::name::Name;
+use super::slots::{HEAD, SlotId, TAIL};
+use crate::channel::core::ChannelCore;
+
+/// The handlers of a channel, in order, from the transport inward. To be had on the loop only:
+/// [`Ctx::pipeline`](super::Ctx::pipeline), [`Channel::with_pipeline`](crate::Channel::with_pipeline).
+///
+/// What is fired here comes to the first handler first, as if it came from the transport; what is
+/// written here, to the last one first.
+#[derive(Clone, Copy)]
+pub struct Pipeline<'a> {
+    core: &'a Rc<ChannelCore>,
+}
+
+impl<'a> Pipeline<'a> {
+    pub(crate) fn new(core: &'a Rc<ChannelCore>) -> Self {
+        Self { core }
+    }
+
+    /// Changes it: all that `f` asks for, or nothing if `f` fails or the types would not fit. New
+    /// handlers are told at the end, then those that were removed.
+    ///
+    /// # Errors
+    /// What `f` returns; [`PipelineError`] if the types do not fit, or the channel is closed. A new
+    /// handler whose `on_added` fails is removed, and the rest stays.
+    pub fn edit<R, E: From<PipelineError>>(
+        &self,
+        f: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        Edit::perform(self.core, f)
+    }
+
+    /// Puts a handler first, next to the transport.
+    ///
+    /// # Errors
+    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    pub fn add_first(
+        &self,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.edit(|edit| edit.add_first(name, handler))
+    }
+
+    /// Puts a handler last.
+    ///
+    /// # Errors
+    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    pub fn add_last(
+        &self,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.edit(|edit| edit.add_last(name, handler))
+    }
+
+    /// Puts a handler before another: nearer to the transport.
+    ///
+    /// # Errors
+    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    pub fn add_before<'b>(
+        &self,
+        at: impl Into<At<'b>>,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.edit(|edit| edit.add_before(at, name, handler))
+    }
+
+    /// Puts a handler behind another: further from the transport.
+    ///
+    /// # Errors
+    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    pub fn add_after<'b>(
+        &self,
+        at: impl Into<At<'b>>,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.edit(|edit| edit.add_after(at, name, handler))
+    }
+
+    /// Removes a handler.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: it is not there, or what is left does not fit.
+    pub fn remove<'b>(&self, at: impl Into<At<'b>>) -> Result<(), PipelineError> {
+        self.edit(|edit| edit.remove(at))
+    }
+
+    /// Puts a handler in the place of another.
+    ///
+    /// # Errors
+    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    pub fn replace<'b>(
+        &self,
+        at: impl Into<At<'b>>,
+        name: impl Into<Name>,
+        handler: impl Handler,
+    ) -> Result<SlotId, PipelineError> {
+        self.edit(|edit| edit.replace(at, name, handler))
+    }
+
+    /// The place of the handler with this name.
+    #[must_use]
+    pub fn slot(&self, name: &str) -> Option<SlotId> {
+        let slots = self.core.handlers.slots.borrow();
+        slots.by_name(name).map(|at| slots.id(at))
+    }
+
+    /// The place of the first handler of this type.
+    #[must_use]
+    pub fn slot_of<H: Handler>(&self) -> Option<SlotId> {
+        let slots = self.core.handlers.slots.borrow();
+        slots.by_type(TypeId::of::<H>()).map(|at| slots.id(at))
+    }
+
+    /// Calls `f` with the handler of this type in this place. `None` if there is none, or it runs at
+    /// this very moment.
+    pub fn with_handler<'b, H: Handler, R>(
+        &self,
+        at: impl Into<At<'b>>,
+        f: impl FnOnce(&mut H) -> R,
+    ) -> Option<R> {
+        let at = self.core.find_handler(at.into()).ok()?;
+        let mut slots = self.core.handlers.slots.borrow_mut();
+        if slots.at(at).about()?.type_id != TypeId::of::<H>() {
+            return None;
+        }
+        let handler = slots.at_mut(at).begin_call()?;
+        drop(slots);
+        let mut result = None;
+        self.core.call(at, handler, |handler, _| {
+            result = (handler as &mut dyn Any).downcast_mut::<H>().map(f);
+        });
+        result
+    }
+
+    /// The names of the handlers, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.core.handler_names()
+    }
+
+    /// Lets a message come in, to the first handler.
+    pub fn fire_read(&self, msg: impl Into<Msg>) {
+        self.core.go(HEAD, Read(msg.into()));
+    }
+
+    /// Tells the handlers that this was all for now.
+    pub fn fire_read_complete(&self) {
+        self.core.go(HEAD, ReadComplete);
+    }
+
+    /// Fires an event of the user's own.
+    pub fn fire_user_event(&self, event: impl Into<Msg>) {
+        self.core.go(HEAD, UserEvent(event.into()));
+    }
+
+    /// Lets an error come in.
+    pub fn fire_error(&self, error: Error) {
+        self.core.go(HEAD, Failure(error));
+    }
+
+    /// Writes a message, to the last handler first.
+    pub fn write(&self, msg: impl Into<Msg>) {
+        self.write_with(msg, Completion::none());
+    }
+
+    /// Writes a message, and tells `done`.
+    pub fn write_with(&self, msg: impl Into<Msg>, done: Completion) {
+        self.core.go(TAIL, Write(msg.into(), done));
+    }
+
+    /// Sends what was written.
+    pub fn flush(&self) {
+        self.core.go(TAIL, Flush);
+    }
+
+    /// Asks for more to be read.
+    pub fn read(&self) {
+        self.core.go(TAIL, BeginRead);
+    }
+
+    /// Closes the channel, and tells `done`.
+    pub fn close_with(&self, done: Completion) {
+        self.core.go(TAIL, Close(done));
+    }
+}
+
+impl fmt::Debug for Pipeline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pipeline").field(&self.names()).finish()
+    }
+}
