@@ -1,0 +1,14 @@
+//! The pipeline's contract, clause by clause, on the embedded channel: what happens, in which order.
+//!
+//! Every test asserts the whole order, as the lines that recording handlers wrote.
+
+mod support;
+
+mod deferring;
+mod depth;
+mod errors;
+mod flushing;
+mod interest;
+mod loop_events;
+mod removing;
+mod water_marks;
