@@ -79,6 +79,12 @@ impl Channels {
 
     // Calls into channels.
 
+    /// How many calls into channels are under way, one inside the other.
+    #[inline]
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.get()
+    }
+
     pub(crate) fn is_too_deep(&self) -> bool {
         self.depth.get() >= MAX_DEPTH
     }

@@ -42,7 +42,7 @@ pub(crate) enum Step {
 pub(crate) struct Ending {
     promise: Option<Promise<()>>,
     waiting: Vec<Completion>,
-    cause: Option<Error>,
+    pub(super) cause: Option<Error>,
 }
 
 impl Ending {

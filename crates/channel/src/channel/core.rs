@@ -46,8 +46,8 @@ pub(crate) struct ChannelCore {
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) life: Cell<Lifecycle>,
-    /// One of its handlers runs, or could.
-    entered: Cell<bool>,
+    /// How deep the innermost call into it is among those of the loop; zero if there is none.
+    entered: Cell<u32>,
     work: Cell<Work>,
     /// Calls that have to wait because others have called each other too deep (rule 7).
     entries: RefCell<VecDeque<Entry>>,
@@ -104,7 +104,7 @@ impl ChannelCore {
             handlers: Handlers::new(),
             transport: RefCell::new(transport),
             life: Cell::new(Lifecycle::new()),
-            entered: Cell::new(false),
+            entered: Cell::new(0),
             work: Cell::default(),
             entries: RefCell::default(),
             completions: RefCell::default(),
@@ -181,8 +181,15 @@ impl ChannelCore {
 
     #[inline]
     fn must_wait(&self) -> bool {
-        let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
+        let too_deep = !self.is_innermost() && self.here.channels().is_too_deep();
         too_deep || !self.entries.borrow().is_empty()
+    }
+
+    /// Whether the call under way, if there is one, is into this channel and has gone no further.
+    #[inline]
+    fn is_innermost(&self) -> bool {
+        let depth = self.here.channels().depth();
+        depth > 0 && self.entered.get() == depth
     }
 
     #[cold]
@@ -191,34 +198,42 @@ impl ChannelCore {
         self.mark(Work::ENTRIES);
     }
 
-    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11); when the
-    /// outermost call has returned, what was marked is done.
+    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11): from
+    /// another channel too, even if that was called by this one. When the outermost call has returned,
+    /// what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        if self.entered.get() {
+        if self.is_innermost() {
             return call(self);
         }
-        self.entered.set(true);
         let channels = self.here.channels();
         channels.descend();
+        let outer = (self.entered.replace(channels.depth()), self.handlers.running.get());
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
         channels.ascend();
-        self.entered.set(false);
+        self.entered.set(outer.0);
         if let Err(payload) = outcome {
-            self.panicked(payload);
+            self.panicked(payload, outer.1);
         }
         channels.settle_if_outermost();
     }
 
-    /// A panic closes the channel, and harms nothing else.
+    /// A panic closes the channel, and harms nothing else. The handler that ran before it still does.
     #[cold]
-    fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+    fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>, running_before: u32) {
         let message = panic_message(payload);
-        let (name, type_name) = self.discard_poisoned();
+        let (name, type_name) = self.running_handler();
+        self.handlers.running.set(running_before);
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
+        let cause: Error = ErrorKind::Panicked { origin, message }.into();
+        // Before anything fails because of it.
+        if self.life.get().is_open() {
+            self.ending.borrow_mut().cause = Some(cause.clone());
+        }
+        self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
-        self.close(Some(ErrorKind::Panicked { origin, message }.into()), Completion::none());
+        self.close(Some(cause), Completion::none());
     }
 
     // What is left to do.

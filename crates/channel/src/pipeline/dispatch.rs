@@ -209,13 +209,17 @@ impl ChannelCore {
         }
     }
 
-    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
-    /// Returns the name of the one that panicked, and its type.
-    pub(crate) fn discard_poisoned(self: &Rc<Self>) -> (String, &'static str) {
+    /// The name and the type of the handler that runs, the innermost. A panic has not changed that.
+    pub(crate) fn running_handler(&self) -> (String, &'static str) {
         let slots = self.handlers.slots.borrow();
-        let running = self.handlers.running.replace(HEAD);
-        let culprit = slots.at(running).about();
-        let culprit = culprit.map(|about| (about.name.to_string(), about.type_name));
+        let running = slots.at(self.handlers.running.get()).about();
+        let known = running.map(|about| (about.name.to_string(), about.type_name));
+        known.unwrap_or_else(|| (String::from("channel"), "channel"))
+    }
+
+    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
+    pub(crate) fn discard_poisoned(self: &Rc<Self>) {
+        let slots = self.handlers.slots.borrow();
         let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
         let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
         drop(slots);
@@ -223,7 +227,6 @@ impl ChannelCore {
             let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
             self.discard(at, handler);
         }
-        culprit.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 }
 

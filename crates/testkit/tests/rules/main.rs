@@ -10,5 +10,6 @@ mod errors;
 mod flushing;
 mod interest;
 mod loop_events;
+mod panics;
 mod removing;
 mod water_marks;
