@@ -22,7 +22,7 @@ use std::sync::Arc;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::closing::Step;
+use super::closing::{Ending, Step};
 use super::handle::{Channel, ChannelShared};
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
@@ -45,6 +45,7 @@ pub(crate) struct ChannelCore {
     pub(super) options: ChannelOptions,
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
+    pub(super) below: Below,
     pub(super) life: Cell<Lifecycle>,
     /// How deep the innermost call into it is among those of the loop; zero if there is none.
     entered: Cell<u32>,
@@ -59,8 +60,17 @@ pub(crate) struct ChannelCore {
     /// A write is under way: none may be begun.
     pub(super) writing: Cell<bool>,
     pub(super) connecting: RefCell<Option<Completion>>,
-    pub(super) ending: RefCell<super::closing::Ending>,
+    pub(super) ending: RefCell<Ending>,
     unhandled: Cell<u64>,
+}
+
+/// What does not change about the transport.
+pub(super) struct Below {
+    pub(super) ends: Ends,
+    /// It writes a stream of bytes, not messages.
+    pub(super) is_stream: bool,
+    /// Given to it with every call.
+    up: Upcalls,
 }
 
 /// A call that waits to be let in.
@@ -95,9 +105,13 @@ impl ChannelCore {
         shared: Arc<ChannelShared>,
         options: ChannelOptions,
         transport: Box<dyn Transport>,
-        ending: super::closing::Ending,
-    ) -> Self {
-        Self {
+        ending: Ending,
+    ) -> Rc<Self> {
+        let ends =
+            Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() };
+        let is_stream = transport.writes_stream();
+        Rc::new_cyclic(|own| Self {
+            below: Below { ends, is_stream, up: Upcalls::new(&here, own.clone()) },
             here,
             shared,
             options,
@@ -116,7 +130,7 @@ impl ChannelCore {
             connecting: RefCell::default(),
             ending: RefCell::new(ending),
             unhandled: Cell::new(0),
-        }
+        })
     }
 
     pub(crate) fn shared(&self) -> &Arc<ChannelShared> {
@@ -135,14 +149,12 @@ impl ChannelCore {
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
     ) -> R {
-        let up = Upcalls::new(self);
-        call(&mut **self.transport.borrow_mut(), &up)
+        call(&mut **self.transport.borrow_mut(), &self.below.up)
     }
 
     /// The transport's end of the pipeline, as far as types go.
     pub(crate) fn ends(&self) -> Ends {
-        let transport = self.transport.borrow();
-        Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
+        self.below.ends
     }
 
     // Getting in.
@@ -208,22 +220,21 @@ impl ChannelCore {
         }
         let channels = self.here.channels();
         channels.descend();
-        let outer = (self.entered.replace(channels.depth()), self.handlers.running.get());
+        let outer = self.entered.replace(channels.depth());
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
         channels.ascend();
-        self.entered.set(outer.0);
+        self.entered.set(outer);
         if let Err(payload) = outcome {
-            self.panicked(payload, outer.1);
+            self.panicked(payload);
         }
         channels.settle_if_outermost();
     }
 
-    /// A panic closes the channel, and harms nothing else. The handler that ran before it still does.
+    /// A panic closes the channel, and harms nothing else.
     #[cold]
-    fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>, running_before: u32) {
+    fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let message = panic_message(payload);
-        let (name, type_name) = self.running_handler();
-        self.handlers.running.set(running_before);
+        let (name, type_name) = self.take_culprit();
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
         let cause: Error = ErrorKind::Panicked { origin, message }.into();

@@ -129,7 +129,6 @@ impl LocalLoop {
         let shared = Arc::new(shared);
         let ending = Ending::new(promise);
         let core = ChannelCore::new(self.clone(), shared.clone(), options, transport, ending);
-        let core = Rc::new(core);
         shared.set_token(self.channels().enter(core.clone()));
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser(edit))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
-use waterwheel_channel::transport::{Flushed, Transport, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
 use waterwheel_channel::{
     Address, Channel, Ctx, Edit, HandlerResult, LocalLoop, Message, NewChannel, Types,
 };
@@ -192,8 +192,8 @@ impl Transport for Sink {
 
     fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
 
-    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
-        let sent: Vec<_> = std::iter::from_fn(|| flushed.take()).map(|msg| show(&msg)).collect();
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        let sent: Vec<_> = std::iter::from_fn(|| outbound.take()).map(|msg| show(&msg)).collect();
         self.log.push(format!("{} sends {}", self.label, sent.join(" ")));
         Ok(Submit::Done(sent.len()))
     }
