@@ -236,6 +236,11 @@ impl Slots {
         (found && id.index > TAIL).then_some(id.index)
     }
 
+    /// The index, if the slot is in this state.
+    pub(crate) fn find_as(&self, id: SlotId, state: SlotState) -> Option<u32> {
+        self.find(id).filter(|at| self.at(*at).state == state)
+    }
+
     /// The handlers' slots in order, those on their way out included.
     pub(crate) fn linked(&self) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
         Walk { slots: self, front: self.at(HEAD).next, back: self.at(TAIL).prev, over: false }

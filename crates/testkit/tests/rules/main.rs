@@ -6,6 +6,7 @@ mod support;
 
 mod deferring;
 mod depth;
+mod editing;
 mod errors;
 mod flushing;
 mod interest;

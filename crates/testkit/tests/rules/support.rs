@@ -77,6 +77,13 @@ impl Bench {
         made
     }
 
+    /// Calls `f` with the channel, inside of one call into it: what it asks for is done before the events
+    /// that this leads to.
+    pub(crate) fn ask(&mut self, f: impl FnOnce(&Channel, &Log)) {
+        let (channel, log) = (self.channel().clone(), self.log.clone());
+        self.with_pipeline(|_| f(&channel, &log));
+    }
+
     pub(crate) fn names(&mut self) -> Vec<String> {
         self.with_pipeline(|pipeline| pipeline.names()).unwrap_or_default()
     }
