@@ -134,6 +134,7 @@ impl LocalLoop {
             initialiser.map_or(Ok(()), |initialiser| initialiser(edit))?;
             more(edit)
         };
+        self.counters().channels(self.channels().len());
         let made = make_pipeline(&core, initialise).and_then(|()| core.come());
         if let Err(error) = &made {
             core.close(Some(error.clone()), Completion::none());
