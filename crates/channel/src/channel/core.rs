@@ -195,17 +195,20 @@ impl ChannelCore {
     /// outermost call has returned, what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        if self.entered.get() {
+        let channels = self.here.channels();
+        let outer = channels.descend(self);
+        if outer == Rc::as_ptr(self) {
             return call(self);
         }
-        self.entered.set(true);
-        let channels = self.here.channels();
-        channels.descend();
+        // Its handlers may be on the stack already, below those of another channel. A panic ends here
+        // all the same: the other one has no part in it.
+        let (entered, running) = (self.entered.replace(true), self.handlers.running.get());
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        channels.ascend();
-        self.entered.set(false);
+        channels.ascend(outer);
+        self.entered.set(entered);
         if let Err(payload) = outcome {
             self.panicked(payload);
+            self.handlers.running.set(running);
         }
         channels.settle_if_outermost();
     }

@@ -1,0 +1,122 @@
+//! Corners of a channel's life that were found by trying.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
+use waterwheel_channel::transport::{Flushed, Transport, Upcalls};
+use waterwheel_channel::{
+    Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop,
+    ManualEventLoop, Msg, NewChannel, Types,
+};
+use waterwheel_executor::Error;
+
+/// Takes everything and says nothing, so that several channels can share a loop.
+struct Nowhere;
+
+impl Transport for Nowhere {
+    fn name(&self) -> &'static str {
+        "nowhere"
+    }
+
+    fn reads(&self) -> Types {
+        Types::Unknown
+    }
+
+    fn accepts(&self) -> Types {
+        Types::Unknown
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
+
+    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
+        Ok(Submit::Done(std::iter::from_fn(|| flushed.take()).count()))
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        Detach::Done
+    }
+}
+
+fn manual_loop() -> ManualEventLoop {
+    EventLoopGroup::builder(TaskOnly).build_manual().unwrap()
+}
+
+fn register(
+    here: &LocalLoop,
+    initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+) -> Channel {
+    here.register_with(NewChannel::new(Nowhere), initialiser).unwrap()
+}
+
+/// Does as it is told when an event of the user's comes.
+struct OnEvent<F>(F);
+
+impl<F: FnMut(&Ctx<'_>) + 'static> Handler for OnEvent<F> {
+    fn interest(&self) -> Events {
+        Events::USER_EVENT
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        (self.0)(ctx);
+        Ok(())
+    }
+}
+
+struct PanicsOnWrite;
+
+impl Handler for PanicsOnWrite {
+    fn interest(&self) -> Events {
+        Events::WRITE
+    }
+
+    fn write(&mut self, _: &Ctx<'_>, _: Msg, _: &mut Completion) -> HandlerResult {
+        panic!("as planned")
+    }
+}
+
+#[test]
+fn c05_a_panic_closes_the_channel_whose_handler_panicked_and_not_the_one_that_called_it() {
+    let mut manual = manual_loop();
+    let (first, second) = manual
+        .on_loop(|here| {
+            let callee = Rc::new(RefCell::new(None::<Channel>));
+            let asked = callee.clone();
+            let ask = move |_: &Ctx<'_>| {
+                let callee = asked.borrow().clone();
+                callee.unwrap().fire_user_event(());
+            };
+            let first = register(here, |edit| {
+                edit.add_last("asks", OnEvent(ask))?;
+                edit.add_last("panics", PanicsOnWrite)?;
+                Ok(())
+            });
+            let back = first.clone();
+            let second = register(here, |edit| {
+                edit.add_last("answers", OnEvent(move |_: &Ctx<'_>| back.send(())))?;
+                Ok(())
+            });
+            *callee.borrow_mut() = Some(second.clone());
+            // first.asks ──► second.answers ──► first.panics
+            first.fire_user_event(());
+            (first, second)
+        })
+        .unwrap();
+    assert!(!first.is_open(), "its handler panicked");
+    assert!(second.is_open(), "it only called");
+    let names = manual.on_loop(|here| here.with_pipeline(&second, |pipeline| pipeline.names()));
+    assert_eq!(names.flatten().unwrap(), ["answers"]);
+}
