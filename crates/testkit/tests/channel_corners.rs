@@ -120,3 +120,41 @@ fn c05_a_panic_closes_the_channel_whose_handler_panicked_and_not_the_one_that_ca
     let names = manual.on_loop(|here| here.with_pipeline(&second, |pipeline| pipeline.names()));
     assert_eq!(names.flatten().unwrap(), ["answers"]);
 }
+
+type Log = Rc<RefCell<Vec<&'static str>>>;
+
+struct ClosesWhenActive(Log);
+
+impl Handler for ClosesWhenActive {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let (written, closed) = (self.0.clone(), self.0.clone());
+        ctx.write_then((), move |result| {
+            written.borrow_mut().push(if result.is_ok() { "written" } else { "not written" });
+        });
+        ctx.close_then(move |_| closed.borrow_mut().push("closed"));
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.0.borrow_mut().push("inactive");
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.0.borrow_mut().push("removed");
+    }
+}
+
+#[test]
+fn c02_a_channel_closed_in_on_active_tells_its_writes_before_its_end() {
+    let log = Log::default();
+    let handler = ClosesWhenActive(log.clone());
+    let mut manual = manual_loop();
+    manual.on_loop(|here| {
+        register(here, |edit| {
+            edit.add_last("hasty", handler)?;
+            Ok(())
+        })
+    });
+    assert_eq!(*log.borrow(), ["not written", "closed", "inactive", "removed"]);
+}

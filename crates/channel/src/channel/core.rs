@@ -279,7 +279,7 @@ impl ChannelCore {
     }
 
     /// Those that are there now; those they cause wait for the next round.
-    fn tell_completions(self: &Rc<Self>) {
+    pub(super) fn tell_completions(self: &Rc<Self>) {
         let waiting = self.completions.borrow().len();
         for _ in 0..waiting {
             let Some((done, result)) = self.completions.borrow_mut().pop_front() else { return };
