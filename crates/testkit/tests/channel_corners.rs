@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
 use waterwheel_channel::transport::{Flushed, Transport, Upcalls};
 use waterwheel_channel::{
@@ -11,6 +12,7 @@ use waterwheel_channel::{
     ManualEventLoop, Msg, NewChannel, Types,
 };
 use waterwheel_executor::Error;
+use waterwheel_testkit::embedded::Embedded;
 
 /// Takes everything and says nothing, so that several channels can share a loop.
 struct Nowhere;
@@ -157,4 +159,18 @@ fn c02_a_channel_closed_in_on_active_tells_its_writes_before_its_end() {
         })
     });
     assert_eq!(*log.borrow(), ["not written", "closed", "inactive", "removed"]);
+}
+
+#[test]
+fn c07_a_write_from_elsewhere_that_is_refused_does_not_leave_the_channel_unwritable() {
+    let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
+    channel.set_room(0);
+    channel.on_loop(|channel| channel.send(Bytes::from(vec![0; 70 * 1024])));
+    assert!(!channel.channel().is_writable());
+    // Still on its way to the loop when the buffer empties: so much keeps the channel unwritable.
+    let refused = channel.channel().write_and_flush("text".repeat(10 * 1024));
+    channel.set_room(usize::MAX);
+    assert!(refused.join().is_err(), "a stream takes no text");
+    assert_eq!(channel.channel().pending_bytes(), 0);
+    assert!(channel.channel().is_writable());
 }
