@@ -174,3 +174,22 @@ fn c07_a_write_from_elsewhere_that_is_refused_does_not_leave_the_channel_unwrita
     assert_eq!(channel.channel().pending_bytes(), 0);
     assert!(channel.channel().is_writable());
 }
+
+struct GreetsWhenAdded;
+
+impl Handler for GreetsWhenAdded {
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.write_and_flush(Bytes::from_static(b"hello"));
+        Ok(())
+    }
+}
+
+#[test]
+fn c02_what_a_handler_writes_when_it_is_added_is_sent_once_the_channel_is_there() {
+    let mut channel = Embedded::new(|edit| {
+        edit.add_last("greeter", GreetsWhenAdded)?;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
+}

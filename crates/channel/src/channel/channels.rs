@@ -114,6 +114,12 @@ impl Channels {
         self.depth.set(self.depth.get() - 1);
     }
 
+    /// Nothing is settled until the guard goes.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.depth.set(self.depth.get() + 1);
+        Held(self)
+    }
+
     /// A channel has something left to do.
     pub(crate) fn list(&self, core: Rc<ChannelCore>) {
         self.listed.borrow_mut().push_back(core);
@@ -174,5 +180,15 @@ impl Channels {
         }
         let (table, listed) = (self.table.take(), self.listed.take());
         drop((table, listed));
+    }
+}
+
+/// Keeps calls from being the outermost one.
+#[must_use = "it ends when it is dropped"]
+pub(crate) struct Held<'a>(&'a Channels);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
     }
 }
