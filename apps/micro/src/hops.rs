@@ -2,7 +2,7 @@
 //! transport that makes up its input and forgets its output.
 
 use std::io;
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel::channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
@@ -10,7 +10,7 @@ use waterwheel::channel::transport::{Outbound, Transport, TransportEvent, Upcall
 use waterwheel::channel::{
     Ctx, EventLoopGroup, Events, Handler, HandlerResult, Msg, Name, NewChannel, Types,
 };
-use waterwheel::executor::Error;
+use waterwheel::executor::{Clock, Error};
 
 use crate::Outcome;
 
@@ -25,13 +25,13 @@ pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
                 }
                 Ok(())
             })?;
-        let began = Instant::now();
+        let began = Clock::Monotonic.now();
         here.with_pipeline(&channel, |pipeline| {
             for _ in 0..events {
                 pipeline.fire_read_complete();
             }
         });
-        Ok::<_, Error>(began.elapsed())
+        Ok::<_, Error>(Clock::Monotonic.now().since(began))
     });
     let took = took.ok_or("the loop is over")??;
     let nanos = took.as_nanos() as f64 / events as f64;
@@ -42,7 +42,7 @@ pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
 /// Reads `echoes` messages, and writes them back.
 pub(crate) fn echoes(echoes: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
-    let began = Instant::now();
+    let began = Clock::Monotonic.now();
     event_loop
         .on_loop(|here| {
             here.register_with(NewChannel::new(Endless { left: echoes, read: false }), |edit| {
@@ -52,9 +52,9 @@ pub(crate) fn echoes(echoes: u64) -> Outcome {
         })
         .ok_or("the loop is over")??;
     while !event_loop.is_idle() {
-        event_loop.turn(Some(std::time::Duration::ZERO));
+        event_loop.turn(Some(Duration::ZERO));
     }
-    let nanos = began.elapsed().as_nanos() as f64 / echoes as f64;
+    let nanos = Clock::Monotonic.now().since(began).as_nanos() as f64 / echoes as f64;
     println!("{{\"echoes\":{echoes},\"ns_per_echo\":{nanos:.1}}}");
     Ok(())
 }

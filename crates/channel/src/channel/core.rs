@@ -47,8 +47,8 @@ pub(crate) struct ChannelCore {
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) below: Below,
     pub(super) life: Cell<Lifecycle>,
-    /// How deep the innermost call into it is among those of the loop; zero if there is none.
-    entered: Cell<u32>,
+    /// One of its handlers runs, or could.
+    entered: Cell<bool>,
     work: Cell<Work>,
     /// Calls that have to wait because others have called each other too deep (rule 7).
     entries: RefCell<VecDeque<Entry>>,
@@ -118,7 +118,7 @@ impl ChannelCore {
             handlers: Handlers::new(),
             transport: RefCell::new(transport),
             life: Cell::new(Lifecycle::new()),
-            entered: Cell::new(0),
+            entered: Cell::new(false),
             work: Cell::default(),
             entries: RefCell::default(),
             completions: RefCell::default(),
@@ -193,15 +193,8 @@ impl ChannelCore {
 
     #[inline]
     fn must_wait(&self) -> bool {
-        let too_deep = !self.is_innermost() && self.here.channels().is_too_deep();
+        let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
         too_deep || !self.entries.borrow().is_empty()
-    }
-
-    /// Whether the call under way, if there is one, is into this channel and has gone no further.
-    #[inline]
-    fn is_innermost(&self) -> bool {
-        let depth = self.here.channels().depth();
-        depth > 0 && self.entered.get() == depth
     }
 
     #[cold]
@@ -210,20 +203,21 @@ impl ChannelCore {
         self.mark(Work::ENTRIES);
     }
 
-    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11): from
-    /// another channel too, even if that was called by this one. When the outermost call has returned,
-    /// what was marked is done.
+    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11); when the
+    /// outermost call has returned, what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        if self.is_innermost() {
+        let channels = self.here.channels();
+        let outer = channels.descend(self);
+        if outer == Rc::as_ptr(self) {
             return call(self);
         }
-        let channels = self.here.channels();
-        channels.descend();
-        let outer = self.entered.replace(channels.depth());
+        // Its handlers may be on the stack already, below those of another channel. A panic ends here
+        // all the same: the other one has no part in it.
+        let entered = self.entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        channels.ascend();
-        self.entered.set(outer);
+        channels.ascend(outer);
+        self.entered.set(entered);
         if let Err(payload) = outcome {
             self.panicked(payload);
         }

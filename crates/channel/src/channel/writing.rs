@@ -234,6 +234,7 @@ impl ChannelCore {
     fn harvest(self: &Rc<Self>) {
         let finished = self.out.borrow_mut().take_finished();
         if let Some(finished) = finished {
+            self.here.counters().bytes_written(finished.bytes);
             self.finish_writes(finished);
         }
     }
