@@ -139,7 +139,7 @@ impl ChannelCore {
     ) {
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let writes = slots.at_mut(at).wait(Waiting { event, for_handler });
+        let writes = slots.at_mut(at).wait(Waiting { event, bytes, for_handler });
         drop(slots);
         if is_write {
             self.add_pending(bytes);
@@ -156,17 +156,12 @@ impl ChannelCore {
         let waiting = backlog.pop()?;
         let after = backlog.writes();
         drop(slots);
-        self.no_longer_waiting(&waiting.event, before, after);
+        self.no_longer_waiting(waiting.bytes, before, after);
         Some(waiting)
     }
 
-    fn no_longer_waiting(
-        self: &Rc<Self>,
-        event: &AnyEvent,
-        writes_before: usize,
-        writes_after: usize,
-    ) {
-        self.remove_pending(event.pending_bytes());
+    fn no_longer_waiting(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
+        self.remove_pending(bytes);
         if writes_before > MAX_WAITING_WRITES && writes_after <= MAX_WAITING_WRITES {
             self.remove_overflow();
         }
@@ -204,7 +199,7 @@ impl ChannelCore {
         loop {
             let before = backlog.writes();
             let Some(waiting) = backlog.pop() else { return };
-            self.no_longer_waiting(&waiting.event, before, backlog.writes());
+            self.no_longer_waiting(waiting.bytes, before, backlog.writes());
             waiting.event.fail(self, &error);
         }
     }

@@ -101,6 +101,8 @@ pub(crate) struct Backlog {
 /// An event that waits at a slot.
 pub(crate) struct Waiting {
     pub(crate) event: AnyEvent,
+    /// What it adds to the bytes that wait to be written. Asked once: a message may change its mind.
+    pub(crate) bytes: usize,
     /// For the handler; otherwise past it, to the next one.
     pub(crate) for_handler: bool,
 }

@@ -17,3 +17,4 @@ mod reads;
 mod removing;
 mod timers;
 mod water_marks;
+mod writes;
