@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
-use waterwheel_channel::transport::{Flushed, Transport, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
 use waterwheel_channel::{
     Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop,
     ManualEventLoop, Msg, NewChannel, Types,
@@ -47,8 +47,8 @@ impl Transport for Nowhere {
 
     fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
 
-    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
-        Ok(Submit::Done(std::iter::from_fn(|| flushed.take()).count()))
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        Ok(Submit::Done(std::iter::from_fn(|| outbound.take()).count()))
     }
 
     fn close(&mut self, _: &Upcalls) -> Detach {
