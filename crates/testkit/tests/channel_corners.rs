@@ -12,7 +12,7 @@ use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
 use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
 use waterwheel_channel::{
     Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop,
-    ManualEventLoop, Msg, NewChannel, Types,
+    ManualEventLoop, Message, Msg, NewChannel, Types,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -354,4 +354,31 @@ impl Handler for ClosedByTheLoop {
     fn on_removed(&mut self, _: &Ctx<'_>) {
         self.0.borrow_mut().push("removed");
     }
+}
+
+/// A message that writes another when it is dropped.
+struct LastWord(Channel);
+
+impl Message for LastWord {}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        let _ = self.0.write(String::from("last word"));
+    }
+}
+
+#[test]
+fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
+    let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
+    // Refused by a channel that is not connected.
+    let refused = channel.on_loop(|channel| channel.write_and_flush(LastWord(channel.clone())));
+    assert!(refused.join().is_err());
+    assert!(channel.channel().is_open());
+    assert_eq!(channel.channel().pending_bytes(), "last word".len());
+    // Cancelled before it was flushed.
+    let cancelled = channel.on_loop(|channel| channel.write(LastWord(channel.clone())));
+    assert!(cancelled.cancel());
+    channel.on_loop(|channel| channel.flush());
+    channel.run();
+    assert!(channel.channel().is_open());
 }

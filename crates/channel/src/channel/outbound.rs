@@ -53,6 +53,8 @@ pub(crate) struct Finished {
     pub(crate) bytes: usize,
     /// In the order of the writes; those that nobody waits for are not here.
     pub(crate) completions: VecDeque<(Completion, Result<(), Error>)>,
+    /// Will not be written. To be dropped outside of any borrow: their destructors are the user's.
+    pub(crate) dropped: Vec<Msg>,
 }
 
 impl Finished {
@@ -114,7 +116,8 @@ impl Outbound {
 
     /// Takes the next message: it could not be written, others may.
     pub fn reject(&mut self, error: Error) {
-        drop(self.take_as(Err(error)));
+        let rejected = self.take_as(Err(error));
+        self.finished.dropped.extend(rejected);
     }
 
     fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
@@ -167,10 +170,10 @@ impl Outbound {
         1
     }
 
-    /// Everything so far is to be written. What was cancelled falls out: how many bytes of it.
+    /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
-    pub(crate) fn flush(&mut self) -> usize {
-        let cancelled = if self.awaited { self.drop_cancelled() } else { 0 };
+    pub(crate) fn flush(&mut self) -> Option<Finished> {
+        let cancelled = self.awaited.then(|| self.drop_cancelled());
         self.flushed = self.entries.len();
         self.bytes.release();
         cancelled
@@ -178,8 +181,8 @@ impl Outbound {
 
     /// Takes out what was held and has been cancelled; the rest can no longer be.
     #[cold]
-    fn drop_cancelled(&mut self) -> usize {
-        let mut cancelled = 0;
+    fn drop_cancelled(&mut self) -> Finished {
+        let mut cancelled = Finished::default();
         let Outbound { bytes, messages, entries, .. } = self.split_held();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
         for mut entry in entries {
@@ -192,8 +195,9 @@ impl Outbound {
                 self.messages.extend(msgs);
                 self.entries.push_back(entry);
             } else {
-                drop((chunks.collect::<Vec<_>>(), msgs.collect::<Vec<_>>()));
-                cancelled += entry.left;
+                chunks.for_each(drop);
+                cancelled.dropped.extend(msgs);
+                cancelled.bytes += entry.left;
             }
         }
         cancelled
@@ -212,11 +216,11 @@ impl Outbound {
     #[inline]
     pub(crate) fn take_finished(&mut self) -> Option<Finished> {
         let finished = &mut self.finished;
-        if finished.bytes == 0 && finished.completions.is_empty() {
+        let nothing = finished.completions.is_empty() && finished.dropped.is_empty();
+        if finished.bytes == 0 && nothing {
             return None;
         }
-        let completions = mem::take(&mut finished.completions);
-        Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
+        Some(mem::take(finished))
     }
 
     /// Nothing of what was flushed will be written.
@@ -231,6 +235,7 @@ impl Outbound {
     pub(crate) fn drop_all(&mut self, error: &Error) -> Finished {
         let dropped = mem::take(self);
         let mut finished = dropped.finished;
+        finished.dropped.extend(dropped.messages);
         for Entry { left, done, .. } in dropped.entries {
             finished.add(left, done, Err(error.clone()));
         }
