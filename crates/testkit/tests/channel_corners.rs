@@ -363,7 +363,7 @@ impl Message for LastWord {}
 
 impl Drop for LastWord {
     fn drop(&mut self) {
-        let _ = self.0.write(String::from("last word"));
+        drop(self.0.write(String::from("last word")));
     }
 }
 
