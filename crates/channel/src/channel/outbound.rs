@@ -106,7 +106,7 @@ impl Outbound {
                 return;
             }
             n -= entry.left;
-            self.finish_front(Ok(()));
+            self.finish_front();
         }
     }
 
@@ -118,15 +118,6 @@ impl Outbound {
 
     /// Takes the next message: it was written.
     pub fn take(&mut self) -> Option<Msg> {
-        self.take_as(Ok(()))
-    }
-
-    /// Takes the next message: it could not be written, others may.
-    pub fn reject(&mut self, error: Error) {
-        drop(self.take_as(Err(error)));
-    }
-
-    fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
         let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
         let msg = self.messages.pop_front()?;
         let size = msg.size_hint().min(entry.left);
@@ -134,16 +125,16 @@ impl Outbound {
         entry.left -= size;
         self.finished.bytes += size;
         if entry.pieces == 0 {
-            self.finish_front(result);
+            self.finish_front();
         }
         Some(msg)
     }
 
     #[inline]
-    fn finish_front(&mut self, result: Result<(), Error>) {
+    fn finish_front(&mut self) {
         if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.finished.add(left, done, result);
+            self.finished.add(left, done, Ok(()));
         }
     }
 }
