@@ -28,6 +28,7 @@
 //! | how events find their receiver | `event_loop::registrations`, on [`Token`]s |
 //! | foreign descriptors | `foreign` |
 //! | futures on a loop | `futures` |
+//! | channels within the process | [`local`] |
 //! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ pub mod driver;
 mod event_loop;
 mod foreign;
 mod futures;
+pub mod local;
 mod metrics;
 mod pipeline;
 mod tail;
