@@ -89,7 +89,10 @@ impl ChannelCore {
                 Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
                 Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
                 Step::RemoveHandlers => self.remove_all_handlers(),
-                Step::Gone => self.here.channels().forget(self.token()),
+                Step::Gone => {
+                    self.here.channels().forget(self.token());
+                    self.here.counters().channels(self.here.channels().len());
+                }
             }
         }
     }
