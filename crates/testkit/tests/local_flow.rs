@@ -190,7 +190,8 @@ fn c07_what_was_never_read_is_dropped_with_the_reader_and_on_its_loop() {
             // It may call the channel that is being closed: nothing is locked, nothing borrowed.
             self.1.set_auto_read(false);
             self.1.send("from a destructor".to_owned());
-            self.0.add(format!("dropped, open {}", self.1.is_open()));
+            let (here, open) = (self.1.in_event_loop(), self.1.is_open());
+            self.0.add(format!("dropped, on its loop {here}, open {open}"));
         }
     }
     Stage::each(|stage| {
@@ -201,7 +202,7 @@ fn c07_what_was_never_read_is_dropped_with_the_reader_and_on_its_loop() {
         a.send(Noted(log.clone(), b.clone()));
         stage.run();
         stage.outcome(b.close()).unwrap();
-        assert_eq!(log.count("dropped, open false"), 2);
+        assert_eq!(log.count("dropped, on its loop true, open false"), 2);
         assert!(!a.is_open());
         assert_eq!(stage.reports(), [""; 0]);
     });

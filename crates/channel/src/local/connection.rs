@@ -15,7 +15,7 @@ use super::names::Port;
 use super::rounds::Rounds;
 use crate::channel::address::{Address, Target};
 use crate::channel::transport::{
-    Flushed, Progress, Transport, TransportEvent, Upcalls, unsupported,
+    Outbound, Progress, Transport, TransportEvent, Upcalls, unsupported,
 };
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
@@ -29,8 +29,8 @@ pub struct Connection {
 }
 
 struct End {
-    inbound: Arc<Lane>,
-    outbound: Arc<Lane>,
+    from_peer: Arc<Lane>,
+    to_peer: Arc<Lane>,
     local: Option<Address>,
     peer: Option<Address>,
     /// A write has found no room, and is to be told when there is.
@@ -82,10 +82,10 @@ impl End {
         (one, Self::new(there, back))
     }
 
-    fn new(inbound: Arc<Lane>, outbound: Arc<Lane>) -> Self {
+    fn new(from_peer: Arc<Lane>, to_peer: Arc<Lane>) -> Self {
         Self {
-            inbound,
-            outbound,
+            from_peer,
+            to_peer,
             local: None,
             peer: None,
             blocked: false,
@@ -96,14 +96,14 @@ impl End {
     }
 
     fn attach(&self, up: &Upcalls) {
-        self.inbound.set_reader(up.waker());
-        self.outbound.set_writer(up.waker());
+        self.from_peer.set_reader(up.waker());
+        self.to_peer.set_writer(up.waker());
     }
 
-    fn write(&mut self, flushed: &mut Flushed) -> io::Result<Submit> {
+    fn write(&mut self, outbound: &mut Outbound) -> io::Result<Submit> {
         let mut taken = 0;
         loop {
-            let mut fill = match self.outbound.room() {
+            let mut fill = match self.to_peer.room() {
                 Room::Gone => return Err(LocalError::PeerClosed.into()),
                 Room::None => {
                     self.blocked = true;
@@ -112,17 +112,17 @@ impl End {
                 Room::Beside(fill) => fill,
             };
             while !fill.is_full()
-                && let Some(msg) = flushed.take()
+                && let Some(msg) = outbound.take()
             {
                 let queued = Queued::new(msg);
                 fill.add(&queued);
                 self.staged.push_back(queued);
                 taken += 1;
             }
-            if !self.outbound.push(&mut self.staged) {
+            if !self.to_peer.push(&mut self.staged) {
                 return Err(LocalError::PeerClosed.into());
             }
-            if flushed.is_empty() {
+            if outbound.is_empty() {
                 return Ok(Submit::Done(taken));
             }
         }
@@ -132,7 +132,7 @@ impl End {
     /// but what the peer has said before is heard first, by one who listens.
     fn goes_on(&mut self, reads: bool) -> bool {
         let goes_on = self.blocked
-            && match self.outbound.room_again() {
+            && match self.to_peer.room_again() {
                 Room::Gone => !reads,
                 Room::None => false,
                 Room::Beside(_) => true,
@@ -145,8 +145,8 @@ impl End {
     /// the stream too.
     fn shut(&mut self) {
         if !mem::replace(&mut self.closed, true) {
-            self.outbound.finish();
-            self.unread = self.inbound.abandon();
+            self.to_peer.finish();
+            self.unread = self.from_peer.abandon();
         }
     }
 }
@@ -188,8 +188,8 @@ impl Transport for Connection {
 
     fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
         if let Some(end) = &self.end {
-            end.inbound.set_reader(None);
-            end.outbound.set_writer(None);
+            end.from_peer.set_reader(None);
+            end.to_peer.set_writer(None);
         }
         Ok(())
     }
@@ -217,9 +217,9 @@ impl Transport for Connection {
         }
     }
 
-    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
         match &mut self.end {
-            Some(end) => end.write(flushed),
+            Some(end) => end.write(outbound),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -229,7 +229,7 @@ impl Transport for Connection {
         if end.goes_on(self.rounds.is_on()) {
             return Some(TransportEvent::Wrote(0));
         }
-        self.rounds.next(up, || end.inbound.take())
+        self.rounds.next(up, || end.from_peer.take())
     }
 
     fn close(&mut self, _: &Upcalls) -> Detach {

@@ -14,7 +14,7 @@ use super::rounds::{Rounds, Taken};
 use crate::channel::address::Address;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::InvalidOption;
-use crate::channel::transport::{Flushed, Transport, TransportEvent, Upcalls, unsupported};
+use crate::channel::transport::{Outbound, Transport, TransportEvent, Upcalls, unsupported};
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::{Msg, Types};
 
@@ -140,7 +140,7 @@ impl Transport for Listener {
         self.rounds.set(up, plan);
     }
 
-    fn write(&mut self, _: &Upcalls, _: &mut Flushed) -> io::Result<Submit> {
+    fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
         Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
     }
 

@@ -53,7 +53,7 @@ impl Stage {
 
     /// One turn of every loop.
     pub(crate) fn turn(&mut self) {
-        for bench in &mut self.benches {
+        for bench in self.benches.iter_mut().filter(|bench| !bench.hand.is_over()) {
             bench.turn();
         }
     }
