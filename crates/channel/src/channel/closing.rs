@@ -106,6 +106,8 @@ impl ChannelCore {
     }
 
     fn tell_closed(self: &Rc<Self>) {
+        // Those of the writes that failed come first, also if it was closed in a step before this one.
+        self.tell_completions();
         let (promise, waiting) = {
             let mut ending = self.ending.borrow_mut();
             (ending.promise.take(), std::mem::take(&mut ending.waiting))

@@ -207,15 +207,17 @@ impl ChannelCore {
     /// outermost call has returned, what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        if self.entered.get() {
+        let channels = self.here.channels();
+        let outer = channels.descend(self);
+        if outer == Rc::as_ptr(self) {
             return call(self);
         }
-        self.entered.set(true);
-        let channels = self.here.channels();
-        channels.descend();
+        // Its handlers may be on the stack already, below those of another channel. A panic ends here
+        // all the same: the other one has no part in it.
+        let entered = self.entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        channels.ascend();
-        self.entered.set(false);
+        channels.ascend(outer);
+        self.entered.set(entered);
         if let Err(payload) = outcome {
             self.panicked(payload);
         }
@@ -288,7 +290,7 @@ impl ChannelCore {
     }
 
     /// Those that are there now; those they cause wait for the next round.
-    fn tell_completions(self: &Rc<Self>) {
+    pub(super) fn tell_completions(self: &Rc<Self>) {
         let waiting = self.completions.borrow().len();
         for _ in 0..waiting {
             let Some((done, result)) = self.completions.borrow_mut().pop_front() else { return };

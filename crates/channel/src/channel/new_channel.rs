@@ -135,7 +135,10 @@ impl LocalLoop {
             more(edit)
         };
         self.counters().channels(self.channels().len());
+        // What handlers write when they are added is sent when the channel has come, not before.
+        let held = self.channels().hold();
         let made = make_pipeline(&core, initialise).and_then(|()| core.come());
+        drop(held);
         if let Err(error) = &made {
             core.close(Some(error.clone()), Completion::none());
         }

@@ -165,9 +165,13 @@ impl ChannelCore {
     /// Asks the transport what happened.
     pub(super) fn pump(self: &Rc<Self>) {
         for _ in 0..EVENTS_PER_PUMP {
-            match self.with_transport(|transport, up| transport.next_event(up)) {
-                Some(event) => self.on_transport_event(event),
-                None => return,
+            let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
+                return;
+            };
+            let round_over = matches!(event, TransportEvent::ReadComplete);
+            self.on_transport_event(event);
+            if round_over && self.transport.borrow().has_more() {
+                return self.here.channels().pump_next_turn(self.clone());
             }
         }
         self.pump_later();

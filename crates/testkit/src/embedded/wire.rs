@@ -231,6 +231,11 @@ impl Transport for WireTransport {
         self.wire.lock().next_event()
     }
 
+    fn has_more(&self) -> bool {
+        let state = self.wire.lock();
+        state.plan.is_some() && (!state.inbox.is_empty() || state.finished)
+    }
+
     fn close(&mut self, _: &Upcalls) -> Detach {
         let mut state = self.wire.lock();
         (state.plan, state.round, state.blocked) = (None, None, false);
