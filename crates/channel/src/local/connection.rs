@@ -224,12 +224,16 @@ impl Transport for Connection {
         }
     }
 
-    fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
         let end = self.end.as_mut().filter(|end| !end.closed)?;
         if end.goes_on(self.rounds.is_on()) {
             return Some(TransportEvent::Wrote(0));
         }
-        self.rounds.next(up, || end.from_peer.take())
+        self.rounds.next(|| end.from_peer.take())
+    }
+
+    fn has_more(&self) -> bool {
+        self.rounds.is_on() && self.end.as_ref().is_some_and(|end| end.from_peer.has_messages())
     }
 
     fn close(&mut self, _: &Upcalls) -> Detach {

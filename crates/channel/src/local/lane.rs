@@ -190,6 +190,11 @@ impl Lane {
         Taken::One(msg)
     }
 
+    /// Whether there is a message to take.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.lock().queue.is_empty()
+    }
+
     /// Nothing more will be read. What was not, for the caller to drop.
     #[must_use]
     pub(super) fn abandon(&self) -> VecDeque<Queued> {

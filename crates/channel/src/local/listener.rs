@@ -146,7 +146,7 @@ impl Transport for Listener {
 
     fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
         let State::Bound(port) = &self.state else { return None };
-        self.rounds.next(up, || match port.accept() {
+        self.rounds.next(|| match port.accept() {
             None => Taken::Nothing,
             Some(connection) => {
                 let new = NewChannel::new(connection);
@@ -156,6 +156,10 @@ impl Transport for Listener {
                 }))
             }
         })
+    }
+
+    fn has_more(&self) -> bool {
+        self.rounds.is_on() && self.port().is_some_and(|port| port.has_waiting())
     }
 
     fn close(&mut self, _: &Upcalls) -> Detach {

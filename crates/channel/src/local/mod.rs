@@ -102,9 +102,9 @@
 //! 4. A look that was for nothing does no harm: every look asks the lane anew.
 //! 5. An end that left its loop has no waker, and a wake for it is lost; when it is registered again it
 //!    looks by itself.
-//! 6. A look gives at most one round of reads; then the others on the loop have their turn. Nothing here
-//!    calls the other end: it is woken, and looks from its loop. Two channels that answer each other for
-//!    ever use no stack and starve nobody.
+//! 6. A turn of the loop gives a channel one round of reads; if there is more it reads on in the next turn,
+//!    without having to be woken. Nothing here calls the other end: it is woken, and looks from its loop.
+//!    Two channels that answer each other for ever use no stack and starve nobody.
 
 mod connection;
 mod error;

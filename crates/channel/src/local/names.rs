@@ -86,6 +86,10 @@ impl Port {
         connection
     }
 
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.lock().connections.is_empty()
+    }
+
     pub(super) fn set_server(&self, waker: Option<TransportWaker>) {
         let before = mem::replace(&mut self.lock().server.waker, waker);
         drop(before);

@@ -1,7 +1,5 @@
 //! Reading in rounds (C09).
 
-use std::mem;
-
 use crate::channel::transport::{TransportEvent, Upcalls};
 use crate::driver::ReadPlan;
 use crate::pipeline::Msg;
@@ -12,8 +10,6 @@ pub(super) struct Rounds {
     plan: Option<ReadPlan>,
     /// How many reads this round has left; `None` between rounds.
     left: Option<u32>,
-    /// The last round took all it might: others come first.
-    resting: bool,
 }
 
 /// What was there to be read.
@@ -35,22 +31,13 @@ impl Rounds {
         let begins = self.plan.is_none() && plan.is_some();
         self.plan = plan;
         if begins {
-            self.resting = false;
             up.wake();
         }
     }
 
     /// What the channel is told next.
-    pub(super) fn next(
-        &mut self,
-        up: &Upcalls,
-        take: impl FnOnce() -> Taken,
-    ) -> Option<TransportEvent> {
+    pub(super) fn next(&mut self, take: impl FnOnce() -> Taken) -> Option<TransportEvent> {
         if let Some(plan) = self.plan {
-            if mem::take(&mut self.resting) {
-                up.wake();
-                return None;
-            }
             let left = self.left.unwrap_or(plan.max_reads.max(1));
             if left > 0 {
                 match take() {
@@ -64,8 +51,6 @@ impl Rounds {
             }
         }
         // Turned off in the middle of a round, or at its end.
-        let left = self.left.take()?;
-        self.resting = left == 0;
-        Some(TransportEvent::ReadComplete)
+        self.left.take().map(|_| TransportEvent::ReadComplete)
     }
 }
