@@ -9,10 +9,11 @@ use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
 use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
 use waterwheel_channel::{
     Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop,
-    ManualEventLoop, Msg, NewChannel, Types,
+    ManualEventLoop, Message, Msg, NewChannel, Types,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::loop_suite::blow;
 
 /// Takes everything and says nothing, so that several channels can share a loop.
 struct Nowhere;
@@ -192,4 +193,58 @@ fn c02_what_a_handler_writes_when_it_is_added_is_sent_once_the_channel_is_there(
     })
     .unwrap();
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
+}
+
+/// Writes to its channel when it is dropped.
+struct LastWords(Channel);
+
+impl Message for LastWords {}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.0.send("from a destructor".to_owned());
+    }
+}
+
+#[test]
+fn c07_the_destructor_of_a_write_that_was_cancelled_may_write() {
+    let mut channel = Embedded::new(|_| Ok(())).unwrap();
+    channel.on_loop(|channel| {
+        let write = channel.write(LastWords(channel.clone()));
+        assert!(write.cancel());
+        channel.flush();
+    });
+    assert_eq!(channel.read_outbound::<String>().unwrap(), "from a destructor");
+    assert!(channel.channel().is_open());
+}
+
+#[test]
+fn c07_the_destructor_of_a_write_that_came_too_early_may_write() {
+    let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
+    channel.on_loop(|channel| channel.send(LastWords(channel.clone())));
+    channel.run();
+    assert!(channel.channel().is_open());
+    assert_eq!(channel.channel().pending_bytes(), 0, "its own came too early as well");
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Message for Bomb {}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        blow("a destructor")
+    }
+}
+
+#[test]
+fn c07_writes_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closing() {
+    let mut channel = Embedded::new(|_| Ok(())).unwrap();
+    channel.on_loop(|channel| {
+        drop(channel.write(Bomb));
+        drop(channel.write(Bomb));
+    });
+    channel.close();
+    assert!(channel.channel().closed().is_done());
 }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A write that was cancelled before it is flushed is left out; after that it cannot be cancelled.
-//! Nothing in here calls anybody: what is done is collected, and told later.
+//! Nothing in here calls anybody, and drops nothing of the user's: what is done, and what will not be
+//! written, is collected for the channel, which sees to it when nothing is borrowed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -53,6 +54,8 @@ pub(crate) struct Finished {
     pub(crate) bytes: usize,
     /// In the order of the writes; those that nobody waits for are not here.
     pub(crate) completions: VecDeque<(Completion, Result<(), Error>)>,
+    /// Never written, to be dropped.
+    pub(crate) unwritten: Vec<Msg>,
 }
 
 impl Finished {
@@ -114,7 +117,8 @@ impl Outbound {
 
     /// Takes the next message: it could not be written, others may.
     pub fn reject(&mut self, error: Error) {
-        drop(self.take_as(Err(error)));
+        let rejected = self.take_as(Err(error));
+        self.finished.unwritten.extend(rejected);
     }
 
     fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
@@ -167,10 +171,10 @@ impl Outbound {
         1
     }
 
-    /// Everything so far is to be written. What was cancelled falls out: how many bytes of it.
+    /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
-    pub(crate) fn flush(&mut self) -> usize {
-        let cancelled = if self.awaited { self.drop_cancelled() } else { 0 };
+    pub(crate) fn flush(&mut self) -> Option<Finished> {
+        let cancelled = self.awaited.then(|| self.take_cancelled());
         self.flushed = self.entries.len();
         self.bytes.release();
         cancelled
@@ -178,8 +182,8 @@ impl Outbound {
 
     /// Takes out what was held and has been cancelled; the rest can no longer be.
     #[cold]
-    fn drop_cancelled(&mut self) -> usize {
-        let mut cancelled = 0;
+    fn take_cancelled(&mut self) -> Finished {
+        let mut cancelled = Finished::default();
         let Outbound { bytes, messages, entries, .. } = self.split_held();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
         for mut entry in entries {
@@ -192,8 +196,8 @@ impl Outbound {
                 self.messages.extend(msgs);
                 self.entries.push_back(entry);
             } else {
-                drop((chunks.collect::<Vec<_>>(), msgs.collect::<Vec<_>>()));
-                cancelled += entry.left;
+                cancelled.unwritten.extend(chunks.map(Msg::from).chain(msgs));
+                cancelled.bytes += entry.left;
             }
         }
         cancelled
@@ -212,11 +216,10 @@ impl Outbound {
     #[inline]
     pub(crate) fn take_finished(&mut self) -> Option<Finished> {
         let finished = &mut self.finished;
-        if finished.bytes == 0 && finished.completions.is_empty() {
-            return None;
-        }
-        let completions = mem::take(&mut finished.completions);
-        Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
+        let something = finished.bytes > 0
+            || !finished.completions.is_empty()
+            || !finished.unwritten.is_empty();
+        something.then(|| mem::take(finished))
     }
 
     /// Nothing of what was flushed will be written.
@@ -229,11 +232,11 @@ impl Outbound {
 
     /// Nothing will be written, neither what was flushed nor what was not.
     pub(crate) fn drop_all(&mut self, error: &Error) -> Finished {
-        let dropped = mem::take(self);
-        let mut finished = dropped.finished;
-        for Entry { left, done, .. } in dropped.entries {
+        let Outbound { bytes, messages, entries, mut finished, .. } = mem::take(self);
+        for Entry { left, done, .. } in entries {
             finished.add(left, done, Err(error.clone()));
         }
+        finished.unwritten.extend(bytes.into_chunks().map(Msg::from).chain(messages));
         finished
     }
 }

@@ -174,8 +174,8 @@ impl ChannelCore {
             let mut out = self.out.borrow_mut();
             (out.flush(), !out.is_empty())
         };
-        if cancelled > 0 {
-            self.remove_pending(cancelled);
+        if let Some(cancelled) = cancelled {
+            self.finish_writes(cancelled);
         }
         if self.level.pending.get() > self.options.water_marks.high() {
             self.write_out();
@@ -243,6 +243,10 @@ impl ChannelCore {
         self.remove_pending(finished.bytes);
         for (done, result) in finished.completions {
             self.complete_later(done, result);
+        }
+        // One by one: their destructors may call the channel, or panic.
+        for msg in finished.unwritten {
+            self.drop_guarded(msg.type_name(), msg);
         }
     }
 
