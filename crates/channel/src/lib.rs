@@ -35,6 +35,7 @@
 //! | what is below a channel | [`transport`], its contract first |
 //! | foreign descriptors | `foreign` |
 //! | futures on a loop | `futures` |
+//! | channels within the process | [`local`] |
 //! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
@@ -43,6 +44,7 @@ pub mod driver;
 mod event_loop;
 mod foreign;
 mod futures;
+pub mod local;
 mod metrics;
 mod pipeline;
 mod tail;
