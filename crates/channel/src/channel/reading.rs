@@ -137,6 +137,10 @@ impl ChannelCore {
         }
     }
 
+    pub(crate) fn is_auto_read(&self) -> bool {
+        self.reading.auto.get()
+    }
+
     /// Reads by itself, or no longer.
     pub(crate) fn set_auto_read(self: &Rc<Self>, auto: bool) {
         let before = self.reading.auto.replace(auto);
