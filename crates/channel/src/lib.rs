@@ -70,7 +70,8 @@ pub use crate::futures::{
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::pipeline::{
     At, Completion, Ctx, Edit, Events, Handler, HandlerResult, LocalCtx, Message, Msg, Name,
-    Pipeline, PipelineError, Signature, SlotId, TimerId, TypeMismatch, TypeTag, Types,
+    Offloaded, Pipeline, PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler, Signature,
+    SlotId, TimerId, TypeMismatch, TypeTag, Types,
 };
 pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
@@ -12,6 +13,7 @@ use super::handle::Channel;
 use super::request::Request;
 use crate::event_loop::local_loop::LoopShutDown;
 use crate::pipeline::Completion;
+use crate::pipeline::offload::Link;
 use crate::token::{Slab, Token};
 
 /// How deep channels may call each other, one inside the other, before the next call has to wait
@@ -54,6 +56,17 @@ impl Channels {
         match self.find(token) {
             Some(core) => request.perform(&core),
             None => request.refuse(&Error::new(ChannelError::Closed { cause: None })),
+        }
+    }
+
+    /// An offloaded handler has emitted something.
+    pub(crate) fn on_mail(&self, link: &Arc<Link>) {
+        match self.find(link.channel()) {
+            Some(core) => {
+                let link = link.clone();
+                core.enter_with(move |core| core.on_mail(&link));
+            }
+            None => link.abandon(),
         }
     }
 
@@ -146,10 +159,19 @@ impl Channels {
         for core in self.all() {
             core.transport_closed();
         }
+        self.settle_until_gone();
+        // Those whose offloaded handlers have not come to the end.
+        for core in self.all() {
+            core.last_mail_arrived();
+        }
+        self.settle_until_gone();
+        let (table, listed) = (self.table.take(), self.listed.take());
+        drop((table, listed));
+    }
+
+    fn settle_until_gone(&self) {
         while self.has_work() && self.len() > 0 {
             self.settle_if_outermost();
         }
-        let (table, listed) = (self.table.take(), self.listed.take());
-        drop((table, listed));
     }
 }
