@@ -9,8 +9,9 @@ use waterwheel_channel::driver::{
 use waterwheel_channel::{
     Elapsed, EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign, ForeignContext,
     ForeignHandle, ForeignHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand,
-    LoopMetrics, LoopShutDown, ManualEventLoop, OnReady, Outlook, Registrant, SelectStrategy, Slab,
-    Sleep, Strategy, TailTask, Timeout, Token, TokenMap, WaitStrategy,
+    LoopMetrics, LoopShutDown, ManualEventLoop, Offloaded, OnReady, Outlook, Registrant,
+    RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
+    Timeout, Token, TokenMap, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -43,6 +44,11 @@ fn public_types_cross_threads_as_listed() {
         is!(Interval: true true true),
         is!(Timeout<u8>: true true true),
         is!(Timeout<Rc<u8>>: false false true),
+        // Handlers on another executor, and what they use there; their place is on the loop.
+        is!(dyn RemoteHandler: true false false),
+        is!(RemoteCtx: true true true),
+        is!(RemoteCompletion: true true true),
+        is!(Offloaded<Rc<u8>>: true false true),
         // Seams for drivers and strategies.
         is!(dyn Driver: true false false),
         is!(dyn OpenDriver: true true false),

@@ -467,8 +467,9 @@ impl Channel {
                 let submitted = Some(submitted);
                 self.submit(Request::Write { msg, flush, promise, submitted });
             }
-            Err(error) => Request::Write { msg, flush, promise, submitted: None }
-                .refuse(&Error::new(error)),
+            Err(error) => {
+                Request::Write { msg, flush, promise, submitted: None }.refuse(&Error::new(error))
+            }
         }
     }
 

@@ -79,7 +79,10 @@ mod tests {
         assert_eq!(fifo.pop(), Some(1));
         assert!(fifo.rest(), "there is more, and the consumer is still called");
         assert_eq!(fifo.push(4), Ok(false));
-        assert_eq!([fifo.pop(), fifo.pop(), fifo.pop(), fifo.pop()], [Some(2), Some(3), Some(4), None]);
+        assert_eq!(
+            [fifo.pop(), fifo.pop(), fifo.pop(), fifo.pop()],
+            [Some(2), Some(3), Some(4), None]
+        );
         assert_eq!(fifo.push(5), Ok(false), "it is at work until it rests");
         assert!(fifo.rest());
         assert_eq!(fifo.pop(), Some(5));

@@ -144,6 +144,8 @@ impl ChannelCore {
         let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
         self.discard(at, handler);
         if let Farewell::Failed(error) | Farewell::Panicked(error) = farewell {
+            // What it flushed before may have come in the same visit.
+            self.write_out();
             self.close(Some(error), Completion::none());
         }
     }

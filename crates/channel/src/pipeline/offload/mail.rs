@@ -5,8 +5,8 @@ use std::rc::Rc;
 use waterwheel_executor::Error;
 
 use super::super::event::{
-    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Inactive, Read,
-    ReadComplete, Registered, Unregistered, UserEvent, WritabilityChanged, Write,
+    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Inactive,
+    Read, ReadComplete, Registered, Unregistered, UserEvent, WritabilityChanged, Write,
 };
 use super::super::handler::HandlerResult;
 use super::super::message::Msg;
