@@ -25,13 +25,26 @@ const MAX_DEPTH: u32 = 16;
 const ROUNDS: usize = 16;
 
 /// The channels of a loop. Touched on the loop only.
-#[derive(Default)]
 pub(crate) struct Channels {
     table: RefCell<Slab<Rc<ChannelCore>>>,
     /// Those with something left to do.
     listed: RefCell<VecDeque<Rc<ChannelCore>>>,
     depth: Cell<u32>,
+    /// The channel that was called last and has not returned, to be told from others; null if none.
+    innermost: Cell<*const ChannelCore>,
     settling: Cell<bool>,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self {
+            table: RefCell::default(),
+            listed: RefCell::default(),
+            depth: Cell::new(0),
+            innermost: Cell::new(std::ptr::null()),
+            settling: Cell::new(false),
+        }
+    }
 }
 
 impl Channels {
@@ -96,12 +109,28 @@ impl Channels {
         self.depth.get() >= MAX_DEPTH
     }
 
-    pub(crate) fn descend(&self) {
-        self.depth.set(self.depth.get() + 1);
+    /// A call into a channel begins. Returns the one whose call it is made from; if that is the same,
+    /// it is part of that call.
+    #[inline]
+    pub(crate) fn descend(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
+        let outer = self.innermost.replace(Rc::as_ptr(core));
+        if outer != Rc::as_ptr(core) {
+            self.depth.set(self.depth.get() + 1);
+        }
+        outer
     }
 
-    pub(crate) fn ascend(&self) {
+    /// It has ended.
+    #[inline]
+    pub(crate) fn ascend(&self, outer: *const ChannelCore) {
+        self.innermost.set(outer);
         self.depth.set(self.depth.get() - 1);
+    }
+
+    /// Nothing is settled until the guard goes.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.depth.set(self.depth.get() + 1);
+        Held(self)
     }
 
     /// A channel has something left to do.
@@ -173,5 +202,15 @@ impl Channels {
         while self.has_work() && self.len() > 0 {
             self.settle_if_outermost();
         }
+    }
+}
+
+/// Keeps calls from being the outermost one.
+#[must_use = "it ends when it is dropped"]
+pub(crate) struct Held<'a>(&'a Channels);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
     }
 }

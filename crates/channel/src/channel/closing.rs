@@ -93,7 +93,10 @@ impl ChannelCore {
                 Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
                 Step::LastMail => self.follow_last_mail(HEAD),
                 Step::RemoveHandlers => self.remove_all_handlers(),
-                Step::Gone => self.here.channels().forget(self.token()),
+                Step::Gone => {
+                    self.here.channels().forget(self.token());
+                    self.here.counters().channels(self.here.channels().len());
+                }
             }
         }
     }
@@ -113,6 +116,8 @@ impl ChannelCore {
     }
 
     fn tell_closed(self: &Rc<Self>) {
+        // Those of the writes that failed come first, also if it was closed in a step before this one.
+        self.tell_completions();
         let (promise, waiting) = {
             let mut ending = self.ending.borrow_mut();
             (ending.promise.take(), std::mem::take(&mut ending.waiting))

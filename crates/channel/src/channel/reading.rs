@@ -82,8 +82,10 @@ impl ChannelCore {
 
     fn on_read(self: &Rc<Self>, msg: Msg) {
         self.reading.begin_round();
+        let size = msg.size_hint();
+        self.here.counters().bytes_read(size);
         let mut sizer = self.reading.sizer.get();
-        let grown = sizer.on_read(msg.size_hint());
+        let grown = sizer.on_read(size);
         self.reading.sizer.set(sizer);
         if grown && self.reading.on.get() {
             self.set_read(true);

@@ -60,6 +60,9 @@ impl Request {
                 } else {
                     core.accept(TAIL, Write(msg, done));
                 }
+                // It no longer counts as submitted. If it was refused nothing else will look whether
+                // there is room again.
+                core.fall();
             }
             Request::Flush => core.accept(TAIL, Flush),
             Request::Read => core.accept(TAIL, BeginRead),

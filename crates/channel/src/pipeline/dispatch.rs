@@ -27,8 +27,8 @@ pub(crate) const MAX_WAITING_WRITES: usize = 64;
 /// The handlers of a channel.
 pub(crate) struct Handlers {
     pub(crate) slots: RefCell<Slots>,
-    /// Whose handler runs, the innermost; [`HEAD`] if none does. A panic leaves it where it was.
-    pub(crate) running: Cell<u32>,
+    /// Whose handler has panicked: [`HEAD`] if none has.
+    culprit: Cell<u32>,
     /// How many handlers have got a name of their type's.
     pub(crate) named: Cell<usize>,
     /// They are being removed, all of them, and no others may come.
@@ -43,7 +43,7 @@ impl Handlers {
     pub(crate) fn new() -> Self {
         Self {
             slots: RefCell::new(Slots::new()),
-            running: Cell::new(HEAD),
+            culprit: Cell::new(HEAD),
             named: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
@@ -219,8 +219,7 @@ impl ChannelCore {
     /// Returns the name of the one that panicked, and its type.
     pub(crate) fn discard_poisoned(self: &Rc<Self>) -> (String, &'static str) {
         let slots = self.handlers.slots.borrow();
-        let running = self.handlers.running.replace(HEAD);
-        let culprit = slots.at(running).about();
+        let culprit = slots.at(self.handlers.culprit.replace(HEAD)).about();
         let culprit = culprit.map(|about| (about.name.to_string(), about.type_name));
         let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
         let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
@@ -238,7 +237,6 @@ impl ChannelCore {
 struct Call<'a> {
     core: &'a Rc<ChannelCore>,
     at: u32,
-    outer: u32,
     /// `None` once the call has ended.
     handler: Option<Box<dyn Handler>>,
 }
@@ -246,7 +244,7 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     #[inline(always)]
     fn begin(core: &'a Rc<ChannelCore>, at: u32, handler: Box<dyn Handler>) -> Self {
-        Self { core, at, outer: core.handlers.running.replace(at), handler: Some(handler) }
+        Self { core, at, handler: Some(handler) }
     }
 
     #[inline(always)]
@@ -258,8 +256,10 @@ impl<'a> Call<'a> {
 
     #[inline(always)]
     fn end(mut self) -> Box<dyn Handler> {
-        self.core.handlers.running.set(self.outer);
-        match self.handler.take() {
+        let handler = self.handler.take();
+        // Spares the common way out a destructor that finds nothing to do.
+        std::mem::forget(self);
+        match handler {
             Some(handler) => handler,
             None => unreachable!("taken at its end only"),
         }
@@ -267,8 +267,12 @@ impl<'a> Call<'a> {
 }
 
 impl Drop for Call<'_> {
+    #[cold]
     fn drop(&mut self) {
         if let Some(handler) = self.handler.take() {
+            // The innermost comes first.
+            let culprit = &self.core.handlers.culprit;
+            culprit.set(if culprit.get() == HEAD { self.at } else { culprit.get() });
             let mut slots = self.core.handlers.slots.borrow_mut();
             let slot = slots.at_mut(self.at);
             slot.handler = Some(handler);

@@ -4,7 +4,7 @@
 //!   edit ──► changes are staged: new slots are linked, nothing stops at them yet
 //!              │
 //!              ├─ the closure fails, or types do not fit ──► everything is as it was
-//!              └─ fits ──► in order: on_added of the new, on_removed of the old
+//!              └─ fits ──► in the order of the changes: on_added of what came, on_removed of what went
 //! ```
 
 use std::any::{TypeId, type_name};

@@ -239,7 +239,7 @@ impl Embedded {
     }
 
     /// Calls `f` on the loop, with the pipeline. `None` if the channel is gone.
-    pub fn with_pipeline<R: 'static>(&mut self, f: impl FnOnce(Pipeline<'_>) -> R) -> Option<R> {
+    pub fn with_pipeline<R>(&mut self, f: impl FnOnce(Pipeline<'_>) -> R) -> Option<R> {
         let channel = &self.channel;
         let result = self.event_loop.on_loop(|here| here.with_pipeline(channel, f)).flatten();
         self.run();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
 use waterwheel_channel::transport::{
-    Flushed, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
+    Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
 };
 use waterwheel_channel::{Address, Msg, Target, Types};
 use waterwheel_executor::Error;
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    fn write(&mut self, flushed: &mut Flushed, stream: bool) -> io::Result<Submit> {
+    fn write(&mut self, outbound: &mut Outbound, stream: bool) -> io::Result<Submit> {
         if let Some(error) = self.write_failure.take() {
             return Err(error);
         }
@@ -133,9 +133,9 @@ impl State {
             return Ok(Submit::Pending);
         }
         let taken = if stream {
-            self.take_bytes(flushed, most)
+            self.take_bytes(outbound, most)
         } else {
-            let taken = std::iter::from_fn(|| flushed.take()).take(most);
+            let taken = std::iter::from_fn(|| outbound.take()).take(most);
             let before = self.outbox.len();
             self.outbox.extend(taken);
             self.outbox.len() - before
@@ -145,9 +145,9 @@ impl State {
     }
 
     /// Chunk by chunk, the last one in part if need be.
-    fn take_bytes(&mut self, flushed: &mut Flushed, most: usize) -> usize {
+    fn take_bytes(&mut self, outbound: &mut Outbound, most: usize) -> usize {
         let mut left = most;
-        for chunk in flushed.bytes().chunks() {
+        for chunk in outbound.bytes().chunks() {
             let part: Bytes = chunk.slice(..chunk.len().min(left));
             left -= part.len();
             self.outbox.push_back(part.into());
@@ -155,7 +155,7 @@ impl State {
                 break;
             }
         }
-        flushed.wrote(most - left);
+        outbound.wrote(most - left);
         most - left
     }
 }
@@ -223,8 +223,8 @@ impl Transport for WireTransport {
         }
     }
 
-    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
-        self.wire.lock().write(flushed, self.stream)
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        self.wire.lock().write(outbound, self.stream)
     }
 
     fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
