@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use waterwheel_channel::driver::TaskOnly;
 use waterwheel_channel::{
-    Channel, Edit, EventLoop, EventLoopGroup, HandlerResult, Msg, NewChannel, Offloaded, RemoteCtx,
-    RemoteHandler,
+    Channel, Edit, EventLoop, EventLoopGroup, HandlerResult, Msg, NewChannel, Offloaded,
+    RemoteCompletion, RemoteCtx, RemoteHandler,
 };
-use waterwheel_executor::{Error, EventExecutorGroup};
+use waterwheel_executor::{Clock, Error, EventExecutorGroup};
 
 use crate::bench::number;
 use crate::wire::Wire;
@@ -279,6 +279,41 @@ fn c03_workers_that_shut_down_in_the_middle_close_the_channel() {
         }
         end(&loops, &workers);
     }
+}
+
+#[test]
+fn c03_a_writer_that_waits_for_room_gets_it() {
+    struct Swallows;
+    impl RemoteHandler for Swallows {
+        fn write(&mut self, _: &RemoteCtx, _: Msg, done: &mut RemoteCompletion) -> HandlerResult {
+            done.take().succeed();
+            Ok(())
+        }
+    }
+    let (loops, workers) = (loops(1), workers(1));
+    let group = workers.clone();
+    let (opened, _wire, _out) = open(&loops.next(), move |edit| {
+        edit.add_last("swallows", Offloaded::new(&group, || Swallows))?;
+        Ok(())
+    });
+    let began = Clock::Monotonic.now();
+    let wait_for_room = || {
+        while !opened.is_writable() {
+            assert!(
+                Clock::Monotonic.now().since(began) < AT_MOST,
+                "nobody has looked since it became lighter"
+            );
+            thread::yield_now();
+        }
+    };
+    // Every write that makes the channel unwritable is one more chance to miss that it is not so any more.
+    for n in 0..IN {
+        wait_for_room();
+        opened.send(n);
+    }
+    wait_for_room();
+    end(&loops, &workers);
+    assert_eq!(opened.pending_bytes(), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
-use waterwheel_channel::transport::{Flushed, Transport, TransportEvent, TransportWaker, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, TransportWaker, Upcalls};
 use waterwheel_channel::{Msg, Types};
 use waterwheel_executor::Error;
 
@@ -88,9 +88,9 @@ impl Transport for WireEnd {
         up.wake();
     }
 
-    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
         let mut written = 0;
-        while let Some(msg) = flushed.take() {
+        while let Some(msg) = outbound.take() {
             let sent = self.out.send(msg.take().unwrap());
             sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
             written += 1;

@@ -24,7 +24,7 @@ use crate::channel::error::ChannelError;
 /// found, replaced and removed as any other.
 ///
 /// All offloaded handlers of a channel that are given the same group run on the same executor of it. The
-/// executor is kept from ending by itself as long as the handler is there.
+/// channel keeps that executor from ending by itself.
 ///
 /// Removing it, or replacing it, is no hurry: it first gets all that was on its way to it, and what
 /// comes meanwhile waits behind that and then goes past. Nothing that was written is lost.

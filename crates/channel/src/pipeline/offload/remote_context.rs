@@ -19,7 +19,7 @@ use crate::channel::handle::{Channel, ChannelFuture};
 ///
 /// Cheap to clone, `Send` and `Sync`; it may be kept, and used from any thread, also after the call it
 /// was given to. Once the handler has been removed or the channel is gone, operations fail and the rest
-/// has no effect.
+/// has no effect. It keeps neither of them, but the executor from ending by itself.
 #[derive(Clone)]
 pub struct RemoteCtx {
     link: Arc<Link>,
