@@ -11,8 +11,9 @@ use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, Elapsed, Emit, Encode, Encoder, EventLoop, EventLoopGroup,
     EventLoopGroupBuilder, Foreign, ForeignContext, ForeignHandle, ForeignHandler, In, Inbound,
     InboundHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopMetrics,
-    LoopShutDown, ManualEventLoop, OnReady, Out, OutboundHandler, Outlook, Registrant,
-    SelectStrategy, Slab, Sleep, Strategy, TailTask, Then, Timeout, Token, TokenMap, WaitStrategy,
+    LoopShutDown, ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
+    RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
+    Then, Timeout, Token, TokenMap, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -66,6 +67,11 @@ fn public_types_cross_threads_as_listed() {
         // Cannot be an object: there is nothing to ask.
         ("Stage", (false, false, false), (false, false, false)),
         is!(DecoderStuck: true true true),
+        // Handlers on another executor, and what they use there; their place is on the loop.
+        is!(dyn RemoteHandler: true false false),
+        is!(RemoteCtx: true true true),
+        is!(RemoteCompletion: true true true),
+        is!(Offloaded<Rc<u8>>: true false true),
         // Seams for drivers and strategies.
         is!(dyn Driver: true false false),
         is!(dyn OpenDriver: true true false),

@@ -6,6 +6,7 @@
 //!   close ──► what was flushed is written ──► writes fail ──► transport closes ──► closed
 //!                                                                                    │ steps
 //!             handlers removed ◄── unregistered ◄── inactive ◄── close future ◄──────┘
+//!                               ▲ through offloaded handlers too
 //! ```
 
 use std::rc::Rc;
@@ -32,6 +33,8 @@ pub(crate) enum Step {
     Closed,
     Inactive,
     Unregistered,
+    /// The handlers are to be removed, when all of them have learnt of the above.
+    LastMail,
     RemoveHandlers,
     /// The loop forgets it.
     Gone,
@@ -89,6 +92,7 @@ impl ChannelCore {
                 Step::Closed => self.tell_closed(),
                 Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
                 Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
+                Step::LastMail => self.follow_last_mail(HEAD),
                 Step::RemoveHandlers => self.remove_all_handlers(),
                 Step::Gone => {
                     self.here.channels().forget(self.token());
@@ -96,6 +100,12 @@ impl ChannelCore {
                 }
             }
         }
+    }
+
+    /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
+    pub(crate) fn last_mail_arrived(self: &Rc<Self>) {
+        self.step(Step::RemoveHandlers);
+        self.step(Step::Gone);
     }
 
     /// A handler that panics when it is removed does not keep the others.
@@ -234,8 +244,7 @@ impl ChannelCore {
             (Step::Closed, true),
             (Step::Inactive, ended.inactive),
             (Step::Unregistered, ended.unregistered),
-            (Step::RemoveHandlers, true),
-            (Step::Gone, true),
+            (Step::LastMail, true),
         ];
         for (step, _) in steps.into_iter().filter(|(_, taken)| *taken) {
             self.step(step);

@@ -85,14 +85,14 @@ impl ChannelCore {
     }
 
     #[inline]
-    pub(super) fn rise(self: &Rc<Self>) {
+    pub(crate) fn rise(self: &Rc<Self>) {
         if self.level.writable.get() && self.waiting() > self.options.water_marks.high() {
             self.set_writable(false);
         }
     }
 
     #[inline]
-    pub(super) fn fall(self: &Rc<Self>) {
+    pub(crate) fn fall(self: &Rc<Self>) {
         let writable = self.level.writable.get() || self.level.overflow.get() > 0;
         if !writable && self.waiting() < self.options.water_marks.low() {
             self.set_writable(true);

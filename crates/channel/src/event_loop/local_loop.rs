@@ -272,6 +272,7 @@ impl LocalLoop {
                 core.shared().pump_arrived();
                 core.pump_later();
             }),
+            Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Timer(timer) => self.channels().with(timer.channel, |core| {
                 core.enter(|core| core.on_timer(timer));
             }),

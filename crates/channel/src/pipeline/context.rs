@@ -43,6 +43,10 @@ impl<'a> Ctx<'a> {
         self.core
     }
 
+    pub(crate) fn at(&self) -> u32 {
+        self.at
+    }
+
     #[inline(always)]
     fn go(&self, event: impl Event) {
         self.core.go(self.at, event);

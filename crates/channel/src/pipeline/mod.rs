@@ -16,6 +16,7 @@
 //! | what a user writes with types | `typed`, `codec` on `cumulation`, `chain` |
 //! | how an event goes from slot to slot | `dispatch`, on `slots` and `event` |
 //! | how a pipeline changes | `edit`, with `signature` and `name` |
+//! | handlers that run on another executor | `offload` |
 
 pub(crate) mod chain;
 pub(crate) mod codec;
@@ -30,6 +31,7 @@ pub(crate) mod handler;
 pub(crate) mod local_context;
 pub(crate) mod message;
 pub(crate) mod name;
+pub(crate) mod offload;
 #[allow(
     clippy::module_inception,
     reason = "the handle of the pipeline is what the module is about"
@@ -50,6 +52,7 @@ pub use self::handler::{Handler, HandlerResult};
 pub use self::local_context::LocalCtx;
 pub use self::message::{Message, Msg};
 pub use self::name::Name;
+pub use self::offload::{Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler};
 pub use self::pipeline::Pipeline;
 pub use self::signature::{Signature, TypeMismatch, TypeTag, Types};
 pub use self::slots::SlotId;
