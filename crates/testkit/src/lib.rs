@@ -5,6 +5,7 @@
 //! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
+//! | have events in another order with every seed | [`seeded`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
 //! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
 #![forbid(unsafe_code)]
@@ -16,3 +17,4 @@ pub mod faulty;
 mod listed;
 pub mod loop_suite;
 pub mod manual;
+pub mod seeded;

@@ -75,6 +75,7 @@ use waterwheel_channel::driver::{Driver, Io, OpenDriver};
 use waterwheel_executor::{Nanos, VirtualClock};
 
 use self::kernel::Kernel;
+use crate::seeded::Dice;
 
 pub use self::driver::ManualDriver;
 pub use self::foreign::ForeignSource;
@@ -201,6 +202,11 @@ impl Manual {
         self.kernel.until_idle();
     }
 
+    /// Opens a driver whose events come in this order.
+    pub(crate) fn open_in_order(&self, dice: Dice) -> ManualDriver {
+        ManualDriver::new(self.kernel.clone(), Some(dice))
+    }
+
     /// What all its drivers have done so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -210,7 +216,7 @@ impl Manual {
 
 impl OpenDriver for Manual {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(ManualDriver::new(self.kernel.clone())))
+        Ok(Box::new(ManualDriver::new(self.kernel.clone(), None)))
     }
 }
 
