@@ -33,6 +33,9 @@ pub(crate) struct Model<'a> {
     pub(crate) tail: Vec<u32>,
     /// What has arrived at the head.
     pub(crate) left: Vec<u32>,
+    /// Somebody was removed in the middle of a call with a number in hand: what comes in before that call
+    /// returns goes past it, and comes through first.
+    pub(crate) overtaken: bool,
     arrived: u32,
     written: u32,
     fired: u32,
@@ -65,6 +68,7 @@ impl<'a> Model<'a> {
             log: Vec::new(),
             tail: Vec::new(),
             left: Vec::new(),
+            overtaken: false,
             arrived: 0,
             written: 0,
             fired: 0,
@@ -281,7 +285,9 @@ impl<'a> Model<'a> {
         let handler = self.at(id);
         handler.removed = true;
         handler.keeps_place = !handler.older.is_empty() || !handler.newer.is_empty();
-        if !handler.runs {
+        if handler.runs {
+            self.overtaken |= self.at(id).actor.has_kept();
+        } else {
             handler.runs = true;
             self.finish(id);
         }

@@ -72,6 +72,10 @@ impl Actor {
         (passed, reaction)
     }
 
+    pub(crate) fn has_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     pub(crate) fn take_kept(&mut self) -> Option<u32> {
         self.kept.take()
     }
