@@ -34,10 +34,10 @@
 //!
 //! # Two kinds
 //!
-//! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Pending` on a
+//! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Full` on a
 //!   full buffer and then `Wrote(0)`; a detach is `Done`.
-//! - [`Manual::completion`] answers later, as io_uring does: every write is `Pending`, keeps clones
-//!   of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
+//! - [`Manual::completion`] answers later, as io_uring does: a write that finds room is `Pending`,
+//!   keeps clones of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
 //!   reads that are on, a foreign registration) is `Pending` until `Detached`.
 //!
 //! What is in flight completes in the next round, or as late as the test likes:

@@ -1,0 +1,7 @@
+//! Stream channels over drivers by hand, both kinds of them, whole and faulty.
+
+mod breaking;
+mod closing;
+mod line;
+mod reads;
+mod writes;
