@@ -2,6 +2,7 @@
 
 mod breaking;
 mod closing;
+mod endings;
 mod line;
 mod reads;
 mod writes;
