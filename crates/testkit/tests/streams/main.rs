@@ -3,6 +3,7 @@
 mod breaking;
 mod closing;
 mod endings;
+mod faults;
 mod line;
 mod reads;
 mod writes;
