@@ -16,11 +16,15 @@
 //!
 //! For counting system calls and instructions from outside, on one thread: `micro empty <turns>`
 //! turns an event loop that has nothing to do, `micro ready <turns>` one with a descriptor that is
-//! always ready and is read from once a turn.
+//! always ready and is read from once a turn. `micro hop <slots> <events>` sends events through a
+//! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one.
+
+mod hops;
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
 use std::os::fd::OwnedFd;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -50,7 +54,9 @@ fn main() -> Outcome {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let kind = arguments.first().cloned().unwrap_or_default();
     match kind.as_str() {
-        "empty" | "ready" => turn(kind == "ready", arguments.get(1).map_or(Ok(1), |n| n.parse())?),
+        "empty" | "ready" => turn(kind == "ready", number(&arguments, 1, 1)?),
+        "hop" => hops::hops(number(&arguments, 1, 3)?, number(&arguments, 2, 1_000_000)?),
+        "echo" => hops::echoes(number(&arguments, 1, 1_000_000)?),
         "loop" | "spin" => {
             arguments.remove(0);
             let spin = if kind == "spin" { SPIN } else { Duration::ZERO };
@@ -63,6 +69,10 @@ fn main() -> Outcome {
         }
         _ => measure(&arguments, &EventExecutor::builder().thread_supplier(threads()).build()?),
     }
+}
+
+fn number<N: FromStr>(arguments: &[String], at: usize, otherwise: N) -> Result<N, N::Err> {
+    arguments.get(at).map_or(Ok(otherwise), |n| n.parse())
 }
 
 fn measure<X: Send + 'static>(arguments: &[String], executor: &EventExecutor<X>) -> Outcome {

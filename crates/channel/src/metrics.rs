@@ -52,6 +52,12 @@ pub struct LoopMetrics {
     pub timers: usize,
     /// Registrations, foreign ones included.
     pub registrations: usize,
+    /// Channels, from their registration until they are closed.
+    pub channels: usize,
+    /// Bytes that channels have read; of messages that are not bytes, what they say they stand for.
+    pub bytes_read: u64,
+    /// Bytes that channels have written, counted in the same way.
+    pub bytes_written: u64,
     /// How long the turns took after their wait: what came just then had to wait that long. The
     /// bucket at `n` counts turns of 2ⁿ nanoseconds and more, up to twice that.
     pub lag: [u64; LAG_BUCKETS],
@@ -75,6 +81,9 @@ struct Counts {
     events: AtomicU64,
     polled: AtomicU64,
     registrations: AtomicU64,
+    channels: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
     lag: [AtomicU64; LAG_BUCKETS],
 }
 
@@ -114,6 +123,9 @@ impl Counters {
             events: zero(),
             polled: zero(),
             registrations: zero(),
+            channels: zero(),
+            bytes_read: zero(),
+            bytes_written: zero(),
             lag: std::array::from_fn(|_| zero()),
         }))
     }
@@ -150,6 +162,20 @@ impl Counters {
         self.0.registrations.store(registrations as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn channels(&self, channels: usize) {
+        self.0.channels.store(channels as u64, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn bytes_read(&self, bytes: usize) {
+        add(&self.0.bytes_read, bytes as u64);
+    }
+
+    #[inline]
+    pub(crate) fn bytes_written(&self, bytes: usize) {
+        add(&self.0.bytes_written, bytes as u64);
+    }
+
     pub(crate) fn premature_series(&self) {
         add(&self.0.premature_series, 1);
     }
@@ -183,6 +209,9 @@ impl Counters {
             queue_depth: executor.queue_depth,
             timers: executor.timers,
             registrations: get(&counts.registrations) as usize,
+            channels: get(&counts.channels) as usize,
+            bytes_read: get(&counts.bytes_read),
+            bytes_written: get(&counts.bytes_written),
             lag: std::array::from_fn(|at| get(&counts.lag[at])),
         }
     }

@@ -3,6 +3,7 @@
 //! | to | take |
 //! |---|---|
 //! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
+//! | write down what passes through a pipeline | [`recorder`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
 //! | have events in another order with every seed | [`seeded`] |
@@ -17,4 +18,5 @@ pub mod faulty;
 mod listed;
 pub mod loop_suite;
 pub mod manual;
+pub mod recorder;
 pub mod seeded;

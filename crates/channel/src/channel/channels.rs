@@ -22,14 +22,33 @@ const MAX_DEPTH: u32 = 16;
 /// again: it may go on for ever, between two channels that answer each other.
 const ROUNDS: usize = 16;
 
+/// How often it is looked at when the loop is over: what is left then is dropped.
+const LAST_ROUNDS: usize = 64;
+
 /// The channels of a loop. Touched on the loop only.
-#[derive(Default)]
 pub(crate) struct Channels {
     table: RefCell<Slab<Rc<ChannelCore>>>,
     /// Those with something left to do.
     listed: RefCell<VecDeque<Rc<ChannelCore>>>,
+    /// Those whose transport has more to read, in the next turn.
+    next_turn: RefCell<Vec<Rc<ChannelCore>>>,
     depth: Cell<u32>,
+    /// The channel that was called last and has not returned, to be told from others; null if none.
+    innermost: Cell<*const ChannelCore>,
     settling: Cell<bool>,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self {
+            table: RefCell::default(),
+            listed: RefCell::default(),
+            next_turn: RefCell::default(),
+            depth: Cell::new(0),
+            innermost: Cell::new(std::ptr::null()),
+            settling: Cell::new(false),
+        }
+    }
 }
 
 impl Channels {
@@ -83,12 +102,28 @@ impl Channels {
         self.depth.get() >= MAX_DEPTH
     }
 
-    pub(crate) fn descend(&self) {
-        self.depth.set(self.depth.get() + 1);
+    /// A call into a channel begins. Returns the one whose call it is made from; if that is the same,
+    /// it is part of that call.
+    #[inline]
+    pub(crate) fn descend(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
+        let outer = self.innermost.replace(Rc::as_ptr(core));
+        if outer != Rc::as_ptr(core) {
+            self.depth.set(self.depth.get() + 1);
+        }
+        outer
     }
 
-    pub(crate) fn ascend(&self) {
+    /// It has ended.
+    #[inline]
+    pub(crate) fn ascend(&self, outer: *const ChannelCore) {
+        self.innermost.set(outer);
         self.depth.set(self.depth.get() - 1);
+    }
+
+    /// Nothing is settled until the guard goes.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.depth.set(self.depth.get() + 1);
+        Held(self)
     }
 
     /// A channel has something left to do.
@@ -96,14 +131,29 @@ impl Channels {
         self.listed.borrow_mut().push_back(core);
     }
 
+    /// A channel's transport has more to read. Others have their turn first.
+    pub(crate) fn pump_next_turn(&self, core: Rc<ChannelCore>) {
+        self.next_turn.borrow_mut().push(core);
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin_turn(&self) {
+        let mut waiting = self.next_turn.borrow_mut();
+        for core in waiting.drain(..) {
+            core.pump_later();
+        }
+    }
+
+    /// Whether something was left to do, in this turn or in the next.
     pub(crate) fn has_work(&self) -> bool {
-        !self.listed.borrow().is_empty()
+        !self.listed.borrow().is_empty() || !self.next_turn.borrow().is_empty()
     }
 
     /// If no call into a channel is under way, does what calls have left behind.
     #[inline]
     pub(crate) fn settle_if_outermost(&self) {
-        if self.depth.get() == 0 && !self.settling.get() && self.has_work() {
+        let listed = !self.listed.borrow().is_empty();
+        if listed && self.depth.get() == 0 && !self.settling.get() {
             self.settle();
         }
     }
@@ -145,10 +195,21 @@ impl Channels {
         for core in self.all() {
             core.transport_closed();
         }
-        while self.has_work() && self.len() > 0 {
+        // Completions that ask for more, and are told that it failed, could go on for ever.
+        for _ in 0..LAST_ROUNDS {
             self.settle_if_outermost();
         }
-        let (table, listed) = (self.table.take(), self.listed.take());
-        drop((table, listed));
+        let left = (self.table.take(), self.listed.take(), self.next_turn.take());
+        drop(left);
+    }
+}
+
+/// Keeps calls from being the outermost one.
+#[must_use = "it ends when it is dropped"]
+pub(crate) struct Held<'a>(&'a Channels);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
     }
 }

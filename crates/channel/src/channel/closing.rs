@@ -15,7 +15,6 @@ use waterwheel_executor::{Error, Promise};
 use super::address::{Address, Target};
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::lifecycle::Closing;
 use super::transport::{Progress, TransportEvent};
 use crate::driver::Detach;
 use crate::pipeline::Completion;
@@ -42,7 +41,7 @@ pub(crate) enum Step {
 pub(crate) struct Ending {
     promise: Option<Promise<()>>,
     waiting: Vec<Completion>,
-    cause: Option<Error>,
+    pub(super) cause: Option<Error>,
 }
 
 impl Ending {
@@ -77,6 +76,8 @@ impl ChannelCore {
 
     pub(super) fn take_steps(self: &Rc<Self>) {
         loop {
+            // A step may lead to completions, and those come before the steps they led to.
+            self.tell_completions();
             let Some(step) = self.steps.borrow_mut().pop_front() else { return };
             match step {
                 Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
@@ -89,7 +90,10 @@ impl ChannelCore {
                 Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
                 Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
                 Step::RemoveHandlers => self.remove_all_handlers(),
-                Step::Gone => self.here.channels().forget(self.token()),
+                Step::Gone => {
+                    self.here.channels().forget(self.token());
+                    self.here.counters().channels(self.here.channels().len());
+                }
             }
         }
     }
@@ -206,18 +210,11 @@ impl ChannelCore {
     /// Nobody may use it any more. `false`: it was so before.
     fn begin_close(self: &Rc<Self>, cause: Option<Error>, done: Completion) -> bool {
         let mut life = self.life.get();
-        let closing = life.begin_close();
+        let begun = life.begin_close();
         self.life.set(life);
-        match closing {
-            Closing::Begin => {}
-            Closing::Join => {
-                self.ending.borrow_mut().waiting.push(done);
-                return false;
-            }
-            Closing::Over => {
-                self.complete_later(done, Ok(()));
-                return false;
-            }
+        if !begun {
+            self.join_close(done);
+            return false;
         }
         {
             let mut ending = self.ending.borrow_mut();
@@ -237,6 +234,17 @@ impl ChannelCore {
         self.fail_writes(&self.closed_error());
         if self.with_transport(|transport, up| transport.close(up)) == Detach::Done {
             self.transport_closed();
+        }
+    }
+
+    /// It is being closed, or has been: told along with the others, or after them.
+    fn join_close(self: &Rc<Self>, done: Completion) {
+        let mut ending = self.ending.borrow_mut();
+        if ending.promise.is_some() {
+            ending.waiting.push(done);
+        } else {
+            drop(ending);
+            self.complete_later(done, Ok(()));
         }
     }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::closing::Step;
+use super::closing::{Ending, Step};
 use super::handle::{Channel, ChannelShared};
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
@@ -45,6 +45,7 @@ pub(crate) struct ChannelCore {
     pub(super) options: ChannelOptions,
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
+    pub(super) below: Below,
     pub(super) life: Cell<Lifecycle>,
     /// One of its handlers runs, or could.
     entered: Cell<bool>,
@@ -60,8 +61,17 @@ pub(crate) struct ChannelCore {
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Completion>>,
-    pub(super) ending: RefCell<super::closing::Ending>,
+    pub(super) ending: RefCell<Ending>,
     unhandled: Cell<u64>,
+}
+
+/// What does not change about the transport.
+pub(super) struct Below {
+    pub(super) ends: Ends,
+    /// It writes a stream of bytes, not messages.
+    pub(super) is_stream: bool,
+    /// Given to it with every call.
+    up: Upcalls,
 }
 
 /// A call that waits to be let in.
@@ -96,9 +106,13 @@ impl ChannelCore {
         shared: Arc<ChannelShared>,
         options: ChannelOptions,
         transport: Box<dyn Transport>,
-        ending: super::closing::Ending,
-    ) -> Self {
-        Self {
+        ending: Ending,
+    ) -> Rc<Self> {
+        let ends =
+            Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() };
+        let is_stream = transport.writes_stream();
+        Rc::new_cyclic(|own| Self {
+            below: Below { ends, is_stream, up: Upcalls::new(&here, own.clone()) },
             here,
             shared,
             options,
@@ -118,7 +132,7 @@ impl ChannelCore {
             connecting: RefCell::default(),
             ending: RefCell::new(ending),
             unhandled: Cell::new(0),
-        }
+        })
     }
 
     pub(crate) fn shared(&self) -> &Arc<ChannelShared> {
@@ -137,14 +151,12 @@ impl ChannelCore {
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
     ) -> R {
-        let up = Upcalls::new(self);
-        call(&mut **self.transport.borrow_mut(), &up)
+        call(&mut **self.transport.borrow_mut(), &self.below.up)
     }
 
     /// The transport's end of the pipeline, as far as types go.
     pub(crate) fn ends(&self) -> Ends {
-        let transport = self.transport.borrow();
-        Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
+        self.below.ends
     }
 
     // Getting in.
@@ -197,15 +209,17 @@ impl ChannelCore {
     /// outermost call has returned, what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        if self.entered.get() {
+        let channels = self.here.channels();
+        let outer = channels.descend(self);
+        if outer == Rc::as_ptr(self) {
             return call(self);
         }
-        self.entered.set(true);
-        let channels = self.here.channels();
-        channels.descend();
+        // Its handlers may be on the stack already, below those of another channel. A panic ends here
+        // all the same: the other one has no part in it.
+        let entered = self.entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        channels.ascend();
-        self.entered.set(false);
+        channels.ascend(outer);
+        self.entered.set(entered);
         if let Err(payload) = outcome {
             self.panicked(payload);
         }
@@ -216,11 +230,17 @@ impl ChannelCore {
     #[cold]
     fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let message = panic_message(payload);
-        let (name, type_name) = self.discard_poisoned();
+        let (name, type_name) = self.take_culprit();
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
+        let cause: Error = ErrorKind::Panicked { origin, message }.into();
+        // Before anything fails because of it.
+        if self.life.get().is_open() {
+            self.ending.borrow_mut().cause = Some(cause.clone());
+        }
+        self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
-        self.close(Some(ErrorKind::Panicked { origin, message }.into()), Completion::none());
+        self.close(Some(cause), Completion::none());
     }
 
     // What is left to do.
@@ -278,7 +298,7 @@ impl ChannelCore {
     }
 
     /// Those that are there now; those they cause wait for the next round.
-    fn tell_completions(self: &Rc<Self>) {
+    pub(super) fn tell_completions(self: &Rc<Self>) {
         let waiting = self.completions.borrow().len();
         for _ in 0..waiting {
             let Some((done, result)) = self.completions.borrow_mut().pop_front() else { return };

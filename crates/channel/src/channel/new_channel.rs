@@ -129,13 +129,16 @@ impl LocalLoop {
         let shared = Arc::new(shared);
         let ending = Ending::new(promise);
         let core = ChannelCore::new(self.clone(), shared.clone(), options, transport, ending);
-        let core = Rc::new(core);
         shared.set_token(self.channels().enter(core.clone()));
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser(edit))?;
             more(edit)
         };
+        self.counters().channels(self.channels().len());
+        // What handlers write when they are added is sent when the channel has come, not before.
+        let held = self.channels().hold();
         let made = make_pipeline(&core, initialise).and_then(|()| core.come());
+        drop(held);
         if let Err(error) = &made {
             core.close(Some(error.clone()), Completion::none());
         }

@@ -1,50 +1,58 @@
 //! What waits to be written (C07).
 //!
 //! ```text
-//!   write ──► unflushed ──flush──► flushed ──transport──► gone
-//!             message, completion   bytes or messages       completions, in order
+//!                   ◄─ flushed ─►◄─ held ──►
+//!   transport ◄──── a, b, c, d   e, f        ◄──── write
+//!                              ▲
+//!                              └ flush moves this mark to the end
 //! ```
 //!
 //! A write that was cancelled before it is flushed is left out; after that it cannot be cancelled.
-//! Nothing in here calls anybody: what is done is collected, and told later.
+//! Nothing in here calls anybody: what is done is collected, and told later. What will not be written is
+//! handed out, too: a message's destructor is the user's, and runs where nothing is borrowed.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
 
 use waterwheel_executor::Error;
 
 use crate::driver::OutQueue;
 use crate::pipeline::{Completion, Msg};
 
-/// The messages of a channel that wait to be written.
+/// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,
+/// messages if it writes messages.
 #[derive(Default)]
-pub(crate) struct Outbound {
-    unflushed: VecDeque<Unflushed>,
-    pub(crate) flushed: Flushed,
-}
-
-struct Unflushed {
-    msg: Msg,
-    done: Completion,
-}
-
-/// What a transport is to write: bytes for one that writes a stream, messages for one that writes
-/// messages.
-#[derive(Default)]
-pub struct Flushed {
+pub struct Outbound {
+    /// For a transport that writes a stream.
     bytes: OutQueue,
+    /// For one that writes messages.
     messages: VecDeque<Msg>,
+    /// Who waits for what, in the same order.
     entries: VecDeque<Entry>,
-    /// Written, to be told.
+    /// How many of the entries were flushed.
+    flushed: usize,
+    /// Somebody waits for one of those that were not, and could have cancelled it.
+    awaited: bool,
+    /// Written, or failed, and to be told.
     finished: Finished,
 }
 
-/// One or more messages, as far as they are still to be written.
+/// One message, or several in a row that nobody waits for, as far as they are still to be written.
 struct Entry {
     /// How many bytes of it are to be written, or how much it weighs.
     left: usize,
-    /// How many messages it stands for.
-    messages: usize,
+    /// How many chunks of bytes, or messages, it has.
+    pieces: usize,
     done: Completion,
+}
+
+/// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
+#[derive(Default)]
+pub(crate) struct Cancelled {
+    /// How many bytes of them no longer wait.
+    pub(crate) bytes: usize,
+    messages: Vec<Msg>,
 }
 
 /// What has left the buffer.
@@ -57,6 +65,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
+    #[inline]
     fn add(&mut self, bytes: usize, done: Completion, result: Result<(), Error>) {
         self.bytes += bytes;
         if !done.is_none() {
@@ -65,65 +74,13 @@ impl Finished {
     }
 }
 
+/// The transport's side.
 impl Outbound {
-    /// Appends a message.
-    pub(crate) fn push(&mut self, msg: Msg, done: Completion) {
-        self.unflushed.push_back(Unflushed { msg, done });
-    }
-
-    /// Whether something waits to be handed to the transport.
-    pub(crate) fn has_flushed(&self) -> bool {
-        !self.flushed.is_empty()
-    }
-
-    /// Everything so far is to be written. What was cancelled falls out: how many bytes of it.
-    pub(crate) fn flush(&mut self, as_bytes: bool) -> usize {
-        let mut cancelled = 0;
-        while let Some(Unflushed { msg, mut done }) = self.unflushed.pop_front() {
-            if done.begin() {
-                self.flushed.push(msg, done, as_bytes);
-            } else {
-                cancelled += msg.size_hint();
-            }
-        }
-        cancelled
-    }
-
-    /// What was written, or has failed, since this was last asked.
-    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
-        let finished = &mut self.flushed.finished;
-        if finished.bytes == 0 && finished.completions.is_empty() {
-            return None;
-        }
-        let completions = std::mem::take(&mut finished.completions);
-        Some(Finished { bytes: std::mem::take(&mut finished.bytes), completions })
-    }
-
-    /// Nothing of what was flushed will be written.
-    pub(crate) fn drop_flushed(&mut self, error: &Error) -> Finished {
-        let flushed = std::mem::take(&mut self.flushed);
-        let mut dropped = flushed.finished;
-        for Entry { left, done, .. } in flushed.entries {
-            dropped.add(left, done, Err(error.clone()));
-        }
-        dropped
-    }
-
-    /// Nothing will be written any more.
-    pub(crate) fn drop_all(&mut self, error: &Error) -> Finished {
-        let mut dropped = self.drop_flushed(error);
-        for Unflushed { msg, done } in std::mem::take(&mut self.unflushed) {
-            dropped.add(msg.size_hint(), done, Err(error.clone()));
-        }
-        dropped
-    }
-}
-
-impl Flushed {
-    /// Whether there is nothing to write.
+    /// Whether nothing is to be written now.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.flushed == 0
     }
 
     /// The bytes, for a transport that writes a stream.
@@ -136,10 +93,13 @@ impl Flushed {
     ///
     /// # Panics
     /// If there are fewer: a transport that claims to have written them is wrong.
+    #[inline]
     pub fn wrote(&mut self, n: usize) {
         self.bytes.advance(n);
         let mut n = n;
-        while let Some(entry) = self.entries.front_mut() {
+        while self.flushed > 0
+            && let Some(entry) = self.entries.front_mut()
+        {
             if n < entry.left {
                 entry.left -= n;
                 self.finished.bytes += n;
@@ -153,7 +113,7 @@ impl Flushed {
     /// The next message, for a transport that writes messages.
     #[must_use]
     pub fn front(&self) -> Option<&Msg> {
-        self.messages.front()
+        self.messages.front().filter(|_| self.flushed > 0)
     }
 
     /// Takes the next message: it was written.
@@ -167,46 +127,125 @@ impl Flushed {
     }
 
     fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
+        let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
         let msg = self.messages.pop_front()?;
-        if let Some(entry) = self.entries.front_mut() {
-            entry.messages -= 1;
-            let size = msg.size_hint().min(entry.left);
-            entry.left -= size;
-            self.finished.bytes += size;
-            if entry.messages == 0 {
-                self.finish_front(result);
-            }
+        let size = msg.size_hint().min(entry.left);
+        entry.pieces -= 1;
+        entry.left -= size;
+        self.finished.bytes += size;
+        if entry.pieces == 0 {
+            self.finish_front(result);
         }
         Some(msg)
     }
 
+    #[inline]
     fn finish_front(&mut self, result: Result<(), Error>) {
         if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
+            self.flushed -= 1;
             self.finished.add(left, done, result);
-        }
-    }
-
-    fn push(&mut self, msg: Msg, done: Completion, as_bytes: bool) {
-        let left = msg.size_hint();
-        match msg.into_bytes() {
-            Ok(bytes) if as_bytes => self.bytes.push(bytes),
-            Ok(bytes) => self.messages.push_back(bytes.into()),
-            Err(msg) => self.messages.push_back(msg),
-        }
-        match self.entries.back_mut() {
-            // Nobody waits for either: one entry does for both.
-            Some(last) if last.done.is_none() && done.is_none() => {
-                last.left += left;
-                last.messages += 1;
-            }
-            _ => self.entries.push_back(Entry { left, messages: 1, done }),
         }
     }
 }
 
-impl std::fmt::Debug for Flushed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Flushed")
+/// The channel's side.
+impl Outbound {
+    /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
+    #[inline]
+    pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
+        let pieces = match msg.into_bytes() {
+            Ok(bytes) if as_stream => usize::from(self.bytes.hold(bytes)),
+            Ok(bytes) => self.push_message(bytes.into()),
+            Err(msg) => self.push_message(msg),
+        };
+        self.awaited |= !done.is_none();
+        let held = self.entries.len() > self.flushed;
+        match self.entries.back_mut() {
+            // Nobody waits for either: one entry does for both.
+            Some(last) if held && last.done.is_none() && done.is_none() => {
+                last.left += left;
+                last.pieces += pieces;
+            }
+            _ => self.entries.push_back(Entry { left, pieces, done }),
+        }
+    }
+
+    fn push_message(&mut self, msg: Msg) -> usize {
+        self.messages.push_back(msg);
+        1
+    }
+
+    /// Everything so far is to be written. What was cancelled falls out.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> Option<Cancelled> {
+        let cancelled = self.awaited.then(|| self.take_cancelled());
+        self.flushed = self.entries.len();
+        self.bytes.release();
+        cancelled
+    }
+
+    /// Takes out what was held and has been cancelled; the rest can no longer be.
+    #[cold]
+    fn take_cancelled(&mut self) -> Cancelled {
+        let mut cancelled = Cancelled::default();
+        let Outbound { bytes, messages, entries, .. } = self.split_held();
+        let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
+        for mut entry in entries {
+            let wanted = entry.done.begin();
+            // One of the two has them: a transport writes one kind.
+            let chunks = bytes.by_ref().take(entry.pieces);
+            let msgs = messages.by_ref().take(entry.pieces);
+            if wanted {
+                chunks.for_each(|chunk| _ = self.bytes.hold(chunk));
+                self.messages.extend(msgs);
+                self.entries.push_back(entry);
+            } else {
+                cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
+                cancelled.bytes += entry.left;
+            }
+        }
+        cancelled
+    }
+
+    /// Takes out all that was not flushed.
+    fn split_held(&mut self) -> Outbound {
+        let entries = self.entries.split_off(self.flushed);
+        let pieces: usize = self.entries.iter().map(|entry| entry.pieces).sum();
+        let messages = self.messages.split_off(pieces.min(self.messages.len()));
+        let awaited = mem::take(&mut self.awaited);
+        Outbound { bytes: self.bytes.split_held(), messages, entries, awaited, ..Self::default() }
+    }
+
+    /// What was written, or has failed, since this was last asked.
+    #[inline]
+    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
+        let finished = &mut self.finished;
+        if finished.bytes == 0 && finished.completions.is_empty() {
+            return None;
+        }
+        let completions = mem::take(&mut finished.completions);
+        Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
+    }
+
+    /// Takes out what was flushed: it will not be written.
+    pub(crate) fn take_flushed(&mut self) -> Outbound {
+        let held = self.split_held();
+        mem::replace(self, held)
+    }
+
+    /// All of it has failed. Messages are dropped, so nothing may be borrowed.
+    pub(crate) fn fail(self, error: &Error) -> Finished {
+        let mut finished = self.finished;
+        for Entry { left, done, .. } in self.entries {
+            finished.add(left, done, Err(error.clone()));
+        }
+        finished
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
             .field("bytes", &self.bytes.len())
             .field("messages", &self.messages.len())
             .finish_non_exhaustive()

@@ -82,8 +82,10 @@ impl ChannelCore {
 
     fn on_read(self: &Rc<Self>, msg: Msg) {
         self.reading.begin_round();
+        let size = msg.size_hint();
+        self.here.counters().bytes_read(size);
         let mut sizer = self.reading.sizer.get();
-        let grown = sizer.on_read(msg.size_hint());
+        let grown = sizer.on_read(size);
         self.reading.sizer.set(sizer);
         if grown && self.reading.on.get() {
             self.set_read(true);
@@ -163,9 +165,13 @@ impl ChannelCore {
     /// Asks the transport what happened.
     pub(super) fn pump(self: &Rc<Self>) {
         for _ in 0..EVENTS_PER_PUMP {
-            match self.with_transport(|transport, up| transport.next_event(up)) {
-                Some(event) => self.on_transport_event(event),
-                None => return,
+            let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
+                return;
+            };
+            let round_over = matches!(event, TransportEvent::ReadComplete);
+            self.on_transport_event(event);
+            if round_over && self.transport.borrow().has_more() {
+                return self.here.channels().pump_next_turn(self.clone());
             }
         }
         self.pump_later();

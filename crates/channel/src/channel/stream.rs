@@ -5,7 +5,7 @@ use std::io;
 use waterwheel_executor::Error;
 
 use super::address::{Address, Target};
-use super::outbound::Flushed;
+use super::outbound::Outbound;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, Submit};
 use crate::event_loop::local_loop::LocalLoop;
@@ -110,15 +110,15 @@ impl Transport for Stream {
         }
     }
 
-    fn write(&mut self, up: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
+    fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
         let token = self.token().ok_or(io::ErrorKind::NotConnected)?;
-        if flushed.bytes().is_empty() {
-            flushed.wrote(0); // Nothing but empty messages.
+        if outbound.bytes().is_empty() {
+            outbound.wrote(0); // Nothing but empty messages.
             return Ok(Submit::Done(0));
         }
-        let submitted = up.event_loop().write(token, flushed.bytes())?;
+        let submitted = up.event_loop().write(token, outbound.bytes())?;
         if let Submit::Done(n) = submitted {
-            flushed.wrote(n);
+            outbound.wrote(n);
         }
         Ok(submitted)
     }

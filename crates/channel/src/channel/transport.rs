@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::io;
-use std::rc::{Rc, Weak};
+use std::rc::Weak;
 use std::sync::Arc;
 
 use waterwheel_executor::Error;
@@ -25,7 +25,7 @@ use super::address::{Address, Target};
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::handle::{Channel, ChannelShared};
-pub use super::outbound::Flushed;
+pub use super::outbound::Outbound;
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Msg, Types};
@@ -41,7 +41,7 @@ pub trait Transport: Send + 'static {
     /// The types of messages it writes.
     fn accepts(&self) -> Types;
 
-    /// Whether it writes a stream of bytes: it finds them in [`Flushed::bytes`] then. Otherwise it
+    /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then. Otherwise it
     /// takes message by message.
     fn writes_stream(&self) -> bool;
 
@@ -85,12 +85,18 @@ pub trait Transport: Send + 'static {
     ///
     /// # Errors
     /// Nothing can be written any more; the channel is closed.
-    fn write(&mut self, up: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit>;
+    fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit>;
 
     /// The next thing that happened. Asked after a [`wake`](Upcalls::wake), until there is nothing.
     fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
         let _ = up;
         None
+    }
+
+    /// Whether another round of reads could begin at once. Asked after each round: the next one begins
+    /// in the next turn of the loop, so that others have theirs.
+    fn has_more(&self) -> bool {
+        false
     }
 
     /// Closes it.
@@ -160,8 +166,8 @@ pub struct Upcalls {
 }
 
 impl Upcalls {
-    pub(crate) fn new(core: &Rc<ChannelCore>) -> Self {
-        Self { here: core.here.clone(), core: Rc::downgrade(core) }
+    pub(crate) fn new(here: &LocalLoop, core: Weak<ChannelCore>) -> Self {
+        Self { here: here.clone(), core }
     }
 
     /// The loop.

@@ -140,7 +140,7 @@ impl ChannelCore {
         if let Err(error) = self.check_write(&msg, size) {
             return self.refuse_write(&error, done);
         }
-        self.out.borrow_mut().push(msg, done);
+        self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
         self.add_pending(size);
     }
 
@@ -148,15 +148,13 @@ impl ChannelCore {
         if !self.life.get().is_open() {
             return Err(ChannelError::Closed { cause: self.cause() });
         }
-        let transport = self.transport.borrow();
-        let accepts = transport.accepts();
-        if let Types::These(types) = accepts
+        if let Types::These(types) = self.below.ends.accepts
             && !types.iter().any(|tag| tag.id() == msg.type_id_of_value())
         {
             let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
             return Err(ChannelError::UnsupportedMessage {
                 message: msg.type_name(),
-                transport: transport.name(),
+                transport: self.below.ends.name,
                 accepts: names.join(" or "),
             });
         }
@@ -183,14 +181,16 @@ impl ChannelCore {
         if !self.life.get().is_open() {
             return;
         }
-        let as_bytes = self.transport.borrow().writes_stream();
-        let cancelled = self.out.borrow_mut().flush(as_bytes);
-        if cancelled > 0 {
-            self.remove_pending(cancelled);
+        let (cancelled, something) = {
+            let mut out = self.out.borrow_mut();
+            (out.flush(), !out.is_empty())
+        };
+        if let Some(cancelled) = cancelled {
+            self.remove_pending(cancelled.bytes);
         }
         if self.level.pending.get() > self.options.water_marks.high() {
             self.write_out();
-        } else if self.out.borrow().has_flushed() {
+        } else if something {
             self.mark(Work::FLUSH);
         }
     }
@@ -201,20 +201,21 @@ impl ChannelCore {
     pub(crate) fn write_out(self: &Rc<Self>) {
         let may_write = self.life.get().is_open() || self.lingering.get();
         let free = self.writing.get() == Writing::Free;
-        if !free || !may_write || !self.out.borrow().has_flushed() {
+        if !free || !may_write || self.out.borrow().is_empty() {
             return;
         }
         if !self.is_active() && !self.lingering.get() {
-            return self.fail_flushed(&Error::new(ChannelError::NotConnected));
+            let error = Error::new(ChannelError::NotConnected);
+            let dropped = self.out.borrow_mut().take_flushed();
+            return self.finish_writes(dropped.fail(&error));
         }
         for _ in 0..WRITE_SPINS {
-            let written = self.with_transport(|transport, up| {
-                transport.write(up, &mut self.out.borrow_mut().flushed)
-            });
+            let written = self
+                .with_transport(|transport, up| transport.write(up, &mut self.out.borrow_mut()));
             self.harvest();
             match written {
-                Ok(Submit::Done(_)) if self.out.borrow().has_flushed() => {}
-                Ok(Submit::Done(_)) => return,
+                Ok(Submit::Done(_)) if self.out.borrow().is_empty() => return,
+                Ok(Submit::Done(_)) => {}
                 Ok(Submit::Full) => return self.writing.set(Writing::Full),
                 Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
                 Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
@@ -235,7 +236,7 @@ impl ChannelCore {
     /// Whether more of what was flushed goes without the peer's help.
     pub(super) fn can_go_on_writing(&self) -> bool {
         match self.writing.get() {
-            Writing::Free => self.out.borrow().has_flushed(),
+            Writing::Free => !self.out.borrow().is_empty(),
             Writing::Full => false,
             Writing::Pending => true,
         }
@@ -245,7 +246,7 @@ impl ChannelCore {
     pub(super) fn on_wrote(self: &Rc<Self>, n: usize) {
         self.writing.set(Writing::Free);
         if n > 0 {
-            self.out.borrow_mut().flushed.wrote(n);
+            self.out.borrow_mut().wrote(n);
             self.harvest();
         }
         self.write_out();
@@ -256,6 +257,7 @@ impl ChannelCore {
     fn harvest(self: &Rc<Self>) {
         let finished = self.out.borrow_mut().take_finished();
         if let Some(finished) = finished {
+            self.here.counters().bytes_written(finished.bytes);
             self.finish_writes(finished);
         }
     }
@@ -267,15 +269,9 @@ impl ChannelCore {
         }
     }
 
-    #[cold]
-    fn fail_flushed(self: &Rc<Self>, error: &Error) {
-        let dropped = self.out.borrow_mut().drop_flushed(error);
-        self.finish_writes(dropped);
-    }
-
-    /// Nothing will be written any more.
+    /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
-        let dropped = self.out.borrow_mut().drop_all(error);
-        self.finish_writes(dropped);
+        let dropped = self.out.take();
+        self.finish_writes(dropped.fail(error));
     }
 }

@@ -11,14 +11,19 @@ use bytes::{Buf, Bytes};
 pub struct OutQueue {
     /// None of them empty.
     chunks: VecDeque<Bytes>,
+    /// How many of them may be written; the others are held back until they are flushed.
+    released: usize,
+    /// How many bytes may be written.
     len: usize,
+    /// How many are held back.
+    held: usize,
 }
 
 impl OutQueue {
     /// An empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { chunks: VecDeque::new(), len: 0 }
+        Self { chunks: VecDeque::new(), released: 0, len: 0, held: 0 }
     }
 
     /// How many bytes wait.
@@ -33,22 +38,49 @@ impl OutQueue {
         self.len == 0
     }
 
-    /// Appends a chunk.
+    /// Appends a chunk, to be written.
     pub fn push(&mut self, chunk: Bytes) {
-        if !chunk.is_empty() {
-            self.len += chunk.len();
+        self.hold(chunk);
+        self.release();
+    }
+
+    /// Appends a chunk that is not to be written yet. `false` if it is empty, and was left out.
+    #[inline]
+    pub(crate) fn hold(&mut self, chunk: Bytes) -> bool {
+        let something = !chunk.is_empty();
+        if something {
+            self.held += chunk.len();
             self.chunks.push_back(chunk);
         }
+        something
+    }
+
+    /// What was held back is to be written.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.len += std::mem::take(&mut self.held);
+        self.released = self.chunks.len();
+    }
+
+    /// Takes out what is held back; there too it is held.
+    pub(crate) fn split_held(&mut self) -> OutQueue {
+        let chunks = self.chunks.split_off(self.released);
+        OutQueue { chunks, held: std::mem::take(&mut self.held), ..OutQueue::new() }
+    }
+
+    /// All chunks, held back or not.
+    pub(crate) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
+        self.chunks.into_iter()
     }
 
     /// The chunks, in order; none is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
-        self.chunks.iter()
+        self.chunks.range(..self.released)
     }
 
     /// Fills `slices` from the front; returns how many are filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let filled = slices.iter_mut().zip(&self.chunks);
+        let filled = slices.iter_mut().zip(self.chunks());
         filled.map(|(slice, chunk)| *slice = IoSlice::new(chunk)).count()
     }
 
@@ -59,13 +91,16 @@ impl OutQueue {
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
-        while let Some(first) = self.chunks.front_mut() {
+        while self.released > 0
+            && let Some(first) = self.chunks.front_mut()
+        {
             if n < first.len() {
                 first.advance(n);
                 return;
             }
             n -= first.len();
             self.chunks.pop_front();
+            self.released -= 1;
         }
     }
 }
@@ -90,6 +125,17 @@ mod tests {
             let left: Vec<u8> = queue.chunks().flatten().copied().collect();
             assert_eq!((left.as_slice(), queue.len()), (&b"abcdef"[n..], 6 - n));
         }
+    }
+
+    #[test]
+    fn what_is_held_back_is_not_to_be_written_yet() {
+        let mut queue = queue();
+        assert!(queue.hold(Bytes::from_static(b"later")) && !queue.hold(Bytes::new()));
+        assert_eq!((queue.len(), queue.chunks().count()), (6, 3));
+        queue.advance(6);
+        assert!(queue.is_empty());
+        queue.release();
+        assert_eq!((queue.len(), queue.chunks().count()), (5, 1));
     }
 
     #[test]

@@ -48,26 +48,32 @@ impl<'a> Ctx<'a> {
         self.core.go(self.at, event);
     }
 
+    /// For events that are not worth a copy of the way in every handler.
+    #[inline(never)]
+    fn go_out_of_line(&self, event: impl Event) {
+        self.core.go(self.at, event);
+    }
+
     // Inward.
 
     /// The channel was registered.
     pub fn fire_registered(&self) {
-        self.go(Registered);
+        self.go_out_of_line(Registered);
     }
 
     /// The channel left its loop.
     pub fn fire_unregistered(&self) {
-        self.go(Unregistered);
+        self.go_out_of_line(Unregistered);
     }
 
     /// The channel became active.
     pub fn fire_active(&self) {
-        self.go(Active);
+        self.go_out_of_line(Active);
     }
 
     /// The channel is no longer active.
     pub fn fire_inactive(&self) {
-        self.go(Inactive);
+        self.go_out_of_line(Inactive);
     }
 
     /// A message came in.
@@ -84,17 +90,17 @@ impl<'a> Ctx<'a> {
 
     /// An event of the user's own.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
-        self.go(UserEvent(event.into()));
+        self.go_out_of_line(UserEvent(event.into()));
     }
 
     /// The channel became writable, or stopped being so.
     pub fn fire_writability_changed(&self) {
-        self.go(WritabilityChanged);
+        self.go_out_of_line(WritabilityChanged);
     }
 
     /// Something failed.
     pub fn fire_error(&self, error: Error) {
-        self.go(Failure(error));
+        self.go_out_of_line(Failure(error));
     }
 
     // Outward.
@@ -106,7 +112,7 @@ impl<'a> Ctx<'a> {
 
     /// Binds the channel, and tells `done`.
     pub fn bind_with(&self, to: Address, done: Completion) {
-        self.go(Bind(to, done));
+        self.go_out_of_line(Bind(to, done));
     }
 
     /// Connects the channel.
@@ -116,7 +122,7 @@ impl<'a> Ctx<'a> {
 
     /// Connects the channel, and tells `done`.
     pub fn connect_with(&self, to: Target, done: Completion) {
-        self.go(Connect(to, done));
+        self.go_out_of_line(Connect(to, done));
     }
 
     /// Disconnects the channel; of a transport without connections, closes it.
@@ -126,7 +132,7 @@ impl<'a> Ctx<'a> {
 
     /// Disconnects the channel, and tells `done`.
     pub fn disconnect_with(&self, done: Completion) {
-        self.go(Disconnect(done));
+        self.go_out_of_line(Disconnect(done));
     }
 
     /// Closes the channel: after what was flushed has been handed to the transport.
@@ -142,7 +148,7 @@ impl<'a> Ctx<'a> {
 
     /// Closes the channel, and tells `done`.
     pub fn close_with(&self, done: Completion) {
-        self.go(Close(done));
+        self.go_out_of_line(Close(done));
     }
 
     /// Lets the channel leave its loop.
@@ -152,12 +158,12 @@ impl<'a> Ctx<'a> {
 
     /// Lets the channel leave its loop, and tells `done`.
     pub fn deregister_with(&self, done: Completion) {
-        self.go(Deregister(done));
+        self.go_out_of_line(Deregister(done));
     }
 
     /// Asks for more to be read: one round of it, if the channel does not read by itself.
     pub fn read(&self) {
-        self.go(BeginRead);
+        self.go_out_of_line(BeginRead);
     }
 
     /// Writes a message: it waits in the channel until it is flushed. Costs no allocation.

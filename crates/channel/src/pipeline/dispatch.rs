@@ -26,8 +26,8 @@ pub(crate) const MAX_WAITING_WRITES: usize = 64;
 /// The handlers of a channel.
 pub(crate) struct Handlers {
     pub(crate) slots: RefCell<Slots>,
-    /// Whose handler runs, the innermost; [`HEAD`] if none does. A panic leaves it where it was.
-    pub(crate) running: Cell<u32>,
+    /// Whose handler has panicked: [`HEAD`] if none has.
+    culprit: Cell<u32>,
     /// How many handlers have got a name of their type's.
     pub(crate) named: Cell<usize>,
     /// They are being removed, all of them, and no others may come.
@@ -40,7 +40,7 @@ impl Handlers {
     pub(crate) fn new() -> Self {
         Self {
             slots: RefCell::new(Slots::new()),
-            running: Cell::new(HEAD),
+            culprit: Cell::new(HEAD),
             named: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
@@ -139,7 +139,7 @@ impl ChannelCore {
     ) {
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let writes = slots.at_mut(at).wait(Waiting { event, for_handler });
+        let writes = slots.at_mut(at).wait(Waiting { event, bytes, for_handler });
         drop(slots);
         if is_write {
             self.add_pending(bytes);
@@ -156,17 +156,12 @@ impl ChannelCore {
         let waiting = backlog.pop()?;
         let after = backlog.writes();
         drop(slots);
-        self.no_longer_waiting(&waiting.event, before, after);
+        self.no_longer_waiting(waiting.bytes, before, after);
         Some(waiting)
     }
 
-    fn no_longer_waiting(
-        self: &Rc<Self>,
-        event: &AnyEvent,
-        writes_before: usize,
-        writes_after: usize,
-    ) {
-        self.remove_pending(event.pending_bytes());
+    fn no_longer_waiting(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
+        self.remove_pending(bytes);
         if writes_before > MAX_WAITING_WRITES && writes_after <= MAX_WAITING_WRITES {
             self.remove_overflow();
         }
@@ -204,18 +199,22 @@ impl ChannelCore {
         loop {
             let before = backlog.writes();
             let Some(waiting) = backlog.pop() else { return };
-            self.no_longer_waiting(&waiting.event, before, backlog.writes());
+            self.no_longer_waiting(waiting.bytes, before, backlog.writes());
             waiting.event.fail(self, &error);
         }
     }
 
-    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
-    /// Returns the name of the one that panicked, and its type.
-    pub(crate) fn discard_poisoned(self: &Rc<Self>) -> (String, &'static str) {
+    /// After a panic: the name and the type of the handler it happened in.
+    pub(crate) fn take_culprit(&self) -> (String, &'static str) {
         let slots = self.handlers.slots.borrow();
-        let running = self.handlers.running.replace(HEAD);
-        let culprit = slots.at(running).about();
-        let culprit = culprit.map(|about| (about.name.to_string(), about.type_name));
+        let culprit = slots.at(self.handlers.culprit.replace(HEAD)).about();
+        let known = culprit.map(|about| (about.name.to_string(), about.type_name));
+        known.unwrap_or_else(|| (String::from("channel"), "channel"))
+    }
+
+    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
+    pub(crate) fn discard_poisoned(self: &Rc<Self>) {
+        let slots = self.handlers.slots.borrow();
         let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
         let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
         drop(slots);
@@ -223,7 +222,6 @@ impl ChannelCore {
             let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
             self.discard(at, handler);
         }
-        culprit.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 }
 
@@ -232,7 +230,6 @@ impl ChannelCore {
 struct Call<'a> {
     core: &'a Rc<ChannelCore>,
     at: u32,
-    outer: u32,
     /// `None` once the call has ended.
     handler: Option<Box<dyn Handler>>,
 }
@@ -240,7 +237,7 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     #[inline(always)]
     fn begin(core: &'a Rc<ChannelCore>, at: u32, handler: Box<dyn Handler>) -> Self {
-        Self { core, at, outer: core.handlers.running.replace(at), handler: Some(handler) }
+        Self { core, at, handler: Some(handler) }
     }
 
     #[inline(always)]
@@ -252,8 +249,10 @@ impl<'a> Call<'a> {
 
     #[inline(always)]
     fn end(mut self) -> Box<dyn Handler> {
-        self.core.handlers.running.set(self.outer);
-        match self.handler.take() {
+        let handler = self.handler.take();
+        // Spares the common way out a destructor that finds nothing to do.
+        std::mem::forget(self);
+        match handler {
             Some(handler) => handler,
             None => unreachable!("taken at its end only"),
         }
@@ -261,8 +260,12 @@ impl<'a> Call<'a> {
 }
 
 impl Drop for Call<'_> {
+    #[cold]
     fn drop(&mut self) {
         if let Some(handler) = self.handler.take() {
+            // The innermost comes first.
+            let culprit = &self.core.handlers.culprit;
+            culprit.set(if culprit.get() == HEAD { self.at } else { culprit.get() });
             let mut slots = self.core.handlers.slots.borrow_mut();
             let slot = slots.at_mut(self.at);
             slot.handler = Some(handler);

@@ -30,8 +30,8 @@ impl<'a> Pipeline<'a> {
         Self { core }
     }
 
-    /// Changes it: all that `f` asks for, or nothing if `f` fails or the types would not fit. New
-    /// handlers are told at the end, then those that were removed.
+    /// Changes it: all that `f` asks for, or nothing if `f` fails or the types would not fit. Those that
+    /// came and those that went are told at the end, in the order of the changes.
     ///
     /// # Errors
     /// What `f` returns; [`PipelineError`] if the types do not fit, or the channel is closed. A new

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
 use waterwheel_channel::transport::{
-    Flushed, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
+    Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
 };
 use waterwheel_channel::{Address, Msg, Target, Types};
 use waterwheel_executor::Error;
@@ -27,6 +27,8 @@ struct State {
     /// How many reads this round may still give; `None` between rounds.
     round: Option<u32>,
     outbox: VecDeque<Msg>,
+    /// How often the channel has written.
+    writes: usize,
     unhandled: VecDeque<Msg>,
     errors: VecDeque<Error>,
     /// How much may still be taken; `None`: everything.
@@ -67,6 +69,10 @@ impl Wire {
 
     pub(super) fn take_outbound(&self) -> Option<Msg> {
         self.lock().outbox.pop_front()
+    }
+
+    pub(super) fn writes(&self) -> usize {
+        self.lock().writes
     }
 
     pub(super) fn take_inbound(&self) -> Option<Msg> {
@@ -123,7 +129,8 @@ impl State {
         }
     }
 
-    fn write(&mut self, flushed: &mut Flushed, stream: bool) -> io::Result<Submit> {
+    fn write(&mut self, outbound: &mut Outbound, stream: bool) -> io::Result<Submit> {
+        self.writes += 1;
         if let Some(error) = self.write_failure.take() {
             return Err(error);
         }
@@ -133,9 +140,9 @@ impl State {
             return Ok(Submit::Full);
         }
         let taken = if stream {
-            self.take_bytes(flushed, most)
+            self.take_bytes(outbound, most)
         } else {
-            let taken = std::iter::from_fn(|| flushed.take()).take(most);
+            let taken = std::iter::from_fn(|| outbound.take()).take(most);
             let before = self.outbox.len();
             self.outbox.extend(taken);
             self.outbox.len() - before
@@ -145,9 +152,9 @@ impl State {
     }
 
     /// Chunk by chunk, the last one in part if need be.
-    fn take_bytes(&mut self, flushed: &mut Flushed, most: usize) -> usize {
+    fn take_bytes(&mut self, outbound: &mut Outbound, most: usize) -> usize {
         let mut left = most;
-        for chunk in flushed.bytes().chunks() {
+        for chunk in outbound.bytes().chunks() {
             let part: Bytes = chunk.slice(..chunk.len().min(left));
             left -= part.len();
             self.outbox.push_back(part.into());
@@ -155,7 +162,7 @@ impl State {
                 break;
             }
         }
-        flushed.wrote(most - left);
+        outbound.wrote(most - left);
         most - left
     }
 }
@@ -223,12 +230,17 @@ impl Transport for WireTransport {
         }
     }
 
-    fn write(&mut self, _: &Upcalls, flushed: &mut Flushed) -> io::Result<Submit> {
-        self.wire.lock().write(flushed, self.stream)
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        self.wire.lock().write(outbound, self.stream)
     }
 
     fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
         self.wire.lock().next_event()
+    }
+
+    fn has_more(&self) -> bool {
+        let state = self.wire.lock();
+        state.plan.is_some() && (!state.inbox.is_empty() || state.finished)
     }
 
     fn close(&mut self, _: &Upcalls) -> Detach {

@@ -1,0 +1,139 @@
+//! What a pipeline costs: events through handlers that pass them on, and echoes. On one thread, over a
+//! transport that makes up its input and forgets its output.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel::channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
+use waterwheel::channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
+use waterwheel::channel::{
+    Ctx, EventLoopGroup, Events, Handler, HandlerResult, Msg, Name, NewChannel, Types,
+};
+use waterwheel::executor::{Clock, Error};
+
+use crate::Outcome;
+
+/// Sends `events` through a pipeline of `slots` handlers.
+pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
+    let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
+    let took = event_loop.on_loop(|here| {
+        let channel =
+            here.register_with(NewChannel::new(Endless { left: 0, read: false }), |edit| {
+                for _ in 0..slots {
+                    edit.add_last(Name::auto(), Pass)?;
+                }
+                Ok(())
+            })?;
+        let began = Clock::Monotonic.now();
+        here.with_pipeline(&channel, |pipeline| {
+            for _ in 0..events {
+                pipeline.fire_read_complete();
+            }
+        });
+        Ok::<_, Error>(Clock::Monotonic.now().since(began))
+    });
+    let took = took.ok_or("the loop is over")??;
+    let nanos = took.as_nanos() as f64 / events as f64;
+    println!("{{\"slots\":{slots},\"events\":{events},\"ns_per_event\":{nanos:.1}}}");
+    Ok(())
+}
+
+/// Reads `echoes` messages, and writes them back.
+pub(crate) fn echoes(echoes: u64) -> Outcome {
+    let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
+    let began = Clock::Monotonic.now();
+    event_loop
+        .on_loop(|here| {
+            here.register_with(NewChannel::new(Endless { left: echoes, read: false }), |edit| {
+                edit.add_last("echo", Echo)?;
+                Ok(())
+            })
+        })
+        .ok_or("the loop is over")??;
+    while !event_loop.is_idle() {
+        event_loop.turn(Some(Duration::ZERO));
+    }
+    let nanos = Clock::Monotonic.now().since(began).as_nanos() as f64 / echoes as f64;
+    println!("{{\"echoes\":{echoes},\"ns_per_echo\":{nanos:.1}}}");
+    Ok(())
+}
+
+struct Pass;
+
+impl Handler for Pass {}
+
+struct Echo;
+
+impl Handler for Echo {
+    fn interest(&self) -> Events {
+        Events::READ | Events::READ_COMPLETE
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write(msg);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.flush();
+        Ok(())
+    }
+}
+
+/// A transport that always has something to read, until it has had enough.
+struct Endless {
+    left: u64,
+    read: bool,
+}
+
+impl Transport for Endless {
+    fn name(&self) -> &'static str {
+        "endless"
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<Bytes>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::of::<Bytes>()
+    }
+
+    fn writes_stream(&self) -> bool {
+        true
+    }
+
+    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        if plan.is_some() {
+            up.wake();
+        }
+    }
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        let len = outbound.bytes().len();
+        outbound.wrote(len);
+        Ok(Submit::Done(len))
+    }
+
+    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+        if std::mem::take(&mut self.read) {
+            return Some(TransportEvent::ReadComplete);
+        }
+        self.left = self.left.checked_sub(1)?;
+        self.read = true;
+        Some(TransportEvent::Read(Bytes::from_static(b"hello").into()))
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        Detach::Done
+    }
+}
