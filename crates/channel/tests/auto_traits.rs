@@ -6,6 +6,7 @@ use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
     TaskOnly, Waited,
 };
+use waterwheel_channel::local::{Connection, Listener, LocalError};
 use waterwheel_channel::{
     Elapsed, EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign, ForeignContext,
     ForeignHandle, ForeignHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand,
@@ -38,6 +39,10 @@ fn public_types_cross_threads_as_listed() {
         is!(OnReady<Rc<u8>>: false false true),
         // A descriptor moves to its loop.
         is!(Foreign<u8>: true false true),
+        // Ends within the process move to their loops, with the messages that wait in them.
+        is!(Connection: true false true),
+        is!(Listener: true false true),
+        is!(LocalError: true true true),
         // Futures that may be part of one that moves.
         is!(Sleep: true true true),
         is!(Interval: true true true),
@@ -71,7 +76,11 @@ fn public_types_cross_threads_as_listed() {
         is!(Token: true true true),
         is!(Waited: true true true),
     ];
-    let sources = [include_str!("../src/lib.rs"), include_str!("../src/driver/mod.rs")];
+    let sources = [
+        include_str!("../src/lib.rs"),
+        include_str!("../src/driver/mod.rs"),
+        include_str!("../src/local/mod.rs"),
+    ];
     let defined_there = ["Detach", "Driver", "OpenDriver", "Submit", "Waited"];
     auto_traits::check(&listed, &sources, &defined_there);
 }

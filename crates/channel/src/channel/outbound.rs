@@ -52,7 +52,7 @@ struct Entry {
 pub(crate) struct Cancelled {
     /// How many bytes of them no longer wait.
     pub(crate) bytes: usize,
-    messages: Vec<Msg>,
+    pub(crate) messages: VecDeque<Msg>,
 }
 
 /// What has left the buffer.
@@ -106,7 +106,7 @@ impl Outbound {
                 return;
             }
             n -= entry.left;
-            self.finish_front(Ok(()));
+            self.finish_front();
         }
     }
 
@@ -118,15 +118,6 @@ impl Outbound {
 
     /// Takes the next message: it was written.
     pub fn take(&mut self) -> Option<Msg> {
-        self.take_as(Ok(()))
-    }
-
-    /// Takes the next message: it could not be written, others may.
-    pub fn reject(&mut self, error: Error) {
-        drop(self.take_as(Err(error)));
-    }
-
-    fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
         let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
         let msg = self.messages.pop_front()?;
         let size = msg.size_hint().min(entry.left);
@@ -134,16 +125,16 @@ impl Outbound {
         entry.left -= size;
         self.finished.bytes += size;
         if entry.pieces == 0 {
-            self.finish_front(result);
+            self.finish_front();
         }
         Some(msg)
     }
 
     #[inline]
-    fn finish_front(&mut self, result: Result<(), Error>) {
+    fn finish_front(&mut self) {
         if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.finished.add(left, done, result);
+            self.finished.add(left, done, Ok(()));
         }
     }
 }
@@ -233,13 +224,13 @@ impl Outbound {
         mem::replace(self, held)
     }
 
-    /// All of it has failed. Messages are dropped, so nothing may be borrowed.
-    pub(crate) fn fail(self, error: &Error) -> Finished {
+    /// All of it has failed; the messages, to be dropped where nothing is borrowed.
+    pub(crate) fn fail(self, error: &Error) -> (Finished, VecDeque<Msg>) {
         let mut finished = self.finished;
         for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        finished
+        (finished, self.messages)
     }
 }
 
