@@ -197,8 +197,7 @@ impl Channels {
     /// The shutdown has begun: all channels are closed, after what was flushed.
     pub(crate) fn close_all(&self) {
         for core in self.all() {
-            core.write_out();
-            core.close(Some(Error::new(LoopShutDown)), Completion::none());
+            core.close_after_writes(Some(Error::new(LoopShutDown)), Completion::none());
         }
         self.settle_if_outermost();
     }

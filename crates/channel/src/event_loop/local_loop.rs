@@ -267,7 +267,7 @@ impl LocalLoop {
             Ask::Rebuild => self.parts.rebuild.set(true),
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
-            Ask::WriteOut(token) => self.channels().with(token, |core| core.write_out()),
+            Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
                 core.pump_later();
@@ -383,7 +383,7 @@ impl LocalLoop {
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
             self.channels().close_all();
-            for token in self.parts.registrations.tokens() {
+            for token in self.parts.registrations.to_be_detached() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
         }
