@@ -24,11 +24,16 @@ const MAX_DEPTH: u32 = 16;
 /// again: it may go on for ever, between two channels that answer each other.
 const ROUNDS: usize = 16;
 
+/// How often it is looked at when the loop is over: what is left then is dropped.
+const LAST_ROUNDS: usize = 64;
+
 /// The channels of a loop. Touched on the loop only.
 pub(crate) struct Channels {
     table: RefCell<Slab<Rc<ChannelCore>>>,
     /// Those with something left to do.
     listed: RefCell<VecDeque<Rc<ChannelCore>>>,
+    /// Those whose transport has more to read, in the next turn.
+    next_turn: RefCell<Vec<Rc<ChannelCore>>>,
     depth: Cell<u32>,
     /// The channel that was called last and has not returned, to be told from others; null if none.
     innermost: Cell<*const ChannelCore>,
@@ -40,6 +45,7 @@ impl Default for Channels {
         Self {
             table: RefCell::default(),
             listed: RefCell::default(),
+            next_turn: RefCell::default(),
             depth: Cell::new(0),
             innermost: Cell::new(std::ptr::null()),
             settling: Cell::new(false),
@@ -138,14 +144,29 @@ impl Channels {
         self.listed.borrow_mut().push_back(core);
     }
 
+    /// A channel's transport has more to read. Others have their turn first.
+    pub(crate) fn pump_next_turn(&self, core: Rc<ChannelCore>) {
+        self.next_turn.borrow_mut().push(core);
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin_turn(&self) {
+        let mut waiting = self.next_turn.borrow_mut();
+        for core in waiting.drain(..) {
+            core.pump_later();
+        }
+    }
+
+    /// Whether something was left to do, in this turn or in the next.
     pub(crate) fn has_work(&self) -> bool {
-        !self.listed.borrow().is_empty()
+        !self.listed.borrow().is_empty() || !self.next_turn.borrow().is_empty()
     }
 
     /// If no call into a channel is under way, does what calls have left behind.
     #[inline]
     pub(crate) fn settle_if_outermost(&self) {
-        if self.depth.get() == 0 && !self.settling.get() && self.has_work() {
+        let listed = !self.listed.borrow().is_empty();
+        if listed && self.depth.get() == 0 && !self.settling.get() {
             self.settle();
         }
     }
@@ -188,18 +209,19 @@ impl Channels {
         for core in self.all() {
             core.transport_closed();
         }
-        self.settle_until_gone();
+        self.settle_last_rounds();
         // Those whose offloaded handlers have not come to the end.
         for core in self.all() {
             core.last_mail_arrived();
         }
-        self.settle_until_gone();
-        let (table, listed) = (self.table.take(), self.listed.take());
-        drop((table, listed));
+        self.settle_last_rounds();
+        let left = (self.table.take(), self.listed.take(), self.next_turn.take());
+        drop(left);
     }
 
-    fn settle_until_gone(&self) {
-        while self.has_work() && self.len() > 0 {
+    /// Completions that ask for more, and are told that it failed, could go on for ever.
+    fn settle_last_rounds(&self) {
+        for _ in 0..LAST_ROUNDS {
             self.settle_if_outermost();
         }
     }

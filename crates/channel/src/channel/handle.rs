@@ -429,7 +429,10 @@ impl Channel {
     ) -> PromiseFuture<R> {
         let (promise, future) = self.shared.sender.executor().new_promise();
         self.submit(Request::Call(Box::new(move |core| {
-            promise.set_success(f(Pipeline::new(core)));
+            match core {
+                Ok(core) => promise.set_success(f(Pipeline::new(core))),
+                Err(error) => promise.set_failure(error.clone()),
+            };
         })));
         future
     }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A write that was cancelled before it is flushed is left out; after that it cannot be cancelled.
-//! Nothing in here calls anybody: what is done is collected, and told later.
+//! Nothing in here calls anybody: what is done is collected, and told later. What will not be written is
+//! handed out, too: a message's destructor is the user's, and runs where nothing is borrowed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -44,6 +45,14 @@ struct Entry {
     /// How many chunks of bytes, or messages, it has.
     pieces: usize,
     done: Completion,
+}
+
+/// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
+#[derive(Default)]
+pub(crate) struct Cancelled {
+    /// How many bytes of them no longer wait.
+    pub(crate) bytes: usize,
+    pub(crate) messages: VecDeque<Msg>,
 }
 
 /// What has left the buffer.
@@ -97,7 +106,7 @@ impl Outbound {
                 return;
             }
             n -= entry.left;
-            self.finish_front(Ok(()));
+            self.finish_front();
         }
     }
 
@@ -109,15 +118,6 @@ impl Outbound {
 
     /// Takes the next message: it was written.
     pub fn take(&mut self) -> Option<Msg> {
-        self.take_as(Ok(()))
-    }
-
-    /// Takes the next message: it could not be written, others may.
-    pub fn reject(&mut self, error: Error) {
-        drop(self.take_as(Err(error)));
-    }
-
-    fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
         let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
         let msg = self.messages.pop_front()?;
         let size = msg.size_hint().min(entry.left);
@@ -125,26 +125,25 @@ impl Outbound {
         entry.left -= size;
         self.finished.bytes += size;
         if entry.pieces == 0 {
-            self.finish_front(result);
+            self.finish_front();
         }
         Some(msg)
     }
 
     #[inline]
-    fn finish_front(&mut self, result: Result<(), Error>) {
+    fn finish_front(&mut self) {
         if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.finished.add(left, done, result);
+            self.finished.add(left, done, Ok(()));
         }
     }
 }
 
 /// The channel's side.
 impl Outbound {
-    /// Appends a message; as a part of a stream, if it is to be one.
+    /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
     #[inline]
-    pub(crate) fn push(&mut self, msg: Msg, done: Completion, as_stream: bool) {
-        let left = msg.size_hint();
+    pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
         let pieces = match msg.into_bytes() {
             Ok(bytes) if as_stream => usize::from(self.bytes.hold(bytes)),
             Ok(bytes) => self.push_message(bytes.into()),
@@ -167,10 +166,10 @@ impl Outbound {
         1
     }
 
-    /// Everything so far is to be written. What was cancelled falls out: how many bytes of it.
+    /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
-    pub(crate) fn flush(&mut self) -> usize {
-        let cancelled = if self.awaited { self.drop_cancelled() } else { 0 };
+    pub(crate) fn flush(&mut self) -> Option<Cancelled> {
+        let cancelled = self.awaited.then(|| self.take_cancelled());
         self.flushed = self.entries.len();
         self.bytes.release();
         cancelled
@@ -178,8 +177,8 @@ impl Outbound {
 
     /// Takes out what was held and has been cancelled; the rest can no longer be.
     #[cold]
-    fn drop_cancelled(&mut self) -> usize {
-        let mut cancelled = 0;
+    fn take_cancelled(&mut self) -> Cancelled {
+        let mut cancelled = Cancelled::default();
         let Outbound { bytes, messages, entries, .. } = self.split_held();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
         for mut entry in entries {
@@ -192,8 +191,8 @@ impl Outbound {
                 self.messages.extend(msgs);
                 self.entries.push_back(entry);
             } else {
-                drop((chunks.collect::<Vec<_>>(), msgs.collect::<Vec<_>>()));
-                cancelled += entry.left;
+                cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
+                cancelled.bytes += entry.left;
             }
         }
         cancelled
@@ -219,22 +218,19 @@ impl Outbound {
         Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
     }
 
-    /// Nothing of what was flushed will be written.
-    pub(crate) fn drop_flushed(&mut self, error: &Error) -> Finished {
+    /// Takes out what was flushed: it will not be written.
+    pub(crate) fn take_flushed(&mut self) -> Outbound {
         let held = self.split_held();
-        let dropped = self.drop_all(error);
-        *self = held;
-        dropped
+        mem::replace(self, held)
     }
 
-    /// Nothing will be written, neither what was flushed nor what was not.
-    pub(crate) fn drop_all(&mut self, error: &Error) -> Finished {
-        let dropped = mem::take(self);
-        let mut finished = dropped.finished;
-        for Entry { left, done, .. } in dropped.entries {
+    /// All of it has failed; the messages, to be dropped where nothing is borrowed.
+    pub(crate) fn fail(self, error: &Error) -> (Finished, VecDeque<Msg>) {
+        let mut finished = self.finished;
+        for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        finished
+        (finished, self.messages)
     }
 }
 

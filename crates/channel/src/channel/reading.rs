@@ -137,6 +137,10 @@ impl ChannelCore {
         }
     }
 
+    pub(crate) fn is_auto_read(&self) -> bool {
+        self.reading.auto.get()
+    }
+
     /// Reads by itself, or no longer.
     pub(crate) fn set_auto_read(self: &Rc<Self>, auto: bool) {
         let before = self.reading.auto.replace(auto);
@@ -165,9 +169,13 @@ impl ChannelCore {
     /// Asks the transport what happened.
     pub(super) fn pump(self: &Rc<Self>) {
         for _ in 0..EVENTS_PER_PUMP {
-            match self.with_transport(|transport, up| transport.next_event(up)) {
-                Some(event) => self.on_transport_event(event),
-                None => return,
+            let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
+                return;
+            };
+            let round_over = matches!(event, TransportEvent::ReadComplete);
+            self.on_transport_event(event);
+            if round_over && self.transport.borrow().has_more() {
+                return self.here.channels().pump_next_turn(self.clone());
             }
         }
         self.pump_later();

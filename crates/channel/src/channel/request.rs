@@ -29,7 +29,8 @@ pub(crate) enum Request {
     Call(Call),
 }
 
-type Call = Box<dyn FnOnce(&Rc<ChannelCore>) + Send>;
+/// Called with the channel or, if that is gone, with the error to tell.
+type Call = Box<dyn FnOnce(Result<&Rc<ChannelCore>, &Error>) + Send>;
 
 /// Bytes on their way to the loop: they count as pending until they are there, or are given up.
 pub(crate) struct Submitted {
@@ -79,7 +80,7 @@ impl Request {
             Request::Register(promise) => {
                 core.enter_with(move |core| core.complete_later(promise.into(), core.come()));
             }
-            Request::Call(call) => core.enter_with(move |core| call(core)),
+            Request::Call(call) => core.enter_with(move |core| call(Ok(core))),
         }
     }
 
@@ -98,8 +99,12 @@ impl Request {
             Request::Close(promise) => {
                 promise.set_success(());
             }
-            // A call drops its promise, which says so.
-            _ => {}
+            Request::Call(call) => call(Err(error)),
+            Request::Write { promise: None, .. }
+            | Request::Flush
+            | Request::Read
+            | Request::AutoRead(_)
+            | Request::UserEvent(_) => {}
         }
     }
 }

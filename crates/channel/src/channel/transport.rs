@@ -92,6 +92,12 @@ pub trait Transport: Send + 'static {
         None
     }
 
+    /// Whether another round of reads could begin at once. Asked after each round: the next one begins
+    /// in the next turn of the loop, so that others have theirs.
+    fn has_more(&self) -> bool {
+        false
+    }
+
     /// Closes it.
     fn close(&mut self, up: &Upcalls) -> Detach;
 

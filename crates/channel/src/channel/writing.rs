@@ -1,13 +1,14 @@
 //! What goes out: the outbound buffer, the water marks, the writing itself (C07).
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::outbound::Finished;
+use super::outbound::{Finished, Outbound};
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::{Completion, Msg, Types};
@@ -129,7 +130,7 @@ impl ChannelCore {
         if let Err(error) = self.check_write(&msg, size) {
             return self.refuse_write(&error, done);
         }
-        self.out.borrow_mut().push(msg, done, self.below.is_stream);
+        self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
         self.add_pending(size);
     }
 
@@ -174,8 +175,9 @@ impl ChannelCore {
             let mut out = self.out.borrow_mut();
             (out.flush(), !out.is_empty())
         };
-        if cancelled > 0 {
-            self.remove_pending(cancelled);
+        if let Some(cancelled) = cancelled {
+            self.remove_pending(cancelled.bytes);
+            self.drop_messages(cancelled.messages);
         }
         if self.level.pending.get() > self.options.water_marks.high() {
             self.write_out();
@@ -193,8 +195,8 @@ impl ChannelCore {
         }
         if !self.is_active() {
             let error = Error::new(ChannelError::NotConnected);
-            let dropped = self.out.borrow_mut().drop_flushed(&error);
-            return self.finish_writes(dropped);
+            let early = self.out.borrow_mut().take_flushed();
+            return self.fail_outbound(early, &error);
         }
         for _ in 0..WRITE_SPINS {
             let written = self
@@ -248,7 +250,20 @@ impl ChannelCore {
 
     /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
-        let dropped = self.out.borrow_mut().drop_all(error);
-        self.finish_writes(dropped);
+        let waiting = self.out.take();
+        self.fail_outbound(waiting, error);
+    }
+
+    fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
+        let (finished, messages) = outbound.fail(error);
+        self.finish_writes(finished);
+        self.drop_messages(messages);
+    }
+
+    /// One by one: a destructor that panics keeps none of the others.
+    fn drop_messages(&self, messages: VecDeque<Msg>) {
+        for msg in messages {
+            self.drop_guarded(msg.type_name(), msg);
+        }
     }
 }

@@ -213,6 +213,7 @@ impl Wheel {
     ) -> Ran {
         let io = (events > 0).then(|| io_done.since(selected.at));
         let local = &self.local;
+        local.channels().begin_turn();
         let on_command = &mut |command| local.on_command(command);
         let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
         let polled = local.poll_futures();

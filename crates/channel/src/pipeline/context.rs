@@ -234,6 +234,12 @@ impl<'a> Ctx<'a> {
         self.core.is_active()
     }
 
+    /// Whether the channel reads by itself, or only when it is asked to.
+    #[must_use]
+    pub fn is_auto_read(&self) -> bool {
+        self.core.is_auto_read()
+    }
+
     /// Whether this handler was removed by something it called: it gets nothing more, and hands on
     /// what it still holds.
     #[must_use]

@@ -13,12 +13,16 @@
 //! | to understand | read |
 //! |---|---|
 //! | what a user writes | `handler`, `context`, `message`, `completion` |
+//! | what a user writes with types | `typed`, `codec` on `cumulation`, `chain` |
 //! | how an event goes from slot to slot | `dispatch`, on `slots` and `event` |
 //! | how a pipeline changes | `edit`, with `signature` and `name` |
 //! | handlers that run on another executor | `offload` |
 
+pub(crate) mod chain;
+pub(crate) mod codec;
 pub(crate) mod completion;
 pub(crate) mod context;
+mod cumulation;
 pub(crate) mod dispatch;
 pub(crate) mod edit;
 pub(crate) mod event;
@@ -36,7 +40,10 @@ pub(crate) mod pipeline;
 pub(crate) mod signature;
 pub(crate) mod slots;
 pub(crate) mod timers;
+pub(crate) mod typed;
 
+pub use self::chain::{Emit, Inbound, Stage, Then};
+pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};
 pub use self::completion::Completion;
 pub use self::context::Ctx;
 pub use self::edit::{At, Edit, PipelineError};
@@ -50,3 +57,4 @@ pub use self::pipeline::Pipeline;
 pub use self::signature::{Signature, TypeMismatch, TypeTag, Types};
 pub use self::slots::SlotId;
 pub use self::timers::TimerId;
+pub use self::typed::{In, InboundHandler, Out, OutboundHandler};
