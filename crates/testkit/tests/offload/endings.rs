@@ -1,6 +1,6 @@
 //! Channels, handlers, executors and loops that end.
 
-use waterwheel_channel::{HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
+use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
 use waterwheel_executor::{Error, EventExecutor};
 use waterwheel_testkit::embedded::Embedded;
 
@@ -278,28 +278,53 @@ fn c03_both_ends_may_go_in_any_order() {
     assert_eq!(channel.pending_bytes(), 0);
 }
 
-#[test]
-fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
-    struct Panics;
-    impl waterwheel_channel::Handler for Panics {
-        fn on_read(&mut self, _: &waterwheel_channel::Ctx<'_>, _: Msg) -> HandlerResult {
-            panic!("behind");
-        }
+/// A handler on the loop that panics when something comes in.
+struct Panics;
+
+impl Handler for Panics {
+    fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+        panic!("behind");
     }
-    let log = Log::default();
+}
+
+fn before_one_that_panics(log: &Log) -> Bench {
     let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
+        edit.add_last("remote", Recorder::on(executor, "remote", log))?;
         edit.add_last("panics", Panics)?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
     bench.settle();
     log.take();
+    bench
+}
+
+const AFTER_THE_PANIC: [&str; 4] =
+    ["inner read 2", "inner inactive", "inner unregistered", "inner removed"];
+
+#[test]
+fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
+    let log = Log::default();
+    let mut bench = before_one_that_panics(&log);
     bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
     bench.settle();
     assert!(!bench.handle().is_open());
     let mut seen = log.take();
     seen.retain(|line| line.starts_with("inner"));
-    let expected = ["inner read 2", "inner inactive", "inner unregistered", "inner removed"];
-    assert_eq!(seen, expected, "what came through with the first is seen to after the panic");
+    assert_eq!(seen, AFTER_THE_PANIC, "what came along with the first is seen to after the panic");
+}
+
+#[test]
+fn c03_a_panic_of_a_handler_behind_does_not_keep_a_removed_handlers_slot() {
+    let log = Log::default();
+    let mut bench = before_one_that_panics(&log);
+    bench.channel.with_pipeline(|pipeline| {
+        pipeline.remove("remote").unwrap();
+        pipeline.fire_read(1u32);
+        pipeline.fire_read(2u32);
+    });
+    bench.settle();
+    let mut seen = log.take();
+    seen.retain(|line| line.starts_with("inner"));
+    assert_eq!(seen, AFTER_THE_PANIC, "what waited behind the removed handler goes past it");
 }

@@ -289,6 +289,11 @@ fn c03_a_writer_that_waits_for_room_gets_it() {
             done.take().succeed();
             Ok(())
         }
+
+        /// Nothing comes back to the loop that would make it look.
+        fn flush(&mut self, _: &RemoteCtx) -> HandlerResult {
+            Ok(())
+        }
     }
     let (loops, workers) = (loops(1), workers(1));
     let group = workers.clone();
