@@ -3,6 +3,7 @@
 //! | to | take |
 //! |---|---|
 //! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
+//! | write down what passes through a pipeline | [`recorder`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
@@ -16,3 +17,4 @@ pub mod faulty;
 mod listed;
 pub mod loop_suite;
 pub mod manual;
+pub mod recorder;

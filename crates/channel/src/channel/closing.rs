@@ -15,7 +15,6 @@ use waterwheel_executor::{Error, Promise};
 use super::address::{Address, Target};
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::lifecycle::Closing;
 use super::transport::Progress;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
@@ -42,7 +41,7 @@ pub(crate) enum Step {
 pub(crate) struct Ending {
     promise: Option<Promise<()>>,
     waiting: Vec<Completion>,
-    cause: Option<Error>,
+    pub(super) cause: Option<Error>,
 }
 
 impl Ending {
@@ -77,6 +76,8 @@ impl ChannelCore {
 
     pub(super) fn take_steps(self: &Rc<Self>) {
         loop {
+            // A step may lead to completions, and those come before the steps they led to.
+            self.tell_completions();
             let Some(step) = self.steps.borrow_mut().pop_front() else { return };
             match step {
                 Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
@@ -106,8 +107,6 @@ impl ChannelCore {
     }
 
     fn tell_closed(self: &Rc<Self>) {
-        // Those of the writes that failed come first, also if it was closed in a step before this one.
-        self.tell_completions();
         let (promise, waiting) = {
             let mut ending = self.ending.borrow_mut();
             (ending.promise.take(), std::mem::take(&mut ending.waiting))
@@ -193,12 +192,10 @@ impl ChannelCore {
             self.write_out();
         }
         let mut life = self.life.get();
-        let closing = life.begin_close();
+        let begun = life.begin_close();
         self.life.set(life);
-        match closing {
-            Closing::Over => return self.complete_later(done, Ok(())),
-            Closing::Join => return self.ending.borrow_mut().waiting.push(done),
-            Closing::Begin => {}
+        if !begun {
+            return self.join_close(done);
         }
         {
             let mut ending = self.ending.borrow_mut();
@@ -212,6 +209,17 @@ impl ChannelCore {
         self.fail_writes(&error);
         if self.with_transport(|transport, up| transport.close(up)) == Detach::Done {
             self.transport_closed();
+        }
+    }
+
+    /// It is being closed, or has been: told along with the others, or after them.
+    fn join_close(self: &Rc<Self>, done: Completion) {
+        let mut ending = self.ending.borrow_mut();
+        if ending.promise.is_some() {
+            ending.waiting.push(done);
+        } else {
+            drop(ending);
+            self.complete_later(done, Ok(()));
         }
     }
 

@@ -228,11 +228,17 @@ impl ChannelCore {
     #[cold]
     fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let message = panic_message(payload);
-        let (name, type_name) = self.discard_poisoned();
+        let (name, type_name) = self.take_culprit();
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
+        let cause: Error = ErrorKind::Panicked { origin, message }.into();
+        // Before anything fails because of it.
+        if self.life.get().is_open() {
+            self.ending.borrow_mut().cause = Some(cause.clone());
+        }
+        self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
-        self.close(Some(ErrorKind::Panicked { origin, message }.into()), Completion::none());
+        self.close(Some(cause), Completion::none());
     }
 
     // What is left to do.

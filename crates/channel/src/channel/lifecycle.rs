@@ -31,18 +31,6 @@ enum Phase {
     Closed,
 }
 
-/// What a call to close it means.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    /// It is to be closed now.
-    Begin,
-    /// It is being closed: wait for that.
-    Join,
-    /// It has been closed.
-    Over,
-}
-
 /// What the end of a channel is announced with.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +86,14 @@ impl Lifecycle {
         possible
     }
 
-    pub(crate) fn begin_close(&mut self) -> Closing {
-        match self.phase {
-            Phase::New | Phase::Open | Phase::Active => {
-                self.phase = Phase::Closing;
-                Closing::Begin
-            }
-            Phase::Closing => Closing::Join,
-            Phase::Closed => Closing::Over,
+    /// It is to be closed. `false`: it is being closed, or has been.
+    #[must_use]
+    pub(crate) fn begin_close(&mut self) -> bool {
+        let possible = self.is_open();
+        if possible {
+            self.phase = Phase::Closing;
         }
+        possible
     }
 
     /// The transport has let go. `None`: it was not closing, or has told so before.
@@ -142,7 +129,7 @@ mod tests {
         ("registered", |life| life.registered()),
         ("deregistered", |life| life.deregistered()),
         ("activated", |life| life.activated()),
-        ("begin_close", |life| life.begin_close() == Closing::Begin),
+        ("begin_close", |life| life.begin_close()),
         ("closed", |life| life.closed().is_some()),
     ];
 
@@ -181,10 +168,9 @@ mod tests {
     fn c02_nothing_happens_to_a_closed_channel() {
         let mut life = Lifecycle::new();
         assert!(life.registered() && life.activated());
-        assert_eq!(life.begin_close(), Closing::Begin);
-        assert_eq!(life.begin_close(), Closing::Join);
+        assert!(life.begin_close() && !life.begin_close());
         assert_eq!(life.closed(), Some(Ended { inactive: true, unregistered: true }));
-        assert_eq!(life.begin_close(), Closing::Over);
+        assert!(!life.begin_close());
         assert_eq!(life.closed(), None);
         assert!(!life.registered() && !life.activated() && !life.deregistered());
         assert!(!life.is_open() && !life.is_active() && !life.is_registered());
@@ -193,11 +179,11 @@ mod tests {
     #[test]
     fn c02_what_was_never_announced_is_not_taken_back() {
         let mut life = Lifecycle::new();
-        assert_eq!(life.begin_close(), Closing::Begin);
+        assert!(life.begin_close());
         assert_eq!(life.closed(), Some(Ended { inactive: false, unregistered: false }));
         let mut life = Lifecycle::new();
         assert!(life.registered());
-        let _ = life.begin_close();
+        assert!(life.begin_close());
         assert_eq!(life.closed(), Some(Ended { inactive: false, unregistered: true }));
     }
 

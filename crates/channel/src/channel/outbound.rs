@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A write that was cancelled before it is flushed is left out; after that it cannot be cancelled.
-//! Nothing in here calls anybody, and drops nothing of the user's: what is done, and what will not be
-//! written, is collected for the channel, which sees to it when nothing is borrowed.
+//! Nothing in here calls anybody: what is done is collected, and told later. What will not be written is
+//! handed out, too: a message's destructor is the user's, and runs where nothing is borrowed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -54,7 +54,7 @@ pub(crate) struct Finished {
     pub(crate) bytes: usize,
     /// In the order of the writes; those that nobody waits for are not here.
     pub(crate) completions: VecDeque<(Completion, Result<(), Error>)>,
-    /// Never written, to be dropped.
+    /// Never written: to be dropped one by one, since their destructors may panic.
     pub(crate) unwritten: Vec<Msg>,
 }
 
@@ -145,10 +145,9 @@ impl Outbound {
 
 /// The channel's side.
 impl Outbound {
-    /// Appends a message; as a part of a stream, if it is to be one.
+    /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
     #[inline]
-    pub(crate) fn push(&mut self, msg: Msg, done: Completion, as_stream: bool) {
-        let left = msg.size_hint();
+    pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
         let pieces = match msg.into_bytes() {
             Ok(bytes) if as_stream => usize::from(self.bytes.hold(bytes)),
             Ok(bytes) => self.push_message(bytes.into()),
@@ -222,17 +221,15 @@ impl Outbound {
         something.then(|| mem::take(finished))
     }
 
-    /// Nothing of what was flushed will be written.
-    pub(crate) fn drop_flushed(&mut self, error: &Error) -> Finished {
+    /// Takes out what was flushed: it will not be written.
+    pub(crate) fn take_flushed(&mut self) -> Outbound {
         let held = self.split_held();
-        let dropped = self.drop_all(error);
-        *self = held;
-        dropped
+        mem::replace(self, held)
     }
 
-    /// Nothing will be written, neither what was flushed nor what was not.
-    pub(crate) fn drop_all(&mut self, error: &Error) -> Finished {
-        let Outbound { bytes, messages, entries, mut finished, .. } = mem::take(self);
+    /// All of it has failed.
+    pub(crate) fn fail(self, error: &Error) -> Finished {
+        let Outbound { bytes, messages, entries, mut finished, .. } = self;
         for Entry { left, done, .. } in entries {
             finished.add(left, done, Err(error.clone()));
         }

@@ -129,7 +129,7 @@ impl ChannelCore {
         if let Err(error) = self.check_write(&msg, size) {
             return self.refuse_write(&error, done);
         }
-        self.out.borrow_mut().push(msg, done, self.below.is_stream);
+        self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
         self.add_pending(size);
     }
 
@@ -193,8 +193,8 @@ impl ChannelCore {
         }
         if !self.is_active() {
             let error = Error::new(ChannelError::NotConnected);
-            let dropped = self.out.borrow_mut().drop_flushed(&error);
-            return self.finish_writes(dropped);
+            let dropped = self.out.borrow_mut().take_flushed();
+            return self.finish_writes(dropped.fail(&error));
         }
         for _ in 0..WRITE_SPINS {
             let written = self
@@ -244,7 +244,6 @@ impl ChannelCore {
         for (done, result) in finished.completions {
             self.complete_later(done, result);
         }
-        // One by one: their destructors may call the channel, or panic.
         for msg in finished.unwritten {
             self.drop_guarded(msg.type_name(), msg);
         }
@@ -252,7 +251,7 @@ impl ChannelCore {
 
     /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
-        let dropped = self.out.borrow_mut().drop_all(error);
-        self.finish_writes(dropped);
+        let dropped = self.out.take();
+        self.finish_writes(dropped.fail(error));
     }
 }

@@ -139,7 +139,7 @@ impl ChannelCore {
     ) {
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let writes = slots.at_mut(at).wait(Waiting { event, for_handler });
+        let writes = slots.at_mut(at).wait(Waiting { event, bytes, for_handler });
         drop(slots);
         if is_write {
             self.add_pending(bytes);
@@ -156,17 +156,12 @@ impl ChannelCore {
         let waiting = backlog.pop()?;
         let after = backlog.writes();
         drop(slots);
-        self.no_longer_waiting(&waiting.event, before, after);
+        self.no_longer_waiting(waiting.bytes, before, after);
         Some(waiting)
     }
 
-    fn no_longer_waiting(
-        self: &Rc<Self>,
-        event: &AnyEvent,
-        writes_before: usize,
-        writes_after: usize,
-    ) {
-        self.remove_pending(event.pending_bytes());
+    fn no_longer_waiting(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
+        self.remove_pending(bytes);
         if writes_before > MAX_WAITING_WRITES && writes_after <= MAX_WAITING_WRITES {
             self.remove_overflow();
         }
@@ -204,17 +199,22 @@ impl ChannelCore {
         loop {
             let before = backlog.writes();
             let Some(waiting) = backlog.pop() else { return };
-            self.no_longer_waiting(&waiting.event, before, backlog.writes());
+            self.no_longer_waiting(waiting.bytes, before, backlog.writes());
             waiting.event.fail(self, &error);
         }
     }
 
-    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
-    /// Returns the name of the one that panicked, and its type.
-    pub(crate) fn discard_poisoned(self: &Rc<Self>) -> (String, &'static str) {
+    /// After a panic: the name and the type of the handler it happened in.
+    pub(crate) fn take_culprit(&self) -> (String, &'static str) {
         let slots = self.handlers.slots.borrow();
         let culprit = slots.at(self.handlers.culprit.replace(HEAD)).about();
-        let culprit = culprit.map(|about| (about.name.to_string(), about.type_name));
+        let known = culprit.map(|about| (about.name.to_string(), about.type_name));
+        known.unwrap_or_else(|| (String::from("channel"), "channel"))
+    }
+
+    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
+    pub(crate) fn discard_poisoned(self: &Rc<Self>) {
+        let slots = self.handlers.slots.borrow();
         let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
         let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
         drop(slots);
@@ -222,7 +222,6 @@ impl ChannelCore {
             let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
             self.discard(at, handler);
         }
-        culprit.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 }
 

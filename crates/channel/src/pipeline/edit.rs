@@ -97,10 +97,11 @@ pub struct Edit<'a> {
     changes: Vec<Change>,
 }
 
+/// By their names, not by their places: what runs meanwhile may change the pipeline, too.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    Added(u32),
-    Removed(u32),
+    Added(SlotId),
+    Removed(SlotId),
 }
 
 impl<'a> Edit<'a> {
@@ -196,19 +197,15 @@ impl<'a> Edit<'a> {
     /// [`PipelineError`]: it is not there.
     pub fn remove<'b>(&mut self, at: impl Into<At<'b>>) -> Result<(), PipelineError> {
         let at = self.find(at.into())?;
-        let staged = {
-            let mut slots = self.core.handlers.slots.borrow_mut();
-            let state = &mut slots.at_mut(at).state;
-            let staged = *state == SlotState::Staged;
-            *state = SlotState::Leaving;
-            staged
-        };
-        if staged {
-            // It came with this very edit: it was never there.
-            self.changes.retain(|change| !matches!(change, Change::Added(added) if *added == at));
-            self.withdraw(at);
+        let mut slots = self.core.handlers.slots.borrow_mut();
+        let id = slots.id(at);
+        if slots.at(at).state == SlotState::Staged {
+            // It came with this very edit, or with one around it: it was never there.
+            drop(slots);
+            self.withdraw(id);
         } else {
-            self.changes.push(Change::Removed(at));
+            slots.at_mut(at).state = SlotState::Leaving;
+            self.changes.push(Change::Removed(id));
         }
         Ok(())
     }
@@ -292,8 +289,9 @@ impl<'a> Edit<'a> {
         };
         let mut slots = self.core.handlers.slots.borrow_mut();
         let at = slots.insert(after, Box::new(handler), about);
-        self.changes.push(Change::Added(at));
-        slots.id(at)
+        let id = slots.id(at);
+        self.changes.push(Change::Added(id));
+        id
     }
 
     fn commit(mut self) -> Result<(), PipelineError> {
@@ -302,21 +300,26 @@ impl<'a> Edit<'a> {
         // One at a time: after a panic of a handler the rest is undone.
         while !self.changes.is_empty() {
             match self.changes.remove(0) {
-                Change::Added(at) => {
-                    if let Err(error) = self.core.admit(at) {
+                Change::Added(slot) => {
+                    if let Err(error) = self.core.admit(slot) {
                         outcome = outcome.and(Err(error));
                     }
                 }
-                Change::Removed(at) => self.core.retire_if_leaving(at),
+                Change::Removed(slot) => self.core.retire_if_leaving(slot),
             }
         }
         outcome
     }
 
-    /// Takes a slot that was only staged out again.
-    fn withdraw(&self, at: u32) {
-        let handler = self.core.handlers.slots.borrow_mut().at_mut(at).handler.take();
-        self.core.discard(at, handler);
+    /// Takes a slot out again, if it is still only staged.
+    fn withdraw(&self, slot: SlotId) {
+        let mut slots = self.core.handlers.slots.borrow_mut();
+        let staged = slots.find_as(slot, SlotState::Staged);
+        if let Some(at) = staged {
+            let handler = slots.at_mut(at).handler.take();
+            drop(slots);
+            self.core.discard(at, handler);
+        }
     }
 }
 
@@ -325,12 +328,11 @@ impl Drop for Edit<'_> {
     fn drop(&mut self) {
         while let Some(change) = self.changes.pop() {
             match change {
-                Change::Added(at) => self.withdraw(at),
-                Change::Removed(at) => {
+                Change::Added(slot) => self.withdraw(slot),
+                Change::Removed(slot) => {
                     let mut slots = self.core.handlers.slots.borrow_mut();
-                    let slot = slots.at_mut(at);
-                    if slot.state == SlotState::Leaving {
-                        slot.state = SlotState::Live;
+                    if let Some(at) = slots.find_as(slot, SlotState::Leaving) {
+                        slots.at_mut(at).state = SlotState::Live;
                     }
                 }
             }
@@ -388,12 +390,13 @@ impl ChannelCore {
     }
 
     /// A staged handler takes its place: from now on events stop there.
-    fn admit(self: &Rc<Self>, at: u32) -> Result<(), PipelineError> {
+    fn admit(self: &Rc<Self>, slot: SlotId) -> Result<(), PipelineError> {
         let mut slots = self.handlers.slots.borrow_mut();
-        let slot = slots.at_mut(at);
-        if slot.state != SlotState::Staged {
+        let staged = slots.find_as(slot, SlotState::Staged);
+        let Some(at) = staged else {
             return Ok(()); // Removed by a handler that was added along with it.
-        }
+        };
+        let slot = slots.at_mut(at);
         slot.state = SlotState::Live;
         slot.stops = slot.about().map_or(Events::NONE, |about| about.interest);
         let Some(handler) = slot.begin_call() else { return Ok(()) };
@@ -417,9 +420,9 @@ impl ChannelCore {
         }
     }
 
-    fn retire_if_leaving(self: &Rc<Self>, at: u32) {
-        let leaving = self.handlers.slots.borrow().at(at).state == SlotState::Leaving;
-        if leaving {
+    fn retire_if_leaving(self: &Rc<Self>, slot: SlotId) {
+        let leaving = self.handlers.slots.borrow().find_as(slot, SlotState::Leaving);
+        if let Some(at) = leaving {
             self.retire(at);
         }
     }

@@ -101,6 +101,8 @@ pub(crate) struct Backlog {
 /// An event that waits at a slot.
 pub(crate) struct Waiting {
     pub(crate) event: AnyEvent,
+    /// What it adds to the bytes that wait to be written. Asked once: a message may change its mind.
+    pub(crate) bytes: usize,
     /// For the handler; otherwise past it, to the next one.
     pub(crate) for_handler: bool,
 }
@@ -234,6 +236,11 @@ impl Slots {
         let slot = self.slots.get(id.index as usize)?;
         let found = slot.generation == id.generation && slot.state != SlotState::Free;
         (found && id.index > TAIL).then_some(id.index)
+    }
+
+    /// The index, if the slot is in this state.
+    pub(crate) fn find_as(&self, id: SlotId, state: SlotState) -> Option<u32> {
+        self.find(id).filter(|at| self.at(*at).state == state)
     }
 
     /// The handlers' slots in order, those on their way out included.

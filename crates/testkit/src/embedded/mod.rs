@@ -36,13 +36,14 @@
 mod wire;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_channel::{
     Channel, ChannelOptions, Edit, EventLoopGroup, ManualEventLoop, Message, Msg, NewChannel,
     Pipeline,
 };
-use waterwheel_executor::{Error, Nanos};
+use waterwheel_executor::{Error, Nanos, Reporter};
 
 use self::wire::{Wire, WireTransport};
 use crate::manual::Manual;
@@ -58,11 +59,12 @@ pub struct Embedded {
 
 /// How an embedded channel is to be.
 #[must_use]
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct EmbeddedBuilder {
     options: ChannelOptions,
     unconnected: bool,
     only_bytes: bool,
+    reporter: Option<Arc<dyn Reporter>>,
 }
 
 impl EmbeddedBuilder {
@@ -84,6 +86,12 @@ impl EmbeddedBuilder {
         self
     }
 
+    /// Who is told of faults: panics, what nobody has dealt with. Default: the log.
+    pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
+        self.reporter = Some(reporter);
+        self
+    }
+
     /// Makes it, with this pipeline.
     ///
     /// # Errors
@@ -93,14 +101,27 @@ impl EmbeddedBuilder {
         initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
     ) -> Result<Embedded, Error> {
         let control = Manual::readiness();
-        let event_loop = EventLoopGroup::builder(control.clone()).name("embedded").build_manual();
-        let mut event_loop = event_loop.map_err(Error::new)?;
+        let mut group = EventLoopGroup::builder(control.clone()).name("embedded");
+        if let Some(reporter) = self.reporter {
+            group = group.reporter(reporter);
+        }
+        let mut event_loop = group.build_manual().map_err(Error::new)?;
         let wire = Wire::default();
         let transport = WireTransport::new(wire.clone(), self.unconnected, self.only_bytes);
         let new = NewChannel::new(transport).options(self.options);
         let registered = event_loop.on_loop(|here| here.register_with(new, initialiser));
         let Some(channel) = registered else { unreachable!("a new loop is not over") };
         Ok(Embedded { control, event_loop, channel: channel?, wire })
+    }
+}
+
+impl fmt::Debug for EmbeddedBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedBuilder")
+            .field("options", &self.options)
+            .field("unconnected", &self.unconnected)
+            .field("only_bytes", &self.only_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -168,6 +189,12 @@ impl Embedded {
     /// Takes the next message that went out.
     pub fn read_outbound_any(&mut self) -> Option<Msg> {
         self.wire.take_outbound()
+    }
+
+    /// How often the channel has written to the network so far.
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        self.wire.writes()
     }
 
     // From the far end of the pipeline.

@@ -27,6 +27,8 @@ struct State {
     /// How many reads this round may still give; `None` between rounds.
     round: Option<u32>,
     outbox: VecDeque<Msg>,
+    /// How often the channel has written.
+    writes: usize,
     unhandled: VecDeque<Msg>,
     errors: VecDeque<Error>,
     /// How much may still be taken; `None`: everything.
@@ -67,6 +69,10 @@ impl Wire {
 
     pub(super) fn take_outbound(&self) -> Option<Msg> {
         self.lock().outbox.pop_front()
+    }
+
+    pub(super) fn writes(&self) -> usize {
+        self.lock().writes
     }
 
     pub(super) fn take_inbound(&self) -> Option<Msg> {
@@ -124,6 +130,7 @@ impl State {
     }
 
     fn write(&mut self, outbound: &mut Outbound, stream: bool) -> io::Result<Submit> {
+        self.writes += 1;
         if let Some(error) = self.write_failure.take() {
             return Err(error);
         }

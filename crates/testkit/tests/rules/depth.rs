@@ -1,0 +1,144 @@
+//! Rule 7: channels that call each other.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use waterwheel_channel::{Channel, Events, HandlerResult};
+use waterwheel_testkit::recorder::{Moment, Recorder};
+
+use crate::support::{Bench, bench, text};
+
+/// How many channels are in a call, one inside the other, and the most there were.
+#[derive(Default)]
+struct Depth {
+    now: Cell<usize>,
+    most: Cell<usize>,
+}
+
+impl Depth {
+    fn inside(&self, call: impl FnOnce()) {
+        self.now.set(self.now.get() + 1);
+        self.most.set(self.most.get().max(self.now.get()));
+        call();
+        self.now.set(self.now.get() - 1);
+    }
+}
+
+/// A chain of channels, each of which passes what is written to it on to the next one. The first of them
+/// is returned, and the last.
+fn chain(bench: &mut Bench, length: usize, depth: &Rc<Depth>) -> (Channel, Channel) {
+    let last = bench.another("last", |_| Ok(())).expect("it can be made");
+    let mut first = last.clone();
+    for _ in 1..length {
+        let (next, depth) = (first.clone(), depth.clone());
+        let relay = waterwheel_testkit::recorder::Log::new().recorder().writing(
+            move |_, msg, done| -> HandlerResult {
+                depth.inside(|| drop(next.write_and_flush(msg)));
+                done.succeed();
+                Ok(())
+            },
+        );
+        let made = bench.another("relay", |edit| {
+            edit.add_last("relay", relay.interest(Events::WRITE))?;
+            Ok(())
+        });
+        first = made.expect("it can be made");
+    }
+    (first, last)
+}
+
+#[test]
+fn c05_rule_07_forty_channels_are_not_forty_deep() {
+    let mut bench = bench(|_, _| Ok(()));
+    let depth = Rc::new(Depth::default());
+    let (first, _) = chain(&mut bench, 40, &depth);
+    bench.on_loop(|_| {
+        first.send(text("1"));
+        first.send(text("2"));
+    });
+    bench.run();
+    let lines = bench.log.take();
+    let sent: Vec<_> = lines.iter().flat_map(|line| line.split(' ').skip(2)).collect();
+    assert_eq!(sent, ["1", "2"], "{lines:?}");
+    assert_eq!(depth.most.get(), 16);
+}
+
+#[test]
+fn c05_rule_07_a_few_channels_call_each_other_directly() {
+    let mut bench = bench(|_, _| Ok(()));
+    let depth = Rc::new(Depth::default());
+    let (first, _) = chain(&mut bench, 16, &depth);
+    let log = bench.log.clone();
+    bench.on_loop(|_| {
+        first.send(text("1"));
+        log.push("back");
+    });
+    assert_eq!(bench.log.take(), ["last sends 1", "back"]);
+    assert_eq!(depth.most.get(), 15, "and the last one, which does not count itself");
+}
+
+#[test]
+fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
+    let mut bench = bench(|_, _| Ok(()));
+    let depth = Rc::new(Depth::default());
+    let (first, last) = chain(&mut bench, 16, &depth);
+    let log = bench.log.clone();
+    let caller = bench.another("caller", |edit| {
+        edit.add_last(
+            "caller",
+            log.recorder().interest(Events::USER_EVENT).at(Moment::UserEvent, move |_| {
+                first.send(text("1")); // Goes as deep as it may, and has to wait there.
+                last.send(text("2")); // Is not deep at all.
+                drop(last.with_pipeline(|pipeline| pipeline.write(text("3"))));
+                last.flush();
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    let caller = caller.expect("it can be made");
+    drop(bench.log.take());
+    bench.on_loop(|_| caller.fire_user_event(text("go")));
+    bench.run();
+    let lines = bench.log.take();
+    assert_eq!(lines, ["caller on_user_event go", "last sends 1 2 3"]);
+}
+
+/// Passes an event on to the other channel, so many times.
+fn bounces(recorder: Recorder, other: &Rc<Cell<Option<Channel>>>, times: usize) -> Recorder {
+    let (other, mut left) = (other.clone(), times);
+    recorder.interest(Events::USER_EVENT).at(Moment::UserEvent, move |_| {
+        if left > 0 {
+            left -= 1;
+            let to = other.take().expect("it was set");
+            to.fire_user_event(text("ball"));
+            other.set(Some(to));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn c05_rule_07_two_channels_that_call_each_other_take_turns() {
+    let mut bench = bench(|_, _| Ok(()));
+    let (to_left, to_right) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(None)));
+    let log = bench.log.clone();
+    for (name, out) in [("left", &to_right), ("right", &to_left)] {
+        let recorder = bounces(log.recorder(), out, 2);
+        let made = bench.another(name, |edit| {
+            edit.add_last(name, recorder)?;
+            Ok(())
+        });
+        let into = if name == "left" { &to_left } else { &to_right };
+        into.set(Some(made.expect("it can be made")));
+    }
+    drop(bench.log.take());
+    let left = to_left.take().expect("it was set");
+    to_left.set(Some(left.clone()));
+    bench.on_loop(|_| left.fire_user_event(text("ball")));
+    let turn = ["left on_user_event ball", "right on_user_event ball"];
+    assert_eq!(
+        bench.log.take(),
+        [turn, turn].concat().into_iter().chain([turn[0]]).collect::<Vec<_>>()
+    );
+}

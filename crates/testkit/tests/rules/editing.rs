@@ -1,0 +1,403 @@
+//! C03: pipelines that change, and what is wrong with a change.
+
+use waterwheel_channel::{Ctx, Edit, Events, Handler, HandlerResult, Name, PipelineError};
+use waterwheel_executor::Error;
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::{Log, Moment, Recorder};
+
+use crate::support::{Bench, bench, error, quiet, text};
+
+fn three() -> Bench {
+    quiet(|edit, log| {
+        for name in ["a", "b", "c"] {
+            edit.add_last(name, log.recorder())?;
+        }
+        Ok(())
+    })
+}
+
+/// Of another type than the recorders.
+struct Plain;
+
+impl Handler for Plain {}
+
+#[test]
+fn c03_handlers_are_added_where_they_are_to_be() {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let names = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
+        pipeline.add_first("first", log.recorder())?;
+        pipeline.add_last("last", log.recorder())?;
+        pipeline.add_before("b", "before b", log.recorder())?;
+        let slot = pipeline.add_after("b", "after b", log.recorder())?;
+        pipeline.add_before(slot, "between", log.recorder())?;
+        Ok(pipeline.names())
+    });
+    let names = names.expect("it is open").expect("it is all right");
+    let expected = ["first", "a", "before b", "b", "between", "after b", "c", "last"];
+    assert_eq!(names, expected);
+    drop(bench.log.take());
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(bench.log.take(), expected.map(|name| format!("{name} on_user_event x")));
+    bench.on_loop(|channel| channel.flush());
+    let mut outward = expected.map(|name| format!("{name} flush"));
+    outward.reverse();
+    assert_eq!(bench.log.take(), outward);
+}
+
+#[test]
+fn c03_handlers_are_removed_by_name_slot_and_type() {
+    let mut bench = three();
+    let names = bench.with_pipeline(|pipeline| -> Result<_, PipelineError> {
+        pipeline.remove("b")?;
+        let slot = pipeline.slot("c").expect("it is there");
+        pipeline.remove(slot)?;
+        let by_type = pipeline.slot_of::<Recorder>().expect("it is there");
+        assert_eq!(Some(by_type), pipeline.slot("a"));
+        assert_eq!(pipeline.slot_of::<Plain>(), None);
+        pipeline.remove(by_type)?;
+        Ok(pipeline.names())
+    });
+    assert_eq!(names.expect("it is open").expect("it is all right"), Vec::<String>::new());
+    let gone =
+        ["b", "c", "a"].map(|name| [format!("{name} on_removed"), format!("{name} dropped")]);
+    assert_eq!(bench.log.take(), gone.concat());
+}
+
+#[test]
+fn c03_handlers_are_replaced_under_the_same_name_or_another() {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let names = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
+        pipeline.replace("b", "b", log.recorder())?;
+        let slot = pipeline.slot("c").expect("it is there");
+        let new = pipeline.replace(slot, "d", log.recorder())?;
+        assert_eq!(pipeline.slot("d"), Some(new));
+        assert!(pipeline.slot("c").is_none());
+        Ok(pipeline.names())
+    });
+    assert_eq!(names.expect("it is open").expect("it is all right"), ["a", "b", "d"]);
+    assert_eq!(
+        bench.log.take(),
+        ["b on_added", "b on_removed", "b dropped", "d on_added", "c on_removed", "c dropped"]
+    );
+}
+
+#[test]
+fn c03_a_name_may_be_used_again_after_its_handler_has_gone() {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let slots = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
+        let old = pipeline.slot("b").expect("it is there");
+        pipeline.remove("b")?;
+        let new = pipeline.add_last("b", log.recorder())?;
+        assert!(matches!(pipeline.remove(old), Err(PipelineError::UnknownSlot { .. })));
+        Ok((old, new, pipeline.names()))
+    });
+    let (old, new, names) = slots.expect("it is open").expect("it is all right");
+    assert_ne!(old, new, "a slot that is used again is another one");
+    assert_eq!(names, ["a", "c", "b"]);
+}
+
+#[test]
+fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
+    for (gone, inward) in [("a", "b c"), ("b", "b c"), ("c", "b")] {
+        let mut bench = quiet(|edit, log| {
+            edit.add_last("a", log.recorder())?;
+            edit.add_last(
+                "b",
+                log.recorder().at(Moment::UserEvent, move |ctx| {
+                    if ctx.pipeline().slot(gone).is_some() {
+                        ctx.pipeline().remove(gone)?;
+                    }
+                    Ok(())
+                }),
+            )?;
+            edit.add_last("c", log.recorder())?;
+            Ok(())
+        });
+        bench.on_loop(|channel| channel.fire_user_event(text("x")));
+        let found = bench.log.take();
+        let told = |line: &str| found.iter().position(|it| it == line);
+        let reached: Vec<_> = ["b", "c"]
+            .into_iter()
+            .filter(|name| told(&format!("{name} on_user_event x")).is_some())
+            .collect();
+        assert_eq!(reached.join(" "), inward, "{gone} was removed");
+        assert!(
+            told(&format!("{gone} on_removed")) < told(&format!("{gone} dropped")),
+            "{found:?}"
+        );
+        assert!(!bench.names().contains(&gone.to_owned()));
+        bench.on_loop(|channel| channel.fire_user_event(text("y")));
+        let found = bench.log.take();
+        assert_eq!(found.len(), 2, "{gone} is gone: {found:?}");
+    }
+}
+
+#[test]
+fn c03_a_handler_that_adds_neighbours_while_it_runs_has_them_at_once() {
+    let mut bench = quiet(|edit, log| {
+        let more = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::USER_EVENT).at(Moment::UserEvent, move |ctx| {
+                ctx.pipeline().add_before("app", "before", more.recorder())?;
+                ctx.pipeline().add_after("app", "after", more.recorder())?;
+                ctx.write(text("out"));
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(
+        bench.log.take(),
+        [
+            "app on_user_event x",
+            "before on_added",
+            "after on_added",
+            "before write out",
+            "after on_user_event x",
+        ]
+    );
+}
+
+#[test]
+fn c03_what_an_edit_asks_for_happens_at_its_end_and_in_order() {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let edited = bench.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| -> Result<(), PipelineError> {
+            edit.remove("a")?;
+            edit.add_last("d", log.recorder())?;
+            edit.remove("c")?;
+            let short_lived = edit.add_first("e", log.recorder())?;
+            edit.remove(short_lived)?;
+            log.push("the closure returns");
+            assert_eq!(edit.names(), ["b", "d"]);
+            Ok(())
+        })
+    });
+    assert!(matches!(edited, Some(Ok(()))));
+    assert_eq!(
+        bench.log.take(),
+        [
+            "one that was never added dropped",
+            "the closure returns",
+            "a on_removed",
+            "a dropped",
+            "d on_added",
+            "c on_removed",
+            "c dropped",
+        ]
+    );
+}
+
+#[test]
+fn c03_names_are_generated_from_types() {
+    let mut bench = bench(|edit, log| {
+        edit.add_last(Name::auto(), log.recorder())?;
+        edit.add_last("Plain#1", log.recorder())?;
+        edit.add_last(Name::auto(), Plain)?;
+        edit.add_last(Name::auto(), Plain)?;
+        Ok(())
+    });
+    assert_eq!(bench.names(), ["Recorder#0", "Plain#1", "Plain#2", "Plain#3"]);
+}
+
+/// An edit that fails leaves no trace.
+fn fails_without_trace(
+    wrong: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error> + 'static,
+) -> String {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let edited = bench.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| {
+            edit.add_first("new", log.recorder())?;
+            edit.remove("b")?;
+            edit.replace("c", "other", log.recorder())?;
+            wrong(edit, &log)
+        })
+    });
+    let failed = edited.expect("it is open").expect_err("it is wrong");
+    assert_eq!(bench.names(), ["a", "b", "c"]);
+    let found = bench.log.take();
+    assert!(found.iter().all(|line| line == "one that was never added dropped"), "{found:?}");
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    let expected = ["a", "b", "c"].map(|name| format!("{name} on_user_event x"));
+    assert_eq!(bench.log.take(), expected);
+    failed.to_string()
+}
+
+#[test]
+fn c03_what_is_wrong_with_an_edit_undoes_all_of_it() {
+    assert_eq!(
+        fails_without_trace(|edit, log| Ok(edit.add_last("a", log.recorder()).map(|_| ())?)),
+        "there is already a handler named `a`"
+    );
+    assert_eq!(
+        fails_without_trace(|edit, _| Ok(edit.remove("nobody")?)),
+        "there is no handler named `nobody`; there are new, a, other"
+    );
+    assert_eq!(
+        fails_without_trace(|edit, _| Ok(edit.remove("b")?)),
+        "there is no handler named `b`; there are new, a, other",
+        "it was removed already"
+    );
+    assert_eq!(
+        fails_without_trace(|edit, log| Ok(edit
+            .replace("a", "new", log.recorder())
+            .map(|_| ())?)),
+        "there is already a handler named `new`"
+    );
+    assert_eq!(fails_without_trace(|_, _| Err(error("of its own"))), "of its own");
+}
+
+#[test]
+fn c03_an_unknown_name_in_an_empty_pipeline() {
+    let mut bench = quiet(|_, _| Ok(()));
+    let removed = bench.with_pipeline(|pipeline| pipeline.remove("x")).expect("it is open");
+    let message = "there is no handler named `x`; there are none";
+    assert_eq!(removed.expect_err("there is none").to_string(), message);
+}
+
+#[test]
+fn c03_an_edit_inside_of_an_edit_may_take_back_what_the_outer_one_has_staged() {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let edited = bench.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| -> Result<(), PipelineError> {
+            edit.add_after("a", "staged", log.recorder())?;
+            pipeline.remove("staged")?;
+            // Takes its place.
+            pipeline.add_last("d", log.recorder())?;
+            edit.remove("nobody")
+        })
+    });
+    assert!(edited.expect("it is open").is_err());
+    assert_eq!(bench.names(), ["a", "b", "c", "d"], "the inner edits stand");
+    let lines = ["one that was never added dropped", "d on_added"];
+    assert_eq!(bench.log.take(), lines);
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(
+        bench.log.take(),
+        ["a", "b", "c", "d"].map(|name| format!("{name} on_user_event x"))
+    );
+}
+
+#[test]
+fn c03_a_handler_may_remove_one_that_was_added_along_with_it() {
+    let mut bench = quiet(|edit, log| {
+        let more = log.clone();
+        edit.add_last(
+            "a",
+            log.recorder().at(Moment::Added, move |ctx| {
+                ctx.pipeline().remove("b")?;
+                ctx.pipeline().add_last("d", more.recorder())?;
+                Ok(())
+            }),
+        )?;
+        edit.add_last("b", log.recorder())?;
+        edit.add_last("c", log.recorder())?;
+        Ok(())
+    });
+    assert_eq!(bench.names(), ["a", "c", "d"]);
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(bench.log.take(), ["a", "c", "d"].map(|name| format!("{name} on_user_event x")));
+}
+
+#[test]
+fn c03_a_handler_that_cannot_work_here_is_removed_again_and_the_rest_stays() {
+    let mut bench = three();
+    let log = bench.log.clone();
+    let added = bench.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| -> Result<(), PipelineError> {
+            edit.add_last("bad", log.recorder().at(Moment::Added, |_| Err(error("not here"))))?;
+            edit.add_last("good", log.recorder())?;
+            edit.remove("b")
+        })
+    });
+    let failed = added.expect("it is open").expect_err("it cannot work here");
+    assert_eq!(failed.to_string(), "`bad` could not be added: not here");
+    assert_eq!(bench.names(), ["a", "c", "good"]);
+    assert_eq!(
+        bench.log.take(),
+        [
+            "bad on_added",
+            "bad on_removed",
+            "bad dropped",
+            "good on_added",
+            "b on_removed",
+            "b dropped",
+        ]
+    );
+}
+
+#[test]
+fn c03_an_initialiser_that_fails_closes_the_channel() {
+    let log = Log::new();
+    let made = Embedded::new(|edit| {
+        edit.channel().closed().add_listener(log.listener("closed"));
+        edit.add_last("a", log.recorder())?;
+        Err(error("no"))
+    });
+    assert_eq!(made.expect_err("it failed").to_string(), "no");
+    assert_eq!(log.take(), ["one that was never added dropped", "closed ok"]);
+    let made = Embedded::new(|edit| {
+        edit.add_last("a", log.recorder())?;
+        edit.add_last("b", log.recorder().at(Moment::Added, |_| Err(error("not here"))))?;
+        Ok(())
+    });
+    assert_eq!(made.expect_err("it failed").to_string(), "`b` could not be added: not here");
+    let lines =
+        ["a on_added", "b on_added", "b on_removed", "b dropped", "a on_removed", "a dropped"];
+    assert_eq!(log.take(), lines);
+}
+
+#[test]
+fn c03_a_closed_channel_cannot_be_edited() {
+    fn edit(ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.pipeline().add_last("late", Plain)?;
+        Ok(())
+    }
+    let mut bench = quiet(|edit_, log| {
+        edit_.add_last("app", log.recorder().at(Moment::Removed, edit))?;
+        Ok(())
+    });
+    bench.close();
+    let refused = "the channel is closed, its pipeline can no longer be changed";
+    assert_eq!(bench.errors(), [refused]);
+    assert!(bench.with_pipeline(|pipeline| pipeline.names()).is_none(), "it is gone");
+    let mut asked = bench.on_loop(|channel| channel.with_pipeline(|pipeline| pipeline.names()));
+    assert!(asked.try_take().expect("at once").is_err());
+}
+
+#[test]
+fn c03_what_nobody_has_dealt_with_is_reported_at_the_tail() {
+    let mut bench = quiet(|_, _| Ok(()));
+    let log = bench.log.clone();
+    let channel = bench.another("other", |edit| {
+        edit.add_last("one", log.recorder().interest(Events::NONE))?;
+        edit.add_last("two", log.recorder().interest(Events::NONE))?;
+        Ok(())
+    });
+    let channel = channel.expect("it can be made");
+    let id = channel.id();
+    bench.on_loop(|_| {
+        for _ in 0..5 {
+            drop(channel.with_pipeline(|pipeline| pipeline.fire_read(text("x"))));
+        }
+        drop(channel.with_pipeline(|pipeline| pipeline.fire_error(error("no"))));
+        channel.fire_user_event(text("is nobody's fault"));
+    });
+    let message = |count| {
+        let ty = "bytes::bytes::Bytes";
+        format!(
+            "channel {id}: a message of type {ty} reached the end of the pipeline [one, two], {count} so far"
+        )
+    };
+    let failure = format!("channel {id}: an error reached the end of the pipeline [one, two]: no");
+    let expected = [message(1), message(2), message(4), failure];
+    assert_eq!(bench.reports.take(), expected, "each time their number has doubled");
+}

@@ -1,0 +1,198 @@
+//! Rule 10: errors.
+
+use std::time::Duration;
+
+use waterwheel_channel::{Completion, Events};
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{Bench, bench, error, quiet, start_timer, text};
+
+/// `first`, `app` that fails at this moment, and `last`.
+fn failing(moment: Moment) -> Bench {
+    bench(|edit, log| {
+        edit.add_last("first", log.recorder().holds(Moment::Disconnect).interest(Events::ALL))?;
+        let app = log.recorder().at(Moment::Added, start_timer);
+        edit.add_last("app", app.at(moment, |_| Err(error("no"))))?;
+        edit.add_last("last", log.recorder())?;
+        Ok(())
+    })
+}
+
+#[test]
+fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
+    let inbound = [
+        Moment::Registered,
+        Moment::Unregistered,
+        Moment::Active,
+        Moment::Inactive,
+        Moment::Read,
+        Moment::ReadComplete,
+        Moment::UserEvent,
+        Moment::WritabilityChanged,
+        Moment::Timer,
+        // Outward, and without a completion.
+        Moment::BeginRead,
+        Moment::Flush,
+    ];
+    for moment in inbound {
+        let mut bench = failing(moment);
+        crate::support::let_everything_happen(&mut bench);
+        let lines = bench.log.take();
+        let failed =
+            lines.iter().position(|line| line.starts_with(&format!("app {}", moment.method())));
+        let failed = failed.unwrap_or_else(|| panic!("{moment:?} does not come: {lines:?}"));
+        let what_follows = &lines[failed + 1..failed + 3];
+        assert_eq!(what_follows, ["app on_error no", "last on_error no"], "at {moment:?}");
+        assert!(bench.errors().contains(&"no".to_owned()), "at {moment:?}");
+        assert_eq!(bench.reports.take(), Vec::<String>::new(), "at {moment:?}");
+    }
+}
+
+#[test]
+fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
+    let mut left = Some(());
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder()
+                .interest(Events::READ | Events::ERROR)
+                .at(Moment::Read, move |_| left.take().map_or(Ok(()), |()| Err(error("no")))),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound_all([text("1").into(), text("2").into()]);
+    assert_eq!(bench.log.take(), ["app on_read 1", "app on_error no", "app on_read 2"]);
+    assert_eq!((bench.passed(), bench.errors()), (vec!["2".to_owned()], vec!["no".to_owned()]));
+}
+
+#[test]
+fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
+    for moment in [
+        Moment::Bind,
+        Moment::Connect,
+        Moment::Disconnect,
+        Moment::Close,
+        Moment::Deregister,
+        Moment::Write,
+    ] {
+        let mut bench = failing(moment);
+        bench.run();
+        drop(bench.log.take());
+        let log = bench.log.clone();
+        bench.on_loop(|channel| {
+            let mut asked = match moment {
+                Moment::Bind => channel.bind(waterwheel_channel::Address::local("here")),
+                Moment::Connect => channel.connect(waterwheel_channel::Address::local("there")),
+                Moment::Disconnect => channel.disconnect(),
+                Moment::Close => channel.close(),
+                Moment::Deregister => channel.deregister(),
+                _ => channel.write(text("x")),
+            };
+            asked.add_listener(log.listener("it"));
+        });
+        bench.run();
+        let lines = bench.log.take();
+        assert!(lines[0].starts_with(&format!("last {}", moment.method())), "{lines:?}");
+        assert!(lines[1].starts_with(&format!("app {}", moment.method())), "{lines:?}");
+        assert_eq!(lines[2..], ["it failed: no"], "nobody else is told");
+        assert_eq!((bench.errors(), bench.reports.take()), (vec![], vec![]), "at {moment:?}");
+        assert!(bench.channel().is_open(), "at {moment:?}");
+    }
+}
+
+#[test]
+fn c05_rule_10_an_outbound_error_nobody_waits_for_is_reported() {
+    let mut bench = failing(Moment::Write);
+    bench.on_loop(|channel| channel.send(text("x")));
+    let id = bench.channel().id();
+    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed: no")]);
+}
+
+#[test]
+fn c05_rule_10_an_error_after_the_operation_was_passed_on_is_reported() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().writing(|ctx, msg, done| {
+                ctx.write_with(msg, done);
+                Err(error("too late"))
+            }),
+        )?;
+        Ok(())
+    });
+    let log = bench.log.clone();
+    bench.on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("it")));
+    assert_eq!(bench.log.take(), ["app write x", "app flush", "it ok"]);
+    let id = bench.channel().id();
+    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed: too late")]);
+}
+
+#[test]
+fn c05_rule_10_an_error_in_the_error_method_is_reported() {
+    let mut bench = quiet(|edit, log| {
+        let app = log.recorder().at(Moment::Read, |_| Err(error("first")));
+        edit.add_last("app", app.at(Moment::Error, |_| Err(error("second"))))?;
+        edit.add_last("last", log.recorder().interest(Events::ERROR))?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!(bench.log.take()[..2], ["app on_read x", "app on_error first"]);
+    let id = bench.channel().id();
+    let report = format!("channel {id}: the error method of `app` failed: second");
+    assert_eq!((bench.errors(), bench.reports.take()), (vec![], vec![report]));
+    assert!(bench.channel().is_open());
+}
+
+#[test]
+fn c05_rule_10_an_operation_that_is_kept_fails_and_names_who_kept_it() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder().holds(Moment::Write))?;
+        Ok(())
+    });
+    let log = bench.log.clone();
+    bench.on_loop(|channel| channel.write(text("x")).add_listener(log.listener("it")));
+    let failed = "it failed: the handler `app` neither passed the operation on nor completed it";
+    assert_eq!(bench.log.take(), ["app write x", failed]);
+}
+
+#[test]
+fn c05_rule_10_an_operation_may_be_completed_later() {
+    let mut bench = quiet(|edit, log| {
+        let mut kept: Option<Completion> = None;
+        let kept_too = std::rc::Rc::new(std::cell::RefCell::new(kept.take()));
+        let later = kept_too.clone();
+        let app = log.recorder().writing(move |ctx, _, done| {
+            *kept_too.borrow_mut() = Some(done);
+            ctx.schedule(Duration::from_secs(1), 1);
+            Ok(())
+        });
+        edit.add_last(
+            "app",
+            app.at(Moment::Timer, move |_| {
+                later.borrow_mut().take().into_iter().for_each(Completion::succeed);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    let log = bench.log.clone();
+    bench.on_loop(|channel| channel.write(text("x")).add_listener(log.listener("it")));
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(bench.log.take(), ["app write x", "app on_timer 1", "it ok"]);
+}
+
+#[test]
+fn c05_an_error_in_the_middle_does_not_disturb_what_was_written() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(|ctx, msg| {
+                ctx.write_and_flush(msg);
+                Err(error("after writing"))
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound_all([text("1").into(), text("2").into()]);
+    assert_eq!((bench.sent(), bench.errors().len()), (vec!["1".to_owned(), "2".to_owned()], 2));
+}

@@ -1,0 +1,92 @@
+//! Rule 12: handlers are skipped for what they do not handle.
+
+use waterwheel_channel::Events;
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{bench, let_everything_happen, start_timer, text};
+
+/// Every event with the moment it is.
+const EVENTS: [(Events, Moment); 17] = [
+    (Events::REGISTERED, Moment::Registered),
+    (Events::UNREGISTERED, Moment::Unregistered),
+    (Events::ACTIVE, Moment::Active),
+    (Events::INACTIVE, Moment::Inactive),
+    (Events::READ, Moment::Read),
+    (Events::READ_COMPLETE, Moment::ReadComplete),
+    (Events::USER_EVENT, Moment::UserEvent),
+    (Events::WRITABILITY_CHANGED, Moment::WritabilityChanged),
+    (Events::ERROR, Moment::Error),
+    (Events::BIND, Moment::Bind),
+    (Events::CONNECT, Moment::Connect),
+    (Events::DISCONNECT, Moment::Disconnect),
+    (Events::CLOSE, Moment::Close),
+    (Events::DEREGISTER, Moment::Deregister),
+    (Events::BEGIN_READ, Moment::BeginRead),
+    (Events::WRITE, Moment::Write),
+    (Events::FLUSH, Moment::Flush),
+];
+
+/// The methods that `app` was called with, each once, if it is interested in these events.
+fn called_for(interest: Events) -> Vec<String> {
+    let mut bench = bench(|edit, log| {
+        edit.add_last("first", log.recorder().holds(Moment::Disconnect))?;
+        let app = log.recorder().at(Moment::Added, start_timer).interest(interest);
+        edit.add_last("app", app)?;
+        edit.add_last("last", log.recorder())?;
+        Ok(())
+    });
+    let_everything_happen(&mut bench);
+    let lines = bench.log.take();
+    for (_, moment) in EVENTS {
+        for other in ["first", "last"] {
+            let call = format!("{other} {}", moment.method());
+            assert!(lines.iter().any(|line| line.starts_with(&call)), "no {call} in {lines:?}");
+        }
+    }
+    let mine = lines.iter().filter_map(|line| line.strip_prefix("app "));
+    let mut methods: Vec<_> = mine.map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    methods.sort();
+    methods.dedup();
+    methods
+}
+
+#[test]
+fn c05_rule_12_a_handler_is_called_for_its_interest_only() {
+    for (event, moment) in EVENTS {
+        let mut expected = ["on_added", "on_timer", "on_removed", "dropped", moment.method()];
+        expected.sort();
+        assert_eq!(called_for(event), expected, "{event:?}");
+    }
+}
+
+#[test]
+fn c05_rule_12_a_handler_without_interest_is_told_of_itself_alone() {
+    assert_eq!(called_for(Events::NONE), ["dropped", "on_added", "on_removed", "on_timer"]);
+}
+
+#[test]
+fn c04_a_handler_that_wants_all_events_gets_all() {
+    assert_eq!(called_for(Events::ALL).len(), EVENTS.len() + 4);
+}
+
+#[test]
+fn c05_rule_12_a_slot_that_is_skipped_does_not_hold_others_up() {
+    let mut bench = bench(|edit, log| {
+        let told = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(move |ctx, _| {
+                // It runs; what it is not interested in goes past all the same.
+                drop(ctx.channel().write(text("1")));
+                told.push(format!("{} pending", ctx.channel().pending_bytes()));
+                ctx.write(text("2"));
+                ctx.flush();
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!(bench.log.take()[1..], ["app on_read x", "1 pending"]);
+    assert_eq!(bench.sent(), ["1", "2"]);
+}

@@ -1,0 +1,340 @@
+//! C02: the life of a channel, told to its handlers.
+
+use waterwheel_channel::{Address, Ctx, Events, HandlerResult};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{Bench, bench, bench_with, error, quiet, text};
+
+fn close(ctx: &Ctx<'_>) -> HandlerResult {
+    ctx.close();
+    Ok(())
+}
+
+/// Two handlers; the second does this at that moment. With all that it was told at first.
+fn two(moment: Moment, act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static) -> Bench {
+    bench(|edit, log| {
+        edit.add_last("a", log.recorder())?;
+        edit.add_last("b", log.recorder().at(moment, act))?;
+        let log = log.clone();
+        edit.channel().closed().add_listener(log.listener("closed"));
+        Ok(())
+    })
+}
+
+const BEGUN: [&str; 6] = [
+    "a on_added",
+    "b on_added",
+    "a on_registered",
+    "b on_registered",
+    "a on_active",
+    "b on_active",
+];
+
+const ENDED: [&str; 9] = [
+    "closed ok",
+    "a on_inactive",
+    "b on_inactive",
+    "a on_unregistered",
+    "b on_unregistered",
+    "b on_removed",
+    "b dropped",
+    "a on_removed",
+    "a dropped",
+];
+
+fn lines(parts: &[&[&str]]) -> Vec<String> {
+    parts.concat().into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn c02_a_whole_life_in_order() {
+    let mut bench = two(Moment::Read, |_| Ok(()));
+    assert_eq!(bench.log.take(), lines(&[&BEGUN, &["b read", "a read"]]));
+    bench.close();
+    assert_eq!(bench.log.take(), lines(&[&["b close", "a close"], &ENDED]));
+}
+
+#[test]
+fn c02_closed_while_it_becomes_active() {
+    let mut bench = two(Moment::Active, close);
+    assert_eq!(bench.log.take(), lines(&[&BEGUN, &["a close"], &ENDED]));
+    bench.close();
+    assert_eq!(bench.log.take(), Vec::<String>::new(), "that was all");
+}
+
+#[test]
+fn c02_closed_while_it_is_registered() {
+    let bench = two(Moment::Registered, close);
+    let expected = lines(&[&BEGUN[..4], &["a close", "a on_active", "b on_active"], &ENDED]);
+    let found = bench.log.take();
+    // `a` runs when `b` closes: the close waits there.
+    assert_eq!(found, expected, "what becomes active is told so, once, and that it no longer is");
+}
+
+#[test]
+fn c02_closed_while_a_message_is_read() {
+    let mut bench = two(Moment::Read, close);
+    drop(bench.log.take());
+    bench.write_inbound_all([text("1").into(), text("2").into()]);
+    assert_eq!(bench.log.take(), lines(&[&["a on_read 1", "b on_read 1", "a close"], &ENDED]));
+    assert_eq!(bench.unread(), 1, "the second stays where it is");
+}
+
+#[test]
+fn c02_closed_while_it_is_closed() {
+    for moment in [Moment::Inactive, Moment::Unregistered, Moment::Removed, Moment::Close] {
+        let mut left = Some(());
+        let mut bench = two(moment, |_| Ok(()));
+        bench.close();
+        let once = bench.log.take();
+        let again = move |ctx: &Ctx<'_>| {
+            if left.take().is_some() {
+                ctx.close_then(|result| assert!(result.is_ok(), "closed is what it is to be"));
+            }
+            Ok(())
+        };
+        let again = std::cell::RefCell::new(again);
+        let mut bench = two(moment, move |ctx| (again.borrow_mut())(ctx));
+        bench.close();
+        let twice: Vec<_> = bench.log.take().into_iter().collect();
+        let closes = |line: &&String| !line.ends_with(" close");
+        assert_eq!(
+            twice.iter().filter(closes).collect::<Vec<_>>(),
+            once.iter().filter(closes).collect::<Vec<_>>(),
+            "at {moment:?}"
+        );
+        assert_eq!(bench.reports.take(), Vec::<String>::new(), "at {moment:?}");
+    }
+}
+
+#[test]
+fn c02_closed_in_on_added_it_is_never_registered() {
+    let log = waterwheel_testkit::recorder::Log::new();
+    let made = Embedded::new(|edit| {
+        edit.add_last("a", log.recorder())?;
+        edit.add_last("b", log.recorder().at(Moment::Added, close))?;
+        edit.channel().closed().add_listener(log.listener("closed"));
+        Ok(())
+    });
+    assert_eq!(made.expect_err("it is closed").to_string(), "the channel is closed");
+    assert_eq!(
+        log.take(),
+        lines(&[&["a on_added", "b on_added", "a close", "closed ok"], &ENDED[5..]])
+    );
+}
+
+#[test]
+fn c02_every_close_is_told() {
+    let mut bench = two(Moment::Read, |_| Ok(()));
+    drop(bench.log.take());
+    bench.ask(|channel, log| {
+        for label in ["first", "second"] {
+            channel.close().add_listener(log.listener(label));
+        }
+    });
+    let begun = ["b close", "a close", "b close", "a close", "closed ok", "first ok", "second ok"];
+    assert_eq!(bench.log.take(), lines(&[&begun, &ENDED[1..]]));
+    let log = bench.log.clone();
+    bench.on_loop(|channel| channel.close().add_listener(log.listener("third")));
+    assert_eq!(bench.log.take(), ["third ok"]);
+}
+
+#[test]
+fn c02_writes_fail_before_the_close_future_and_that_before_inactive() {
+    for moment in [Moment::Active, Moment::Read, Moment::UserEvent] {
+        let mut bench = bench(|edit, log| {
+            let told = log.clone();
+            let app = log.recorder().interest(Events::INACTIVE).at(Moment::Inactive, |_| Ok(()));
+            let interest = Events::INACTIVE | Events::ACTIVE | Events::READ | Events::USER_EVENT;
+            edit.add_last(
+                "app",
+                app.interest(interest).at(moment, move |ctx| {
+                    ctx.write_with(text("1"), told.completion("write"));
+                    ctx.close_with(told.completion("close"));
+                    Ok(())
+                }),
+            )?;
+            edit.channel().closed().add_listener(log.listener("closed"));
+            Ok(())
+        });
+        bench.write_inbound(text("x"));
+        bench.on_loop(|channel| channel.fire_user_event(text("x")));
+        bench.run();
+        let found = bench.log.take();
+        let method = format!("app {}", moment.method());
+        let at = found.iter().position(|line| line.starts_with(&method)).expect("it comes");
+        assert_eq!(
+            found[at + 1..],
+            [
+                "write failed: the channel is closed",
+                "closed ok",
+                "close ok",
+                "app on_inactive",
+                "app on_removed",
+                "app dropped",
+            ],
+            "at {moment:?}"
+        );
+    }
+}
+
+#[test]
+fn c02_a_connect_is_told_before_active() {
+    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+        edit.add_last("app", log.recorder())?;
+        Ok(())
+    });
+    assert_eq!(bench.log.take(), ["app on_added", "app on_registered"]);
+    assert!(!bench.channel().is_active());
+    bench.ask(|channel, log| {
+        channel.connect(Address::local("there")).add_listener(log.listener("connect"));
+        channel.connect(Address::local("there")).add_listener(log.listener("again"));
+    });
+    assert_eq!(
+        bench.log.take(),
+        [
+            "app connect local:there",
+            "app connect local:there",
+            "connect ok",
+            "again failed: the channel is active already",
+            "app on_active",
+            "app read",
+        ]
+    );
+    assert_eq!(bench.channel().peer_address(), Some(Address::local("there")));
+}
+
+#[test]
+fn c02_a_connect_is_told_before_active_when_it_was_asked_for_in_an_announcement() {
+    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+        let told = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::Registered, move |ctx| {
+                ctx.connect_with(Address::local("there").into(), told.completion("connect"));
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.run();
+    assert_eq!(
+        bench.log.take(),
+        ["app on_added", "app on_registered", "connect ok", "app on_active", "app read"]
+    );
+}
+
+#[test]
+fn c02_a_bind_is_told_before_active() {
+    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+        edit.add_last("app", log.recorder())?;
+        Ok(())
+    });
+    drop(bench.log.take());
+    bench.ask(|channel, log| {
+        channel.bind(Address::local("here")).add_listener(log.listener("bind"));
+    });
+    assert_eq!(bench.log.take(), ["app bind local:here", "bind ok", "app on_active", "app read"]);
+}
+
+#[test]
+fn c02_what_was_never_active_does_not_become_inactive() {
+    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+        edit.add_last("app", log.recorder())?;
+        Ok(())
+    });
+    drop(bench.log.take());
+    bench.close();
+    let expected = ["app close", "app on_unregistered", "app on_removed", "app dropped"];
+    assert_eq!(bench.log.take(), expected);
+}
+
+#[test]
+fn c02_the_networks_end_and_its_failure_close() {
+    let ended = ["app on_inactive", "app on_unregistered", "app on_removed", "app dropped"];
+    let one = || {
+        quiet(|edit, log| {
+            edit.add_last("app", log.recorder())?;
+            Ok(())
+        })
+    };
+    let mut bench = one();
+    bench.finish_inbound();
+    assert_eq!(bench.log.take(), ended);
+    let mut bench = one();
+    bench.fail(error("reset"));
+    assert_eq!(bench.log.take(), lines(&[&["app on_error reset"], &ended]));
+    let mut written = bench.on_loop(|channel| channel.write(text("x")));
+    let failed = written.try_take().expect("at once").expect_err("it is closed");
+    assert_eq!(failed.to_string(), "the channel is closed");
+}
+
+#[test]
+fn c02_handlers_added_at_the_end_take_leave_too() {
+    for moment in [Moment::Inactive, Moment::Unregistered] {
+        let mut bench = quiet(|edit, log| {
+            let late = log.clone();
+            edit.add_last(
+                "app",
+                log.recorder().at(moment, move |ctx| {
+                    ctx.pipeline().add_last("late", late.recorder())?;
+                    Ok(())
+                }),
+            )?;
+            Ok(())
+        });
+        bench.close();
+        let found = bench.log.take();
+        let of_late: Vec<_> = found.iter().filter(|line| line.starts_with("late")).collect();
+        let last = ["late on_removed", "late dropped"];
+        assert_eq!(of_late[0], "late on_added", "at {moment:?}");
+        assert_eq!(of_late[of_late.len() - 2..], last, "at {moment:?}");
+        assert_eq!(found.last().map(String::as_str), Some("app dropped"), "{found:?}");
+    }
+}
+
+#[test]
+fn c04_a_channel_leaves_its_loop_and_comes_again() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder())?;
+        Ok(())
+    });
+    bench.ask(|channel, log| {
+        channel.register().add_listener(log.listener("too early"));
+        channel.deregister().add_listener(log.listener("leave"));
+        channel.deregister().add_listener(log.listener("again"));
+    });
+    bench.write_inbound(text("x"));
+    assert!(bench.channel().is_active() && !bench.channel().is_registered());
+    assert_eq!(
+        bench.log.take(),
+        [
+            "app deregister",
+            "app deregister",
+            "too early failed: the channel is registered with its loop already",
+            "leave ok",
+            "again failed: the channel is not registered with its loop",
+            "app on_unregistered",
+        ],
+        "and nothing is read"
+    );
+    bench.ask(|channel, log| channel.register().add_listener(log.listener("come")));
+    bench.close();
+    assert_eq!(
+        bench.log.take(),
+        [
+            "come ok",
+            "app on_registered",
+            "app read",
+            "app on_read x",
+            "app on_read_complete",
+            "app read",
+            "app close",
+            "app on_inactive",
+            "app on_unregistered",
+            "app on_removed",
+            "app dropped",
+        ]
+    );
+}

@@ -1,0 +1,20 @@
+//! The pipeline's contract, clause by clause, on the embedded channel: what happens, in which order.
+//!
+//! Every test asserts the whole order, as the lines that recording handlers wrote.
+
+mod support;
+
+mod deferring;
+mod depth;
+mod editing;
+mod errors;
+mod flushing;
+mod interest;
+mod life;
+mod loop_events;
+mod panics;
+mod reads;
+mod removing;
+mod timers;
+mod water_marks;
+mod writes;

@@ -1,0 +1,402 @@
+//! Rule 11: panics.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use waterwheel_channel::{Channel, Completion, Events};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::{Log, Moment, Recorder};
+
+use crate::support::{
+    Bench, bench, bench_with, error, let_everything_happen, quiet, start_timer, text,
+};
+
+const HANDLER: &str = "waterwheel_testkit::recorder::Recorder";
+
+/// `app` panics at this moment, in the middle of `first` and `last`.
+fn panicking(moment: Moment) -> Bench {
+    let builder = Embedded::builder();
+    bench_with(builder, |edit, log| {
+        edit.add_last("first", log.recorder().holds(Moment::Disconnect))?;
+        let app = log.recorder().at(Moment::Added, start_timer);
+        edit.add_last("app", app.at(moment, |_| panic!("oh")))?;
+        edit.add_last("last", log.recorder())?;
+        Ok(())
+    })
+}
+
+/// The moments that come after a channel could be made.
+fn moments() -> impl Iterator<Item = Moment> {
+    Moment::ALL.into_iter().filter(|moment| *moment != Moment::Added)
+}
+
+#[test]
+fn c05_rule_11_a_panic_at_any_moment_closes_the_channel_and_names_the_handler() {
+    for moment in moments() {
+        let mut bench = panicking(moment);
+        let other = bench.another("other", |_| Ok(())).expect("it can be made");
+        let id = bench.channel().id();
+        let_everything_happen(&mut bench);
+        let told = format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh");
+        assert_eq!(bench.reports.take(), [told], "at {moment:?}");
+        assert!(!bench.channel().is_open(), "at {moment:?}");
+        assert!(bench.channel().closed().is_done(), "at {moment:?}");
+        assert!(bench.with_pipeline(|_| ()).is_none(), "it is gone, at {moment:?}");
+        assert!(other.is_open(), "at {moment:?}");
+        bench.on_loop(|_| other.send(text("alive")));
+        assert_eq!(bench.log.take().last().map(String::as_str), Some("other sends alive"));
+    }
+}
+
+#[test]
+fn c05_rule_11_who_was_on_the_stack_is_only_dropped_and_the_others_take_leave() {
+    for moment in moments() {
+        let mut bench = panicking(moment);
+        let_everything_happen(&mut bench);
+        let lines = bench.log.take();
+        let panicked = format!("app {}", moment.method());
+        let at = lines.iter().position(|line| line.starts_with(&panicked));
+        let after = &lines[at.unwrap_or_else(|| panic!("{moment:?} does not come")) + 1..];
+        let told = |line: &str| after.iter().filter(|it| *it == line).count();
+        for name in ["first", "app", "last"] {
+            let dropped = format!("{name} dropped");
+            let times = lines.iter().filter(|it| **it == dropped).count();
+            assert_eq!(times, 1, "{name} at {moment:?}: {lines:?}");
+        }
+        // Inbound events come through `first`, outbound ones through `last`; others to `app` alone.
+        let inbound = Moment::ALL[2..11].contains(&moment);
+        let outbound = Moment::ALL[12..].contains(&moment);
+        assert_eq!(told("app on_removed"), 0, "at {moment:?}");
+        assert_eq!(told("first on_removed"), usize::from(!inbound), "at {moment:?}: {after:?}");
+        // When `app` is removed, `last` has gone before.
+        let last_left = !outbound && moment != Moment::Removed;
+        assert_eq!(told("last on_removed"), usize::from(last_left), "at {moment:?}: {after:?}");
+    }
+}
+
+#[test]
+fn c05_rule_11_a_panic_in_the_middle_in_all_its_order() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("first", log.recorder())?;
+        let write = log.completion("write");
+        let mut write = Some(write);
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::Read, move |ctx| {
+                ctx.write_with(text("1"), write.take().unwrap_or_default());
+                panic!("oh")
+            }),
+        )?;
+        edit.add_last("last", log.recorder())?;
+        Ok(())
+    });
+    let log = bench.log.clone();
+    bench.channel().closed().add_listener(log.listener("closed"));
+    bench.write_inbound(text("x"));
+    assert_eq!(
+        bench.log.take(),
+        [
+            "first on_read x",
+            "app on_read x",
+            "first dropped",
+            "app dropped",
+            &format!("write failed: the channel is closed: the task from {HANDLER} panicked: oh"),
+            "closed ok",
+            "last on_inactive",
+            "last on_unregistered",
+            "last on_removed",
+            "last dropped",
+        ]
+    );
+}
+
+#[test]
+fn c05_rule_11_a_panic_in_on_added_fails_the_registration() {
+    let log = Log::new();
+    let made = Embedded::new(|edit| {
+        edit.add_last("first", log.recorder())?;
+        edit.add_last("app", log.recorder().at(Moment::Added, |_| panic!("oh")))?;
+        edit.add_last("last", log.recorder())?;
+        Ok(())
+    });
+    assert!(made.expect_err("it panicked").to_string().contains("panicked: oh"));
+    assert_eq!(
+        log.take(),
+        [
+            "first on_added",
+            "app on_added",
+            "one that was never added dropped",
+            "app dropped",
+            "first on_removed",
+            "first dropped",
+        ]
+    );
+}
+
+#[test]
+fn c05_rule_11_a_panic_in_an_initialiser_fails_the_registration() {
+    let log = Log::new();
+    let made = Embedded::new(|edit| {
+        edit.add_last("first", log.recorder())?;
+        panic!("oh")
+    });
+    assert!(made.expect_err("it panicked").to_string().contains("panicked: oh"));
+    assert_eq!(log.take(), ["one that was never added dropped"]);
+}
+
+#[test]
+fn c05_rule_11_a_panic_in_an_edit_undoes_it_and_closes_the_channel() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder())?;
+        Ok(())
+    });
+    let log = bench.log.clone();
+    let edited = bench.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| -> Result<(), waterwheel_channel::PipelineError> {
+            edit.remove("app")?;
+            edit.add_last("new", log.recorder())?;
+            panic!("oh")
+        })
+    });
+    assert!(edited.is_none());
+    assert_eq!(
+        bench.log.take(),
+        [
+            "one that was never added dropped",
+            "app on_inactive",
+            "app on_unregistered",
+            "app on_removed",
+            "app dropped",
+        ]
+    );
+    assert_eq!(bench.reports.take().len(), 1);
+}
+
+#[test]
+fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_harms_nothing() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder().dropping(|| panic!("oh")))?;
+        edit.add_last("last", log.recorder().interest(Events::READ))?;
+        Ok(())
+    });
+    let removed = bench.with_pipeline(|pipeline| pipeline.remove("app").is_ok());
+    assert_eq!(removed, Some(true));
+    assert_eq!(bench.reports.take(), [format!("the destructor from {HANDLER} panicked: oh")]);
+    bench.write_inbound(text("x"));
+    assert_eq!(bench.log.take(), ["app on_removed", "app dropped", "last on_read x"]);
+}
+
+#[test]
+fn c05_rule_11_a_destructor_may_panic_in_the_wake_of_a_panic() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("first", log.recorder().dropping(|| panic!("and first")))?;
+        let app = log.recorder().at(Moment::Read, |_| panic!("oh"));
+        edit.add_last("app", app.dropping(|| panic!("and app")))?;
+        Ok(())
+    });
+    let id = bench.channel().id();
+    bench.write_inbound(text("x"));
+    assert_eq!(
+        bench.reports.take(),
+        [
+            format!("the destructor from {HANDLER} panicked: and first"),
+            format!("the destructor from {HANDLER} panicked: and app"),
+            format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh"),
+        ]
+    );
+    assert!(!bench.channel().is_open());
+}
+
+#[test]
+fn c05_rule_11_a_staged_handler_may_panic_when_a_panicking_edit_is_undone() {
+    let mut bench = quiet(|_, _| Ok(()));
+    let log = bench.log.clone();
+    let edited = bench.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| -> Result<(), waterwheel_channel::PipelineError> {
+            edit.add_last("new", log.recorder().dropping(|| panic!("and new")))?;
+            panic!("oh")
+        })
+    });
+    assert!(edited.is_none() && !bench.channel().is_open());
+    assert_eq!(bench.reports.take().len(), 2);
+}
+
+#[test]
+fn c05_rule_11_a_panic_of_a_completion_is_reported_and_harms_nothing() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(|ctx, _| {
+                ctx.write_then(text("1"), |_| panic!("oh"));
+                ctx.write_with(text("2"), Completion::none());
+                ctx.flush();
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    bench.write_inbound(text("y"));
+    assert_eq!(bench.sent(), ["1", "2", "1", "2"]);
+    let reports = bench.reports.take();
+    assert_eq!(reports.len(), 2);
+    assert!(reports[0].starts_with("the listener from") && reports[0].contains("panics.rs"));
+}
+
+#[test]
+fn c05_rule_11_a_panic_of_a_kept_context_closes_the_channel() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::Read, |ctx| {
+                let later = ctx.to_local();
+                ctx.event_loop().spawn_local(async move {
+                    assert!(later.is_live());
+                    assert!(later.run(|_| panic!("oh")).is_ok());
+                    assert!(!later.is_live());
+                    assert!(later.run(|_| unreachable!("it is gone")).is_err());
+                });
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert!(!bench.channel().is_open());
+    assert_eq!(bench.reports.take().len(), 1);
+}
+
+#[test]
+fn c05_rule_11_what_waits_at_a_handler_that_panics_fails() {
+    let mut bench = quiet(|edit, log| {
+        let told = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::Read, move |ctx| {
+                let mut written = ctx.channel().write(text("1"));
+                written.add_listener(told.listener("write"));
+                panic!("oh")
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    let lines = bench.log.take();
+    assert_eq!(lines[..2], ["app on_read x", "app dropped"]);
+    assert!(lines[2].starts_with("write failed: the channel is closed"), "{lines:?}");
+    assert_eq!(bench.channel().pending_bytes(), 0);
+}
+
+/// A handler of one channel that calls the other in its `on_user_event`.
+fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
+    let other = other.clone();
+    recorder.at(Moment::UserEvent, move |_| {
+        let to = other.borrow().clone();
+        to.into_iter().for_each(|to| to.send(text("x")));
+        Ok(())
+    })
+}
+
+#[test]
+fn c05_rule_11_a_panic_stays_in_the_channel_it_happened_in() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder().at(Moment::Write, |_| panic!("oh")))?;
+        Ok(())
+    });
+    let callee = Rc::new(RefCell::new(Some(bench.channel().clone())));
+    let recorder = calls(bench.log.recorder(), &callee);
+    let caller = bench.another("caller", |edit| {
+        edit.add_last("caller", recorder)?;
+        Ok(())
+    });
+    let caller = caller.expect("it can be made");
+    bench.on_loop(|_| caller.fire_user_event(text("go")));
+    assert!(!bench.channel().is_open() && caller.is_open());
+    let id = bench.channel().id();
+    let told = format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh");
+    assert_eq!(bench.reports.take(), [told]);
+}
+
+#[test]
+fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
+    // left calls right, whose handler calls left, where another handler panics.
+    let (to_left, to_right) = (Rc::new(RefCell::new(None::<Channel>)), Rc::default());
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("outer", calls(log.recorder().interest(Events::USER_EVENT), &to_right))?;
+        let inner = log.recorder().interest(Events::WRITE);
+        edit.add_last("inner", inner.at(Moment::Write, |_| panic!("oh")))?;
+        edit.add_last("after", log.recorder().interest(Events::USER_EVENT | Events::INACTIVE))?;
+        Ok(())
+    });
+    let relay = {
+        let to = to_left.clone();
+        bench.log.recorder().interest(Events::WRITE).writing(move |ctx, msg, done| {
+            let left = to.borrow().clone();
+            left.into_iter().for_each(|left| left.send(text("deep")));
+            ctx.write_with(msg, done);
+            Ok(())
+        })
+    };
+    let right = bench.another("right", |edit| {
+        edit.add_last("relay", relay)?;
+        Ok(())
+    });
+    let right = right.expect("it can be made");
+    drop(bench.log.take());
+    *to_right.borrow_mut() = Some(right.clone());
+    *to_left.borrow_mut() = Some(bench.channel().clone());
+    bench.on_loop(|channel| channel.fire_user_event(text("go")));
+    bench.run();
+    let id = bench.channel().id();
+    let told = format!("the handler from {HANDLER} panicked: `inner` of channel {id}: oh");
+    assert_eq!(bench.reports.take(), [told]);
+    assert!(right.is_open(), "it has only called");
+    assert!(!bench.channel().is_open());
+    assert_eq!(
+        bench.log.take(),
+        [
+            "outer on_user_event go",
+            "relay write x",
+            "inner write deep",
+            "inner dropped",
+            "after on_user_event go", // `outer` was not in the way of the panic, and goes on.
+            "after on_inactive",
+            "after on_removed",
+            "after dropped",
+            "outer on_removed",
+            "outer dropped",
+            "right sends x",
+        ]
+    );
+}
+
+#[test]
+fn c05_rule_11_others_on_the_loop_see_nothing_of_many_panics() {
+    let mut bench = quiet(|_, _| Ok(()));
+    for round in 0..100 {
+        let log = Log::new();
+        let doomed = bench.another("doomed", |edit| {
+            edit.add_last("doomed", log.recorder().at(Moment::UserEvent, |_| panic!("oh")))?;
+            Ok(())
+        });
+        let doomed = doomed.expect("it can be made");
+        bench.on_loop(|_| doomed.fire_user_event(text("x")));
+        assert!(!doomed.is_open(), "in round {round}");
+    }
+    bench.write_inbound(text("still here"));
+    assert_eq!(bench.passed(), ["still here"]);
+    let left = bench.on_loop(|_| {
+        waterwheel_channel::LocalLoop::current().map(|here| here.registered_channels().len())
+    });
+    assert_eq!(left, Some(1));
+}
+
+#[test]
+fn c05_rule_11_an_error_is_no_panic() {
+    let mut bench = bench(|edit, log| {
+        edit.add_last("app", log.recorder().at(Moment::Read, |_| Err(error("no"))))?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert!(bench.channel().is_open());
+}

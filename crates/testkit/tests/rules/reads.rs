@@ -1,0 +1,174 @@
+//! C09: what is read, and when.
+
+use waterwheel_channel::{ChannelOptions, Events, Msg};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{Bench, bench_with, text};
+
+/// A channel with these options; its handler sees what concerns reading.
+fn reading(options: ChannelOptions, at: impl Fn(&waterwheel_channel::Ctx<'_>) + 'static) -> Bench {
+    let bench = bench_with(Embedded::builder().options(options), |edit, log| {
+        let interest = Events::READ | Events::READ_COMPLETE | Events::BEGIN_READ;
+        edit.add_last(
+            "app",
+            log.recorder().interest(interest).at(Moment::Read, move |ctx| {
+                at(ctx);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    drop(bench.log.take());
+    bench
+}
+
+fn by_hand() -> ChannelOptions {
+    ChannelOptions { auto_read: false, ..ChannelOptions::default() }
+}
+
+fn messages(texts: &[&'static str]) -> Vec<Msg> {
+    texts.iter().map(|it| text(it).into()).collect()
+}
+
+const ROUND: [&str; 3] = ["app on_read 1", "app on_read 2", "app on_read_complete"];
+
+#[test]
+fn c09_it_reads_by_itself_round_after_round() {
+    let mut bench = reading(ChannelOptions::default(), |_| ());
+    assert!(bench.channel().is_auto_read());
+    for _ in 0..2 {
+        bench.write_inbound_all(messages(&["1", "2"]));
+        assert_eq!(bench.log.take(), [&ROUND[..], &["app read"]].concat());
+    }
+}
+
+#[test]
+fn c09_by_hand_one_call_is_one_round() {
+    let mut bench = reading(by_hand(), |_| ());
+    bench.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!((bench.log.take(), bench.unread()), (vec![], 2));
+    bench.on_loop(|channel| channel.read());
+    bench.run();
+    assert_eq!(bench.log.take(), [&["app read"], &ROUND[..]].concat());
+    bench.write_inbound(text("3"));
+    assert_eq!((bench.log.take(), bench.unread()), (vec![], 1), "that was one round");
+    bench.on_loop(|channel| channel.read());
+    bench.run();
+    assert_eq!(bench.log.take(), ["app read", "app on_read 3", "app on_read_complete"]);
+}
+
+#[test]
+fn c09_a_read_asked_for_inside_of_a_round_is_another_one() {
+    let mut bench = reading(by_hand(), |ctx| ctx.read());
+    bench.on_loop(|channel| channel.read());
+    drop(bench.log.take());
+    bench.write_inbound(text("1"));
+    bench.write_inbound(text("2"));
+    assert_eq!(
+        bench.log.take(),
+        ["app on_read 1", "app on_read_complete", "app on_read 2", "app on_read_complete"]
+    );
+}
+
+#[test]
+fn c09_a_read_asked_for_before_there_is_anything_waits() {
+    let mut bench = reading(by_hand(), |_| ());
+    bench.on_loop(|channel| {
+        channel.read();
+        channel.read();
+    });
+    bench.run();
+    bench.write_inbound(text("1"));
+    bench.write_inbound(text("2"));
+    assert_eq!(
+        bench.log.take(),
+        ["app read", "app read", "app on_read 1", "app on_read_complete"],
+        "asked twice, it is still one round"
+    );
+    assert_eq!(bench.unread(), 1);
+}
+
+#[test]
+fn c09_turned_off_inside_of_a_read_it_stops_after_that_message() {
+    let mut bench = reading(ChannelOptions::default(), |ctx| ctx.channel().set_auto_read(false));
+    bench.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!(bench.log.take(), ["app on_read 1", "app on_read_complete"]);
+    assert_eq!(bench.unread(), 1);
+    assert!(!bench.channel().is_auto_read());
+}
+
+#[test]
+fn c09_turned_on_again_it_goes_on() {
+    let mut bench = reading(ChannelOptions::default(), |_| ());
+    bench.on_loop(|channel| channel.set_auto_read(false));
+    bench.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!((bench.log.take(), bench.unread()), (vec![], 2));
+    bench.on_loop(|channel| channel.set_auto_read(true));
+    bench.run();
+    assert_eq!(bench.log.take(), [&["app read"], &ROUND[..], &["app read"]].concat());
+    bench.on_loop(|channel| channel.set_auto_read(true));
+    assert_eq!(bench.log.take(), Vec::<String>::new(), "it was on");
+}
+
+#[test]
+fn c09_from_another_thread() {
+    let mut bench = reading(by_hand(), |_| ());
+    let channel = bench.channel().clone();
+    let asked = std::thread::spawn(move || channel.set_auto_read(true));
+    asked.join().expect("it does not panic");
+    bench.run();
+    bench.write_inbound(text("1"));
+    assert_eq!(bench.log.take(), ["app read", "app on_read 1", "app on_read_complete", "app read"]);
+}
+
+#[test]
+fn c09_a_round_has_so_many_reads_at_the_most() {
+    let options = ChannelOptions { reads_per_round: 2, ..ChannelOptions::default() };
+    let mut bench = reading(options, |_| ());
+    bench.write_inbound_all(messages(&["1", "2", "1", "2", "3"]));
+    let last = ["app on_read 3", "app on_read_complete", "app read"];
+    let full = [&ROUND[..], &["app read"]].concat();
+    assert_eq!(bench.log.take(), [&full[..], &full, &last].concat());
+}
+
+#[test]
+fn c09_sixteen_reads_are_a_round() {
+    let mut bench = reading(ChannelOptions::default(), |_| ());
+    bench.write_inbound_all((0..17).map(|_| text("x").into()));
+    let lines = bench.log.take();
+    let complete = lines.iter().position(|line| line == "app on_read_complete");
+    assert_eq!((complete, lines.len()), (Some(16), 17 + 2 + 2));
+}
+
+#[test]
+fn c09_a_handler_may_hold_the_reading_back() {
+    let mut bench = bench_with(Embedded::builder(), |edit, log| {
+        edit.add_last(
+            "gate",
+            log.recorder().interest(Events::BEGIN_READ).holds(Moment::BeginRead),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!((bench.passed(), bench.unread()), (vec![], 1));
+    bench.with_pipeline(|pipeline| pipeline.remove("gate").is_ok());
+    bench.on_loop(|channel| channel.read());
+    bench.run();
+    assert_eq!(bench.passed(), ["x"]);
+}
+
+#[test]
+fn c09_the_end_comes_only_to_who_reads() {
+    let mut bench = reading(by_hand(), |_| ());
+    bench.write_inbound(text("1"));
+    bench.finish_inbound();
+    assert!(bench.channel().is_open());
+    bench.on_loop(|channel| channel.read());
+    bench.run();
+    assert_eq!(bench.log.take(), ["app read", "app on_read 1", "app on_read_complete"]);
+    assert!(bench.channel().is_open(), "one round, one message");
+    bench.on_loop(|channel| channel.read());
+    bench.run();
+    assert!(!bench.channel().is_open());
+}

@@ -1,0 +1,211 @@
+//! A channel with its log and its reports, and more channels on the same loop.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
+use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
+use waterwheel_channel::{
+    Address, Channel, Ctx, Edit, HandlerResult, LocalLoop, Message, NewChannel, Types,
+};
+use waterwheel_executor::{Error, Report, Reporter};
+use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
+use waterwheel_testkit::recorder::{Log, show};
+
+/// An embedded channel whose handlers write in a log.
+pub(crate) struct Bench {
+    pub(crate) log: Log,
+    pub(crate) reports: Arc<Reports>,
+    channel: Embedded,
+}
+
+/// A channel with this pipeline. What its handlers are told at first is in the log.
+pub(crate) fn bench(make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>) -> Bench {
+    bench_with(Embedded::builder(), make)
+}
+
+/// The same, of another kind.
+pub(crate) fn bench_with(
+    builder: EmbeddedBuilder,
+    make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
+) -> Bench {
+    let (log, reports) = (Log::new(), Arc::new(Reports::default()));
+    let channel = builder.reporter(reports.clone()).build(|edit| make(edit, &log));
+    Bench { channel: channel.expect("it can be built"), log, reports }
+}
+
+/// The same, after its handlers were told all they are told at first.
+pub(crate) fn quiet(make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>) -> Bench {
+    let mut bench = bench(make);
+    bench.run();
+    drop(bench.log.take());
+    bench
+}
+
+impl Bench {
+    /// What went out since this was last asked.
+    pub(crate) fn sent(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.read_outbound_any()).map(|msg| show(&msg)).collect()
+    }
+
+    /// What has come to the end of the pipeline since this was last asked.
+    pub(crate) fn passed(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.read_inbound_any()).map(|msg| show(&msg)).collect()
+    }
+
+    /// The errors that have come to the end of the pipeline since this was last asked.
+    pub(crate) fn errors(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.read_error()).map(|error| error.to_string()).collect()
+    }
+
+    /// Another channel on the same loop. What it sends is in the log as `<label> sends …`, one line for
+    /// each write to its transport.
+    pub(crate) fn another(
+        &mut self,
+        label: &str,
+        make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Result<Channel, Error> {
+        let sink = Sink { log: self.log.clone(), label: label.to_owned() };
+        let made = self.on_loop(|_| {
+            let here = LocalLoop::current().expect("this is its loop");
+            here.register_with(NewChannel::new(sink), make)
+        });
+        self.run();
+        made
+    }
+
+    /// Calls `f` with the channel, inside of one call into it: what it asks for is done before the events
+    /// that this leads to.
+    pub(crate) fn ask(&mut self, f: impl FnOnce(&Channel, &Log)) {
+        let (channel, log) = (self.channel().clone(), self.log.clone());
+        self.with_pipeline(|_| f(&channel, &log));
+    }
+
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        self.with_pipeline(|pipeline| pipeline.names()).unwrap_or_default()
+    }
+}
+
+impl Deref for Bench {
+    type Target = Embedded;
+
+    fn deref(&self) -> &Embedded {
+        &self.channel
+    }
+}
+
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Embedded {
+        &mut self.channel
+    }
+}
+
+/// For a recorder, at [`Moment::Added`](waterwheel_testkit::recorder::Moment::Added).
+pub(crate) fn start_timer(ctx: &Ctx<'_>) -> HandlerResult {
+    ctx.schedule(TIMER, 7);
+    Ok(())
+}
+
+const TIMER: Duration = Duration::from_secs(10);
+
+/// Lets each moment in a handler's life come, if it lives that long. The first one is to hold the
+/// disconnect: that would close the channel.
+pub(crate) fn let_everything_happen(bench: &mut Bench) {
+    bench.write_inbound(text("in"));
+    bench.on_loop(|channel| {
+        channel.fire_user_event(text("event"));
+        drop(channel.bind(Address::local("here")));
+        drop(channel.connect(Address::local("there")));
+        // One byte too many, so that the writability changes, twice.
+        drop(channel.write(bytes(64 * 1024 + 1)));
+        channel.flush();
+        drop(channel.deregister());
+        drop(channel.register());
+    });
+    bench.with_pipeline(|pipeline| pipeline.fire_error(error("error")));
+    bench.advance(TIMER);
+    bench.on_loop(|channel| drop(channel.disconnect()));
+    bench.close();
+}
+
+/// A message of bytes.
+pub(crate) fn text(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// So many bytes.
+pub(crate) fn bytes(len: usize) -> Bytes {
+    Bytes::from(vec![b'x'; len])
+}
+
+pub(crate) fn error(text: &str) -> Error {
+    Error::new(text.to_owned())
+}
+
+/// A message that weighs nothing.
+pub(crate) struct Weightless;
+
+impl Message for Weightless {}
+
+/// Faults, as text.
+#[derive(Default)]
+pub(crate) struct Reports(Mutex<Vec<String>>);
+
+impl Reports {
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+    }
+}
+
+impl Reporter for Reports {
+    fn report(&self, report: &Report<'_>) {
+        self.0.lock().expect("nobody panics here").push(report.fault.to_string());
+    }
+}
+
+/// A transport that writes in the log. It keeps neither messages nor errors that nobody has dealt with.
+struct Sink {
+    log: Log,
+    label: String,
+}
+
+impl Transport for Sink {
+    fn name(&self) -> &'static str {
+        "sink"
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<Bytes>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::of::<Bytes>()
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        let sent: Vec<_> = std::iter::from_fn(|| outbound.take()).map(|msg| show(&msg)).collect();
+        self.log.push(format!("{} sends {}", self.label, sent.join(" ")));
+        Ok(Submit::Done(sent.len()))
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        Detach::Done
+    }
+}

@@ -1,0 +1,203 @@
+//! Timers of handlers, on the embedded channel's clock.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use waterwheel_channel::TimerId;
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{error, quiet, text};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn c03_timers_come_in_the_order_of_their_time_and_then_of_their_making() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().holds(Moment::UserEvent).at(Moment::UserEvent, |ctx| {
+                for (delay, tag) in [(3, 30), (1, 10), (2, 20), (1, 11), (0, 0), (3, 31)] {
+                    ctx.schedule(MS * delay, tag);
+                }
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    bench.run();
+    assert_eq!(bench.log.take(), ["app on_user_event x", "app on_timer 0"]);
+    bench.advance(MS);
+    assert_eq!(bench.log.take(), ["app on_timer 10", "app on_timer 11"]);
+    bench.advance(MS * 10);
+    assert_eq!(bench.log.take(), ["app on_timer 20", "app on_timer 30", "app on_timer 31"]);
+}
+
+#[test]
+fn c03_no_timer_is_early() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::UserEvent, |ctx| {
+                ctx.schedule(MS, 1);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    drop(bench.log.take());
+    bench.advance(MS - Duration::from_nanos(1));
+    assert_eq!(bench.log.take(), Vec::<String>::new());
+    bench.advance(Duration::from_nanos(1));
+    assert_eq!(bench.log.take(), ["app on_timer 1"]);
+}
+
+#[test]
+fn c03_a_timer_that_was_taken_back_does_not_come() {
+    let taken = Rc::new(Cell::new([false; 3]));
+    let into = taken.clone();
+    let kept: Rc<Cell<Option<TimerId>>> = Rc::default();
+    let mut bench = quiet(|edit, log| {
+        let app = log.recorder().at(Moment::UserEvent, move |ctx| {
+            let timer = ctx.schedule(MS, 1);
+            kept.set(Some(ctx.schedule(MS, 2)));
+            into.set([ctx.cancel(timer), ctx.cancel(timer), false]);
+            let (into, kept) = (into.clone(), kept.clone());
+            let later = ctx.to_local();
+            ctx.event_loop().spawn_local(async move {
+                waterwheel_channel::sleep(MS * 2).await;
+                let run = later.run(move |ctx| {
+                    let due = kept.get().is_some_and(|timer| ctx.cancel(timer));
+                    into.set([into.get()[0], into.get()[1], due]);
+                });
+                assert!(run.is_ok());
+            });
+            Ok(())
+        });
+        edit.add_last("app", app)?;
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    bench.advance(MS * 5);
+    assert_eq!(bench.log.take(), ["app on_user_event x", "app on_timer 2"]);
+    assert_eq!(taken.get(), [true, false, false], "once; and not what was due already");
+}
+
+#[test]
+fn c03_nobody_takes_back_the_timer_of_another() {
+    let timer: Rc<Cell<Option<TimerId>>> = Rc::default();
+    let (theirs, mine) = (timer.clone(), timer);
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "a",
+            log.recorder().at(Moment::UserEvent, move |ctx| {
+                theirs.set(Some(ctx.schedule(MS, 1)));
+                Ok(())
+            }),
+        )?;
+        edit.add_last(
+            "b",
+            log.recorder().at(Moment::UserEvent, move |ctx| {
+                assert!(!ctx.cancel(mine.get().expect("it was set")));
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    bench.advance(MS);
+    assert_eq!(bench.log.take().last().map(String::as_str), Some("a on_timer 1"));
+}
+
+#[test]
+fn c03_timers_go_with_their_handler() {
+    let mut bench = quiet(|edit, log| {
+        for name in ["a", "b"] {
+            edit.add_last(
+                name,
+                log.recorder()
+                    .at(Moment::UserEvent, |ctx| {
+                        ctx.schedule(MS, 1);
+                        Ok(())
+                    })
+                    .at(Moment::Removed, |ctx| {
+                        ctx.schedule(MS, 2);
+                        Ok(())
+                    }),
+            )?;
+        }
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    let log = bench.log.clone();
+    bench.with_pipeline(move |pipeline| {
+        pipeline.remove("a").expect("it is there");
+        // In the same place, and under the same name.
+        pipeline.add_first("a", log.recorder()).expect("it fits");
+    });
+    drop(bench.log.take());
+    bench.advance(MS * 5);
+    assert_eq!(bench.log.take(), ["b on_timer 1"]);
+}
+
+#[test]
+fn c03_timers_go_with_their_channel() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::UserEvent, |ctx| {
+                ctx.schedule(MS, 1);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    bench.close();
+    drop(bench.log.take());
+    bench.advance(MS * 5);
+    assert_eq!(bench.log.take(), Vec::<String>::new());
+}
+
+#[test]
+fn c03_a_timer_sets_the_next_one() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder()
+                .at(Moment::Added, |ctx| {
+                    ctx.schedule(MS, 1);
+                    Ok(())
+                })
+                .at(Moment::Timer, |ctx| {
+                    ctx.schedule(MS, 1);
+                    Ok(())
+                }),
+        )?;
+        Ok(())
+    });
+    for _ in 0..5 {
+        bench.advance(MS);
+        assert_eq!(bench.log.take(), ["app on_timer 1"]);
+    }
+}
+
+#[test]
+fn c05_rule_10_the_error_of_a_timer_goes_to_the_handlers_error_method() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder()
+                .at(Moment::Added, |ctx| {
+                    ctx.schedule(MS, 1);
+                    Ok(())
+                })
+                .at(Moment::Timer, |_| Err(error("no"))),
+        )?;
+        Ok(())
+    });
+    bench.advance(MS);
+    assert_eq!(bench.log.take(), ["app on_timer 1", "app on_error no"]);
+}

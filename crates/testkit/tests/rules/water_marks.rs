@@ -1,0 +1,248 @@
+//! Rule 6 and C07: how much waits to be written.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use waterwheel_channel::{
+    ChannelOptions, Completion, Ctx, Events, Handler, HandlerResult, Msg, WaterMarks,
+};
+use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{Bench, Weightless, bench_with, bytes, error, quiet, text};
+
+/// Low 10, high 20.
+fn small_marks() -> EmbeddedBuilder {
+    let water_marks = WaterMarks::new(10, 20).expect("in order");
+    Embedded::builder()
+        .options(ChannelOptions { water_marks, ..ChannelOptions::default() })
+        .stream()
+}
+
+fn small() -> Bench {
+    let mut bench = bench_with(small_marks(), |edit, log| {
+        let interest = Events::WRITABILITY_CHANGED;
+        let told = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().interest(interest).at(Moment::WritabilityChanged, move |ctx| {
+                told.push(format!("writable: {}", ctx.is_writable()));
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.run();
+    drop(bench.log.take());
+    bench
+}
+
+fn announced(writable: bool) -> [String; 2] {
+    ["app on_writability_changed".to_owned(), format!("writable: {writable}")]
+}
+
+#[test]
+fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
+    let seen = Rc::new(Cell::new(None));
+    let into = seen.clone();
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::Read, move |ctx| {
+                for _ in 0..64 {
+                    drop(ctx.channel().write(Weightless));
+                }
+                let at_64 = ctx.is_writable() && ctx.channel().is_writable();
+                drop(ctx.channel().write(Weightless));
+                into.set(Some((at_64, ctx.is_writable(), ctx.channel().is_writable())));
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!(seen.get(), Some((true, false, false)));
+    assert!(bench.channel().is_writable(), "they no longer wait at the handler");
+    let changes = bench.log.take().into_iter().filter(|line| line.contains("writability"));
+    assert_eq!(changes.count(), 0, "nothing has changed since the handlers were told last");
+}
+
+#[test]
+fn c05_rule_06_bytes_that_wait_at_a_handler_are_pending() {
+    let seen = Rc::new(Cell::new((0, 0)));
+    let into = seen.clone();
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().at(Moment::Read, move |ctx| {
+                drop(ctx.channel().write(bytes(1000)));
+                ctx.write(bytes(100));
+                into.set((ctx.channel().pending_bytes(), ctx.bytes_before_unwritable()));
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!(seen.get(), (1100, 64 * 1024 + 1 - 1100));
+    assert_eq!(bench.channel().pending_bytes(), 1100, "in the buffer now, counted once");
+    bench.on_loop(|channel| channel.flush());
+    assert_eq!(bench.channel().pending_bytes(), 0);
+}
+
+/// Passes everything on, in both directions, through one slot.
+struct Duplex;
+
+impl Handler for Duplex {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.fire_read(msg);
+        Ok(())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+}
+
+/// How many writes of a kibibyte a handler behind this codec makes while the channel is writable.
+fn writes_while_writable(two_slots: bool) -> usize {
+    let count = Rc::new(Cell::new(0));
+    let into = count.clone();
+    let mut bench = quiet(|edit, log| {
+        if two_slots {
+            edit.add_codec("codec", Duplex, Duplex)?;
+        } else {
+            edit.add_last("codec", Duplex)?;
+        }
+        edit.add_last(
+            "app",
+            log.recorder().reading(move |ctx, _| {
+                while ctx.is_writable() {
+                    ctx.write(bytes(1024));
+                    into.set(into.get() + 1);
+                    assert!(into.get() < 1000, "it never ends");
+                }
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    count.get()
+}
+
+#[test]
+fn c05_rule_06_writing_while_writable_ends_at_the_mark() {
+    assert_eq!(writes_while_writable(true), 65);
+    assert_eq!(writes_while_writable(false), 65, "through a codec of one slot, which runs, too");
+}
+
+#[test]
+fn c07_the_marks_are_strict() {
+    let mut bench = small();
+    bench.set_room(0);
+    bench.on_loop(|channel| drop(channel.write(bytes(20))));
+    assert!(bench.channel().is_writable(), "at the high mark");
+    assert_eq!(bench.log.take(), Vec::<String>::new());
+    bench.on_loop(|channel| drop(channel.write(bytes(1))));
+    assert!(!bench.channel().is_writable(), "one above it");
+    assert_eq!(bench.log.take(), announced(false));
+    bench.on_loop(|channel| channel.flush());
+    bench.set_room(11);
+    assert_eq!(bench.channel().pending_bytes(), 10);
+    assert!(!bench.channel().is_writable(), "at the low mark");
+    bench.set_room(1);
+    assert!(bench.channel().is_writable(), "one below it");
+    assert_eq!(bench.log.take(), announced(true));
+}
+
+#[test]
+fn c07_how_many_bytes_are_missing_until_it_changes() {
+    let mut bench = small();
+    bench.set_room(0);
+    let ask = |bench: &mut Bench| {
+        let channel = bench.channel().clone();
+        let asked = bench.with_pipeline(move |pipeline| {
+            let numbers = Rc::new(Cell::new((0, 0)));
+            let into = numbers.clone();
+            let asks = waterwheel_testkit::recorder::Log::new().recorder();
+            let asks = asks.at(Moment::Added, move |ctx| {
+                assert_eq!(ctx.bytes_before_unwritable(), channel.bytes_before_unwritable());
+                into.set((ctx.bytes_before_unwritable(), ctx.bytes_before_writable()));
+                Ok(())
+            });
+            let slot = pipeline.add_last("asks", asks).expect("it is open");
+            pipeline.remove(slot).expect("it is there");
+            numbers.get()
+        });
+        asked.expect("it is open")
+    };
+    assert_eq!(ask(&mut bench), (21, 0));
+    bench.on_loop(|channel| drop(channel.write(bytes(20))));
+    assert_eq!(ask(&mut bench), (1, 0));
+    bench.on_loop(|channel| drop(channel.write(bytes(1))));
+    assert_eq!(ask(&mut bench), (0, 12), "with 12 bytes fewer there are 9");
+    bench.on_loop(|channel| channel.flush());
+    bench.set_room(11);
+    assert_eq!(ask(&mut bench), (0, 1));
+    bench.set_room(1);
+    assert_eq!(ask(&mut bench), (12, 0));
+}
+
+#[test]
+fn c07_beyond_the_limit_a_write_fails() {
+    let water_marks = WaterMarks::new(10, 20).and_then(|marks| marks.limit(30)).expect("in order");
+    let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
+    let mut bench = bench_with(Embedded::builder().options(options), |_, _| Ok(()));
+    let log = bench.log.clone();
+    bench.on_loop(|channel| {
+        for (label, len) in [("fits", 30), ("too much", 1), ("nothing", 0)] {
+            channel.write(bytes(len)).add_listener(log.listener(label));
+        }
+        channel.flush();
+        channel.write(bytes(31)).add_listener(log.listener("alone too much"));
+    });
+    bench.run();
+    assert_eq!(
+        bench.log.take(),
+        [
+            "too much failed: 30 bytes wait to be written, and 30 may: 1 more are refused",
+            "fits ok",
+            "nothing ok",
+            "alone too much failed: 0 bytes wait to be written, and 30 may: 31 more are refused",
+        ]
+    );
+    assert_eq!(bench.sent().iter().map(String::len).collect::<Vec<_>>(), [30, 0]);
+}
+
+#[test]
+fn c07_a_write_that_fails_in_a_handler_is_not_pending() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder().at(Moment::Write, |_| Err(error("no"))))?;
+        Ok(())
+    });
+    bench.on_loop(|channel| drop(channel.write(bytes(100))));
+    assert_eq!(bench.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn c07_pending_bytes_are_given_back_when_it_closes() {
+    let mut bench = small();
+    bench.set_room(5);
+    bench.on_loop(|channel| {
+        drop(channel.write_and_flush(bytes(15)));
+        drop(channel.write(bytes(6)));
+    });
+    assert_eq!((bench.channel().pending_bytes(), bench.channel().is_writable()), (16, true));
+    bench.on_loop(|channel| drop(channel.write(bytes(6))));
+    assert_eq!(bench.log.take(), announced(false));
+    bench.close();
+    assert_eq!(bench.channel().pending_bytes(), 0);
+    assert!(!bench.channel().is_writable(), "a closed channel takes nothing");
+    assert_eq!(
+        bench.log.take(),
+        ["app on_removed", "app dropped"],
+        "nobody is told that it is writable"
+    );
+}

@@ -1,0 +1,463 @@
+//! C07: what becomes of a write.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use waterwheel_channel::{Channel, Events, Message};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Moment;
+
+use crate::support::{Bench, Weightless, bench_with, bytes, quiet, text};
+
+/// Over a stream of bytes, without handlers.
+fn stream() -> Bench {
+    bench_with(Embedded::builder().stream(), |_, _| Ok(()))
+}
+
+/// Writes these, each with a line in the log when it is done; then flushes.
+fn write_all(bench: &mut Bench, texts: &[&'static str]) {
+    bench.ask(|channel, log| {
+        for it in texts {
+            let label = if it.is_empty() { "empty" } else { it };
+            channel.write(text(it)).add_listener(log.listener(label));
+        }
+        channel.flush();
+    });
+}
+
+#[test]
+fn c07_completions_come_in_the_order_of_the_writes() {
+    let mut bench = stream();
+    write_all(&mut bench, &["1", "", "22", "", "", "3"]);
+    assert_eq!(bench.log.take(), ["1 ok", "empty ok", "22 ok", "empty ok", "empty ok", "3 ok"]);
+    assert_eq!((bench.sent().concat(), bench.writes()), ("1223".to_owned(), 1));
+}
+
+#[test]
+fn c07_nothing_but_an_empty_message() {
+    for mut bench in [stream(), quiet(|_, _| Ok(()))] {
+        write_all(&mut bench, &[""]);
+        assert_eq!(bench.log.take(), ["empty ok"]);
+        assert_eq!(bench.channel().pending_bytes(), 0);
+    }
+}
+
+#[test]
+fn c07_short_writes_lose_nothing_and_complete_what_is_through() {
+    let mut bench = stream();
+    bench.short_writes(2);
+    write_all(&mut bench, &["abc", "", "d", "efg"]);
+    assert_eq!(
+        bench.sent(),
+        ["ab", "c", "d", "ef", "g"],
+        "one write may end one and begin the next"
+    );
+    assert_eq!(bench.log.take(), ["abc ok", "empty ok", "d ok", "efg ok"]);
+    assert_eq!((bench.channel().pending_bytes(), bench.writes()), (0, 4));
+}
+
+#[test]
+fn c07_a_write_that_goes_in_many_parts_lets_others_in_between() {
+    let mut bench = stream();
+    bench.short_writes(1);
+    let log = bench.log.clone();
+    bench.ask(|channel, log| {
+        channel.write_and_flush(bytes(40)).add_listener(log.listener("long"));
+    });
+    assert_eq!(bench.log.take(), ["long ok"], "the loop has run until there was nothing left");
+    bench.on_loop(|channel| {
+        let event_loop = channel.event_loop();
+        channel.write_and_flush(bytes(40)).add_listener(log.listener("long"));
+        let told = log.clone();
+        drop(event_loop.execute(move || told.push("task")));
+    });
+    let sent = bench.sent().len();
+    assert_eq!(sent - 40, 16, "so many at once");
+    bench.run();
+    assert_eq!((bench.log.take().join(", "), bench.sent().len()), ("task, long ok".to_owned(), 24));
+}
+
+#[test]
+fn c07_what_finds_no_room_waits_for_it() {
+    let mut bench = stream();
+    bench.set_room(0);
+    write_all(&mut bench, &["abc", "de"]);
+    write_all(&mut bench, &["f"]);
+    assert_eq!((bench.log.take(), bench.sent(), bench.writes()), (vec![], vec![], 1), "asked once");
+    bench.set_room(4);
+    assert_eq!(
+        (bench.log.take(), bench.sent().concat()),
+        (vec!["abc ok".to_owned()], "abcd".into())
+    );
+    assert_eq!(bench.channel().pending_bytes(), 2);
+    bench.clear_faults();
+    assert_eq!(
+        (bench.log.take().join(", "), bench.sent().concat()),
+        ("de ok, f ok".into(), "ef".into())
+    );
+}
+
+#[test]
+fn c07_messages_find_no_room_one_by_one() {
+    let mut bench = quiet(|_, _| Ok(()));
+    bench.set_room(2);
+    write_all(&mut bench, &["1", "2", "3"]);
+    assert_eq!(
+        (bench.log.take().join(", "), bench.sent()),
+        ("1 ok, 2 ok".into(), vec!["1".into(), "2".into()])
+    );
+    bench.set_room(1);
+    assert_eq!((bench.log.take().join(", "), bench.sent()), ("3 ok".into(), vec!["3".into()]));
+}
+
+#[test]
+fn c07_a_write_that_fails_closes_the_channel_and_fails_the_rest() {
+    let mut bench = bench_with(Embedded::builder().stream(), |edit, log| {
+        edit.add_last("app", log.recorder().interest(Events::INACTIVE | Events::ERROR))?;
+        edit.channel().closed().add_listener(log.listener("closed"));
+        Ok(())
+    });
+    drop(bench.log.take());
+    bench.fail_write(io::Error::other("broken"));
+    bench.ask(|channel, log| {
+        for label in ["1", "2"] {
+            channel.write(text(label)).add_listener(log.listener(label));
+        }
+        channel.flush();
+        channel.write(text("3")).add_listener(log.listener("not flushed"));
+    });
+    assert_eq!(
+        bench.log.take(),
+        [
+            "1 failed: the channel is closed: broken",
+            "2 failed: the channel is closed: broken",
+            "not flushed failed: the channel is closed: broken",
+            "closed ok",
+            "app on_inactive",
+            "app on_removed",
+            "app dropped",
+        ]
+    );
+    assert_eq!(bench.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn c07_a_failure_after_a_part_went_out() {
+    let mut bench = stream();
+    bench.set_room(4);
+    write_all(&mut bench, &["abc", "def"]);
+    bench.fail_write(io::Error::other("broken"));
+    bench.set_room(10);
+    assert_eq!(bench.log.take(), ["abc ok", "def failed: the channel is closed: broken"]);
+    assert_eq!(bench.sent().concat(), "abcd");
+}
+
+#[test]
+fn c07_a_cancelled_write_is_left_out() {
+    for mut bench in [stream(), quiet(|_, _| Ok(()))] {
+        let (mut first, mut second, mut third) = bench.on_loop(|channel| {
+            let write = |it| channel.write(text(it));
+            (write("first"), write("second"), write("third"))
+        });
+        assert!(second.cancel());
+        assert_eq!(bench.channel().pending_bytes(), 16, "until it is flushed");
+        bench.on_loop(|channel| channel.flush());
+        assert_eq!(
+            (bench.sent().concat(), bench.channel().pending_bytes()),
+            ("firstthird".into(), 0)
+        );
+        assert!(!first.cancel() && !third.cancel(), "too late");
+        assert!(
+            matches!(first.try_take(), Some(Ok(()))) && matches!(third.try_take(), Some(Ok(())))
+        );
+        assert!(second.try_take().is_some_and(|it| it.is_err_and(|error| error.is_cancelled())));
+    }
+}
+
+#[test]
+fn c07_what_was_flushed_cannot_be_cancelled() {
+    let mut bench = stream();
+    bench.set_room(0);
+    let written = bench.on_loop(|channel| channel.write_and_flush(text("x")));
+    assert!(!written.cancel());
+    bench.clear_faults();
+    assert_eq!(bench.sent(), ["x"]);
+}
+
+#[test]
+fn c07_all_writes_cancelled_is_no_write() {
+    let mut bench = stream();
+    let written = bench.on_loop(|channel| channel.write(text("x")));
+    assert!(written.cancel());
+    bench.on_loop(|channel| channel.flush());
+    assert_eq!((bench.writes(), bench.channel().pending_bytes()), (0, 0));
+}
+
+#[test]
+fn c07_a_write_before_it_is_connected_fails_at_the_flush() {
+    let mut bench = bench_with(Embedded::builder().unconnected(), |_, _| Ok(()));
+    bench.ask(|channel, log| {
+        channel.write(text("1")).add_listener(log.listener("1"));
+    });
+    assert_eq!(bench.log.take(), Vec::<String>::new());
+    bench.ask(|channel, log| {
+        channel.flush();
+        channel.write(text("2")).add_listener(log.listener("2"));
+    });
+    assert_eq!(bench.log.take(), ["1 failed: the channel is not connected yet"]);
+    bench.on_loop(|channel| {
+        drop(channel.connect(waterwheel_channel::Address::local("there")));
+        channel.flush();
+    });
+    bench.run();
+    assert_eq!((bench.log.take().join(""), bench.sent().join("")), ("2 ok".into(), "2".into()));
+}
+
+#[test]
+fn c07_a_write_after_the_close_fails() {
+    let mut bench = stream();
+    let log = bench.log.clone();
+    bench.ask(|channel, log| {
+        drop(channel.close());
+        channel.write(text("x")).add_listener(log.listener("closing"));
+    });
+    bench
+        .on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("closed")));
+    let channel = bench.channel().clone();
+    let asked = std::thread::spawn(move || channel.write_and_flush(text("x")));
+    asked.join().expect("it does not panic").add_listener(log.listener("from afar"));
+    bench.run();
+    let failed = ["closing", "closed", "from afar"];
+    assert_eq!(bench.log.take(), failed.map(|it| format!("{it} failed: the channel is closed")));
+    bench.on_loop(|channel| channel.send(text("x")));
+    assert_eq!(bench.reports.take(), Vec::<String>::new(), "that it is closed everybody knows");
+    assert_eq!(bench.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn c07_a_message_the_transport_cannot_write_fails_and_is_named() {
+    let mut bench = stream();
+    let weightless = std::any::type_name::<Weightless>();
+    let message = |ty: &str| {
+        format!(
+            "a message of type {ty} cannot be written: the transport `embedded` accepts bytes::bytes::Bytes"
+        )
+    };
+    bench.ask(|channel, log| {
+        channel.write(Weightless).add_listener(log.listener("it"));
+        channel.write_and_flush(text("x")).add_listener(log.listener("next"));
+        channel.send(5u32);
+    });
+    assert_eq!(bench.log.take(), [format!("it failed: {}", message(weightless)), "next ok".into()]);
+    let id = bench.channel().id();
+    assert_eq!(
+        bench.reports.take(),
+        [format!("channel {id}: {}", message("u32"))],
+        "nobody waited"
+    );
+    assert_eq!(bench.sent(), ["x"]);
+}
+
+#[test]
+fn c07_a_listener_may_write_and_close() {
+    let mut bench = stream();
+    let (channel, log) = (bench.channel().clone(), bench.log.clone());
+    bench.ask(|_, _| {
+        let (again, told) = (channel.clone(), log.clone());
+        channel.write_and_flush(text("1")).on_complete(move |_| {
+            told.push("1 written");
+            let (last, more) = (again.clone(), told.clone());
+            again.write_and_flush(text("2")).on_complete(move |_| {
+                more.push("2 written");
+                last.send(text("3"));
+                last.close().on_complete(move |_| more.push("closed"));
+            });
+        });
+    });
+    assert_eq!(bench.log.take(), ["1 written", "2 written", "closed"]);
+    assert_eq!(bench.sent(), ["1", "2", "3"]);
+}
+
+#[test]
+fn c07_a_completion_may_write_and_close() {
+    let mut bench = quiet(|edit, log| {
+        let told = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(move |ctx, _| {
+                let (later, told) = (ctx.to_local(), told.clone());
+                ctx.write_then(text("1"), move |result| {
+                    told.push(format!("1 {result:?}"));
+                    let closing = told.completion("close");
+                    let run = later.run(move |ctx| {
+                        ctx.write_and_flush(text("2"));
+                        ctx.close_with(closing);
+                    });
+                    assert!(run.is_ok());
+                });
+                ctx.flush();
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    let lines = ["app on_read x", "1 Ok(())", "close ok", "app on_removed", "app dropped"];
+    assert_eq!(bench.log.take(), lines);
+    assert_eq!(bench.sent(), ["1", "2"]);
+}
+
+#[test]
+fn c05_writes_through_the_context_and_through_the_channel_keep_their_order() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("first", log.recorder().interest(Events::WRITE))?;
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(|ctx, _| {
+                for it in ["1", "2", "3"] {
+                    ctx.write(text(it));
+                    drop(ctx.channel().write(text(it)));
+                }
+                ctx.pipeline().write(text("4"));
+                ctx.flush();
+                Ok(())
+            }),
+        )?;
+        edit.add_last("last", log.recorder().interest(Events::WRITE))?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!(bench.sent(), ["1", "1", "2", "2", "3", "3", "4"]);
+    let lines = bench.log.take();
+    assert_eq!(lines[..4], ["app on_read x", "first write 1", "last write 1", "first write 1"]);
+}
+
+#[test]
+fn c05_writes_inside_of_writes_come_before_what_follows() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "header",
+            log.recorder().writing(|ctx, msg, done| {
+                ctx.write(text("header"));
+                ctx.write_with(msg, done);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.on_loop(|channel| {
+        drop(channel.write(text("1")));
+        drop(channel.write(text("2")));
+        channel.flush();
+    });
+    assert_eq!(bench.sent(), ["header", "1", "header", "2"]);
+}
+
+/// Writes when it is dropped.
+struct LastWords(Channel);
+
+impl Message for LastWords {
+    fn size_hint(&self) -> usize {
+        5
+    }
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.0.send(text("words"));
+    }
+}
+
+#[test]
+fn c07_a_message_may_write_when_it_is_dropped() {
+    // Cancelled, sent, given up with the channel.
+    let mut bench = quiet(|_, _| Ok(()));
+    let cancelled = bench.on_loop(|channel| channel.write(LastWords(channel.clone())));
+    assert!(cancelled.cancel());
+    bench.on_loop(|channel| channel.flush());
+    bench.run();
+    assert_eq!(bench.sent(), ["words"]);
+    bench.on_loop(|channel| drop(channel.write(LastWords(channel.clone()))));
+    bench.close();
+    assert_eq!(bench.sent(), Vec::<String>::new());
+    assert!(bench.channel().closed().is_done());
+    assert_eq!(bench.reports.take(), Vec::<String>::new());
+}
+
+/// Weighs something else each time it is asked.
+struct Fickle(RefCell<Vec<usize>>);
+
+impl Message for Fickle {
+    fn size_hint(&self) -> usize {
+        self.0.borrow_mut().pop().unwrap_or(0)
+    }
+}
+
+#[test]
+fn c07_a_message_that_is_not_sure_of_its_weight_confuses_nobody() {
+    for weights in [vec![1, 1000, 1, 1000, 1, 1000], vec![1000, 1, 1000, 1, 1000, 1]] {
+        let busy = weights.clone();
+        let mut bench = quiet(|edit, log| {
+            edit.add_last(
+                "app",
+                log.recorder().at(Moment::Read, move |ctx| {
+                    drop(ctx.channel().write(Fickle(RefCell::new(busy.clone()))));
+                    Ok(())
+                }),
+            )?;
+            Ok(())
+        });
+        bench.on_loop(|channel| drop(channel.write_and_flush(Fickle(RefCell::new(weights)))));
+        bench.write_inbound(text("x"));
+        bench.on_loop(|channel| channel.flush());
+        bench.run();
+        assert_eq!(bench.channel().pending_bytes(), 0);
+        assert!(bench.channel().is_open() && bench.channel().is_writable());
+        assert_eq!(bench.reports.take(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn c08_from_another_thread_writes_count_when_they_are_submitted() {
+    let mut bench = stream();
+    let channel = bench.channel().clone();
+    let asked = std::thread::spawn(move || {
+        drop(channel.write(bytes(64 * 1024)));
+        let at_the_mark = channel.is_writable();
+        drop(channel.write(bytes(1)));
+        (at_the_mark, channel.is_writable(), channel.pending_bytes())
+    });
+    assert_eq!(asked.join().expect("it does not panic"), (true, false, 64 * 1024 + 1));
+    bench.run();
+    bench.on_loop(|channel| channel.flush());
+    bench.run();
+    assert_eq!((bench.channel().pending_bytes(), bench.sent().len()), (0, 2));
+    assert!(bench.channel().is_writable());
+}
+
+#[test]
+fn c07_completions_may_be_kept_in_a_list() {
+    let results = Rc::new(RefCell::new(Vec::new()));
+    let into = results.clone();
+    let mut bench = quiet(|edit, log| {
+        edit.add_last(
+            "app",
+            log.recorder().reading(move |ctx, _| {
+                for number in 0..3 {
+                    let into = into.clone();
+                    let it: Bytes = text("x");
+                    ctx.write_then(it, move |result| {
+                        into.borrow_mut().push((number, result.is_ok()))
+                    });
+                }
+                ctx.flush();
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    bench.write_inbound(text("x"));
+    assert_eq!(*results.borrow(), [(0, true), (1, true), (2, true)]);
+}
