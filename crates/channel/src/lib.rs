@@ -1,8 +1,11 @@
-//! The stairwell of Waterwheel: event loops, and the cut between them and the operating system.
+//! The stairwell of Waterwheel: event loops, channels and their pipelines, and the cut between them and
+//! the operating system.
 //!
 //! An [`EventLoop`] is an executor that also waits for the outside world, in a
 //! [driver](driver::Driver). This crate knows no operating system: the drivers are in a crate of
-//! their own, and are given to a group of loops as a value.
+//! their own, and are given to a group of loops as a value. A [`Channel`] belongs to one loop; what it
+//! reads and writes goes through its pipeline, from [`Handler`] to [`Handler`], and below that through a
+//! [transport].
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,6 +29,10 @@
 //! | what a driver has to do | [`driver`], its contract first |
 //! | how a loop turns | `event_loop::turn`, beside `docs/LOOP.md` |
 //! | how events find their receiver | `event_loop::registrations`, on [`Token`]s |
+//! | what a user writes | [`Handler`], [`Ctx`], [`Message`], [`Completion`] |
+//! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
+//! | what happens between pipeline and transport | `channel` |
+//! | what is below a channel | [`transport`], its contract first |
 //! | foreign descriptors | `foreign` |
 //! | futures on a loop | `futures` |
 //! | channels within the process | [`local`] |

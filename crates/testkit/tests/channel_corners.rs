@@ -1,8 +1,11 @@
-//! Corners of a channel's life that were found by trying.
+//! How a channel comes to its loop and is reached there; and corners of its life that were found by trying.
 
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
@@ -195,39 +198,193 @@ fn c02_what_a_handler_writes_when_it_is_added_is_sent_once_the_channel_is_there(
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
 }
 
-/// Writes to its channel when it is dropped.
-struct LastWords(Channel);
+/// Says on which thread it lives, and where it was called.
+struct WhereAmI {
+    not_send: Rc<()>,
+    told: mpsc::Sender<(&'static str, ThreadId)>,
+}
 
-impl Message for LastWords {}
+impl WhereAmI {
+    fn tell(&self, what: &'static str) -> HandlerResult {
+        assert_eq!(Rc::strong_count(&self.not_send), 1);
+        self.told.send((what, thread::current().id())).map_err(Error::new)
+    }
+}
 
-impl Drop for LastWords {
-    fn drop(&mut self) {
-        self.0.send("from a destructor".to_owned());
+impl Handler for WhereAmI {
+    fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.tell("active")
+    }
+
+    fn on_user_event(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+        self.tell("event")
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        let _ = self.tell("removed");
     }
 }
 
 #[test]
-fn c07_the_destructor_of_a_write_that_was_cancelled_may_write() {
-    let mut channel = Embedded::new(|_| Ok(())).unwrap();
-    channel.on_loop(|channel| {
-        let write = channel.write(LastWords(channel.clone()));
-        assert!(write.cancel());
-        channel.flush();
+fn c01_handlers_that_are_not_send_are_called_on_their_loop_whoever_calls_the_channel() {
+    let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+    let (told, calls) = mpsc::channel();
+    let new = NewChannel::new(Nowhere).initialiser(|edit| {
+        edit.add_last("here", WhereAmI { not_send: Rc::new(()), told })?;
+        Ok(())
     });
-    assert_eq!(channel.read_outbound::<String>().unwrap(), "from a destructor");
-    assert!(channel.channel().is_open());
+    let channel = group.register(new).join().unwrap();
+    let other = channel.clone();
+    thread::spawn(move || other.fire_user_event(())).join().unwrap();
+    channel.close().join().unwrap();
+    let home = group.submit(|| thread::current().id()).unwrap().join().unwrap();
+    let calls: Vec<_> = calls.iter().collect();
+    assert_eq!(calls, [("active", home), ("event", home), ("removed", home)]);
+    assert_ne!(home, thread::current().id());
 }
 
 #[test]
-fn c07_the_destructor_of_a_write_that_came_too_early_may_write() {
-    let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
-    channel.on_loop(|channel| channel.send(LastWords(channel.clone())));
-    channel.run();
-    assert!(channel.channel().is_open());
-    assert_eq!(channel.channel().pending_bytes(), 0, "its own came too early as well");
+fn c08_a_call_from_elsewhere_is_one_command_and_on_the_loop_none() {
+    let mut manual = manual_loop();
+    let channel = manual.on_loop(|here| register(here, |_| Ok(()))).unwrap();
+    let event_loop = manual.event_loop();
+    let queued = || event_loop.stats().queue_depth;
+    assert_eq!(queued(), 0);
+    manual.on_loop(|_| channel.send(()));
+    manual.on_loop(|_| channel.fire_user_event(()));
+    assert_eq!(queued(), 0, "made at once");
+    channel.send(());
+    assert_eq!(queued(), 1, "a write and a flush");
+    let closed = channel.close();
+    assert_eq!((queued(), closed.is_done()), (2, false));
+    manual.turn(Some(Duration::ZERO));
+    assert!(closed.is_done() && !channel.is_open());
 }
 
-/// Panics when it is dropped.
+#[test]
+fn l01_a_channel_is_registered_from_any_thread_and_listed_until_it_is_closed() {
+    let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+    let event_loop = group.next();
+    let channel = event_loop.register(NewChannel::new(Nowhere)).join().unwrap();
+    assert!(channel.is_registered() && channel.is_active());
+    assert_eq!(channel.event_loop(), event_loop);
+    let listed = event_loop.registered_channels().join().unwrap();
+    assert_eq!(listed, std::slice::from_ref(&channel));
+    channel.close().join().unwrap();
+    assert!(event_loop.registered_channels().join().unwrap().is_empty());
+}
+
+/// Tells when its transport has gone.
+struct Dropped(mpsc::Sender<()>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn l01_a_loop_that_is_shut_refuses_a_channel_and_closes_it() {
+    let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+    group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().join().unwrap();
+    let (dropped, gone) = mpsc::channel();
+    let dropped = Dropped(dropped);
+    let new = NewChannel::new(Nowhere).initialiser(move |_| {
+        drop(dropped);
+        unreachable!("there is no loop to run it")
+    });
+    assert!(group.register(new).join().is_err());
+    gone.try_recv().expect("dropped, and so closed");
+}
+
+#[test]
+fn l01_an_initialiser_that_fails_closes_the_channel_and_fails_the_registration() {
+    let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+    let (told, calls) = mpsc::channel();
+    let new = NewChannel::new(Nowhere).initialiser(|edit| {
+        edit.add_last("here", WhereAmI { not_send: Rc::new(()), told })?;
+        edit.add_last("here", OnEvent(|_: &Ctx<'_>| {}))?;
+        Ok(())
+    });
+    let refused = group.register(new).join().unwrap_err().to_string();
+    assert!(refused.contains("already a handler named `here`"), "{refused}");
+    assert_eq!(calls.iter().count(), 0, "what was rolled back was told nothing");
+    assert!(group.next().registered_channels().join().unwrap().is_empty());
+}
+
+#[test]
+fn l10_a_shutdown_closes_channels_at_its_start_and_tells_their_handlers() {
+    let log = Log::default();
+    let (written, handler) = (log.clone(), ClosedByTheLoop(log.clone()));
+    let mut manual = manual_loop();
+    let channel = manual
+        .on_loop(|here| {
+            register(here, |edit| {
+                edit.add_last("told", handler)?;
+                Ok(())
+            })
+        })
+        .unwrap();
+    let ended = manual.event_loop().shutdown_gracefully(Duration::ZERO, Duration::from_secs(5));
+    manual.on_loop(|here| {
+        here.with_pipeline(&channel, |pipeline| {
+            let done = Completion::local(move |result| {
+                written.borrow_mut().push(if result.is_ok() { "written" } else { "not written" });
+            });
+            pipeline.write_with((), done); // Not flushed.
+        })
+    });
+    while manual.turn(Some(Duration::ZERO)) {}
+    assert_eq!(*log.borrow(), ["not written", "inactive", "unregistered", "removed"]);
+    assert!(ended.unwrap().is_done() && channel.closed().is_done());
+}
+
+struct ClosedByTheLoop(Log);
+
+impl Handler for ClosedByTheLoop {
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.0.borrow_mut().push("inactive");
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.0.borrow_mut().push("unregistered");
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.0.borrow_mut().push("removed");
+    }
+}
+
+/// A message that writes another when it is dropped.
+struct LastWord(Channel);
+
+impl Message for LastWord {}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        drop(self.0.write(String::from("last word")));
+    }
+}
+
+#[test]
+fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
+    let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
+    // Refused by a channel that is not connected.
+    let refused = channel.on_loop(|channel| channel.write_and_flush(LastWord(channel.clone())));
+    assert!(refused.join().is_err());
+    assert!(channel.channel().is_open());
+    assert_eq!(channel.channel().pending_bytes(), "last word".len());
+    // Cancelled before it was flushed.
+    let cancelled = channel.on_loop(|channel| channel.write(LastWord(channel.clone())));
+    assert!(cancelled.cancel());
+    channel.on_loop(|channel| channel.flush());
+    channel.run();
+    assert!(channel.channel().is_open());
+}
+
+/// A message that panics when it is dropped.
 struct Bomb;
 
 impl Message for Bomb {}
@@ -239,11 +396,11 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn c07_writes_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closing() {
+fn c07_messages_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closing() {
     let mut channel = Embedded::new(|_| Ok(())).unwrap();
     channel.on_loop(|channel| {
         drop(channel.write(Bomb));
-        drop(channel.write(Bomb));
+        drop(channel.write(Bomb)); // Two in a row abort the process if they are dropped together.
     });
     channel.close();
     assert!(channel.channel().closed().is_done());

@@ -47,6 +47,14 @@ struct Entry {
     done: Completion,
 }
 
+/// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
+#[derive(Default)]
+pub(crate) struct Cancelled {
+    /// How many bytes of them no longer wait.
+    pub(crate) bytes: usize,
+    pub(crate) messages: VecDeque<Msg>,
+}
+
 /// What has left the buffer.
 #[derive(Default)]
 pub(crate) struct Finished {
@@ -54,8 +62,6 @@ pub(crate) struct Finished {
     pub(crate) bytes: usize,
     /// In the order of the writes; those that nobody waits for are not here.
     pub(crate) completions: VecDeque<(Completion, Result<(), Error>)>,
-    /// Never written: to be dropped one by one, since their destructors may panic.
-    pub(crate) unwritten: Vec<Msg>,
 }
 
 impl Finished {
@@ -100,7 +106,7 @@ impl Outbound {
                 return;
             }
             n -= entry.left;
-            self.finish_front(Ok(()));
+            self.finish_front();
         }
     }
 
@@ -112,16 +118,6 @@ impl Outbound {
 
     /// Takes the next message: it was written.
     pub fn take(&mut self) -> Option<Msg> {
-        self.take_as(Ok(()))
-    }
-
-    /// Takes the next message: it could not be written, others may.
-    pub fn reject(&mut self, error: Error) {
-        let rejected = self.take_as(Err(error));
-        self.finished.unwritten.extend(rejected);
-    }
-
-    fn take_as(&mut self, result: Result<(), Error>) -> Option<Msg> {
         let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
         let msg = self.messages.pop_front()?;
         let size = msg.size_hint().min(entry.left);
@@ -129,16 +125,16 @@ impl Outbound {
         entry.left -= size;
         self.finished.bytes += size;
         if entry.pieces == 0 {
-            self.finish_front(result);
+            self.finish_front();
         }
         Some(msg)
     }
 
     #[inline]
-    fn finish_front(&mut self, result: Result<(), Error>) {
+    fn finish_front(&mut self) {
         if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.finished.add(left, done, result);
+            self.finished.add(left, done, Ok(()));
         }
     }
 }
@@ -172,7 +168,7 @@ impl Outbound {
 
     /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
-    pub(crate) fn flush(&mut self) -> Option<Finished> {
+    pub(crate) fn flush(&mut self) -> Option<Cancelled> {
         let cancelled = self.awaited.then(|| self.take_cancelled());
         self.flushed = self.entries.len();
         self.bytes.release();
@@ -181,8 +177,8 @@ impl Outbound {
 
     /// Takes out what was held and has been cancelled; the rest can no longer be.
     #[cold]
-    fn take_cancelled(&mut self) -> Finished {
-        let mut cancelled = Finished::default();
+    fn take_cancelled(&mut self) -> Cancelled {
+        let mut cancelled = Cancelled::default();
         let Outbound { bytes, messages, entries, .. } = self.split_held();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
         for mut entry in entries {
@@ -195,7 +191,7 @@ impl Outbound {
                 self.messages.extend(msgs);
                 self.entries.push_back(entry);
             } else {
-                cancelled.unwritten.extend(chunks.map(Msg::from).chain(msgs));
+                cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
                 cancelled.bytes += entry.left;
             }
         }
@@ -215,10 +211,11 @@ impl Outbound {
     #[inline]
     pub(crate) fn take_finished(&mut self) -> Option<Finished> {
         let finished = &mut self.finished;
-        let something = finished.bytes > 0
-            || !finished.completions.is_empty()
-            || !finished.unwritten.is_empty();
-        something.then(|| mem::take(finished))
+        if finished.bytes == 0 && finished.completions.is_empty() {
+            return None;
+        }
+        let completions = mem::take(&mut finished.completions);
+        Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
     }
 
     /// Takes out what was flushed: it will not be written.
@@ -227,14 +224,13 @@ impl Outbound {
         mem::replace(self, held)
     }
 
-    /// All of it has failed.
-    pub(crate) fn fail(self, error: &Error) -> Finished {
-        let Outbound { bytes, messages, entries, mut finished, .. } = self;
-        for Entry { left, done, .. } in entries {
+    /// All of it has failed; the messages, to be dropped where nothing is borrowed.
+    pub(crate) fn fail(self, error: &Error) -> (Finished, VecDeque<Msg>) {
+        let mut finished = self.finished;
+        for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        finished.unwritten.extend(bytes.into_chunks().map(Msg::from).chain(messages));
-        finished
+        (finished, self.messages)
     }
 }
 

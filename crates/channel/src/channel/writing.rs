@@ -1,13 +1,14 @@
 //! What goes out: the outbound buffer, the water marks, the writing itself (C07).
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::outbound::Finished;
+use super::outbound::{Finished, Outbound};
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::{Completion, Msg, Types};
@@ -175,7 +176,8 @@ impl ChannelCore {
             (out.flush(), !out.is_empty())
         };
         if let Some(cancelled) = cancelled {
-            self.finish_writes(cancelled);
+            self.remove_pending(cancelled.bytes);
+            self.drop_messages(cancelled.messages);
         }
         if self.level.pending.get() > self.options.water_marks.high() {
             self.write_out();
@@ -193,8 +195,8 @@ impl ChannelCore {
         }
         if !self.is_active() {
             let error = Error::new(ChannelError::NotConnected);
-            let dropped = self.out.borrow_mut().take_flushed();
-            return self.finish_writes(dropped.fail(&error));
+            let early = self.out.borrow_mut().take_flushed();
+            return self.fail_outbound(early, &error);
         }
         for _ in 0..WRITE_SPINS {
             let written = self
@@ -244,14 +246,24 @@ impl ChannelCore {
         for (done, result) in finished.completions {
             self.complete_later(done, result);
         }
-        for msg in finished.unwritten {
-            self.drop_guarded(msg.type_name(), msg);
-        }
     }
 
     /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
-        let dropped = self.out.take();
-        self.finish_writes(dropped.fail(error));
+        let waiting = self.out.take();
+        self.fail_outbound(waiting, error);
+    }
+
+    fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
+        let (finished, messages) = outbound.fail(error);
+        self.finish_writes(finished);
+        self.drop_messages(messages);
+    }
+
+    /// One by one: a destructor that panics keeps none of the others.
+    fn drop_messages(&self, messages: VecDeque<Msg>) {
+        for msg in messages {
+            self.drop_guarded(msg.type_name(), msg);
+        }
     }
 }
