@@ -107,7 +107,7 @@ impl End {
                 Room::Gone => return Err(LocalError::PeerClosed.into()),
                 Room::None => {
                     self.blocked = true;
-                    return Ok(Submit::Pending);
+                    return Ok(Submit::Full);
                 }
                 Room::Beside(fill) => fill,
             };
