@@ -18,13 +18,12 @@ use crate::Outcome;
 pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
     let took = event_loop.on_loop(|here| {
-        let channel =
-            here.register_with(NewChannel::new(Endless { left: 0, read: false }), |edit| {
-                for _ in 0..slots {
-                    edit.add_last(Name::auto(), Pass)?;
-                }
-                Ok(())
-            })?;
+        let channel = here.register_with(NewChannel::new(Endless::new(0)), |edit| {
+            for _ in 0..slots {
+                edit.add_last(Name::auto(), Pass)?;
+            }
+            Ok(())
+        })?;
         let began = Clock::Monotonic.now();
         here.with_pipeline(&channel, |pipeline| {
             for _ in 0..events {
@@ -45,7 +44,7 @@ pub(crate) fn echoes(echoes: u64) -> Outcome {
     let began = Clock::Monotonic.now();
     event_loop
         .on_loop(|here| {
-            here.register_with(NewChannel::new(Endless { left: echoes, read: false }), |edit| {
+            here.register_with(NewChannel::new(Endless::new(echoes)), |edit| {
                 edit.add_last("echo", Echo)?;
                 Ok(())
             })
@@ -82,9 +81,16 @@ impl Handler for Echo {
 }
 
 /// A transport that always has something to read, until it has had enough.
-struct Endless {
+pub(crate) struct Endless {
     left: u64,
     read: bool,
+}
+
+impl Endless {
+    /// Enough is so many messages.
+    pub(crate) fn new(left: u64) -> Self {
+        Self { left, read: false }
+    }
 }
 
 impl Transport for Endless {

@@ -28,7 +28,7 @@
 //! DecoderVerifier::new(|| Short)
 //!     .gives(b"\x05hello", ["hello".into()])
 //!     .gives(b"\0\x01!", ["".into(), "!".into()])
-//!     .gives(b"\x09unfinished", [])
+//!     .gives(b"\x0funfinished", [])
 //!     .verify();
 //! ```
 

@@ -140,8 +140,9 @@ impl<A: Stage, B: Stage<In = A::Out>> Stage for Then<A, B> {
 
     #[inline]
     fn on_leave(&mut self, ctx: &Ctx<'_>) {
-        self.0.on_leave(ctx);
+        // What the later one holds came before what the earlier one holds.
         self.1.on_leave(ctx);
+        self.0.on_leave(ctx);
     }
 
     fn answers(&self) -> Types {

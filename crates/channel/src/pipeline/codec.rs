@@ -163,21 +163,27 @@ impl<D: Decoder> Decode<D> {
             return;
         }
         self.fed = true;
+        let removals = out.ctx().removals();
+        let mut gave = false;
         let mut buf = self.kept.join(bytes);
         while !buf.is_empty() {
             let before = buf.len();
             match self.decoder.decode(&mut buf) {
                 Ok(Some(_)) if buf.len() >= before => return self.give_up(stuck::<D>(), buf, out),
-                Ok(Some(msg)) => self.give(msg, out),
+                Ok(Some(msg)) => {
+                    gave = true;
+                    give(msg, out);
+                }
                 Ok(None) if buf.len() >= before => break,
                 Ok(None) => continue,
                 Err(error) if buf.len() >= before => return self.give_up(error, buf, out),
                 Err(error) => out.ctx().fire_error(error),
             }
-            if out.ctx().is_removed() {
+            if out.ctx().removals() != removals && out.ctx().is_removed() {
                 return pass_on(buf, &out.ctx());
             }
         }
+        self.gave |= gave;
         self.kept.keep(buf);
     }
 
@@ -186,7 +192,7 @@ impl<D: Decoder> Decode<D> {
         while !self.lost {
             let before = buf.len();
             match self.decoder.decode_last(&mut buf) {
-                Ok(Some(msg)) => self.give(msg, out),
+                Ok(Some(msg)) => give(msg, out),
                 Ok(None) => {}
                 Err(error) => out.ctx().fire_error(error),
             }
@@ -199,18 +205,11 @@ impl<D: Decoder> Decode<D> {
         }
     }
 
-    #[inline]
-    fn give<O: Emit<D::Out>>(&mut self, msg: D::Out, out: &mut O) {
-        self.gave = true;
-        // An error of a later stage is about this message, not about the next.
-        if let Err(error) = out.emit(msg) {
-            out.ctx().fire_error(error);
-        }
-    }
-
     #[cold]
     fn give_up<O: Emit<D::Out>>(&mut self, error: Error, unread: Bytes, out: &mut O) {
         self.lost = true;
+        // More of it would be dropped: whoever gets the error decides what is read now.
+        self.fed = false;
         out.ctx().fire_error(error);
         if out.ctx().is_removed() {
             pass_on(unread, &out.ctx());
@@ -226,6 +225,14 @@ impl<D: Decoder> Decode<D> {
 
     fn hand_on(&mut self, ctx: &Ctx<'_>) {
         pass_on(self.kept.take(), ctx);
+    }
+}
+
+#[inline]
+fn give<T>(msg: T, out: &mut impl Emit<T>) {
+    // An error of a later stage is about this message, not about the next.
+    if let Err(error) = out.emit(msg) {
+        out.ctx().fire_error(error);
     }
 }
 

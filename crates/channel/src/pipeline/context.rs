@@ -248,6 +248,12 @@ impl<'a> Ctx<'a> {
         matches!(slots.at(self.at).state, SlotState::Removed | SlotState::Leaving)
     }
 
+    /// How many handlers have been removed so far. As long as it is the same, this one was not.
+    #[inline]
+    pub(crate) fn removals(&self) -> u32 {
+        self.core.handlers.removals.get()
+    }
+
     /// This handler's place.
     #[must_use]
     pub fn slot(&self) -> SlotId {

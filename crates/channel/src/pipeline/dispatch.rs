@@ -33,6 +33,8 @@ pub(crate) struct Handlers {
     pub(crate) named: Cell<usize>,
     /// They are being removed, all of them, and no others may come.
     pub(crate) closed: Cell<bool>,
+    /// How many have been removed, so that one can tell cheaply that it was not.
+    pub(crate) removals: Cell<u32>,
     /// How many timers they have set, to number them.
     pub(crate) timers: Cell<u32>,
     /// For those that run on other executors.
@@ -45,6 +47,7 @@ impl Handlers {
             slots: RefCell::new(Slots::new()),
             culprit: Cell::new(HEAD),
             named: Cell::new(0),
+            removals: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
             offloading: Offloading::default(),
@@ -175,6 +178,7 @@ impl ChannelCore {
 
     /// Removes a live slot: at once if its handler does not run, else when it returns.
     pub(crate) fn retire(self: &Rc<Self>, at: u32) {
+        self.handlers.removals.set(self.handlers.removals.get().wrapping_add(1));
         let mut slots = self.handlers.slots.borrow_mut();
         let slot = slots.at_mut(at);
         slot.state = SlotState::Removed;

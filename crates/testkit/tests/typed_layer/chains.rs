@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use waterwheel_channel::{
     ChannelOptions, Decode, Decoder, Emit, HandlerResult, Inbound, Msg, Stage, Types,
 };
@@ -210,17 +210,20 @@ fn c06_a_chain_of_decoders_decodes_what_the_first_one_gives() {
         }
     }
 
-    struct Bytewise;
+    struct Pairs;
 
-    impl Decoder for Bytewise {
+    impl Decoder for Pairs {
         type Out = u32;
 
         fn decode(&mut self, buf: &mut Bytes) -> Result<Option<u32>, Error> {
-            Ok(Some(buf.split_to(1)[0].into()))
+            Ok((buf.len() >= 2).then(|| buf.get_u16().into()))
         }
     }
 
-    let mut channel = stream(lines().then(Words).then(Decode::new(Bytewise)));
-    channel.write_inbound(Bytes::from_static(b"ab\nc\n"));
-    assert_eq!(numbers(&mut channel), [97, 98, 99]);
+    let mut channel = stream(lines().then(Words).then(Decode::new(Pairs)));
+    channel.write_inbound(Bytes::from_static(b"aba\nbc\nhalf"));
+    assert_eq!(numbers(&mut channel), [0x6162, 0x6162]);
+    channel.with_pipeline(|it| it.remove("chain")).unwrap().unwrap();
+    assert_eq!(channel.read_inbound::<Bytes>().unwrap(), "c", "of the second, which is older");
+    assert_eq!(channel.read_inbound::<Bytes>().unwrap(), "half");
 }

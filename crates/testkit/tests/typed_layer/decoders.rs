@@ -276,6 +276,23 @@ fn c09_a_decoder_without_a_message_asks_for_more_where_nobody_else_would() {
     assert_eq!(channel.unread(), 1, "a line: whoever got it has to ask");
 }
 
+#[test]
+fn c09_a_decoder_that_failed_asks_for_nothing() {
+    let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+    let mut channel = Embedded::builder()
+        .options(options)
+        .build(|edit| {
+            edit.add_last("digits", Decode::new(Digits { consume: false }))?;
+            Ok(())
+        })
+        .unwrap();
+    channel.on_loop(|channel| channel.read());
+    channel.write_inbound(Bytes::from_static(b"a"));
+    assert_eq!((channel.unread(), errors(&mut channel).len()), (0, 1));
+    channel.write_inbound(Bytes::from_static(b"a"));
+    assert_eq!(channel.unread(), 1);
+}
+
 /// Counts how often it is asked to read.
 struct Asked(Rc<Cell<u32>>);
 

@@ -151,7 +151,7 @@ impl ChannelCore {
     }
 
     /// A removed slot stays in its place until its handler has left: what comes meanwhile waits there.
-    pub(super) fn linger(&self, at: u32) {
+    pub(super) fn keep_place(&self, at: u32) {
         let mut slots = self.handlers.slots.borrow_mut();
         let slot = slots.at_mut(at);
         slot.state = SlotState::Lingering;

@@ -123,7 +123,7 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         if let Some(link) = &self.link {
-            ctx.core().linger(ctx.at());
+            ctx.core().keep_place(ctx.at());
             link.post(Letter::Removed);
         }
     }
