@@ -293,6 +293,21 @@ fn c09_reading_that_is_turned_off_in_the_middle_of_a_round_stops_there() {
 }
 
 #[test]
+fn c09_a_turn_reads_one_round() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, unread());
+        stage.on(0, |_| (0..64).for_each(|_| a.send("flood".to_owned())));
+        b.set_auto_read(true);
+        for turn in 1..=4 {
+            stage.bench(1).turn();
+            assert_eq!(log.count("b: read flood"), turn * 16);
+            assert_eq!(log.count("b: read complete"), turn);
+        }
+    });
+}
+
+#[test]
 fn c09_two_flooded_channels_of_one_loop_alternate() {
     const MESSAGES: usize = 64;
     Stage::each(|stage| {

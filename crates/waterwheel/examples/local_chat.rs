@@ -1,10 +1,9 @@
 //! A chat room within one process: a server, a channel per guest, each on whichever loop comes next.
+//! Run it with `cargo run -p waterwheel --example local_chat`.
 //!
 //! ```text
 //!   guest ══ local connection ══ member ──► room: every member's channel, on any loop
 //! ```
-//!
-//! Run it with `cargo run -p waterwheel --example local_chat`.
 
 use std::error::Error;
 use std::sync::mpsc::{self, Sender};
@@ -59,9 +58,8 @@ impl Handler for Member {
         Ok(())
     }
 
-    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+    fn on_removed(&mut self, _: &Ctx<'_>) {
         self.0.lock().expect("nobody panics in here").retain(Channel::is_open);
-        Ok(())
     }
 }
 
