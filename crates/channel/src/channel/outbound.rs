@@ -52,7 +52,7 @@ struct Entry {
 pub(crate) struct Cancelled {
     /// How many bytes of them no longer wait.
     pub(crate) bytes: usize,
-    messages: Vec<Msg>,
+    pub(crate) messages: Vec<Msg>,
 }
 
 /// What has left the buffer.
@@ -224,13 +224,13 @@ impl Outbound {
         mem::replace(self, held)
     }
 
-    /// All of it has failed. Messages are dropped, so nothing may be borrowed.
-    pub(crate) fn fail(self, error: &Error) -> Finished {
+    /// All of it has failed: who is to be told, and the messages, to be dropped.
+    pub(crate) fn fail(self, error: &Error) -> (Finished, impl Iterator<Item = Msg>) {
         let mut finished = self.finished;
         for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        finished
+        (finished, self.bytes.into_chunks().map(Msg::from).chain(self.messages))
     }
 }
 

@@ -7,7 +7,7 @@ use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::outbound::Finished;
+use super::outbound::{Finished, Outbound};
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::{Completion, Msg, Types};
@@ -176,6 +176,7 @@ impl ChannelCore {
         };
         if let Some(cancelled) = cancelled {
             self.remove_pending(cancelled.bytes);
+            self.drop_messages(cancelled.messages);
         }
         if self.level.pending.get() > self.options.water_marks.high() {
             self.write_out();
@@ -194,7 +195,7 @@ impl ChannelCore {
         if !self.is_active() {
             let error = Error::new(ChannelError::NotConnected);
             let dropped = self.out.borrow_mut().take_flushed();
-            return self.finish_writes(dropped.fail(&error));
+            return self.give_up(dropped, &error);
         }
         for _ in 0..WRITE_SPINS {
             let written = self
@@ -249,6 +250,19 @@ impl ChannelCore {
     /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
         let dropped = self.out.take();
-        self.finish_writes(dropped.fail(error));
+        self.give_up(dropped, error);
+    }
+
+    fn give_up(self: &Rc<Self>, dropped: Outbound, error: &Error) {
+        let (finished, messages) = dropped.fail(error);
+        self.finish_writes(finished);
+        self.drop_messages(messages);
+    }
+
+    /// Each on its own: a destructor that panics harms no other.
+    fn drop_messages(&self, messages: impl IntoIterator<Item = Msg>) {
+        for msg in messages {
+            self.drop_guarded(msg.type_name(), msg);
+        }
     }
 }
