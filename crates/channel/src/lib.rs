@@ -35,6 +35,7 @@
 //! | what is below a channel | [`transport`], its contract first |
 //! | foreign descriptors | `foreign` |
 //! | futures on a loop | `futures` |
+//! | channels within the process | [`local`] |
 //! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
@@ -43,6 +44,7 @@ pub mod driver;
 mod event_loop;
 mod foreign;
 mod futures;
+pub mod local;
 mod metrics;
 mod pipeline;
 mod tail;
@@ -76,8 +78,10 @@ pub use crate::futures::{
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::pipeline::{
-    At, Completion, Ctx, Edit, Events, Handler, HandlerResult, LocalCtx, Message, Msg, Name,
-    Pipeline, PipelineError, Signature, SlotId, TimerId, TypeMismatch, TypeTag, Types,
+    At, Completion, Ctx, Decode, Decoder, DecoderStuck, Edit, Emit, Encode, Encoder, Events,
+    Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx, Message, Msg, Name, Offloaded,
+    Out, OutboundHandler, Pipeline, PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler,
+    Signature, SlotId, Stage, Then, TimerId, TypeMismatch, TypeTag, Types,
 };
 pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

@@ -6,6 +6,7 @@ use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
     TaskOnly, Waited,
 };
+use waterwheel_channel::local::{Connection, Listener, LocalError};
 use waterwheel_channel::transport::{
     Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
 };
@@ -16,10 +17,12 @@ use waterwheel_channel::{
     TimerId, TypeMismatch, TypeTag, Types, WaterMarks,
 };
 use waterwheel_channel::{
-    Elapsed, EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign, ForeignContext,
-    ForeignHandle, ForeignHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand,
-    LoopMetrics, LoopShutDown, ManualEventLoop, OnReady, Outlook, Registrant, SelectStrategy, Slab,
-    Sleep, Strategy, TailTask, Timeout, Token, TokenMap, WaitStrategy,
+    Decode, Decoder, DecoderStuck, Elapsed, Emit, Encode, Encoder, EventLoop, EventLoopGroup,
+    EventLoopGroupBuilder, Foreign, ForeignContext, ForeignHandle, ForeignHandler, In, Inbound,
+    InboundHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopMetrics,
+    LoopShutDown, ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
+    RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
+    Then, Timeout, Token, TokenMap, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -66,11 +69,37 @@ fn public_types_cross_threads_as_listed() {
         is!(Outbound: false false true),
         // A descriptor moves to its loop.
         is!(Foreign<u8>: true false true),
+        // Ends within the process move to their loops, with the messages that wait in them.
+        is!(Connection: true false true),
+        is!(Listener: true false true),
+        is!(LocalError: true true true),
         // Futures that may be part of one that moves.
         is!(Sleep: true true true),
         is!(Interval: true true true),
         is!(Timeout<u8>: true true true),
         is!(Timeout<Rc<u8>>: false false true),
+        // Typed handlers and codecs are as free as what is in them, and need not be.
+        is!(In<u8>: true true true),
+        is!(In<Rc<u8>>: false false true),
+        is!(Out<u8>: true true true),
+        is!(Decode<u8>: true true true),
+        is!(Decode<Rc<u8>>: false false true),
+        is!(Encode<u8>: true true true),
+        is!(Inbound<u8>: true true true),
+        is!(Then<u8, u8>: true true true),
+        is!(dyn InboundHandler<In = u8>: false false false),
+        is!(dyn OutboundHandler<In = u8>: false false false),
+        is!(dyn Decoder<Out = u8>: false false false),
+        is!(dyn Encoder<In = u8>: false false false),
+        is!(dyn Emit<u8>: false false false),
+        // Cannot be an object: there is nothing to ask.
+        ("Stage", (false, false, false), (false, false, false)),
+        is!(DecoderStuck: true true true),
+        // Handlers on another executor, and what they use there; their place is on the loop.
+        is!(dyn RemoteHandler: true false false),
+        is!(RemoteCtx: true true true),
+        is!(RemoteCompletion: true true true),
+        is!(Offloaded<Rc<u8>>: true false true),
         // Seams for drivers and strategies.
         is!(dyn Driver: true false false),
         is!(dyn OpenDriver: true true false),
@@ -120,7 +149,11 @@ fn public_types_cross_threads_as_listed() {
         is!(Waited: true true true),
         is!(WaterMarks: true true true),
     ];
-    let sources = [include_str!("../src/lib.rs"), include_str!("../src/driver/mod.rs")];
+    let sources = [
+        include_str!("../src/lib.rs"),
+        include_str!("../src/driver/mod.rs"),
+        include_str!("../src/local/mod.rs"),
+    ];
     let defined_there = [
         "Detach",
         "Driver",

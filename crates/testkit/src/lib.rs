@@ -4,12 +4,15 @@
 //! |---|---|
 //! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
 //! | write down what passes through a pipeline | [`recorder`] |
+//! | test a decoder, however its bytes may be cut | [`decoder_verifier`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
+//! | have events in another order with every seed | [`seeded`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
 //! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
 #![forbid(unsafe_code)]
 
+pub mod decoder_verifier;
 pub mod driver_suite;
 pub mod embedded;
 pub mod faulty;
@@ -18,3 +21,4 @@ mod listed;
 pub mod loop_suite;
 pub mod manual;
 pub mod recorder;
+pub mod seeded;

@@ -5,6 +5,7 @@ use waterwheel_testkit::manual::{
     Counts, Dial, ForeignSource, Manual, ManualDriver, Peer, Port, Time,
 };
 use waterwheel_testkit::recorder::{Log, Moment};
+use waterwheel_testkit::seeded::Seeded;
 
 fn is_send<T: Send>() {}
 fn is_send_and_sync<T: Send + Sync>() {}
@@ -20,6 +21,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<(Counts, Time)>();
     is_send_and_sync::<Faulty<Manual>>();
     is_send_and_sync::<Faults>();
+    is_send_and_sync::<Seeded>();
     is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
     is_send_and_sync::<(Log, Moment)>();
     is_clone::<(Manual, Port, ForeignSource, Faults, Log)>();

@@ -382,3 +382,25 @@ fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
     channel.run();
     assert!(channel.channel().is_open());
 }
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Message for Bomb {}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a destructor")
+    }
+}
+
+#[test]
+fn c07_writes_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closing() {
+    let mut channel = Embedded::new(|_| Ok(())).unwrap();
+    channel.on_loop(|channel| {
+        drop(channel.write(Bomb));
+        drop(channel.write(Bomb));
+    });
+    channel.close();
+    assert!(channel.channel().closed().is_done());
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub enum Address {
     /// An IP address and port.
     Ip(SocketAddr),
-    /// A name in this process: see the local transport.
+    /// A name in this process: see [`local`](crate::local).
     Local(Arc<str>),
 }
 

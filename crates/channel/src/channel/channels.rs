@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
@@ -12,6 +13,7 @@ use super::handle::Channel;
 use super::request::Request;
 use crate::event_loop::local_loop::LoopShutDown;
 use crate::pipeline::Completion;
+use crate::pipeline::offload::Link;
 use crate::token::{Slab, Token};
 
 /// How deep channels may call each other, one inside the other, before the next call has to wait
@@ -73,6 +75,17 @@ impl Channels {
         match self.find(token) {
             Some(core) => request.perform(&core),
             None => request.refuse(&Error::new(ChannelError::Closed { cause: None })),
+        }
+    }
+
+    /// An offloaded handler has emitted something.
+    pub(crate) fn on_mail(&self, link: &Arc<Link>) {
+        match self.find(link.channel()) {
+            Some(core) => {
+                let link = link.clone();
+                core.enter_with(move |core| core.on_mail(&link));
+            }
+            None => link.abandon(),
         }
     }
 
@@ -184,8 +197,7 @@ impl Channels {
     /// The shutdown has begun: all channels are closed, after what was flushed.
     pub(crate) fn close_all(&self) {
         for core in self.all() {
-            core.write_out();
-            core.close(Some(Error::new(LoopShutDown)), Completion::none());
+            core.close_after_writes(Some(Error::new(LoopShutDown)), Completion::none());
         }
         self.settle_if_outermost();
     }
@@ -196,12 +208,21 @@ impl Channels {
         for core in self.all() {
             core.transport_closed();
         }
-        // Completions that ask for more, and are told that it failed, could go on for ever.
+        self.settle_for_the_last_time();
+        // Those whose offloaded handlers have not come to the end.
+        for core in self.all() {
+            core.last_mail_arrived();
+        }
+        self.settle_for_the_last_time();
+        let left = (self.table.take(), self.listed.take(), self.next_turn.take());
+        drop(left);
+    }
+
+    /// Completions that ask for more, and are told that it failed, could go on for ever: not here.
+    fn settle_for_the_last_time(&self) {
         for _ in 0..LAST_ROUNDS {
             self.settle_if_outermost();
         }
-        let left = (self.table.take(), self.listed.take(), self.next_turn.take());
-        drop(left);
     }
 }
 

@@ -4,8 +4,9 @@
 //!
 //! ```text
 //!   close ──► what was flushed is written ──► writes fail ──► transport closes ──► closed
-//!                                                                                    │ steps
+//!             lingers while writes are under way                                     │ steps
 //!             handlers removed ◄── unregistered ◄── inactive ◄── close future ◄──────┘
+//!                               ▲ through offloaded handlers too
 //! ```
 
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use waterwheel_executor::{Error, Promise};
 use super::address::{Address, Target};
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::transport::Progress;
+use super::transport::{Progress, TransportEvent};
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 use crate::pipeline::event::{Active, Inactive, Registered, Unregistered};
@@ -32,6 +33,8 @@ pub(crate) enum Step {
     Closed,
     Inactive,
     Unregistered,
+    /// The handlers are to be removed, when all of them have learnt of the above.
+    LastMail,
     RemoveHandlers,
     /// The loop forgets it.
     Gone,
@@ -89,6 +92,7 @@ impl ChannelCore {
                 Step::Closed => self.tell_closed(),
                 Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
                 Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
+                Step::LastMail => self.follow_last_mail(HEAD),
                 Step::RemoveHandlers => self.remove_all_handlers(),
                 Step::Gone => {
                     self.here.channels().forget(self.token());
@@ -96,6 +100,12 @@ impl ChannelCore {
                 }
             }
         }
+    }
+
+    /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
+    pub(crate) fn last_mail_arrived(self: &Rc<Self>) {
+        self.step(Step::RemoveHandlers);
+        self.step(Step::Gone);
     }
 
     /// A handler that panics when it is removed does not keep the others.
@@ -186,16 +196,35 @@ impl ChannelCore {
         self.close(None, done);
     }
 
-    /// To be closed: what was flushed first goes as far as it does.
+    /// To be closed: after what was flushed if it is asked for, at once if something is broken.
     pub(crate) fn close(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
-        if cause.is_none() {
-            self.write_out();
+        let Some(cause) = cause else { return self.close_after_writes(None, done) };
+        if self.begin_close(Some(cause.clone()), done) || self.lingering.get() {
+            self.ending.borrow_mut().cause.get_or_insert(cause);
+            self.let_go();
         }
+    }
+
+    /// To be closed. What was flushed first goes as far as it does without the peer's help.
+    pub(crate) fn close_after_writes(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
+        self.write_out();
+        let begun = self.begin_close(cause, done);
+        if begun && self.can_go_on_writing() {
+            self.lingering.set(true);
+            self.set_read(false);
+        } else if begun {
+            self.let_go();
+        }
+    }
+
+    /// Nobody may use it any more. `false`: it was so before.
+    fn begin_close(self: &Rc<Self>, cause: Option<Error>, done: Completion) -> bool {
         let mut life = self.life.get();
         let begun = life.begin_close();
         self.life.set(life);
         if !begun {
-            return self.join_close(done);
+            self.join_close(done);
+            return false;
         }
         {
             let mut ending = self.ending.borrow_mut();
@@ -205,8 +234,14 @@ impl ChannelCore {
         self.shared.set_closed();
         let error = self.closed_error();
         let connecting = self.connecting.borrow_mut().take();
-        self.complete_later(connecting.unwrap_or_default(), Err(error.clone()));
-        self.fail_writes(&error);
+        self.complete_later(connecting.unwrap_or_default(), Err(error));
+        true
+    }
+
+    /// What is not written by now never will be, and the transport closes.
+    fn let_go(self: &Rc<Self>) {
+        self.lingering.set(false);
+        self.fail_writes(&self.closed_error());
         if self.with_transport(|transport, up| transport.close(up)) == Detach::Done {
             self.transport_closed();
         }
@@ -223,8 +258,38 @@ impl ChannelCore {
         }
     }
 
+    /// Something happened below, while it is being closed.
+    pub(super) fn on_event_while_closing(self: &Rc<Self>, event: TransportEvent) {
+        match event {
+            _ if !self.lingering.get() => return,
+            TransportEvent::Wrote(n) => {
+                self.on_wrote(n);
+                self.linger();
+            }
+            TransportEvent::Failed(error) => self.close(Some(error), Completion::none()),
+            _ => return,
+        }
+        self.here.channels().settle_if_outermost();
+    }
+
+    /// The rest of a long write, in its turn.
+    pub(crate) fn go_on_writing(self: &Rc<Self>) {
+        self.write_out();
+        self.linger();
+    }
+
+    /// If it lingers, looks whether that has an end.
+    fn linger(self: &Rc<Self>) {
+        if self.lingering.get() && !self.can_go_on_writing() {
+            self.let_go();
+        }
+    }
+
     /// The transport has let go.
     pub(super) fn transport_closed(self: &Rc<Self>) {
+        if self.lingering.take() {
+            self.fail_writes(&self.closed_error());
+        }
         let mut life = self.life.get();
         let ended = life.closed();
         self.life.set(life);
@@ -234,8 +299,7 @@ impl ChannelCore {
             (Step::Closed, true),
             (Step::Inactive, ended.inactive),
             (Step::Unregistered, ended.unregistered),
-            (Step::RemoveHandlers, true),
-            (Step::Gone, true),
+            (Step::LastMail, true),
         ];
         for (step, _) in steps.into_iter().filter(|(_, taken)| *taken) {
             self.step(step);

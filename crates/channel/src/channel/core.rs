@@ -29,7 +29,7 @@ use super::options::ChannelOptions;
 use super::outbound::Outbound;
 use super::reading::Reading;
 use super::transport::{Transport, Upcalls};
-use super::writing::Level;
+use super::writing::{Level, Writing};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
@@ -57,8 +57,9 @@ pub(crate) struct ChannelCore {
     pub(super) out: RefCell<Outbound>,
     pub(super) level: Level,
     pub(super) reading: Reading,
-    /// A write is under way: none may be begun.
-    pub(super) writing: Cell<bool>,
+    pub(super) writing: Cell<Writing>,
+    /// It is closed to everybody, but for what was flushed before.
+    pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Completion>>,
     pub(super) ending: RefCell<Ending>,
     unhandled: Cell<u64>,
@@ -127,7 +128,8 @@ impl ChannelCore {
             out: RefCell::default(),
             level: Level::default(),
             reading: Reading::new(&options),
-            writing: Cell::new(false),
+            writing: Cell::default(),
+            lingering: Cell::new(false),
             connecting: RefCell::default(),
             ending: RefCell::new(ending),
             unhandled: Cell::new(0),

@@ -66,6 +66,14 @@ pub enum ChannelError {
     /// A handler dropped the completion of an operation.
     #[error("the completion was dropped without being told anything")]
     CompletionDropped,
+    /// The executor that an offloaded handler runs on does not run it any more.
+    #[error("the executor of the offloaded handler `{handler}` is gone: {cause}")]
+    ExecutorGone {
+        /// The handler.
+        handler: String,
+        /// Why.
+        cause: Error,
+    },
     /// The handler or the channel of a kept context is gone.
     #[error("the handler has been removed, or its channel is closed")]
     Gone,

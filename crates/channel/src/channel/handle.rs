@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use waterwheel_executor::{CommandSender, Error, PromiseFuture, SharedFuture};
+use waterwheel_executor::{CommandSender, Error, PromiseFuture, Rejected, SharedFuture};
 
 use super::address::{Address, Target};
 use super::attributes::{AttrKey, Attributes};
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::options::WaterMarks;
-use super::request::Request;
+use super::request::{Request, Submitted};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
@@ -112,7 +112,7 @@ impl ChannelShared {
         }
     }
 
-    pub(super) fn token(&self) -> Token {
+    pub(crate) fn token(&self) -> Token {
         match self.token.get() {
             Some(token) => *token,
             None => unreachable!("set before anybody has a handle"),
@@ -167,6 +167,25 @@ impl ChannelShared {
             return None;
         }
         LocalLoop::current()?.channels().find(self.token())
+    }
+
+    pub(crate) fn send(&self, command: LoopCommand) -> Result<(), Rejected<LoopCommand>> {
+        self.sender.send(command)
+    }
+
+    /// Counts bytes that are on their way to the buffer, until what this returns is dropped.
+    ///
+    /// # Errors
+    /// So much may not wait.
+    pub(crate) fn weigh(self: &Arc<Self>, size: usize) -> Result<Submitted, ChannelError> {
+        let before = self.submitted.fetch_add(size, Ordering::Relaxed);
+        let submitted = Submitted { shared: self.clone(), size };
+        let pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
+        let limit = self.water_marks.most();
+        if size > limit.saturating_sub(pending) {
+            return Err(ChannelError::BufferFull { pending, limit, size });
+        }
+        Ok(submitted)
     }
 
     /// A write that other threads have submitted has arrived, or never will.
@@ -446,15 +465,14 @@ impl Channel {
         if self.in_event_loop() {
             return self.submit(Request::Write { msg, flush, promise, submitted: None });
         }
-        let (size, limit) = (msg.size_hint(), self.shared.water_marks.most());
-        let before = self.shared.submitted.fetch_add(size, Ordering::Relaxed);
-        let pending = before.saturating_add(self.shared.pending.load(Ordering::Relaxed));
-        let submitted = Some(super::request::Submitted { shared: self.shared.clone(), size });
-        let request = Request::Write { msg, flush, promise, submitted };
-        if size > limit.saturating_sub(pending) {
-            request.refuse(&Error::new(ChannelError::BufferFull { pending, limit, size }));
-        } else {
-            self.submit(request);
+        match self.shared.weigh(msg.size_hint()) {
+            Ok(submitted) => {
+                let submitted = Some(submitted);
+                self.submit(Request::Write { msg, flush, promise, submitted });
+            }
+            Err(error) => {
+                Request::Write { msg, flush, promise, submitted: None }.refuse(&Error::new(error))
+            }
         }
     }
 

@@ -49,6 +49,9 @@ pub enum InvalidOption {
         /// The most.
         max: usize,
     },
+    /// Nobody could connect.
+    #[error("a backlog of nothing: at least one connection has to wait until it is accepted")]
+    Backlog,
 }
 
 impl WaterMarks {

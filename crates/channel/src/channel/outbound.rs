@@ -52,7 +52,7 @@ struct Entry {
 pub(crate) struct Cancelled {
     /// How many bytes of them no longer wait.
     pub(crate) bytes: usize,
-    pub(crate) messages: Vec<Msg>,
+    pub(crate) messages: VecDeque<Msg>,
 }
 
 /// What has left the buffer.
@@ -224,13 +224,15 @@ impl Outbound {
         mem::replace(self, held)
     }
 
-    /// All of it has failed: who is to be told, and the messages, to be dropped.
-    pub(crate) fn fail(self, error: &Error) -> (Finished, impl Iterator<Item = Msg>) {
+    /// All of it has failed; the messages, to be dropped where nothing is borrowed.
+    pub(crate) fn fail(self, error: &Error) -> (Finished, VecDeque<Msg>) {
         let mut finished = self.finished;
         for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        (finished, self.bytes.into_chunks().map(Msg::from).chain(self.messages))
+        let mut messages = self.messages;
+        messages.extend(self.bytes.into_chunks().map(Msg::from));
+        (finished, messages)
     }
 }
 

@@ -61,7 +61,7 @@ impl ChannelCore {
             return self.transport_closed();
         }
         if !self.life.get().is_open() {
-            return;
+            return self.on_event_while_closing(event);
         }
         match event {
             TransportEvent::Read(msg) => self.on_read(msg),
@@ -135,6 +135,10 @@ impl ChannelCore {
                 self.set_read(true);
             }
         }
+    }
+
+    pub(crate) fn is_auto_read(&self) -> bool {
+        self.reading.auto.get()
     }
 
     /// Reads by itself, or no longer.

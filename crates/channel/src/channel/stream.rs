@@ -155,6 +155,10 @@ impl Registrant for Events {
         Ok(())
     }
 
+    fn detaches_itself(&self) -> bool {
+        self.up.channel().is_some()
+    }
+
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
         if let Some(cause) = cause {
             self.up.event(TransportEvent::Failed(cause));

@@ -80,7 +80,8 @@ pub trait Transport: Send + 'static {
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>);
 
     /// Writes as much as goes at once, and takes it out of the queue. The queue is not empty.
-    /// `Pending`: nothing more goes until [`Wrote`](TransportEvent::Wrote).
+    /// `Full` or `Pending`: nothing more goes until [`Wrote`](TransportEvent::Wrote). What is `Pending`
+    /// ends without the peer's help; a close waits for it.
     ///
     /// # Errors
     /// Nothing can be written any more; the channel is closed.

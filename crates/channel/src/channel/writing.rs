@@ -1,6 +1,7 @@
 //! What goes out: the outbound buffer, the water marks, the writing itself (C07).
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use waterwheel_executor::Error;
@@ -15,6 +16,17 @@ use crate::pipeline::{Completion, Msg, Types};
 /// A flush that the transport keeps taking in parts ends after so many of them: others have their turn
 /// before the rest.
 const WRITE_SPINS: usize = 16;
+
+/// Whether the transport can be given something to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Writing {
+    #[default]
+    Free,
+    /// It has no room.
+    Full,
+    /// A write is under way.
+    Pending,
+}
 
 /// How full a channel is.
 #[derive(Debug)]
@@ -84,14 +96,14 @@ impl ChannelCore {
     }
 
     #[inline]
-    pub(super) fn rise(self: &Rc<Self>) {
+    pub(crate) fn rise(self: &Rc<Self>) {
         if self.level.writable.get() && self.waiting() > self.options.water_marks.high() {
             self.set_writable(false);
         }
     }
 
     #[inline]
-    pub(super) fn fall(self: &Rc<Self>) {
+    pub(crate) fn fall(self: &Rc<Self>) {
         let writable = self.level.writable.get() || self.level.overflow.get() > 0;
         if !writable && self.waiting() < self.options.water_marks.low() {
             self.set_writable(true);
@@ -189,13 +201,15 @@ impl ChannelCore {
 
     /// Hands what was flushed to the transport, as much as it takes.
     pub(crate) fn write_out(self: &Rc<Self>) {
-        if self.writing.get() || !self.life.get().is_open() || self.out.borrow().is_empty() {
+        let may_write = self.life.get().is_open() || self.lingering.get();
+        let free = self.writing.get() == Writing::Free;
+        if !free || !may_write || self.out.borrow().is_empty() {
             return;
         }
-        if !self.is_active() {
+        if !self.is_active() && !self.lingering.get() {
             let error = Error::new(ChannelError::NotConnected);
-            let dropped = self.out.borrow_mut().take_flushed();
-            return self.give_up(dropped, &error);
+            let early = self.out.borrow_mut().take_flushed();
+            return self.fail_outbound(early, &error);
         }
         for _ in 0..WRITE_SPINS {
             let written = self
@@ -204,7 +218,8 @@ impl ChannelCore {
             match written {
                 Ok(Submit::Done(_)) if self.out.borrow().is_empty() => return,
                 Ok(Submit::Done(_)) => {}
-                Ok(Submit::Pending) => return self.writing.set(true),
+                Ok(Submit::Full) => return self.writing.set(Writing::Full),
+                Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
                 Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
             }
         }
@@ -220,9 +235,18 @@ impl ChannelCore {
         }
     }
 
-    /// A write that was under way has ended.
+    /// Whether more of what was flushed goes without the peer's help.
+    pub(super) fn can_go_on_writing(&self) -> bool {
+        match self.writing.get() {
+            Writing::Free => !self.out.borrow().is_empty(),
+            Writing::Full => false,
+            Writing::Pending => true,
+        }
+    }
+
+    /// There is room again, or a write that was under way has ended.
     pub(super) fn on_wrote(self: &Rc<Self>, n: usize) {
-        self.writing.set(false);
+        self.writing.set(Writing::Free);
         if n > 0 {
             self.out.borrow_mut().wrote(n);
             self.harvest();
@@ -249,18 +273,18 @@ impl ChannelCore {
 
     /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
-        let dropped = self.out.take();
-        self.give_up(dropped, error);
+        let waiting = self.out.take();
+        self.fail_outbound(waiting, error);
     }
 
-    fn give_up(self: &Rc<Self>, dropped: Outbound, error: &Error) {
-        let (finished, messages) = dropped.fail(error);
+    fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
+        let (finished, messages) = outbound.fail(error);
         self.finish_writes(finished);
         self.drop_messages(messages);
     }
 
-    /// Each on its own: a destructor that panics harms no other.
-    fn drop_messages(&self, messages: impl IntoIterator<Item = Msg>) {
+    /// One by one: a destructor that panics keeps none of the others.
+    fn drop_messages(&self, messages: VecDeque<Msg>) {
         for msg in messages {
             self.drop_guarded(msg.type_name(), msg);
         }

@@ -58,9 +58,12 @@
 //! *Streams*
 //! - Reads are off at first. While they are off nothing is read, and no `Eof` is reported.
 //! - A round of reads ends when the plan's reads are used up or the kernel has no more.
-//! - A write is `Done(n)` with what the kernel took at once, or `Pending`: then exactly one `Wrote` or
-//!   `Failed` follows, and no other write may be begun before. `Wrote(0)` says that there is room
-//!   again and the write is to be repeated. A write that returns an error is not followed by `Failed`.
+//! - A write is `Done(n)` with what the kernel took at once, `Full` if there is no room, or `Pending`
+//!   if it is under way. After the last two exactly one `Wrote` or `Failed` follows, and no other write
+//!   may be begun before. `Wrote(0)` says that the write is to be repeated. A write that returns an
+//!   error is not followed by `Failed`.
+//! - What is `Pending` ends without the peer's help: one that finds no room ends in `Wrote(0)`, and its
+//!   repetition is `Full`. So whoever closes a stream may wait for it. What is `Full` may last for ever.
 //! - `Connecting` ends with one `Connected` or one `Failed`, unless `attach` itself has failed.
 //! - An error of the socket is taken from it and given out as `Failed`. A hang-up while reads are off
 //!   is left alone until they are on: neither case makes the loop spin (L17).
@@ -179,7 +182,9 @@ pub struct Waited {
 pub enum Submit {
     /// So many bytes were written.
     Done(usize),
-    /// It is under way, or has to wait for room: `Wrote` or `Failed` follows.
+    /// Nothing was written, there is no room: `Wrote` or `Failed` follows.
+    Full,
+    /// It is under way: `Wrote` or `Failed` follows.
     Pending,
 }
 

@@ -11,6 +11,7 @@ use crate::channel::new_channel::NewChannel;
 use crate::channel::request::Request;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
+use crate::pipeline::offload::Link;
 use crate::pipeline::timers::HandlerTimer;
 use crate::tail::TailEntry;
 use crate::token::Token;
@@ -39,6 +40,8 @@ pub(crate) enum Ask {
     WriteOut(Token),
     /// A channel is to ask its transport for events.
     Pump(Token),
+    /// An offloaded handler has emitted something.
+    Mail(Arc<Link>),
     /// A timer of a handler is due.
     Timer(HandlerTimer),
     /// Anything else, seldom enough for a box.
@@ -58,6 +61,7 @@ impl fmt::Debug for LoopCommand {
             Ask::Channel(..) => "Channel",
             Ask::WriteOut(_) => "WriteOut",
             Ask::Pump(_) => "Pump",
+            Ask::Mail(_) => "Mail",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",
         })

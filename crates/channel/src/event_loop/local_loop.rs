@@ -267,11 +267,12 @@ impl LocalLoop {
             Ask::Rebuild => self.parts.rebuild.set(true),
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
-            Ask::WriteOut(token) => self.channels().with(token, |core| core.write_out()),
+            Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
                 core.pump_later();
             }),
+            Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Timer(timer) => self.channels().with(timer.channel, |core| {
                 core.enter(|core| core.on_timer(timer));
             }),
@@ -382,7 +383,7 @@ impl LocalLoop {
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
             self.channels().close_all();
-            for token in self.parts.registrations.tokens() {
+            for token in self.parts.registrations.to_be_detached() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
         }

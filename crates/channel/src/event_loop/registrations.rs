@@ -34,6 +34,12 @@ pub trait Registrant: 'static {
 
     /// It is no longer registered; this is the last call. No cause: it was asked for.
     fn on_detached(&mut self, here: &LocalLoop, cause: Option<Error>);
+
+    /// Whether it detaches itself when its loop shuts down, as a channel does when it is closed, after
+    /// what it has to write. Otherwise the loop does, at once.
+    fn detaches_itself(&self) -> bool {
+        false
+    }
 }
 
 /// The registrations of a loop. Touched on the loop only.
@@ -81,6 +87,16 @@ impl Registrations {
     pub(crate) fn is_live(&self, token: Token) -> bool {
         let entries = self.entries.borrow();
         entries.get(token).is_some_and(|entry| matches!(entry.state, State::Live))
+    }
+
+    /// Those that the loop lets go when it shuts down.
+    pub(crate) fn to_be_detached(&self) -> Vec<Token> {
+        let entries = self.entries.borrow();
+        let stays = |token: &Token| {
+            let registrant = entries.get(*token).and_then(|entry| entry.registrant.as_ref());
+            registrant.is_some_and(|registrant| registrant.detaches_itself())
+        };
+        entries.tokens().filter(|token| !stays(token)).collect()
     }
 
     pub(crate) fn tokens(&self) -> Vec<Token> {

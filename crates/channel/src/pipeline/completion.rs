@@ -72,6 +72,17 @@ impl Completion {
         }
     }
 
+    /// The promise, if it is one.
+    ///
+    /// # Errors
+    /// Itself, if it is something else.
+    pub(crate) fn into_promise(mut self) -> Result<Promise<()>, Self> {
+        match mem::take(&mut self.0) {
+            Kind::Shared(promise) => Ok(promise),
+            other => Err(Self(other)),
+        }
+    }
+
     /// From now on it cannot be cancelled. `false`: it was, and the operation is not to be begun.
     pub(crate) fn begin(&mut self) -> bool {
         match &mut self.0 {

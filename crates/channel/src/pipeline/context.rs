@@ -43,6 +43,10 @@ impl<'a> Ctx<'a> {
         self.core
     }
 
+    pub(crate) fn at(&self) -> u32 {
+        self.at
+    }
+
     #[inline(always)]
     fn go(&self, event: impl Event) {
         self.core.go(self.at, event);
@@ -228,6 +232,12 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.core.is_active()
+    }
+
+    /// Whether the channel reads by itself, or only when it is asked to.
+    #[must_use]
+    pub fn is_auto_read(&self) -> bool {
+        self.core.is_auto_read()
     }
 
     /// Whether this handler was removed by something it called: it gets nothing more, and hands on

@@ -16,6 +16,7 @@ use super::context::Ctx;
 use super::event::{AnyEvent, Event};
 use super::events::Events;
 use super::handler::Handler;
+use super::offload::Offloading;
 use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
 use crate::channel::core::ChannelCore;
 
@@ -34,6 +35,8 @@ pub(crate) struct Handlers {
     pub(crate) closed: Cell<bool>,
     /// How many timers they have set, to number them.
     pub(crate) timers: Cell<u32>,
+    /// For those that run on other executors.
+    pub(crate) offloading: Offloading,
 }
 
 impl Handlers {
@@ -44,6 +47,7 @@ impl Handlers {
             named: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
+            offloading: Offloading::default(),
         }
     }
 }
@@ -121,10 +125,12 @@ impl ChannelCore {
             call.run(|handler, ctx| handler.on_removed(ctx));
         }
         let handler = call.end();
-        if told {
+        let mut slots = self.handlers.slots.borrow_mut();
+        if told && slots.at(at).state == SlotState::Removed {
+            drop(slots);
             self.discard(at, Some(handler));
         } else {
-            self.handlers.slots.borrow_mut().at_mut(at).handler = Some(handler);
+            slots.at_mut(at).handler = Some(handler);
         }
     }
 

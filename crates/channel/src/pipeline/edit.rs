@@ -286,6 +286,7 @@ impl<'a> Edit<'a> {
             interest: handler.interest(),
             signature: handler.signature(),
             timers: Vec::new(),
+            offloaded: None,
         };
         let mut slots = self.core.handlers.slots.borrow_mut();
         let at = slots.insert(after, Box::new(handler), about);

@@ -1,6 +1,7 @@
 //! What travels through a pipeline.
 
 use std::any::{Any, TypeId};
+use std::convert::Infallible;
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
@@ -153,6 +154,9 @@ impl fmt::Debug for Msg {
         }
     }
 }
+
+/// There is none of it: what a stage emits that emits nothing.
+impl Message for Infallible {}
 
 impl Message for Bytes {
     fn size_hint(&self) -> usize {

@@ -13,11 +13,16 @@
 //! | to understand | read |
 //! |---|---|
 //! | what a user writes | `handler`, `context`, `message`, `completion` |
+//! | what a user writes with types | `typed`, `codec` on `cumulation`, `chain` |
 //! | how an event goes from slot to slot | `dispatch`, on `slots` and `event` |
 //! | how a pipeline changes | `edit`, with `signature` and `name` |
+//! | handlers that run on another executor | `offload` |
 
+pub(crate) mod chain;
+pub(crate) mod codec;
 pub(crate) mod completion;
 pub(crate) mod context;
+mod cumulation;
 pub(crate) mod dispatch;
 pub(crate) mod edit;
 pub(crate) mod event;
@@ -26,6 +31,7 @@ pub(crate) mod handler;
 pub(crate) mod local_context;
 pub(crate) mod message;
 pub(crate) mod name;
+pub(crate) mod offload;
 #[allow(
     clippy::module_inception,
     reason = "the handle of the pipeline is what the module is about"
@@ -34,7 +40,10 @@ pub(crate) mod pipeline;
 pub(crate) mod signature;
 pub(crate) mod slots;
 pub(crate) mod timers;
+pub(crate) mod typed;
 
+pub use self::chain::{Emit, Inbound, Stage, Then};
+pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};
 pub use self::completion::Completion;
 pub use self::context::Ctx;
 pub use self::edit::{At, Edit, PipelineError};
@@ -43,7 +52,9 @@ pub use self::handler::{Handler, HandlerResult};
 pub use self::local_context::LocalCtx;
 pub use self::message::{Message, Msg};
 pub use self::name::Name;
+pub use self::offload::{Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler};
 pub use self::pipeline::Pipeline;
 pub use self::signature::{Signature, TypeMismatch, TypeTag, Types};
 pub use self::slots::SlotId;
 pub use self::timers::TimerId;
+pub use self::typed::{In, InboundHandler, Out, OutboundHandler};

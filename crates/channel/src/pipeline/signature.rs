@@ -158,6 +158,22 @@ impl Signature {
         self
     }
 
+    /// Of a handler of the inbound direction alone.
+    pub(crate) const fn of_inbound(
+        accepts: &'static [TypeTag],
+        emits: Types,
+        answers: Types,
+    ) -> Self {
+        let inbound = Flow { accepts: Types::These(accepts), emits };
+        Self { inbound, outbound: Flow::PASS, answers }
+    }
+
+    /// Of a handler of the outbound direction alone.
+    pub(crate) const fn of_outbound(accepts: &'static [TypeTag], emits: Types) -> Self {
+        let outbound = Flow { accepts: Types::These(accepts), emits };
+        Self { inbound: Flow::PASS, outbound, answers: Types::NONE }
+    }
+
     /// It writes these of its own accord.
     #[must_use]
     pub const fn answers(mut self, types: &'static [TypeTag]) -> Self {

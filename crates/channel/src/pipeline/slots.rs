@@ -17,6 +17,7 @@
 use std::any::TypeId;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 use waterwheel_executor::TimerKey;
 
@@ -24,6 +25,7 @@ use super::event::AnyEvent;
 use super::events::Events;
 use super::handler::Handler;
 use super::name::Name;
+use super::offload::Link;
 use super::signature::Signature;
 
 /// The transport's end. No handler; its slot is there to be linked.
@@ -73,6 +75,9 @@ pub(crate) enum SlotState {
     Leaving,
     /// Removed while it runs: gone when the call returns.
     Removed,
+    /// Removed, but events stop here until what was on its way to its offloaded handler has come
+    /// through.
+    Lingering,
     /// A panic has passed through its handler.
     Poisoned,
 }
@@ -86,6 +91,8 @@ pub(crate) struct About {
     pub(crate) signature: Signature,
     /// Its timers that are not due yet, each with its number.
     pub(crate) timers: Vec<(u32, TimerKey)>,
+    /// If it runs on another executor: the way there.
+    pub(crate) offloaded: Option<Arc<Link>>,
 }
 
 /// What came to a slot while its handler ran.
@@ -246,6 +253,11 @@ impl Slots {
     /// The handlers' slots in order, those on their way out included.
     pub(crate) fn linked(&self) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
         Walk { slots: self, front: self.at(HEAD).next, back: self.at(TAIL).prev, over: false }
+    }
+
+    /// The handlers' slots further inward than this one, those on their way out included.
+    pub(crate) fn behind(&self, from: u32) -> impl Iterator<Item = u32> + '_ {
+        Walk { slots: self, front: self.at(from).next, back: self.at(TAIL).prev, over: false }
     }
 
     /// The handlers' slots in order, as an edit under way sees them.

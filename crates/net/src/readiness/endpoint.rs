@@ -166,7 +166,7 @@ impl Endpoint {
             Ok(n) => Ok(Submit::Done(n)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.write_pending = true;
-                Ok(Submit::Pending)
+                Ok(Submit::Full)
             }
             Err(error) => {
                 self.phase = Phase::Broken;

@@ -187,7 +187,9 @@ impl<'f> Bench<'f> {
         let submit = self.driver.write(token, queue).unwrap_or_else(|e| panic!("write: {e}"));
         match submit {
             Submit::Done(n) => queue.advance(n),
-            Submit::Pending => self.ledger.entry(token).writing = Some(queue.len()),
+            Submit::Full | Submit::Pending => {
+                self.ledger.entry(token).writing = Some(queue.len());
+            }
         }
         submit
     }
@@ -202,8 +204,8 @@ impl<'f> Bench<'f> {
     pub(super) fn write_queue(&mut self, token: Token, queue: &mut OutQueue) {
         while !queue.is_empty() {
             match self.begin_write(token, queue) {
-                Submit::Done(n) => assert!(n > 0, "a write that wrote nothing is Pending"),
-                Submit::Pending => {
+                Submit::Done(n) => assert!(n > 0, "a write that wrote nothing is Full"),
+                Submit::Full | Submit::Pending => {
                     let seen = self.until("Wrote", |seen| wrote(seen, token).is_some());
                     queue.advance(wrote(&seen, token).unwrap_or(0));
                 }
@@ -223,7 +225,7 @@ impl<'f> Bench<'f> {
             }
             match self.begin_write(token, queue) {
                 Submit::Done(n) => written += n,
-                Submit::Pending => match wrote(&self.turn(GLANCE), token) {
+                Submit::Full | Submit::Pending => match wrote(&self.turn(GLANCE), token) {
                     Some(n) => {
                         queue.advance(n);
                         written += n;

@@ -137,7 +137,7 @@ impl State {
         let most = self.room.unwrap_or(usize::MAX).min(self.at_most.unwrap_or(usize::MAX));
         if most == 0 {
             self.blocked = true;
-            return Ok(Submit::Pending);
+            return Ok(Submit::Full);
         }
         let taken = if stream {
             self.take_bytes(outbound, most)

@@ -17,6 +17,7 @@ use super::kernel::Kernel;
 use super::listener::ListenerEnd;
 use super::registration::{Registration, Source};
 use super::stream::{StreamEnd, Watcher};
+use crate::seeded::Dice;
 
 /// A driver without an operating system. [`Manual`](super::Manual) opens and controls it.
 pub struct ManualDriver {
@@ -24,14 +25,16 @@ pub struct ManualDriver {
     id: usize,
     /// Sorted, so that a round has the same order in every run.
     registrations: BTreeMap<Token, Registration>,
-    /// Who has something to say in this round; the first one is speaking.
+    /// Who has something to say in this round.
     round: VecDeque<Token>,
+    /// Who of them speaks next; without, the first one until it is through.
+    dice: Option<Dice>,
 }
 
 impl ManualDriver {
-    pub(super) fn new(kernel: Arc<Kernel>) -> Self {
+    pub(super) fn new(kernel: Arc<Kernel>, dice: Option<Dice>) -> Self {
         let id = kernel.enter();
-        Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new() }
+        Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new(), dice }
     }
 
     /// Puts everyone into the round who has something to say and is not in it.
@@ -186,7 +189,9 @@ impl Driver for ManualDriver {
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
-        while let Some(&token) = self.round.front() {
+        while !self.round.is_empty() {
+            let next = self.dice.as_mut().map_or(0, |dice| dice.below(self.round.len()));
+            let token = self.round[next];
             let event = match self.registrations.get_mut(&token) {
                 None => None,
                 Some(gone) if gone.detaching && gone.is_in_round() => {
@@ -200,7 +205,7 @@ impl Driver for ManualDriver {
                 self.kernel.count(|counts| counts.events += 1);
                 return event;
             }
-            self.round.pop_front();
+            self.round.remove(next);
         }
         None
     }

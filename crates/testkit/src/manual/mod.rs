@@ -34,10 +34,10 @@
 //!
 //! # Two kinds
 //!
-//! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Pending` on a
+//! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Full` on a
 //!   full buffer and then `Wrote(0)`; a detach is `Done`.
-//! - [`Manual::completion`] answers later, as io_uring does: every write is `Pending`, keeps clones
-//!   of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
+//! - [`Manual::completion`] answers later, as io_uring does: a write that finds room is `Pending`,
+//!   keeps clones of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
 //!   reads that are on, a foreign registration) is `Pending` until `Detached`.
 //!
 //! What is in flight completes in the next round, or as late as the test likes:
@@ -75,6 +75,7 @@ use waterwheel_channel::driver::{Driver, Io, OpenDriver};
 use waterwheel_executor::{Nanos, VirtualClock};
 
 use self::kernel::Kernel;
+use crate::seeded::Dice;
 
 pub use self::driver::ManualDriver;
 pub use self::foreign::ForeignSource;
@@ -201,6 +202,11 @@ impl Manual {
         self.kernel.until_idle();
     }
 
+    /// Opens a driver whose events come in this order.
+    pub(crate) fn open_in_order(&self, dice: Dice) -> ManualDriver {
+        ManualDriver::new(self.kernel.clone(), Some(dice))
+    }
+
     /// What all its drivers have done so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -210,7 +216,7 @@ impl Manual {
 
 impl OpenDriver for Manual {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(ManualDriver::new(self.kernel.clone())))
+        Ok(Box::new(ManualDriver::new(self.kernel.clone(), None)))
     }
 }
 

@@ -82,6 +82,15 @@ impl Registration {
         }
     }
 
+    /// Whether there is room, or the write under way ends without.
+    fn write_may_end(&self, stream: &StreamEnd) -> bool {
+        match self.writing {
+            None => false,
+            Some(Write::Room) => stream.is_writable(),
+            Some(Write::Chunks(_)) => true,
+        }
+    }
+
     /// Whether a new round would have something to say.
     pub(super) fn is_ready(&self) -> bool {
         if self.detaching {
@@ -93,9 +102,7 @@ impl Registration {
         match &self.source {
             Source::Stream(stream) if self.connecting => stream.is_answered(),
             Source::Stream(stream) => {
-                self.writing.is_some() && stream.is_writable()
-                    || self.is_readable()
-                    || stream.is_reset()
+                self.write_may_end(stream) || self.is_readable() || stream.is_reset()
             }
             Source::Listener(_) => self.is_readable(),
             Source::Foreign(foreign, interest) => {
@@ -178,7 +185,7 @@ impl Registration {
 
     fn finish_write(&mut self) -> Option<IoEvent> {
         let Source::Stream(stream) = &self.source else { return None };
-        if !stream.is_writable() || stream.is_reset() {
+        if !self.write_may_end(stream) || stream.is_reset() {
             return None;
         }
         let sent = match self.writing.take()? {
@@ -276,14 +283,14 @@ impl Registration {
         if queue.is_empty() {
             return Err(super::driver::invalid("there is nothing to write"));
         }
-        if self.mode == Mode::Completion {
+        if self.mode == Mode::Completion && stream.is_writable() {
             self.writing = Some(Write::Chunks(queue.chunks().cloned().collect()));
             return Ok(Submit::Pending);
         }
         let sent = stream.send(queue.chunks()).inspect_err(|_| self.broken = true)?;
         if sent == 0 {
             self.writing = Some(Write::Room);
-            return Ok(Submit::Pending);
+            return Ok(Submit::Full);
         }
         Ok(Submit::Done(sent))
     }

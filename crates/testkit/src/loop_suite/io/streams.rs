@@ -84,7 +84,7 @@ impl Echo {
         while !self.queue.is_empty() && !self.pending {
             match here.write(token, &self.queue).map_err(Error::new)? {
                 Submit::Done(n) => self.queue.advance(n),
-                Submit::Pending => self.pending = true,
+                Submit::Full | Submit::Pending => self.pending = true,
             }
         }
         Ok(())

@@ -1,0 +1,260 @@
+//! The transport of one end of a connection.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::{Error, Origin, UserCode};
+
+use super::error::{LocalError, name_of};
+use super::lane::{Lane, Queued, Room};
+use super::names::Port;
+use super::rounds::Rounds;
+use crate::channel::address::{Address, Target};
+use crate::channel::transport::{
+    Outbound, Progress, Transport, TransportEvent, Upcalls, unsupported,
+};
+use crate::driver::{Detach, ReadPlan, Submit};
+use crate::pipeline::Types;
+
+/// One end of a connection within the process: a client that is to be connected, or either end of one
+/// that is. Messages of any type go from one end to the other.
+pub struct Connection {
+    /// None before it is connected.
+    end: Option<End>,
+    rounds: Rounds,
+}
+
+struct End {
+    from_peer: Arc<Lane>,
+    to_peer: Arc<Lane>,
+    local: Option<Address>,
+    peer: Option<Address>,
+    /// A write has found no room, and is to be told when there is.
+    blocked: bool,
+    closed: bool,
+    /// On their way from the channel to the lane: empty but in a write, or if the peer was gone.
+    staged: VecDeque<Queued>,
+    /// Never read. Kept until the transport is dropped: the channel that closes it has it borrowed, and
+    /// their destructors may call that channel.
+    unread: VecDeque<Queued>,
+}
+
+impl Connection {
+    /// A client that is to be connected, to the [`Address::local`] of a server.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { end: None, rounds: Rounds::default() }
+    }
+
+    /// Two that are connected with each other.
+    #[must_use]
+    pub fn pair() -> (Self, Self) {
+        let (one, other) = End::pair();
+        (Self::connected(one), Self::connected(other))
+    }
+
+    fn connected(end: End) -> Self {
+        Self { end: Some(end), rounds: Rounds::default() }
+    }
+
+    /// Closes it, without dropping what it has not read.
+    pub(super) fn shut(&mut self) {
+        if let Some(end) = &mut self.end {
+            end.shut();
+        }
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl End {
+    fn pair() -> (Self, Self) {
+        let (there, back) = (Arc::<Lane>::default(), Arc::<Lane>::default());
+        let one = Self::new(back.clone(), there.clone());
+        (one, Self::new(there, back))
+    }
+
+    fn new(from_peer: Arc<Lane>, to_peer: Arc<Lane>) -> Self {
+        Self {
+            from_peer,
+            to_peer,
+            local: None,
+            peer: None,
+            blocked: false,
+            closed: false,
+            staged: VecDeque::new(),
+            unread: VecDeque::new(),
+        }
+    }
+
+    fn attach(&self, up: &Upcalls) {
+        self.from_peer.set_reader(up.waker());
+        self.to_peer.set_writer(up.waker());
+    }
+
+    fn write(&mut self, outbound: &mut Outbound) -> io::Result<Submit> {
+        let mut taken = 0;
+        loop {
+            let mut fill = match self.to_peer.room() {
+                Room::Gone => return Err(LocalError::PeerClosed.into()),
+                Room::None => {
+                    self.blocked = true;
+                    return Ok(Submit::Pending);
+                }
+                Room::Beside(fill) => fill,
+            };
+            while !fill.is_full()
+                && let Some(msg) = outbound.take()
+            {
+                let queued = Queued::new(msg);
+                fill.add(&queued);
+                self.staged.push_back(queued);
+                taken += 1;
+            }
+            if !self.to_peer.push(&mut self.staged) {
+                return Err(LocalError::PeerClosed.into());
+            }
+            if outbound.is_empty() {
+                return Ok(Submit::Done(taken));
+            }
+        }
+    }
+
+    /// Whether a write that found no room is to go on. If the peer is gone it goes on too, and fails;
+    /// but what the peer has said before is heard first, by one who listens.
+    fn goes_on(&mut self, reads: bool) -> bool {
+        let goes_on = self.blocked
+            && match self.to_peer.room_again() {
+                Room::Gone => !reads,
+                Room::None => false,
+                Room::Beside(_) => true,
+            };
+        self.blocked &= !goes_on;
+        goes_on
+    }
+
+    /// The end of what is written goes first: a peer that finds this end's reader gone finds the end of
+    /// the stream too.
+    fn shut(&mut self) {
+        if !mem::replace(&mut self.closed, true) {
+            self.to_peer.finish();
+            self.unread = self.from_peer.abandon();
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.shut();
+        for queued in self.unread.drain(..).chain(self.staged.drain(..)) {
+            // One by one: one that panics takes nothing else along.
+            let origin = Origin::labelled("message of a local connection");
+            let _ = run_user_code(UserCode::Destructor, origin, || drop(queued));
+        }
+    }
+}
+
+impl Transport for Connection {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn reads(&self) -> Types {
+        Types::Unknown
+    }
+
+    fn accepts(&self) -> Types {
+        Types::Unknown
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        let Some(end) = &self.end else { return Ok(false) };
+        end.attach(up);
+        up.wake(); // For what has happened since it left.
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        if let Some(end) = &self.end {
+            end.from_peer.set_reader(None);
+            end.to_peer.set_writer(None);
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, up: &Upcalls, to: Target) -> Result<Progress, Error> {
+        if self.end.is_some() {
+            return Err(unsupported(self.name(), "be connected twice"));
+        }
+        let from = to.local.map(name_of).transpose()?.map(Address::Local);
+        let name = name_of(to.remote)?;
+        let port = Port::find(&name)?;
+        let (mut client, mut server) = End::pair();
+        (server.local, server.peer) = (Some(Address::Local(name)), from);
+        (client.local, client.peer) = (server.peer.clone(), server.local.clone());
+        client.attach(up);
+        port.enter(Connection::connected(server))?;
+        self.end = Some(client);
+        Ok(Progress::Done)
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        self.rounds.set(up, plan);
+        if !self.rounds.is_on() && self.end.as_ref().is_some_and(|end| end.blocked) {
+            up.wake(); // It is no longer by reading that it learns that the peer is gone.
+        }
+    }
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        match &mut self.end {
+            Some(end) => end.write(outbound),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+        let end = self.end.as_mut().filter(|end| !end.closed)?;
+        if end.goes_on(self.rounds.is_on()) {
+            return Some(TransportEvent::Wrote(0));
+        }
+        self.rounds.next(|| end.from_peer.take())
+    }
+
+    fn has_more(&self) -> bool {
+        self.rounds.is_on() && self.end.as_ref().is_some_and(|end| end.from_peer.has_messages())
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        self.shut();
+        Detach::Done
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.end.as_ref().and_then(|end| end.local.clone())
+    }
+
+    fn peer_address(&self) -> Option<Address> {
+        self.end.as_ref().and_then(|end| end.peer.clone())
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.end {
+            Some(end) => write!(f, "Connection({:?} to {:?})", end.local, end.peer),
+            None => f.write_str("Connection(unconnected)"),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One direction of a connection: a bounded queue between two loops.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::rounds::Taken;
+use crate::channel::transport::TransportWaker;
+use crate::pipeline::Msg;
+
+/// As many bytes wait between two ends, by the size hints of their messages, before the writer has to
+/// wait; the message that goes beyond it still passes. 64 KiB is the high water mark of a channel by
+/// default: what waits in the writer and between the ends is about twice that.
+pub const QUEUED_BYTES: usize = 64 * 1024;
+
+/// As many messages wait between two ends, whatever they weigh: 64 rounds of 16 reads. At five words
+/// each the queue itself takes 1024 × 40 bytes, less than what it may hold.
+pub const QUEUED_MESSAGES: usize = 1024;
+
+/// One direction of a connection.
+///
+/// Touched by the loop of the writing end and by that of the reading end, under the lock; by the rules
+/// of the [module](super), nothing of the user's runs meanwhile. The writing end alone pushes, so room
+/// that it has seen is still there when it comes back; the reading end alone takes. `writer` and
+/// `reader` are each end's own, but for `waits`, which the other end takes away.
+#[derive(Default)]
+pub(super) struct Lane(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Queued>,
+    fill: Fill,
+    writer: Side,
+    reader: Side,
+}
+
+/// A message, and what it counts for: asked once, since it need not answer the same twice.
+#[derive(Debug)]
+pub(super) struct Queued {
+    msg: Msg,
+    weight: usize,
+}
+
+impl Queued {
+    pub(super) fn new(msg: Msg) -> Self {
+        let weight = msg.size_hint().min(QUEUED_BYTES);
+        Self { msg, weight }
+    }
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fill {
+    messages: usize,
+    bytes: usize,
+}
+
+impl Fill {
+    pub(super) fn add(&mut self, queued: &Queued) {
+        self.messages += 1;
+        self.bytes += queued.weight;
+    }
+
+    fn remove(&mut self, queued: &Queued) {
+        self.messages -= 1;
+        self.bytes -= queued.weight;
+    }
+
+    pub(super) fn is_full(self) -> bool {
+        self.messages >= QUEUED_MESSAGES || self.bytes >= QUEUED_BYTES
+    }
+
+    fn is_half_empty(self) -> bool {
+        self.messages <= QUEUED_MESSAGES / 2 && self.bytes <= QUEUED_BYTES / 2
+    }
+}
+
+/// One who uses a queue, as the other one sees it.
+#[derive(Default)]
+pub(super) struct Side {
+    pub(super) gone: bool,
+    /// It has looked, found nothing to do, and is to be woken.
+    pub(super) waits: bool,
+    /// None while it is not registered.
+    pub(super) waker: Option<TransportWaker>,
+}
+
+impl Side {
+    /// There is something to do for it: whom to wake, once the lock is released.
+    #[must_use]
+    pub(super) fn call(&mut self) -> Option<TransportWaker> {
+        if mem::take(&mut self.waits) { self.waker.clone() } else { None }
+    }
+}
+
+pub(super) fn wake(waker: Option<TransportWaker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// What a writer finds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Room {
+    /// The reader is gone.
+    Gone,
+    /// Nothing more goes; the writer will be woken.
+    None,
+    /// Something goes, beside this.
+    Beside(Fill),
+}
+
+impl Lane {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // The writing end.
+
+    /// Whether something can be pushed.
+    pub(super) fn room(&self) -> Room {
+        self.room_if(|fill| !fill.is_full())
+    }
+
+    /// Whether so much can be pushed again that it is worth to begin.
+    pub(super) fn room_again(&self) -> Room {
+        self.room_if(Fill::is_half_empty)
+    }
+
+    fn room_if(&self, enough: impl FnOnce(Fill) -> bool) -> Room {
+        let mut state = self.lock();
+        if state.reader.gone {
+            Room::Gone
+        } else if enough(state.fill) {
+            Room::Beside(state.fill)
+        } else {
+            state.writer.waits = true;
+            Room::None
+        }
+    }
+
+    /// Appends what there was room for. `false`, and it is left where it is: the reader is gone.
+    pub(super) fn push(&self, batch: &mut VecDeque<Queued>) -> bool {
+        let reader = {
+            let mut state = self.lock();
+            if state.reader.gone {
+                return false;
+            }
+            for queued in batch.iter() {
+                state.fill.add(queued);
+            }
+            state.queue.append(batch);
+            state.reader.call()
+        };
+        wake(reader);
+        true
+    }
+
+    /// Nothing more will be written.
+    pub(super) fn finish(&self) {
+        let (own, reader) = {
+            let mut state = self.lock();
+            state.writer.gone = true;
+            (state.writer.waker.take(), state.reader.call())
+        };
+        drop(own);
+        wake(reader);
+    }
+
+    pub(super) fn set_writer(&self, waker: Option<TransportWaker>) {
+        let before = mem::replace(&mut self.lock().writer.waker, waker);
+        drop(before);
+    }
+
+    // The reading end.
+
+    /// Takes the next message.
+    pub(super) fn take(&self) -> Taken {
+        let (msg, writer) = {
+            let mut state = self.lock();
+            let Some(queued) = state.queue.pop_front() else {
+                state.reader.waits = !state.writer.gone;
+                return if state.writer.gone { Taken::End } else { Taken::Nothing };
+            };
+            state.fill.remove(&queued);
+            let enough = state.fill.is_half_empty();
+            (queued.msg, if enough { state.writer.call() } else { None })
+        };
+        wake(writer);
+        Taken::One(msg)
+    }
+
+    /// Whether there is a message to take.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.lock().queue.is_empty()
+    }
+
+    /// Nothing more will be read. What was not, for the caller to drop.
+    #[must_use]
+    pub(super) fn abandon(&self) -> VecDeque<Queued> {
+        let (own, unread, writer) = {
+            let mut state = self.lock();
+            state.reader.gone = true;
+            state.fill = Fill::default();
+            (state.reader.waker.take(), mem::take(&mut state.queue), state.writer.call())
+        };
+        drop(own);
+        wake(writer);
+        unread
+    }
+
+    pub(super) fn set_reader(&self, waker: Option<TransportWaker>) {
+        let before = mem::replace(&mut self.lock().reader.waker, waker);
+        drop(before);
+    }
+}

@@ -1,0 +1,185 @@
+//! The transport of a server.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use waterwheel_executor::Error;
+
+use super::connection::Connection;
+use super::error::{LocalError, name_of};
+use super::names::Port;
+use super::rounds::{Rounds, Taken};
+use crate::channel::address::Address;
+use crate::channel::new_channel::NewChannel;
+use crate::channel::options::InvalidOption;
+use crate::channel::transport::{Outbound, Transport, TransportEvent, Upcalls, unsupported};
+use crate::driver::{Detach, ReadPlan, Submit};
+use crate::pipeline::{Msg, Types};
+
+/// So many connections wait to be accepted before others are refused: as many as Netty takes for a
+/// socket where the system does not say. One round of 16 accepts eight times over.
+pub const DEFAULT_BACKLOG: usize = 128;
+
+/// A server within the process. What it reads are [`NewChannel`]s, connected and without handlers: its
+/// own handler gives them an initialiser and registers them, with whichever loop. Accepting obeys
+/// `auto_read` and `reads_per_round`, as any reading.
+pub struct Listener {
+    state: State,
+    backlog: usize,
+    rounds: Rounds,
+}
+
+enum State {
+    Unbound,
+    Bound(Arc<Port>),
+    /// With those who were not accepted: they are closed, and what they have not read is dropped with
+    /// the transport.
+    Closed {
+        _unaccepted: VecDeque<Connection>,
+    },
+}
+
+impl Listener {
+    /// A server that is to be bound, to an [`Address::local`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self { state: State::Unbound, backlog: DEFAULT_BACKLOG, rounds: Rounds::default() }
+    }
+
+    /// So many connections may wait to be accepted. Default: [`DEFAULT_BACKLOG`]. To be said before it
+    /// is bound.
+    ///
+    /// # Errors
+    /// With a backlog of nothing nobody could connect.
+    pub fn backlog(mut self, backlog: usize) -> Result<Self, InvalidOption> {
+        if backlog == 0 {
+            return Err(InvalidOption::Backlog);
+        }
+        self.backlog = backlog;
+        Ok(self)
+    }
+
+    /// Takes a name, before it is registered: connections wait in the backlog until then.
+    ///
+    /// # Errors
+    /// The name is in use.
+    pub fn listen(mut self, name: impl Into<Arc<str>>) -> Result<Self, LocalError> {
+        let port = Port::open(name.into(), self.backlog)?;
+        self.shut();
+        self.state = State::Bound(port);
+        Ok(self)
+    }
+
+    fn port(&self) -> Option<&Arc<Port>> {
+        match &self.state {
+            State::Bound(port) => Some(port),
+            _ => None,
+        }
+    }
+
+    /// Lets go of the name. Runs nothing of the user's.
+    fn shut(&mut self) {
+        if let State::Bound(port) = &self.state {
+            let mut unaccepted = port.close();
+            unaccepted.iter_mut().for_each(Connection::shut);
+            self.state = State::Closed { _unaccepted: unaccepted };
+        }
+    }
+}
+
+impl Default for Listener {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Transport for Listener {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<NewChannel>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::NONE
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        let Some(port) = self.port() else { return Ok(false) };
+        port.set_server(up.waker());
+        up.wake();
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        if let Some(port) = self.port() {
+            port.set_server(None);
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
+        let State::Unbound = self.state else {
+            return Err(unsupported(self.name(), "be bound twice"));
+        };
+        let port = Port::open(name_of(to)?, self.backlog)?;
+        port.set_server(up.waker());
+        self.state = State::Bound(port);
+        Ok(())
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        self.rounds.set(up, plan);
+    }
+
+    fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
+        Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
+    }
+
+    fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
+        let State::Bound(port) = &self.state else { return None };
+        self.rounds.next(|| match port.accept() {
+            None => Taken::Nothing,
+            Some(connection) => {
+                let new = NewChannel::new(connection);
+                Taken::One(Msg::new(match up.channel() {
+                    Some(server) => new.parent(server),
+                    None => new,
+                }))
+            }
+        })
+    }
+
+    fn has_more(&self) -> bool {
+        self.rounds.is_on() && self.port().is_some_and(|port| port.has_waiting())
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        self.shut();
+        Detach::Done
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.port().map(|port| Address::Local(port.name().clone()))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listener").field(&self.port().map(|port| port.name())).finish()
+    }
+}

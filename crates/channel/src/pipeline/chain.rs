@@ -1,0 +1,251 @@
+//! Several steps in one slot, put together by the compiler.
+//!
+//! ```text
+//!   slot "in":  Bytes ──► Decode<Lines> ──Line──► Parse ──Request──► App ──► ctx.write(answer)
+//!                         └──────── one Inbound(…), plain calls, no boxes ────────┘
+//! ```
+//!
+//! Between slots a message is a [`Msg`]: in a box, unless it is bytes. Between stages it is what it is.
+//! Stages that do not fit do not compile. A chain is one handler to its pipeline: it is removed as a
+//! whole, and runs as a whole.
+
+use std::any::TypeId;
+use std::convert::Infallible;
+
+use super::context::Ctx;
+use super::events::Events;
+use super::handler::{Handler, HandlerResult};
+use super::message::{Message, Msg};
+use super::signature::{Signature, TypeTag, Types};
+
+/// One step of a chain. [`Inbound`] puts a chain into a pipeline.
+///
+/// The messages between two stages need not be [`Message`]s, only what goes in at the front and what
+/// comes out at the end.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use waterwheel_channel::{Emit, HandlerResult, Inbound, Stage, Types};
+/// # use waterwheel_channel::Handler;
+///
+/// struct Length;
+///
+/// impl Stage for Length {
+///     type In = String;
+///     type Out = usize;
+///
+///     fn on<O: Emit<usize>>(&mut self, text: String, out: &mut O) -> HandlerResult {
+///         out.emit(text.len())
+///     }
+/// }
+///
+/// /// The last one answers, and emits nothing.
+/// struct Answer;
+///
+/// impl Stage for Answer {
+///     type In = usize;
+///     type Out = Infallible;
+///
+///     fn on<O: Emit<Infallible>>(&mut self, len: usize, out: &mut O) -> HandlerResult {
+///         out.ctx().write_and_flush(format!("{len} bytes"));
+///         Ok(())
+///     }
+///
+///     fn answers(&self) -> Types {
+///         Types::of::<String>()
+///     }
+/// }
+///
+/// let handler = Inbound(Length.then(Answer));
+/// # let _: &dyn Handler = &handler;
+/// ```
+#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+pub trait Stage: 'static {
+    /// What it takes.
+    type In: 'static;
+    /// What it gives; [`Infallible`] if nothing.
+    type Out: 'static;
+
+    /// A message came in; whatever becomes of it is [emitted](Emit::emit).
+    ///
+    /// # Errors
+    /// What a later stage says, passed on with `?`, or its own. It goes inward, to the `on_error` of
+    /// the handlers behind the chain; of a chain that begins with a decoder, the next message follows.
+    fn on<O: Emit<Self::Out>>(&mut self, msg: Self::In, out: &mut O) -> HandlerResult;
+
+    /// The channel has become inactive: nothing more comes in.
+    ///
+    /// # Errors
+    /// As of [`on`](Self::on).
+    fn on_end<O: Emit<Self::Out>>(&mut self, out: &mut O) -> HandlerResult {
+        Ok(())
+    }
+
+    /// That was all that could be read for now.
+    fn on_round(&mut self, ctx: &Ctx<'_>) {}
+
+    /// The chain has left the pipeline.
+    fn on_leave(&mut self, ctx: &Ctx<'_>) {}
+
+    /// What it writes. Only the last stage of a chain is asked.
+    fn answers(&self) -> Types {
+        Types::Unknown
+    }
+
+    /// This one, then that.
+    fn then<B: Stage<In = Self::Out>>(self, next: B) -> Then<Self, B>
+    where
+        Self: Sized,
+    {
+        Then(self, next)
+    }
+}
+
+/// Where a stage gives what it makes: to the next stage or, after the last one, to the next handler.
+pub trait Emit<T> {
+    /// Passes a message on.
+    ///
+    /// # Errors
+    /// What a later stage says.
+    fn emit(&mut self, msg: T) -> HandlerResult;
+
+    /// The place of the chain in its pipeline: to write an answer, to close, to look around.
+    fn ctx(&self) -> Ctx<'_>;
+}
+
+/// Two stages, one after the other: see [`Stage::then`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Then<A, B>(A, B);
+
+impl<A: Stage, B: Stage<In = A::Out>> Stage for Then<A, B> {
+    type In = A::In;
+    type Out = B::Out;
+
+    #[inline]
+    fn on<O: Emit<B::Out>>(&mut self, msg: A::In, out: &mut O) -> HandlerResult {
+        self.0.on(msg, &mut Onward { next: &mut self.1, out })
+    }
+
+    #[inline]
+    fn on_end<O: Emit<B::Out>>(&mut self, out: &mut O) -> HandlerResult {
+        let first = self.0.on_end(&mut Onward { next: &mut self.1, out });
+        first.and(self.1.on_end(out))
+    }
+
+    #[inline]
+    fn on_round(&mut self, ctx: &Ctx<'_>) {
+        self.0.on_round(ctx);
+        self.1.on_round(ctx);
+    }
+
+    #[inline]
+    fn on_leave(&mut self, ctx: &Ctx<'_>) {
+        self.0.on_leave(ctx);
+        self.1.on_leave(ctx);
+    }
+
+    fn answers(&self) -> Types {
+        self.1.answers()
+    }
+}
+
+/// Emits into the next stage.
+struct Onward<'a, B, O> {
+    next: &'a mut B,
+    out: &'a mut O,
+}
+
+impl<B: Stage, O: Emit<B::Out>> Emit<B::In> for Onward<'_, B, O> {
+    #[inline]
+    fn emit(&mut self, msg: B::In) -> HandlerResult {
+        self.next.on(msg, self.out)
+    }
+
+    #[inline]
+    fn ctx(&self) -> Ctx<'_> {
+        self.out.ctx()
+    }
+}
+
+/// Emits to the next handler.
+pub(super) struct Inward<'a> {
+    ctx: Ctx<'a>,
+    /// Something was emitted.
+    fired: bool,
+}
+
+impl<'a> Inward<'a> {
+    #[inline]
+    pub(super) fn new(ctx: &Ctx<'a>) -> Self {
+        Self { ctx: *ctx, fired: false }
+    }
+
+    /// Passes it on that the channel is inactive, behind what that completed.
+    pub(super) fn end_inactive(self) {
+        if self.fired {
+            self.ctx.fire_read_complete();
+        }
+        self.ctx.fire_inactive();
+    }
+}
+
+impl<T: Message> Emit<T> for Inward<'_> {
+    #[inline]
+    fn emit(&mut self, msg: T) -> HandlerResult {
+        self.fired = true;
+        self.ctx.fire_read(msg);
+        Ok(())
+    }
+
+    #[inline]
+    fn ctx(&self) -> Ctx<'_> {
+        self.ctx
+    }
+}
+
+/// Puts a chain into a pipeline, as one handler. Messages of other types than the first stage's pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inbound<S>(pub S);
+
+impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
+    fn interest(&self) -> Events {
+        Events::READ | Events::READ_COMPLETE | Events::INACTIVE
+    }
+
+    fn signature(&self) -> Signature {
+        let nothing = TypeId::of::<S::Out>() == TypeId::of::<Infallible>();
+        let emits = if nothing { Types::NONE } else { Types::of::<S::Out>() };
+        Signature::of_inbound(TypeTag::list::<S::In>(), emits, self.0.answers())
+    }
+
+    #[inline]
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        match msg.take() {
+            Ok(msg) => self.0.on(msg, &mut Inward::new(ctx)),
+            Err(other) => {
+                ctx.fire_read(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.on_round(ctx);
+        ctx.fire_read_complete();
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let mut out = Inward::new(ctx);
+        // Before the end, as what it is about.
+        if let Err(error) = self.0.on_end(&mut out) {
+            ctx.fire_error(error);
+        }
+        out.end_inactive();
+        Ok(())
+    }
+
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.0.on_leave(ctx);
+    }
+}

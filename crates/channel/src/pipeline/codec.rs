@@ -1,0 +1,363 @@
+//! Bytes into messages, and messages into bytes.
+//!
+//! ```text
+//!   Bytes ──► [kept + new] ──decode──► message, message, …     the rest is kept until more comes
+//!   Bytes ◄──encode── message
+//! ```
+//!
+//! A codec is two halves, each in a slot of its own ([`Edit::add_codec`](super::Edit::add_codec)), so
+//! that an answer is encoded while the decoder is in the middle of its bytes.
+//!
+//! What a decoder can rely on, and what it owes:
+//!
+//! 1. It is asked again and again until it neither gives a message nor consumes a byte; then it waits
+//!    for more. What it has not consumed is there next time, with what came since behind it.
+//! 2. A message without a consumed byte is an error, [`DecoderStuck`]: it would be given forever.
+//! 3. An error goes inward, to the handlers' `on_error`. If the decoder consumed the bytes that it is
+//!    about, decoding goes on behind them. If it consumed nothing, it would say the same again: then it
+//!    is not asked any more, and what is unread is dropped, as is whatever comes later. Unless one of
+//!    those handlers removes it: then rule 4 holds.
+//! 4. A decoder that is removed, by a handler it gave a message to for instance, is not asked any more,
+//!    and its unread bytes go on to the handlers behind it: to those of the next protocol.
+//! 5. When the channel has become inactive, `decode_last` gets what is left. What is left after that is
+//!    dropped: a decoder to which that is an error says so there.
+//! 6. If a round of reads gave no message and the channel does not read by itself, more is asked for:
+//!    nobody else could know that it is needed.
+
+use std::any::type_name;
+use std::fmt;
+use std::mem;
+
+use bytes::{Bytes, BytesMut};
+use waterwheel_executor::Error;
+
+use super::chain::{Emit, Inward, Stage};
+use super::completion::Completion;
+use super::context::Ctx;
+use super::cumulation::Cumulation;
+use super::events::Events;
+use super::handler::{Handler, HandlerResult};
+use super::message::{Message, Msg};
+use super::signature::{Signature, TypeTag, Types};
+
+/// Takes messages out of a stream of bytes. [`Decode`] puts it into a pipeline.
+///
+/// It is given [`Bytes`], so that a message can be a part of what was read ([`Bytes::split_to`]), which
+/// costs neither a copy nor an allocation.
+///
+/// ```
+/// use bytes::{Buf, Bytes};
+/// use waterwheel_channel::{Decode, Decoder};
+/// use waterwheel_executor::Error;
+/// # use waterwheel_channel::Handler;
+///
+/// /// Messages with a byte before each that says how long it is.
+/// struct Short;
+///
+/// impl Decoder for Short {
+///     type Out = Bytes;
+///
+///     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
+///         let Some(&len) = buf.first() else { return Ok(None) };
+///         let len = usize::from(len);
+///         if buf.len() <= len {
+///             return Ok(None);
+///         }
+///         buf.advance(1);
+///         Ok(Some(buf.split_to(len)))
+///     }
+/// }
+///
+/// let handler = Decode::new(Short);
+/// # let _: &dyn Handler = &handler;
+/// ```
+pub trait Decoder: 'static {
+    /// The messages.
+    type Out: Message;
+
+    /// Takes the next message from the front, if it is there as a whole.
+    ///
+    /// # Errors
+    /// These bytes are none of the protocol's. See rule 3 of the module: consume them to go on.
+    fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Self::Out>, Error>;
+
+    /// The same when nothing more will come. It is called until it consumes nothing, at least once,
+    /// with no bytes at all if there are none: the end may be what completes a message.
+    ///
+    /// # Errors
+    /// What is left is none of the protocol's.
+    fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Self::Out>, Error> {
+        if buf.is_empty() { Ok(None) } else { self.decode(buf) }
+    }
+}
+
+/// Turns messages into bytes. [`Encode`] puts it into a pipeline.
+///
+/// ```
+/// use bytes::{BufMut, Bytes, BytesMut};
+/// use waterwheel_channel::{Encode, Encoder, HandlerResult};
+/// use waterwheel_executor::Error;
+/// # use waterwheel_channel::Handler;
+///
+/// struct Short;
+///
+/// impl Encoder for Short {
+///     type In = String;
+///
+///     fn encode(&mut self, msg: String, dst: &mut BytesMut) -> HandlerResult {
+///         let len = u8::try_from(msg.len()).map_err(|_| Error::new("longer than 255 bytes"))?;
+///         dst.put_u8(len);
+///         dst.put_slice(msg.as_bytes());
+///         Ok(())
+///     }
+/// }
+///
+/// let handler = Encode::new(Short);
+/// # let _: &dyn Handler = &handler;
+/// ```
+pub trait Encoder: 'static {
+    /// The messages.
+    type In: Message;
+
+    /// Puts the message's bytes at the end of `dst`, which is empty.
+    ///
+    /// # Errors
+    /// It cannot be encoded: whoever wrote it is told, and none of its bytes are sent.
+    fn encode(&mut self, msg: Self::In, dst: &mut BytesMut) -> HandlerResult;
+}
+
+/// A decoder gave a message without consuming a byte of it.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{decoder} gave a message without consuming a byte: it would give it again and again")]
+pub struct DecoderStuck {
+    /// Its type.
+    pub decoder: &'static str,
+}
+
+/// Puts a [`Decoder`] into a pipeline: as a handler, or as the first [`Stage`] of a chain. The rules
+/// are those of the [`Decoder`]'s module: nothing is lost, nothing is given twice.
+pub struct Decode<D> {
+    decoder: D,
+    kept: Cumulation,
+    /// It failed for good.
+    lost: bool,
+    /// This round of reads has given bytes.
+    fed: bool,
+    /// This round of reads has given a message.
+    gave: bool,
+}
+
+impl<D: Decoder> Decode<D> {
+    /// With nothing read yet.
+    pub fn new(decoder: D) -> Self {
+        Self { decoder, kept: Cumulation::default(), lost: false, fed: false, gave: false }
+    }
+
+    #[inline]
+    fn feed<O: Emit<D::Out>>(&mut self, bytes: Bytes, out: &mut O) {
+        if out.ctx().is_removed() {
+            self.hand_on(&out.ctx());
+            return pass_on(bytes, &out.ctx());
+        }
+        if self.lost {
+            return;
+        }
+        self.fed = true;
+        let mut buf = self.kept.join(bytes);
+        while !buf.is_empty() {
+            let before = buf.len();
+            match self.decoder.decode(&mut buf) {
+                Ok(Some(_)) if buf.len() >= before => return self.give_up(stuck::<D>(), buf, out),
+                Ok(Some(msg)) => self.give(msg, out),
+                Ok(None) if buf.len() >= before => break,
+                Ok(None) => continue,
+                Err(error) if buf.len() >= before => return self.give_up(error, buf, out),
+                Err(error) => out.ctx().fire_error(error),
+            }
+            if out.ctx().is_removed() {
+                return pass_on(buf, &out.ctx());
+            }
+        }
+        self.kept.keep(buf);
+    }
+
+    fn finish<O: Emit<D::Out>>(&mut self, out: &mut O) {
+        let mut buf = self.kept.take();
+        while !self.lost {
+            let before = buf.len();
+            match self.decoder.decode_last(&mut buf) {
+                Ok(Some(msg)) => self.give(msg, out),
+                Ok(None) => {}
+                Err(error) => out.ctx().fire_error(error),
+            }
+            if out.ctx().is_removed() {
+                return pass_on(buf, &out.ctx());
+            }
+            if buf.len() >= before {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn give<O: Emit<D::Out>>(&mut self, msg: D::Out, out: &mut O) {
+        self.gave = true;
+        // An error of a later stage is about this message, not about the next.
+        if let Err(error) = out.emit(msg) {
+            out.ctx().fire_error(error);
+        }
+    }
+
+    #[cold]
+    fn give_up<O: Emit<D::Out>>(&mut self, error: Error, unread: Bytes, out: &mut O) {
+        self.lost = true;
+        out.ctx().fire_error(error);
+        if out.ctx().is_removed() {
+            pass_on(unread, &out.ctx());
+        }
+    }
+
+    fn end_round(&mut self, ctx: &Ctx<'_>) {
+        let starved = mem::take(&mut self.fed) & !mem::take(&mut self.gave);
+        if starved && !ctx.is_auto_read() {
+            ctx.read();
+        }
+    }
+
+    fn hand_on(&mut self, ctx: &Ctx<'_>) {
+        pass_on(self.kept.take(), ctx);
+    }
+}
+
+fn pass_on(bytes: Bytes, ctx: &Ctx<'_>) {
+    if !bytes.is_empty() {
+        ctx.fire_read(bytes);
+    }
+}
+
+#[cold]
+fn stuck<D>() -> Error {
+    Error::new(DecoderStuck { decoder: type_name::<D>() })
+}
+
+impl<D: Decoder> Handler for Decode<D> {
+    fn interest(&self) -> Events {
+        Events::READ | Events::READ_COMPLETE | Events::INACTIVE
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::of_inbound(TypeTag::list::<Bytes>(), Types::of::<D::Out>(), Types::NONE)
+    }
+
+    #[inline]
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        match msg.into_bytes() {
+            Ok(bytes) => self.feed(bytes, &mut Inward::new(ctx)),
+            Err(other) => ctx.fire_read(other),
+        }
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.end_round(ctx);
+        ctx.fire_read_complete();
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let mut out = Inward::new(ctx);
+        self.finish(&mut out);
+        out.end_inactive();
+        Ok(())
+    }
+
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.hand_on(ctx);
+    }
+}
+
+impl<D: Decoder> Stage for Decode<D> {
+    type In = Bytes;
+    type Out = D::Out;
+
+    #[inline]
+    fn on<O: Emit<D::Out>>(&mut self, bytes: Bytes, out: &mut O) -> HandlerResult {
+        self.feed(bytes, out);
+        Ok(())
+    }
+
+    fn on_end<O: Emit<D::Out>>(&mut self, out: &mut O) -> HandlerResult {
+        self.finish(out);
+        Ok(())
+    }
+
+    fn on_round(&mut self, ctx: &Ctx<'_>) {
+        self.end_round(ctx);
+    }
+
+    fn on_leave(&mut self, ctx: &Ctx<'_>) {
+        self.hand_on(ctx);
+    }
+}
+
+impl<D> fmt::Debug for Decode<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decode").field("decoder", &type_name::<D>()).finish_non_exhaustive()
+    }
+}
+
+/// How much is allocated at once for what is encoded: some dozens of small messages.
+const BLOCK: usize = 4 * 1024;
+
+/// Puts an [`Encoder`] into a pipeline. The completion of a write goes with its bytes.
+pub struct Encode<E> {
+    encoder: E,
+    /// Empty between messages; the room behind it is for the next ones.
+    buf: BytesMut,
+}
+
+impl<E: Encoder> Encode<E> {
+    /// With nothing written yet.
+    pub fn new(encoder: E) -> Self {
+        Self { encoder, buf: BytesMut::new() }
+    }
+}
+
+impl<E: Encoder> Handler for Encode<E> {
+    fn interest(&self) -> Events {
+        Events::WRITE
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::of_outbound(TypeTag::list::<E::In>(), Types::of::<Bytes>())
+    }
+
+    #[inline]
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        let msg = match msg.take() {
+            Ok(msg) => msg,
+            Err(other) => {
+                ctx.write_with(other, done.take());
+                return Ok(());
+            }
+        };
+        if self.buf.capacity() == 0 {
+            self.buf.reserve(BLOCK);
+        }
+        if let Err(error) = self.encoder.encode(msg, &mut self.buf) {
+            self.buf.clear();
+            return Err(error);
+        }
+        // A big message takes its buffer along: kept, it would be as big for as long as the channel.
+        let big = self.buf.len() > BLOCK;
+        let bytes = if big { mem::take(&mut self.buf) } else { self.buf.split() };
+        ctx.write_with(bytes.freeze(), done.take());
+        Ok(())
+    }
+}
+
+impl<E> fmt::Debug for Encode<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encode").field("encoder", &type_name::<E>()).finish_non_exhaustive()
+    }
+}

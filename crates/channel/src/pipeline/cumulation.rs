@@ -1,0 +1,136 @@
+//! Bytes that are no message yet, kept until more come.
+//!
+//! 1. While nothing is kept, what is read is decoded where it lies: no copy.
+//! 2. Few bytes that are left over are copied, so that they do not keep the whole block they were read
+//!    into; many are kept where they are.
+//! 3. A message that comes in many pieces is put together in one buffer that grows: each byte of it is
+//!    copied a few times at most, however many pieces there are.
+
+use std::mem;
+
+use bytes::{Bytes, BytesMut};
+
+/// Up to so many bytes are copied. A block is 64 KiB: what is kept without a copy is at least a
+/// sixteenth of what it keeps from being used again.
+const FEW: usize = 4 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Cumulation {
+    /// Kept where it was read.
+    slice: Bytes,
+    /// Kept in a buffer of ours. Either this or the slice is empty.
+    own: BytesMut,
+    /// How long the buffer was that was put together last; 0 if nothing had to be.
+    joined: usize,
+}
+
+impl Cumulation {
+    /// What was kept and what came, in one piece.
+    pub(super) fn join(&mut self, new: Bytes) -> Bytes {
+        let (slice, mut own) = (mem::take(&mut self.slice), mem::take(&mut self.own));
+        self.joined = slice.len() + own.len();
+        if self.joined == 0 {
+            return new;
+        }
+        self.joined += new.len();
+        if own.is_empty() {
+            own = buffer(self.joined);
+            own.extend_from_slice(&slice);
+        }
+        own.extend_from_slice(&new);
+        own.freeze()
+    }
+
+    /// Keeps what is left of what was joined.
+    pub(super) fn keep(&mut self, left: Bytes) {
+        let grows = left.len() == self.joined;
+        self.joined = 0;
+        if left.is_empty() {
+            return;
+        }
+        if left.len() <= FEW && !grows {
+            self.own = buffer(2 * left.len());
+            self.own.extend_from_slice(&left);
+            return;
+        }
+        match left.try_into_mut() {
+            Ok(own) if grows => self.own = own,
+            Ok(read) => self.slice = read.freeze(),
+            Err(shared) => self.slice = shared,
+        }
+    }
+
+    /// What was kept.
+    pub(super) fn take(&mut self) -> Bytes {
+        let slice = mem::take(&mut self.slice);
+        if slice.is_empty() { mem::take(&mut self.own).freeze() } else { slice }
+    }
+}
+
+fn buffer(capacity: usize) -> BytesMut {
+    let mut buffer = BytesMut::with_capacity(capacity);
+    // Counted references from the start: freezing it and thawing it again allocates nothing then.
+    drop(buffer.split_to(0));
+    buffer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c06_what_comes_whole_is_not_copied() {
+        let mut kept = Cumulation::default();
+        let read = Bytes::from(vec![7; 100]);
+        let joined = kept.join(read.clone());
+        assert_eq!(joined.as_ptr(), read.as_ptr());
+        kept.keep(joined.slice(100..));
+        assert_eq!(kept.join(read.clone()).as_ptr(), read.as_ptr(), "nothing was left over");
+    }
+
+    #[test]
+    fn c06_few_bytes_do_not_keep_the_block_they_were_read_into() {
+        let mut kept = Cumulation::default();
+        let block = Bytes::from(vec![7; 64 * 1024]);
+        let mut joined = kept.join(block.clone());
+        let _message = joined.split_to(joined.len() - FEW);
+        kept.keep(joined);
+        drop(_message);
+        assert!(block.is_unique(), "copied");
+
+        let mut joined = kept.join(block.clone());
+        assert_eq!(joined.len(), FEW + block.len());
+        let mut joined = joined.split_off(FEW);
+        let _message = joined.split_to(1);
+        kept.keep(joined);
+        assert_eq!(kept.take().len(), block.len() - 1);
+    }
+
+    #[test]
+    fn c06_many_bytes_are_kept_where_they_are() {
+        let mut kept = Cumulation::default();
+        let block = Bytes::from(vec![7; 64 * 1024]);
+        let joined = kept.join(block.clone());
+        kept.keep(joined.slice(1..));
+        drop(joined);
+        assert!(!block.is_unique());
+        assert_eq!(kept.slice.as_ptr(), block[1..].as_ptr());
+    }
+
+    #[test]
+    fn c06_a_message_in_many_pieces_grows_in_one_buffer() {
+        let mut kept = Cumulation::default();
+        let mut moves = 0;
+        let mut last = std::ptr::null();
+        for n in 1..=100_000usize {
+            let joined = kept.join(Bytes::from_static(b"x"));
+            assert_eq!(joined.len(), n);
+            moves += usize::from(joined.as_ptr() != last);
+            last = joined.as_ptr();
+            kept.keep(joined);
+        }
+        assert!(moves < 40, "it moved {moves} times");
+        assert!(kept.take().iter().all(|byte| *byte == b'x'));
+        assert!(kept.take().is_empty());
+    }
+}

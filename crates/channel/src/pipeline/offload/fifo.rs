@@ -1,0 +1,104 @@
+//! A queue between two threads whose consumer is called when there is something, and only once.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// First in, first out.
+///
+/// Producers lock it to push, the consumer to pop, one item at a time; nobody calls anything meanwhile,
+/// and items are dropped outside. `called` says that the consumer is on its way or at work: it is set by
+/// whoever pushes first, who then calls the consumer, and taken back by the consumer alone, when it has
+/// found the queue empty.
+pub(super) struct Fifo<T>(Mutex<State<T>>);
+
+struct State<T> {
+    items: VecDeque<T>,
+    called: bool,
+    closed: bool,
+}
+
+impl<T> Fifo<T> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(State { items: VecDeque::new(), called: false, closed: false }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends an item. `true`: the caller has to call the consumer.
+    ///
+    /// # Errors
+    /// The item, if the queue is closed.
+    pub(super) fn push(&self, item: T) -> Result<bool, T> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(item);
+        }
+        state.items.push_back(item);
+        Ok(!std::mem::replace(&mut state.called, true))
+    }
+
+    /// Asks for the consumer without an item. `true`: the caller has to call it.
+    #[must_use]
+    pub(super) fn nudge(&self) -> bool {
+        let mut state = self.lock();
+        !state.closed && !std::mem::replace(&mut state.called, true)
+    }
+
+    pub(super) fn pop(&self) -> Option<T> {
+        self.lock().items.pop_front()
+    }
+
+    /// The consumer is done for now. `true`: there is more, and it has to come again; otherwise the
+    /// next to push calls it.
+    #[must_use]
+    pub(super) fn rest(&self) -> bool {
+        let mut state = self.lock();
+        state.called = !state.items.is_empty();
+        state.called
+    }
+
+    /// Nobody will consume any more: gives back what is in it, and takes no more.
+    #[must_use]
+    pub(super) fn close(&self) -> VecDeque<T> {
+        let mut state = self.lock();
+        state.closed = true;
+        std::mem::take(&mut state.items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c03_the_consumer_is_called_once_for_many() {
+        let fifo = Fifo::new();
+        assert_eq!([fifo.push(1), fifo.push(2), fifo.push(3)], [Ok(true), Ok(false), Ok(false)]);
+        assert_eq!(fifo.pop(), Some(1));
+        assert!(fifo.rest(), "there is more, and the consumer is still called");
+        assert_eq!(fifo.push(4), Ok(false));
+        assert_eq!(
+            [fifo.pop(), fifo.pop(), fifo.pop(), fifo.pop()],
+            [Some(2), Some(3), Some(4), None]
+        );
+        assert_eq!(fifo.push(5), Ok(false), "it is at work until it rests");
+        assert!(fifo.rest());
+        assert_eq!(fifo.pop(), Some(5));
+        assert!(!fifo.rest());
+        assert!(fifo.nudge() && !fifo.nudge());
+        assert!(!fifo.rest());
+        assert_eq!(fifo.push(6), Ok(true));
+    }
+
+    #[test]
+    fn c03_a_closed_queue_takes_nothing() {
+        let fifo = Fifo::new();
+        fifo.push(1).unwrap();
+        assert_eq!(fifo.close(), [1]);
+        assert_eq!(fifo.push(2), Err(2));
+        assert!(!fifo.nudge());
+        assert_eq!(fifo.pop(), None);
+    }
+}

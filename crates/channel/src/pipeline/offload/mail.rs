@@ -1,0 +1,135 @@
+//! The events as they travel between the loop and an executor: everything in them is `Send`.
+
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::super::event::{
+    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Inactive,
+    Read, ReadComplete, Registered, Unregistered, UserEvent, WritabilityChanged, Write,
+};
+use super::super::handler::HandlerResult;
+use super::super::message::Msg;
+use super::link::Link;
+use super::remote_completion::RemoteCompletion;
+use super::remote_context::RemoteCtx;
+use super::remote_handler::RemoteHandler;
+use crate::channel::address::{Address, Target};
+use crate::channel::core::ChannelCore;
+use crate::channel::error::ChannelError;
+use crate::channel::request::Submitted;
+
+/// An event on its way to a remote handler, or back.
+pub(crate) enum Mail {
+    Registered,
+    Unregistered,
+    Active,
+    Inactive,
+    Read(Msg),
+    ReadComplete,
+    UserEvent(Msg),
+    WritabilityChanged,
+    Failure(Error),
+    Bind(Address, RemoteCompletion),
+    Connect(Target, RemoteCompletion),
+    Disconnect(RemoteCompletion),
+    Close(RemoteCompletion),
+    Deregister(RemoteCompletion),
+    BeginRead,
+    /// Its bytes are pending until it has arrived.
+    Write(Msg, RemoteCompletion, Submitted),
+    Flush,
+}
+
+impl Mail {
+    /// Whether it goes on when the handler it was for has died: what tells of the channel's life, and a
+    /// wish that is about to come true anyway.
+    pub(super) fn passes_the_dead(&self) -> bool {
+        use Mail::{Active, Close, Inactive, Registered, Unregistered};
+        matches!(self, Registered | Unregistered | Active | Inactive | Close(_))
+    }
+
+    /// On the loop: goes on its way, from this slot on.
+    pub(super) fn go_on(self, core: &Rc<ChannelCore>, at: u32) {
+        match self {
+            Mail::Registered => core.go(at, Registered),
+            Mail::Unregistered => core.go(at, Unregistered),
+            Mail::Active => core.go(at, Active),
+            Mail::Inactive => core.go(at, Inactive),
+            Mail::Read(msg) => core.go(at, Read(msg)),
+            Mail::ReadComplete => core.go(at, ReadComplete),
+            Mail::UserEvent(event) => core.go(at, UserEvent(event)),
+            Mail::WritabilityChanged => core.go(at, WritabilityChanged),
+            Mail::Failure(error) => core.go(at, Failure(error)),
+            Mail::Bind(to, done) => core.go(at, Bind(to, core.completion_of(done))),
+            Mail::Connect(to, done) => core.go(at, Connect(to, core.completion_of(done))),
+            Mail::Disconnect(done) => core.go(at, Disconnect(core.completion_of(done))),
+            Mail::Close(done) => core.go(at, Close(core.completion_of(done))),
+            Mail::Deregister(done) => core.go(at, Deregister(core.completion_of(done))),
+            Mail::BeginRead => core.go(at, BeginRead),
+            Mail::Write(msg, done, weight) => {
+                drop(weight);
+                core.go(at, Write(msg, core.completion_of(done)));
+            }
+            Mail::Flush => core.go(at, Flush),
+        }
+    }
+
+    /// Nobody will see to it any more.
+    pub(super) fn refuse(self, error: &Error) {
+        match self {
+            Mail::Bind(_, done)
+            | Mail::Connect(_, done)
+            | Mail::Disconnect(done)
+            | Mail::Close(done)
+            | Mail::Deregister(done)
+            | Mail::Write(_, done, _) => done.fail(error.clone()),
+            _ => {}
+        }
+    }
+
+    /// On the executor: calls the handler's method, and sees to what it returns.
+    pub(super) fn deliver(self, handler: &mut dyn RemoteHandler, ctx: &RemoteCtx, link: &Link) {
+        let told = match self {
+            Mail::Registered => handler.on_registered(ctx),
+            Mail::Unregistered => handler.on_unregistered(ctx),
+            Mail::Active => handler.on_active(ctx),
+            Mail::Inactive => handler.on_inactive(ctx),
+            Mail::Read(msg) => handler.on_read(ctx, msg),
+            Mail::ReadComplete => handler.on_read_complete(ctx),
+            Mail::UserEvent(event) => handler.on_user_event(ctx, event),
+            Mail::WritabilityChanged => handler.on_writability_changed(ctx),
+            Mail::Failure(error) => return link.error_method_ended(handler.on_error(ctx, error)),
+            Mail::BeginRead => handler.read(ctx),
+            Mail::Flush => handler.flush(ctx),
+            Mail::Bind(to, done) => return ask(link, done, |done| handler.bind(ctx, to, done)),
+            Mail::Connect(to, done) => {
+                return ask(link, done, |done| handler.connect(ctx, to, done));
+            }
+            Mail::Disconnect(done) => return ask(link, done, |done| handler.disconnect(ctx, done)),
+            Mail::Close(done) => return ask(link, done, |done| handler.close(ctx, done)),
+            Mail::Deregister(done) => return ask(link, done, |done| handler.deregister(ctx, done)),
+            Mail::Write(msg, done, weight) => {
+                drop(weight); // From now on it is the handler's.
+                return ask(link, done, |done| handler.write(ctx, msg, done));
+            }
+        };
+        if let Err(error) = told {
+            link.error_method_ended(handler.on_error(ctx, error));
+        }
+    }
+}
+
+/// An operation that fails, or leaves its completion where it was, fails that (rule 10).
+fn ask(
+    link: &Link,
+    mut done: RemoteCompletion,
+    call: impl FnOnce(&mut RemoteCompletion) -> HandlerResult,
+) {
+    let result = call(&mut done);
+    if result.is_err() || !done.is_none() {
+        let not_passed_on = || ChannelError::NotPassedOn { handler: link.name().to_owned() };
+        let error = result.err().unwrap_or_else(|| Error::new(not_passed_on()));
+        link.operation_failed(error, done);
+    }
+}

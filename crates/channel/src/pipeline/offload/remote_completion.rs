@@ -1,0 +1,116 @@
+//! Whom to tell what became of an operation, from another thread than the loop's.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, Promise};
+
+use super::link::{Emission, Link};
+use crate::channel::error::ChannelError;
+
+/// A [`Completion`](crate::Completion) that may go from thread to thread. Told once what became of a
+/// write, a close, a connect.
+///
+/// A handler that is given one passes it on with what it emits ([`take`](Self::take)), completes it,
+/// or keeps it for later. If the handler's method returns an error while the completion is still in
+/// its place, it gets that error; one that is dropped uncompleted fails.
+///
+/// A promise travels as it is. What only the loop may touch, a closure say, has stayed there, and is
+/// told in the order in which the handler does things.
+#[must_use = "a completion that is dropped fails"]
+#[derive(Default)]
+pub struct RemoteCompletion(Kind);
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Nobody,
+    Promise(Promise<()>),
+    /// It stayed on the loop, under this number.
+    Left(Arc<Link>, u64),
+}
+
+/// Who is told, back on the loop.
+pub(super) enum Told {
+    Nobody,
+    Promise(Promise<()>),
+    Left(u64),
+}
+
+impl RemoteCompletion {
+    /// Nobody wants to know.
+    pub const fn none() -> Self {
+        Self(Kind::Nobody)
+    }
+
+    pub(super) fn left(link: &Arc<Link>, number: u64) -> Self {
+        Self(Kind::Left(link.clone(), number))
+    }
+
+    /// Takes it out of its place: the caller sees to it from now on.
+    pub fn take(&mut self) -> Self {
+        mem::take(self)
+    }
+
+    /// Whether nobody wants to know.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        matches!(self.0, Kind::Nobody)
+    }
+
+    /// It is done.
+    pub fn succeed(self) {
+        self.complete(Ok(()));
+    }
+
+    /// It failed.
+    pub fn fail(self, error: Error) {
+        self.complete(Err(error));
+    }
+
+    /// It ended in this way.
+    pub fn complete(mut self, result: Result<(), Error>) {
+        match mem::take(&mut self.0) {
+            Kind::Nobody => {}
+            Kind::Promise(promise) => {
+                promise.complete(result);
+            }
+            Kind::Left(link, number) => link.emit(Emission::Complete(number, result)),
+        }
+    }
+
+    /// On the loop again.
+    pub(super) fn told(mut self) -> Told {
+        match mem::take(&mut self.0) {
+            Kind::Nobody => Told::Nobody,
+            Kind::Promise(promise) => Told::Promise(promise),
+            Kind::Left(_, number) => Told::Left(number),
+        }
+    }
+}
+
+impl From<Promise<()>> for RemoteCompletion {
+    fn from(promise: Promise<()>) -> Self {
+        Self(Kind::Promise(promise))
+    }
+}
+
+impl Drop for RemoteCompletion {
+    fn drop(&mut self) {
+        // A promise looks after itself.
+        if let Kind::Left(..) = self.0 {
+            self.take().fail(Error::new(ChannelError::CompletionDropped));
+        }
+    }
+}
+
+impl fmt::Debug for RemoteCompletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Nobody => f.write_str("RemoteCompletion(nobody)"),
+            Kind::Promise(promise) => write!(f, "RemoteCompletion({promise:?})"),
+            Kind::Left(_, number) => write!(f, "RemoteCompletion(number {number})"),
+        }
+    }
+}

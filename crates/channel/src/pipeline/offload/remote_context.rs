@@ -1,0 +1,226 @@
+//! A handler's place in its pipeline, for any thread.
+
+use std::fmt;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, EventExecutor};
+
+use super::super::message::Msg;
+use super::super::slots::SlotId;
+use super::link::{Emission, Link};
+use super::mail::Mail;
+use super::remote_completion::RemoteCompletion;
+use crate::channel::address::{Address, Target};
+use crate::channel::handle::{Channel, ChannelFuture};
+
+/// Where an offloaded handler stands. `fire_…` passes something inward, to the handlers behind it; the
+/// plain verbs ask for something outward, of the handlers before it. Both happen on the loop, a little
+/// later, in the order of the calls.
+///
+/// Cheap to clone, `Send` and `Sync`; it may be kept, and used from any thread, also after the call it
+/// was given to. Once the handler has been removed or the channel is gone, operations fail and the rest
+/// has no effect. It keeps neither of them, but the executor from ending by itself.
+#[derive(Clone)]
+pub struct RemoteCtx {
+    link: Arc<Link>,
+}
+
+impl RemoteCtx {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { link }
+    }
+
+    fn emit(&self, mail: Mail) {
+        self.link.emit(Emission::Event(mail));
+    }
+
+    // Inward.
+
+    /// The channel was registered.
+    pub fn fire_registered(&self) {
+        self.emit(Mail::Registered);
+    }
+
+    /// The channel left its loop.
+    pub fn fire_unregistered(&self) {
+        self.emit(Mail::Unregistered);
+    }
+
+    /// The channel became active.
+    pub fn fire_active(&self) {
+        self.emit(Mail::Active);
+    }
+
+    /// The channel is no longer active.
+    pub fn fire_inactive(&self) {
+        self.emit(Mail::Inactive);
+    }
+
+    /// A message came in.
+    pub fn fire_read(&self, msg: impl Into<Msg>) {
+        self.emit(Mail::Read(msg.into()));
+    }
+
+    /// That was all for now.
+    pub fn fire_read_complete(&self) {
+        self.emit(Mail::ReadComplete);
+    }
+
+    /// An event of the user's own.
+    pub fn fire_user_event(&self, event: impl Into<Msg>) {
+        self.emit(Mail::UserEvent(event.into()));
+    }
+
+    /// The channel became writable, or stopped being so.
+    pub fn fire_writability_changed(&self) {
+        self.emit(Mail::WritabilityChanged);
+    }
+
+    /// Something failed.
+    pub fn fire_error(&self, error: Error) {
+        self.emit(Mail::Failure(error));
+    }
+
+    // Outward.
+
+    /// Binds the channel.
+    pub fn bind(&self, to: impl Into<Address>) {
+        self.bind_with(to.into(), RemoteCompletion::none());
+    }
+
+    /// Binds the channel, and tells `done`.
+    pub fn bind_with(&self, to: Address, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Bind(to, done.into()));
+    }
+
+    /// Connects the channel.
+    pub fn connect(&self, to: impl Into<Target>) {
+        self.connect_with(to.into(), RemoteCompletion::none());
+    }
+
+    /// Connects the channel, and tells `done`.
+    pub fn connect_with(&self, to: Target, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Connect(to, done.into()));
+    }
+
+    /// Disconnects the channel; of a transport without connections, closes it.
+    pub fn disconnect(&self) {
+        self.disconnect_with(RemoteCompletion::none());
+    }
+
+    /// Disconnects the channel, and tells `done`.
+    pub fn disconnect_with(&self, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Disconnect(done.into()));
+    }
+
+    /// Closes the channel: after what was flushed has been handed to the transport.
+    pub fn close(&self) {
+        self.close_with(RemoteCompletion::none());
+    }
+
+    /// Closes the channel, and tells `done`.
+    pub fn close_with(&self, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Close(done.into()));
+    }
+
+    /// Closes the channel. The listeners of the future run on the handler's executor.
+    #[track_caller]
+    pub fn close_future(&self) -> ChannelFuture {
+        let (promise, future) = self.link.executor().new_promise();
+        self.close_with(promise);
+        future
+    }
+
+    /// Lets the channel leave its loop.
+    pub fn deregister(&self) {
+        self.deregister_with(RemoteCompletion::none());
+    }
+
+    /// Lets the channel leave its loop, and tells `done`.
+    pub fn deregister_with(&self, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Deregister(done.into()));
+    }
+
+    /// Asks for more to be read: one round of it, if the channel does not read by itself.
+    pub fn read(&self) {
+        self.emit(Mail::BeginRead);
+    }
+
+    /// Writes a message: it waits in the channel until it is flushed. It counts as pending from now on.
+    pub fn write(&self, msg: impl Into<Msg>) {
+        self.write_with(msg, RemoteCompletion::none());
+    }
+
+    /// Writes a message, and tells `done`.
+    pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<RemoteCompletion>) {
+        let (msg, done) = (msg.into(), done.into());
+        match self.link.shared().weigh(msg.size_hint()) {
+            Ok(weight) => self.emit(Mail::Write(msg, done, weight)),
+            Err(error) => self.link.operation_failed(Error::new(error), done),
+        }
+    }
+
+    /// Writes a message. The listeners of the future run on the handler's executor.
+    #[track_caller]
+    pub fn write_future(&self, msg: impl Into<Msg>) -> ChannelFuture {
+        let (promise, future) = self.link.executor().new_promise();
+        self.write_with(msg, promise);
+        future
+    }
+
+    /// Sends what was written.
+    pub fn flush(&self) {
+        self.emit(Mail::Flush);
+    }
+
+    /// Writes and flushes.
+    pub fn write_and_flush(&self, msg: impl Into<Msg>) {
+        self.write(msg);
+        self.flush();
+    }
+
+    // Looking around: what the loop does meanwhile, nobody knows.
+
+    /// Whether the channel takes more: see [`Channel::is_writable`].
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.channel().is_writable()
+    }
+
+    /// Whether the channel is connected, or bound.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.channel().is_active()
+    }
+
+    /// The handler's place.
+    #[must_use]
+    pub fn slot(&self) -> SlotId {
+        self.link.slot()
+    }
+
+    /// The handler's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.link.name()
+    }
+
+    /// The channel. What is written there begins at the end of the pipeline, and goes through this
+    /// handler.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        Channel::new(self.link.shared().clone())
+    }
+
+    /// The executor the handler runs on.
+    #[must_use]
+    pub fn executor(&self) -> &EventExecutor {
+        self.link.executor()
+    }
+}
+
+impl fmt::Debug for RemoteCtx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteCtx({} of {:?})", self.name(), self.link.shared())
+    }
+}

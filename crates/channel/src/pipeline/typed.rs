@@ -1,0 +1,324 @@
+//! Handlers of one direction and one type of message.
+//!
+//! ```text
+//!   on_read: a message of type In ──► the handler        any other type ──► the next handler, as it is
+//!   write:   a message of type In ──► the handler        any other type ──► the next handler, as it is
+//! ```
+//!
+//! The type is part of the [signature](Handler::signature), so a handler whose type nobody emits is
+//! found out when the pipeline is assembled. The wrappers [`In`] and [`Out`] make a [`Handler`] of it,
+//! which is called for events of its own direction only.
+
+use waterwheel_executor::Error;
+
+use super::completion::Completion;
+use super::context::Ctx;
+use super::events::Events;
+use super::handler::{Handler, HandlerResult};
+use super::message::{Message, Msg};
+use super::signature::{Signature, TypeTag, Types};
+use crate::channel::address::{Address, Target};
+
+/// A handler of what comes in, for messages of one type. [`In`] puts it into a pipeline. Whatever it
+/// does not deal with passes on, messages of other types too.
+///
+/// ```
+/// use waterwheel_channel::{Ctx, HandlerResult, In, InboundHandler, Types};
+/// # use waterwheel_channel::Handler;
+///
+/// /// Answers every number with its double.
+/// struct Double;
+///
+/// impl InboundHandler for Double {
+///     type In = u32;
+///
+///     fn answers(&self) -> Types {
+///         Types::of::<u32>()
+///     }
+///
+///     fn on_read(&mut self, ctx: &Ctx<'_>, number: u32) -> HandlerResult {
+///         ctx.write_and_flush(2 * number);
+///         Ok(())
+///     }
+/// }
+///
+/// let handler = In(Double);
+/// # let _: &dyn Handler = &handler;
+/// ```
+#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+pub trait InboundHandler: 'static {
+    /// The messages it is for.
+    type In: Message;
+
+    /// A message of its type came in. It has it now: what is to go on, it fires.
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Self::In) -> HandlerResult;
+
+    /// The events it is called for. Those that go outward, and leaving out `READ`, have no effect.
+    fn interest(&self) -> Events {
+        Events::INBOUND
+    }
+
+    /// What it fires inward in place of what it takes; [`Types::NONE`] if nothing.
+    fn fires(&self) -> Types {
+        Types::Unknown
+    }
+
+    /// What it writes.
+    fn answers(&self) -> Types {
+        Types::Unknown
+    }
+
+    /// See [`Handler::on_added`].
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        Ok(())
+    }
+
+    /// See [`Handler::on_removed`].
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {}
+
+    /// See [`Handler::on_timer`].
+    fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
+        Ok(())
+    }
+
+    /// See [`Handler::on_registered`].
+    fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.fire_registered();
+        Ok(())
+    }
+
+    /// See [`Handler::on_unregistered`].
+    fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.fire_unregistered();
+        Ok(())
+    }
+
+    /// See [`Handler::on_active`].
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.fire_active();
+        Ok(())
+    }
+
+    /// See [`Handler::on_inactive`].
+    fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.fire_inactive();
+        Ok(())
+    }
+
+    /// See [`Handler::on_read_complete`].
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.fire_read_complete();
+        Ok(())
+    }
+
+    /// See [`Handler::on_user_event`].
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        ctx.fire_user_event(event);
+        Ok(())
+    }
+
+    /// See [`Handler::on_writability_changed`].
+    fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.fire_writability_changed();
+        Ok(())
+    }
+
+    /// See [`Handler::on_error`].
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        ctx.fire_error(error);
+        Ok(())
+    }
+}
+
+/// A handler of what goes out, for messages of one type. [`Out`] puts it into a pipeline. Whatever it
+/// does not deal with passes on, messages of other types too.
+///
+/// ```
+/// use waterwheel_channel::{Completion, Ctx, HandlerResult, Out, OutboundHandler, Types};
+/// # use waterwheel_channel::Handler;
+///
+/// /// Writes numbers as text.
+/// struct Digits;
+///
+/// impl OutboundHandler for Digits {
+///     type In = u32;
+///
+///     fn emits(&self) -> Types {
+///         Types::of::<String>()
+///     }
+///
+///     fn write(&mut self, ctx: &Ctx<'_>, number: u32, done: &mut Completion) -> HandlerResult {
+///         ctx.write_with(number.to_string(), done.take());
+///         Ok(())
+///     }
+/// }
+///
+/// let handler = Out(Digits);
+/// # let _: &dyn Handler = &handler;
+/// ```
+#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+pub trait OutboundHandler: 'static {
+    /// The messages it is for.
+    type In: Message;
+
+    /// A message of its type is to go out. The completion goes with what is written in its place.
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Self::In, done: &mut Completion) -> HandlerResult;
+
+    /// The events it is called for. Those that come in, and leaving out `WRITE`, have no effect.
+    fn interest(&self) -> Events {
+        Events::OUTBOUND
+    }
+
+    /// What it writes in place of what it takes; [`Types::NONE`] if nothing.
+    fn emits(&self) -> Types {
+        Types::Unknown
+    }
+
+    /// See [`Handler::on_added`].
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        Ok(())
+    }
+
+    /// See [`Handler::on_removed`].
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {}
+
+    /// See [`Handler::on_timer`].
+    fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
+        Ok(())
+    }
+
+    /// What to do with an error of its own `flush`, `read` or `on_timer`; no other comes here.
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        ctx.fire_error(error);
+        Ok(())
+    }
+
+    /// See [`Handler::bind`].
+    fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
+        ctx.bind_with(to, done.take());
+        Ok(())
+    }
+
+    /// See [`Handler::connect`].
+    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+        ctx.connect_with(to, done.take());
+        Ok(())
+    }
+
+    /// See [`Handler::disconnect`].
+    fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        ctx.disconnect_with(done.take());
+        Ok(())
+    }
+
+    /// See [`Handler::close`].
+    fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        ctx.close_with(done.take());
+        Ok(())
+    }
+
+    /// See [`Handler::deregister`].
+    fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        ctx.deregister_with(done.take());
+        Ok(())
+    }
+
+    /// See [`Handler::read`].
+    fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.read();
+        Ok(())
+    }
+
+    /// See [`Handler::flush`].
+    fn flush(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.flush();
+        Ok(())
+    }
+}
+
+/// Puts an [`InboundHandler`] into a pipeline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct In<H>(pub H);
+
+/// Puts an [`OutboundHandler`] into a pipeline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Out<H>(pub H);
+
+/// Calls the method of the same name of the handler inside.
+macro_rules! calls {
+    ($inner:ident: $($name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?;)*) => {
+        $(fn $name(&mut self, ctx: &Ctx<'_>, $($arg: $ty),*) $(-> $out)? {
+            $inner::$name(&mut self.0, ctx, $($arg),*)
+        })*
+    };
+}
+
+impl<H: InboundHandler> Handler for In<H> {
+    fn interest(&self) -> Events {
+        self.0.interest().without(Events::OUTBOUND) | Events::READ
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::of_inbound(TypeTag::list::<H::In>(), self.0.fires(), self.0.answers())
+    }
+
+    #[inline]
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        match msg.take() {
+            Ok(msg) => self.0.on_read(ctx, msg),
+            Err(other) => {
+                ctx.fire_read(other);
+                Ok(())
+            }
+        }
+    }
+
+    calls! { InboundHandler:
+        on_added() -> HandlerResult;
+        on_removed();
+        on_timer(tag: u32) -> HandlerResult;
+        on_registered() -> HandlerResult;
+        on_unregistered() -> HandlerResult;
+        on_active() -> HandlerResult;
+        on_inactive() -> HandlerResult;
+        on_read_complete() -> HandlerResult;
+        on_user_event(event: Msg) -> HandlerResult;
+        on_writability_changed() -> HandlerResult;
+        on_error(error: Error) -> HandlerResult;
+    }
+}
+
+impl<H: OutboundHandler> Handler for Out<H> {
+    fn interest(&self) -> Events {
+        self.0.interest().without(Events::INBOUND) | Events::WRITE
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::of_outbound(TypeTag::list::<H::In>(), self.0.emits())
+    }
+
+    #[inline]
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        match msg.take() {
+            Ok(msg) => self.0.write(ctx, msg, done),
+            Err(other) => {
+                ctx.write_with(other, done.take());
+                Ok(())
+            }
+        }
+    }
+
+    calls! { OutboundHandler:
+        on_added() -> HandlerResult;
+        on_removed();
+        on_timer(tag: u32) -> HandlerResult;
+        on_error(error: Error) -> HandlerResult;
+        bind(to: Address, done: &mut Completion) -> HandlerResult;
+        connect(to: Target, done: &mut Completion) -> HandlerResult;
+        disconnect(done: &mut Completion) -> HandlerResult;
+        close(done: &mut Completion) -> HandlerResult;
+        deregister(done: &mut Completion) -> HandlerResult;
+        read() -> HandlerResult;
+        flush() -> HandlerResult;
+    }
+}

@@ -1,0 +1,270 @@
+//! Whether a decoder gives the same messages however its bytes are cut (O04).
+//!
+//! A network cuts where it likes. So the same bytes are fed to fresh decoders, each in a pipeline of its
+//! own: all at once, message by message, byte by byte, and in two pieces cut at every place; each time
+//! with the end of the stream behind them. What comes out has to be the same every time.
+//!
+//! ```
+//! use bytes::{Buf, Bytes};
+//! use waterwheel_channel::Decoder;
+//! use waterwheel_executor::Error;
+//! use waterwheel_testkit::decoder_verifier::DecoderVerifier;
+//!
+//! struct Short;
+//!
+//! impl Decoder for Short {
+//!     type Out = Bytes;
+//!
+//!     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
+//!         let Some(&len) = buf.first() else { return Ok(None) };
+//!         if buf.len() <= usize::from(len) {
+//!             return Ok(None);
+//!         }
+//!         buf.advance(1);
+//!         Ok(Some(buf.split_to(len.into())))
+//!     }
+//! }
+//!
+//! DecoderVerifier::new(|| Short)
+//!     .gives(b"\x05hello", ["hello".into()])
+//!     .gives(b"\0\x01!", ["".into(), "!".into()])
+//!     .gives(b"\x09unfinished", [])
+//!     .verify();
+//! ```
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use waterwheel_channel::{Ctx, Decode, Decoder, HandlerResult, In, InboundHandler};
+use waterwheel_executor::Error;
+
+use crate::embedded::Embedded;
+
+/// In how many places a stream is cut at most. Where it is longer than that, the cuts are spread evenly.
+const MAX_CUTS: usize = 1024;
+
+/// Feeds bytes to decoders in many ways. See the [module's documentation](self).
+#[must_use = "nothing is verified before `verify` or `check`"]
+pub struct DecoderVerifier<D: Decoder> {
+    make: Box<dyn Fn() -> D>,
+    steps: Vec<Step<D::Out>>,
+    at_end: Vec<Outcome<D::Out>>,
+}
+
+/// A message, or what an error says.
+type Outcome<T> = Result<T, String>;
+
+struct Step<T> {
+    input: Vec<u8>,
+    expected: Vec<Outcome<T>>,
+}
+
+/// A decoder gave something else than it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongMessages {
+    /// How it was fed.
+    pub fed: String,
+    /// How many outcomes were right before the first that was not.
+    pub right: usize,
+    /// What should have come next.
+    pub expected: String,
+    /// What came.
+    pub found: String,
+}
+
+impl fmt::Display for WrongMessages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fed, right, expected, found } = self;
+        write!(f, "fed {fed}: after {right} right, expected {expected}, found {found}")
+    }
+}
+
+impl std::error::Error for WrongMessages {}
+
+impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
+    /// For decoders made by `make`.
+    pub fn new(make: impl Fn() -> D + 'static) -> Self {
+        Self { make: Box::new(make), steps: Vec::new(), at_end: Vec::new() }
+    }
+
+    /// Next come these bytes; by their last byte at the latest, and not before the bytes that came
+    /// before, it gives these messages.
+    pub fn gives(
+        mut self,
+        input: impl AsRef<[u8]>,
+        messages: impl IntoIterator<Item = D::Out>,
+    ) -> Self {
+        let expected = messages.into_iter().map(Ok).collect();
+        self.steps.push(Step { input: input.as_ref().to_vec(), expected });
+        self
+    }
+
+    /// Next come these bytes; by their last byte at the latest it fails, with an error that says this.
+    pub fn fails(mut self, input: impl AsRef<[u8]>, error: impl fmt::Display) -> Self {
+        let expected = vec![Err(error.to_string())];
+        self.steps.push(Step { input: input.as_ref().to_vec(), expected });
+        self
+    }
+
+    /// When the stream has ended, it gives these messages.
+    pub fn gives_at_end(mut self, messages: impl IntoIterator<Item = D::Out>) -> Self {
+        self.at_end.extend(messages.into_iter().map(Ok));
+        self
+    }
+
+    /// When the stream has ended, it fails, with an error that says this.
+    pub fn fails_at_end(mut self, error: impl fmt::Display) -> Self {
+        self.at_end.push(Err(error.to_string()));
+        self
+    }
+
+    /// Tries every way to feed it.
+    ///
+    /// # Panics
+    /// If it gives something else than it should: the message says how it was fed, and what came.
+    #[track_caller]
+    pub fn verify(&self) {
+        if let Err(wrong) = self.check() {
+            panic!("{wrong}");
+        }
+    }
+
+    /// Tries every way to feed it.
+    ///
+    /// # Errors
+    /// It gave something else than it should.
+    pub fn check(&self) -> Result<(), WrongMessages> {
+        let all =
+            Bytes::from(self.steps.iter().flat_map(|step| step.input.clone()).collect::<Vec<_>>());
+        self.check_steps(&all)?;
+        self.check_pieces("all at once", [all.clone()])?;
+        let bytes = || (0..all.len()).map(|at| all.slice(at..=at));
+        self.check_pieces("byte by byte", bytes())?;
+        // A piece that shares its memory with others is kept in another way than one that does not.
+        let own = |piece: Bytes| Bytes::copy_from_slice(&piece);
+        self.check_pieces("all at once, in a buffer of its own", [own(all.clone())])?;
+        self.check_pieces("byte by byte, in buffers of their own", bytes().map(own))?;
+        for cut in (1..all.len()).step_by(all.len().div_ceil(MAX_CUTS).max(1)) {
+            let (before, after) = (all.slice(..cut), all.slice(cut..));
+            let fed = format!("in two pieces, cut after byte {cut}: {before:?}, {after:?}");
+            self.check_pieces(&fed, [before, after])?;
+        }
+        Ok(())
+    }
+
+    /// Message by message: each has to be there when its bytes are, not only when others follow.
+    fn check_steps(&self, all: &Bytes) -> Result<(), WrongMessages> {
+        let mut feed = Feed::new((self.make)());
+        let mut at = 0;
+        for (number, step) in self.steps.iter().enumerate() {
+            let piece = all.slice(at..at + step.input.len());
+            at += piece.len();
+            let fed = format!("message by message, up to step {}, {piece:?}", number + 1);
+            feed.channel.write_inbound(piece);
+            compare(&fed, step.expected.iter(), &feed.take())?;
+        }
+        compare("message by message, to the end", self.at_end.iter(), &feed.end())
+    }
+
+    fn check_pieces(
+        &self,
+        fed: &str,
+        pieces: impl IntoIterator<Item = Bytes>,
+    ) -> Result<(), WrongMessages> {
+        let mut feed = Feed::new((self.make)());
+        for piece in pieces {
+            feed.channel.write_inbound(piece);
+        }
+        let expected = self.steps.iter().flat_map(|step| &step.expected).chain(&self.at_end);
+        compare(fed, expected, &feed.end())
+    }
+}
+
+impl<D: Decoder> fmt::Debug for DecoderVerifier<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inputs = self.steps.iter().map(|step| Bytes::copy_from_slice(&step.input));
+        f.debug_tuple("DecoderVerifier").field(&inputs.collect::<Vec<_>>()).finish()
+    }
+}
+
+fn compare<'a, T: fmt::Debug + PartialEq + 'a>(
+    fed: &str,
+    expected: impl Iterator<Item = &'a Outcome<T>>,
+    found: &[Outcome<T>],
+) -> Result<(), WrongMessages> {
+    let mut found = found.iter();
+    let mut right = 0;
+    let wrong = |right, expected: Option<&Outcome<T>>, found: Option<&Outcome<T>>| {
+        let said = |outcome: Option<&Outcome<T>>| match outcome {
+            Some(Ok(message)) => format!("{message:?}"),
+            Some(Err(error)) => format!("the error \"{error}\""),
+            None => String::from("nothing"),
+        };
+        Err(WrongMessages {
+            fed: fed.to_owned(),
+            right,
+            expected: said(expected),
+            found: said(found),
+        })
+    };
+    for expected in expected {
+        let found = found.next();
+        if Some(expected) != found {
+            return wrong(right, Some(expected), found);
+        }
+        right += 1;
+    }
+    match found.next() {
+        Some(more) => wrong(right, None, Some(more)),
+        None => Ok(()),
+    }
+}
+
+/// A decoder in a pipeline, and what came out of it.
+struct Feed<T> {
+    channel: Embedded,
+    outcomes: Rc<RefCell<Vec<Outcome<T>>>>,
+}
+
+impl<T: waterwheel_channel::Message> Feed<T> {
+    fn new(decoder: impl Decoder<Out = T>) -> Self {
+        let outcomes = Rc::new(RefCell::new(Vec::new()));
+        let record = Record(outcomes.clone());
+        let channel = Embedded::builder().stream().build(|edit| {
+            edit.add_last("decoder", Decode::new(decoder))?;
+            edit.add_last("record", In(record))?;
+            Ok(())
+        });
+        match channel {
+            Ok(channel) => Self { channel, outcomes },
+            Err(error) => panic!("a pipeline with nothing but a decoder: {error}"),
+        }
+    }
+
+    fn take(&self) -> Vec<Outcome<T>> {
+        self.outcomes.take()
+    }
+
+    fn end(mut self) -> Vec<Outcome<T>> {
+        self.channel.finish_inbound();
+        self.take()
+    }
+}
+
+struct Record<T>(Rc<RefCell<Vec<Outcome<T>>>>);
+
+impl<T: waterwheel_channel::Message> InboundHandler for Record<T> {
+    type In = T;
+
+    fn on_read(&mut self, _: &Ctx<'_>, msg: T) -> HandlerResult {
+        self.0.borrow_mut().push(Ok(msg));
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.0.borrow_mut().push(Err(error.to_string()));
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! A channel and the executor of its offloaded handler, both driven by the test.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use waterwheel_channel::{
+    Address, Channel, ChannelOptions, Completion, Ctx, Edit, Events, Handler, HandlerResult, Msg,
+    Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler, Target,
+};
+use waterwheel_executor::{
+    Clock, Error, EventExecutor, ManualExecutor, Report, Reporter, VirtualClock,
+};
+use waterwheel_testkit::embedded::Embedded;
+
+/// What happened, in order, wherever it did.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn add(&self, what: impl Into<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what.into());
+    }
+
+    /// Takes what there is.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What executors report, for the test to look at.
+impl Reporter for Log {
+    fn report(&self, report: &Report<'_>) {
+        self.add(report.fault.to_string());
+    }
+}
+
+/// An embedded channel and an executor that runs when it is told to.
+pub(crate) struct Bench {
+    pub(crate) channel: Embedded,
+    pub(crate) remote: ManualExecutor,
+    pub(crate) reports: Log,
+}
+
+impl Bench {
+    /// A channel whose pipeline is made with the executor at hand.
+    pub(crate) fn new(
+        make: impl FnOnce(&mut Edit<'_>, &EventExecutor) -> Result<(), Error>,
+    ) -> Self {
+        Self::with_options(ChannelOptions::default(), make)
+    }
+
+    pub(crate) fn with_options(
+        options: ChannelOptions,
+        make: impl FnOnce(&mut Edit<'_>, &EventExecutor) -> Result<(), Error>,
+    ) -> Self {
+        let reports = Log::default();
+        let builder = EventExecutor::builder().name("remote").reporter(Arc::new(reports.clone()));
+        let remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
+        let executor = remote.executor().clone();
+        let channel = Embedded::builder().options(options).build(|edit| make(edit, &executor));
+        Self { channel: channel.unwrap(), remote, reports }
+    }
+
+    /// Lets both run until there is nothing left to do.
+    pub(crate) fn settle(&mut self) {
+        self.channel.run();
+        while self.remote.run_now() > 0 {
+            self.channel.run();
+        }
+    }
+
+    /// The channel's handle, as another thread would have it.
+    pub(crate) fn handle(&self) -> Channel {
+        self.channel.channel().clone()
+    }
+
+    /// Writes and flushes on the loop.
+    pub(crate) fn write(&mut self, msg: u32) {
+        self.channel.on_loop(|channel| channel.send(msg));
+    }
+
+    /// What went out.
+    pub(crate) fn outbound(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.channel.read_outbound()).collect()
+    }
+
+    /// What came through to the end.
+    pub(crate) fn inbound(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.channel.read_inbound()).collect()
+    }
+}
+
+/// A remote handler that passes everything on, and writes it down first.
+pub(crate) struct Recorder {
+    pub(crate) name: &'static str,
+    pub(crate) log: Log,
+}
+
+impl Recorder {
+    pub(crate) fn on(executor: &EventExecutor, name: &'static str, log: &Log) -> Offloaded<Self> {
+        let log = log.clone();
+        Offloaded::on(executor, move || {
+            log.add(format!("{name} built"));
+            Recorder { name, log }
+        })
+    }
+
+    fn note(&self, what: &str) {
+        self.log.add(format!("{} {what}", self.name));
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.note("dropped");
+    }
+}
+
+pub(crate) fn number(msg: &Msg) -> u32 {
+    *msg.get::<u32>().unwrap()
+}
+
+impl RemoteHandler for Recorder {
+    fn on_added(&mut self, _: &RemoteCtx) -> HandlerResult {
+        self.note("added");
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &RemoteCtx) {
+        self.note("removed");
+    }
+
+    fn on_registered(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("registered");
+        ctx.fire_registered();
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("unregistered");
+        ctx.fire_unregistered();
+        Ok(())
+    }
+
+    fn on_active(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("active");
+        ctx.fire_active();
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("inactive");
+        ctx.fire_inactive();
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+        self.note(&format!("read {}", number(&msg)));
+        ctx.fire_read(msg);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("read complete");
+        ctx.fire_read_complete();
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &RemoteCtx, event: Msg) -> HandlerResult {
+        self.note(&format!("user event {}", number(&event)));
+        ctx.fire_user_event(event);
+        Ok(())
+    }
+
+    fn on_writability_changed(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("writability changed");
+        ctx.fire_writability_changed();
+        Ok(())
+    }
+
+    fn on_error(&mut self, ctx: &RemoteCtx, error: Error) -> HandlerResult {
+        self.note(&format!("error {error}"));
+        ctx.fire_error(error);
+        Ok(())
+    }
+
+    fn bind(&mut self, ctx: &RemoteCtx, to: Address, done: &mut RemoteCompletion) -> HandlerResult {
+        self.note("bind");
+        ctx.bind_with(to, done.take());
+        Ok(())
+    }
+
+    fn connect(
+        &mut self,
+        ctx: &RemoteCtx,
+        to: Target,
+        done: &mut RemoteCompletion,
+    ) -> HandlerResult {
+        self.note("connect");
+        ctx.connect_with(to, done.take());
+        Ok(())
+    }
+
+    fn disconnect(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
+        self.note("disconnect");
+        ctx.disconnect_with(done.take());
+        Ok(())
+    }
+
+    fn close(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
+        self.note("close");
+        ctx.close_with(done.take());
+        Ok(())
+    }
+
+    fn deregister(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
+        self.note("deregister");
+        ctx.deregister_with(done.take());
+        Ok(())
+    }
+
+    fn read(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("begin read");
+        ctx.read();
+        Ok(())
+    }
+
+    fn write(&mut self, ctx: &RemoteCtx, msg: Msg, done: &mut RemoteCompletion) -> HandlerResult {
+        self.note(&format!("write {}", number(&msg)));
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+
+    fn flush(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.note("flush");
+        ctx.flush();
+        Ok(())
+    }
+}
+
+/// A handler on the loop that writes down its life and what passes.
+pub(crate) struct Inner(pub(crate) Log);
+
+impl Handler for Inner {
+    fn interest(&self) -> Events {
+        Events::ALL.without(Events::BEGIN_READ | Events::FLUSH | Events::READ_COMPLETE)
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.0.add("inner removed");
+    }
+
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.add("inner active");
+        ctx.fire_active();
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.add("inner inactive");
+        ctx.fire_inactive();
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.add("inner unregistered");
+        ctx.fire_unregistered();
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.0.add(format!("inner read {}", number(&msg)));
+        ctx.fire_read(msg);
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.0.add(format!("inner error {error}"));
+        Ok(())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        self.0.add(format!("inner write {}", number(&msg)));
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! A transport for loops with threads of their own: the test puts messages in, and gets those that went
+//! out through a channel of the standard library.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
+use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, TransportWaker, Upcalls};
+use waterwheel_channel::{Msg, Types};
+use waterwheel_executor::Error;
+
+/// The test's end. Both ends lock it for a moment.
+#[derive(Clone, Default)]
+pub(crate) struct Wire(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    inbox: VecDeque<Msg>,
+    waker: Option<TransportWaker>,
+}
+
+impl Wire {
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn send(&self, msg: impl Into<Msg>) {
+        let msg = msg.into();
+        let waker = self.with(|state| {
+            state.inbox.push_back(msg);
+            state.waker.clone()
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// How many messages the channel has not read.
+    pub(crate) fn unread(&self) -> usize {
+        self.with(|state| state.inbox.len())
+    }
+
+    /// The channel's end.
+    pub(crate) fn transport(&self, out: Sender<u32>) -> WireEnd {
+        WireEnd { wire: self.clone(), out, plan: None, round: None }
+    }
+}
+
+pub(crate) struct WireEnd {
+    wire: Wire,
+    out: Sender<u32>,
+    plan: Option<ReadPlan>,
+    /// How many reads are left of this round.
+    round: Option<u32>,
+}
+
+impl Transport for WireEnd {
+    fn name(&self) -> &'static str {
+        "wire"
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<u32>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::of::<u32>()
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        self.wire.with(|state| state.waker = up.waker());
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        self.wire.with(|state| state.waker = None);
+        Ok(())
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        self.plan = plan;
+        up.wake();
+    }
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        let mut written = 0;
+        while let Some(msg) = outbound.take() {
+            let sent = self.out.send(msg.take().unwrap());
+            sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            written += 1;
+        }
+        Ok(Submit::Done(written))
+    }
+
+    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+        match (self.plan, self.round) {
+            (_, Some(0)) | (None, Some(_)) => {
+                self.round = None;
+                Some(TransportEvent::ReadComplete)
+            }
+            (None, None) => None,
+            (Some(plan), round) => {
+                let next = self.wire.with(|state| state.inbox.pop_front());
+                match next {
+                    Some(msg) => {
+                        self.round = Some(round.unwrap_or(plan.max_reads) - 1);
+                        Some(TransportEvent::Read(msg))
+                    }
+                    None => self.round.take().map(|_| TransportEvent::ReadComplete),
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        (self.plan, self.round) = (None, None);
+        Detach::Done
+    }
+}

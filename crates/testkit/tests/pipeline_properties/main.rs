@@ -1,0 +1,95 @@
+//! C03, C05: pipelines that are changed at random, from outside and by their own handlers, while data
+//! flows both ways.
+//!
+//! Each program runs twice: over a real pipeline and over a model of the ordering rules. Both must
+//! call the same handlers with the same events in the same order. What must hold of any program,
+//! whatever the model says, is checked besides: nothing is lost, doubled or told twice.
+
+mod model;
+mod play;
+mod program;
+mod real;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use self::model::{Model, SINK};
+use self::play::{Entry, Event};
+use self::program::{Program, Step, program};
+use self::real::{Answer, Outcome};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn c05_edits_at_random_lose_double_and_reorder_nothing(program in program()) {
+        let outcome = real::run(&program);
+        check_outbound(&outcome)?;
+        check_handlers(&outcome)?;
+
+        let mut model = Model::new(&program);
+        program.steps.iter().for_each(|step| model.step(step));
+        (0..outcome.flushes).for_each(|_| model.step(&Step::Flush));
+        model.close();
+        check_inbound(&program, &outcome, model.overtaken)?;
+        prop_assert_eq!(&outcome.log, &model.log);
+        prop_assert_eq!(&outcome.left, &model.left);
+        prop_assert_eq!(&outcome.tail, &model.tail);
+    }
+}
+
+/// Every number that came in came through, once and in order; out of order only where a handler was
+/// removed with one in hand.
+fn check_inbound(
+    program: &Program,
+    outcome: &Outcome,
+    overtaken: bool,
+) -> Result<(), TestCaseError> {
+    let arrived = program.steps.iter().map(|step| match step {
+        Step::Arrive(count) => *count,
+        _ => 0,
+    });
+    let sent: Vec<u32> = (1..=arrived.sum()).collect();
+    let to_sink = outcome.log.iter().filter_map(|entry| match entry {
+        Entry::Got(SINK, Event::Read(number)) => Some(*number),
+        _ => None,
+    });
+    let mut came: Vec<u32> = to_sink.chain(outcome.tail.iter().copied()).collect();
+    if overtaken {
+        came.sort_unstable();
+    }
+    prop_assert_eq!(came, sent);
+    Ok(())
+}
+
+/// Every number that was written left once and was told so, or was refused and was told that; nothing is
+/// left in the channel. Whoever waited for it from the start was told in the order of leaving.
+fn check_outbound(outcome: &Outcome) -> Result<(), TestCaseError> {
+    let told: BTreeMap<u32, &Answer> =
+        outcome.told.iter().map(|answer| (answer.number, answer)).collect();
+    prop_assert_eq!(told.len(), outcome.told.len(), "told twice: {:?}", outcome.told);
+    prop_assert!(told.keys().copied().eq(1..=outcome.written), "not told: {:?}", outcome.told);
+    let fine = told.values().filter(|answer| answer.fine).count();
+    prop_assert_eq!(fine, outcome.left.len(), "{:?}", outcome);
+    let in_turn = |answer: &Answer| answer.fine && answer.in_turn;
+    let left = outcome.left.iter().filter(|number| in_turn(told[number]));
+    let answers = outcome.told.iter().filter(|answer| in_turn(answer));
+    prop_assert!(left.eq(answers.map(|answer| &answer.number)), "{:?}", outcome);
+    prop_assert_eq!((outcome.pending_before_close, outcome.pending), (0, 0));
+    Ok(())
+}
+
+/// Every handler was added, then called, then removed, each once.
+fn check_handlers(outcome: &Outcome) -> Result<(), TestCaseError> {
+    let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    for entry in &outcome.log {
+        match entry {
+            Entry::Added(id) => prop_assert!(there.insert(*id) && !gone.contains(id), "{}", id),
+            Entry::Got(id, _) => prop_assert!(there.contains(id), "{} is called", id),
+            Entry::Removed(id) => prop_assert!(there.remove(id) && gone.insert(*id), "{}", id),
+        }
+    }
+    prop_assert!(there.is_empty(), "not removed: {:?}", there);
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! The ordering contract, written down in the plainest way: rules 2 to 5, and nothing else.
+//!
+//! A pipeline is a list of handlers. Each has two queues: `newer` is what came while its present call
+//! runs, `older` what was left from before that call. From this everything follows:
+//!
+//! - What reaches a handler that runs waits in its `newer`; when the call returns, what waits is
+//!   delivered in order, as calls of their own (rule 2).
+//! - What a running handler emits outward goes behind its `newer`, if there is any: those came first
+//!   (rule 3). It does not go behind `older`: the call that runs now came before those.
+//! - One that is removed while it runs is called for what waited when it was removed, and lets pass
+//!   what comes later: behind what waits, if something did (rule 4).
+//! - It stays in the list until its call has returned, so what it still emits finds its way (rule 5).
+//!
+//! There is no wire and no buffer here: the order in which writes arrive at the head is the order in
+//! which they leave.
+
+use std::collections::VecDeque;
+
+use super::play::{Actor, Entry, Event, Known, Place, perform, resolve};
+use super::program::{Act, Interest, MOST_HANDLERS, Program, Spec, Step};
+
+/// The one that is always last and takes what comes in.
+pub(crate) const SINK: u32 = 0;
+
+#[derive(Debug)]
+pub(crate) struct Model<'a> {
+    program: &'a Program,
+    /// By number; those that are gone stay here, and leave the order.
+    handlers: Vec<Handler>,
+    order: Vec<u32>,
+    pub(crate) log: Vec<Entry>,
+    /// What came to the end after the sink was removed.
+    pub(crate) tail: Vec<u32>,
+    /// What has arrived at the head.
+    pub(crate) left: Vec<u32>,
+    /// Somebody was removed in the middle of a call with a number in hand: what comes in before that call
+    /// returns goes past it, and comes through first.
+    pub(crate) overtaken: bool,
+    arrived: u32,
+    written: u32,
+    fired: u32,
+}
+
+#[derive(Debug)]
+struct Handler {
+    actor: Actor,
+    runs: bool,
+    removed: bool,
+    /// Removed while something waited: what comes later stops behind it.
+    keeps_place: bool,
+    older: VecDeque<(Event, bool)>,
+    newer: VecDeque<(Event, bool)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Head,
+    Tail,
+    At(u32),
+}
+
+impl<'a> Model<'a> {
+    pub(crate) fn new(program: &'a Program) -> Self {
+        let mut model = Self {
+            program,
+            handlers: Vec::new(),
+            order: Vec::new(),
+            log: Vec::new(),
+            tail: Vec::new(),
+            left: Vec::new(),
+            overtaken: false,
+            arrived: 0,
+            written: 0,
+            fired: 0,
+        };
+        let sink = Spec { interest: Interest::Inbound, keeps: false, script: Vec::new() };
+        let mut start = vec![model.make(&sink)];
+        for spec in &program.start {
+            start.extend(model.make_from(*spec));
+        }
+        model.order = start[1..].iter().copied().chain([SINK]).collect();
+        model.log = model.order.iter().map(|id| Entry::Added(*id)).collect();
+        model
+    }
+
+    pub(crate) fn step(&mut self, step: &Step) {
+        match step {
+            Step::Arrive(count) => (0..*count).for_each(|_| {
+                self.arrived += 1;
+                self.go(From::Head, Event::Read(self.arrived));
+            }),
+            Step::Write => self.write(From::Tail),
+            Step::Flush => self.go(From::Tail, Event::Flush),
+            Step::Fire => self.fire(From::Head),
+            Step::Edit(edit) => {
+                let known = resolve(*edit, None, &self.there());
+                known.into_iter().for_each(|known| self.edit(known));
+            }
+            Step::Jam(_) | Step::Free => {}
+        }
+    }
+
+    /// The channel is closed: everybody goes, from the tail to the head.
+    pub(crate) fn close(&mut self) {
+        while let Some(last) = self.present().last() {
+            self.remove(*last);
+        }
+    }
+
+    fn make(&mut self, spec: &Spec) -> u32 {
+        let id = self.handlers.len() as u32;
+        self.handlers.push(Handler {
+            actor: Actor::new(id, spec),
+            runs: false,
+            removed: false,
+            keeps_place: false,
+            older: VecDeque::new(),
+            newer: VecDeque::new(),
+        });
+        id
+    }
+
+    fn make_from(&mut self, spec: usize) -> Option<u32> {
+        let room = self.handlers.len() as u32 <= MOST_HANDLERS;
+        room.then(|| self.make(&self.program.specs[spec % self.program.specs.len()]))
+    }
+
+    fn at(&mut self, id: u32) -> &mut Handler {
+        &mut self.handlers[id as usize]
+    }
+
+    fn present(&self) -> Vec<u32> {
+        let present = |id: &&u32| !self.handlers[**id as usize].removed;
+        self.order.iter().filter(present).copied().collect()
+    }
+
+    /// Those whom edits may mean.
+    fn there(&self) -> Vec<u32> {
+        self.present().into_iter().filter(|id| *id != SINK).collect()
+    }
+
+    fn place_of(&self, id: u32) -> usize {
+        self.order.iter().position(|other| *other == id).expect("it is in the order")
+    }
+
+    // Events.
+
+    fn go(&mut self, from: From, event: Event) {
+        if let From::At(id) = from
+            && !event.is_inbound()
+            && !self.at(id).newer.is_empty()
+        {
+            return self.at(id).newer.push_back((event, false));
+        }
+        match self.next(from, event) {
+            None => self.arrive(event),
+            Some(id) if self.at(id).runs => {
+                let handler = self.at(id);
+                let for_it = !handler.removed;
+                handler.newer.push_back((event, for_it));
+            }
+            Some(id) => {
+                self.begin(id);
+                self.deliver(id, event);
+                self.finish(id);
+            }
+        }
+    }
+
+    fn next(&self, from: From, event: Event) -> Option<u32> {
+        let stops = |id: &&u32| {
+            let handler = &self.handlers[**id as usize];
+            let wants = event.concerns(handler.actor.interest);
+            if handler.removed { handler.keeps_place } else { wants }
+        };
+        let place = match from {
+            From::At(id) => self.place_of(id),
+            From::Head | From::Tail => 0,
+        };
+        match (event.is_inbound(), from) {
+            (true, From::Head) => self.order.iter().find(stops),
+            (true, _) => self.order[place + 1..].iter().find(stops),
+            (false, From::Tail) => self.order.iter().rev().find(stops),
+            (false, _) => self.order[..place].iter().rev().find(stops),
+        }
+        .copied()
+    }
+
+    fn arrive(&mut self, event: Event) {
+        match event {
+            Event::Write(number) => self.left.push(number),
+            Event::Read(number) => self.tail.push(number),
+            Event::User(_) | Event::Error | Event::Flush => {}
+        }
+    }
+
+    fn begin(&mut self, id: u32) {
+        let handler = self.at(id);
+        handler.runs = true;
+        let newer = std::mem::take(&mut handler.newer);
+        handler.older.extend(newer);
+    }
+
+    fn deliver(&mut self, id: u32, event: Event) {
+        self.log.push(Entry::Got(id, event));
+        if id == SINK {
+            return; // Here it ends.
+        }
+        let (passed, reaction) = self.at(id).actor.prepare(event);
+        let fine = perform(passed, &reaction, &mut Standing { model: self, id });
+        if !fine && !matches!(event, Event::Write(_)) {
+            // Its own error method first, and that passes it on.
+            self.log.push(Entry::Got(id, Event::Error));
+            self.go(From::At(id), Event::Error);
+        }
+    }
+
+    /// The call has returned: what came meanwhile, then perhaps the leave.
+    fn finish(&mut self, id: u32) {
+        let mut told = false;
+        loop {
+            while let Some((event, for_it)) = self.take_waiting(id) {
+                if for_it && !told {
+                    self.deliver(id, event);
+                } else {
+                    self.go(From::At(id), event);
+                }
+            }
+            if !self.at(id).removed || told {
+                break;
+            }
+            told = true;
+            self.log.push(Entry::Removed(id));
+            if let Some(number) = self.at(id).actor.take_kept() {
+                self.go(From::At(id), Event::Read(number));
+            }
+        }
+        self.at(id).runs = false;
+        if told {
+            self.order.retain(|other| *other != id);
+        }
+    }
+
+    fn take_waiting(&mut self, id: u32) -> Option<(Event, bool)> {
+        self.begin(id);
+        self.at(id).older.pop_front()
+    }
+
+    fn write(&mut self, from: From) {
+        self.written += 1;
+        self.go(from, Event::Write(self.written));
+    }
+
+    fn fire(&mut self, from: From) {
+        self.fired += 1;
+        self.go(from, Event::User(self.fired));
+    }
+
+    // Edits.
+
+    fn edit(&mut self, edit: Known) {
+        match edit {
+            Known::AddFirst(spec) => self.add(0, spec),
+            Known::AddBefore(at, spec) => self.add(self.place_of(at), spec),
+            Known::AddAfter(at, spec) => self.add(self.place_of(at) + 1, spec),
+            Known::Remove(at) => self.remove(at),
+            Known::Replace(at, spec) => {
+                let before = self.handlers.len();
+                self.add(self.place_of(at) + 1, spec);
+                if self.handlers.len() > before {
+                    self.remove(at);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, place: usize, spec: usize) {
+        if let Some(id) = self.make_from(spec) {
+            self.order.insert(place, id);
+            self.log.push(Entry::Added(id));
+        }
+    }
+
+    fn remove(&mut self, id: u32) {
+        let handler = self.at(id);
+        handler.removed = true;
+        handler.keeps_place = !handler.older.is_empty() || !handler.newer.is_empty();
+        if handler.runs {
+            self.overtaken |= self.at(id).actor.has_kept();
+        } else {
+            handler.runs = true;
+            self.finish(id);
+        }
+    }
+}
+
+/// A handler of the model, while it runs.
+struct Standing<'m, 'a> {
+    model: &'m mut Model<'a>,
+    id: u32,
+}
+
+impl Place for Standing<'_, '_> {
+    fn pass_on(&mut self, event: Event) {
+        self.model.go(From::At(self.id), event);
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Write => self.model.write(From::At(self.id)),
+            Act::WriteByChannel | Act::WriteByPipeline => self.model.write(From::Tail),
+            Act::Flush => self.model.go(From::At(self.id), Event::Flush),
+            Act::FlushByChannel => self.model.go(From::Tail, Event::Flush),
+            Act::FireOnward => self.model.fire(From::At(self.id)),
+            Act::FireFromHead => self.model.fire(From::Head),
+            Act::Edit(edit) => {
+                let known = resolve(edit, Some(self.id), &self.model.there());
+                known.into_iter().for_each(|known| self.model.edit(known));
+            }
+        }
+    }
+}

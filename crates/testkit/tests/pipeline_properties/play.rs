@@ -1,0 +1,123 @@
+//! What a handler does when it is called: the same for the real handlers and for the model's.
+
+use std::collections::VecDeque;
+
+use super::program::{Act, Edit, End, Interest, Reaction, Spec, Target};
+
+/// An event, as handlers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Read(u32),
+    User(u32),
+    Error,
+    Write(u32),
+    Flush,
+}
+
+impl Event {
+    pub(crate) fn is_inbound(self) -> bool {
+        matches!(self, Event::Read(_) | Event::User(_) | Event::Error)
+    }
+
+    pub(crate) fn concerns(self, interest: Interest) -> bool {
+        match interest {
+            Interest::Everything => true,
+            Interest::Inbound => self.is_inbound(),
+            Interest::Outbound => !self.is_inbound(),
+        }
+    }
+}
+
+/// Something that happened to a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Added(u32),
+    Got(u32, Event),
+    Removed(u32),
+}
+
+/// Where a handler stands: what it can do there.
+pub(crate) trait Place {
+    /// Passes something on: inward or outward, whichever way it goes.
+    fn pass_on(&mut self, event: Event);
+    fn act(&mut self, act: Act);
+}
+
+/// A handler's own state.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) id: u32,
+    pub(crate) interest: Interest,
+    keeps: bool,
+    kept: Option<u32>,
+    script: VecDeque<Reaction>,
+}
+
+impl Actor {
+    pub(crate) fn new(id: u32, spec: &Spec) -> Self {
+        let script = spec.script.iter().cloned().collect();
+        Self { id, interest: spec.interest, keeps: spec.keeps, kept: None, script }
+    }
+
+    /// What it passes on when this has come, and what it does in this call.
+    pub(crate) fn prepare(&mut self, event: Event) -> (Option<Event>, Reaction) {
+        let passed = match event {
+            Event::Read(number) if self.keeps => self.kept.replace(number).map(Event::Read),
+            other => Some(other),
+        };
+        let reaction = match event {
+            Event::Error => Reaction::default(),
+            _ => self.script.pop_front().unwrap_or_default(),
+        };
+        (passed, reaction)
+    }
+
+    pub(crate) fn has_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    pub(crate) fn take_kept(&mut self) -> Option<u32> {
+        self.kept.take()
+    }
+}
+
+/// Does what was prepared. Whether the call ends well.
+pub(crate) fn perform(passed: Option<Event>, reaction: &Reaction, place: &mut impl Place) -> bool {
+    reaction.before.iter().for_each(|act| place.act(*act));
+    let refused = reaction.end == End::Refuses && matches!(passed, Some(Event::Write(_)));
+    if let Some(event) = passed.filter(|_| !refused) {
+        place.pass_on(event);
+    }
+    reaction.after.iter().for_each(|act| place.act(*act));
+    reaction.end == End::Fine
+}
+
+/// Whom an edit means, among those who are there; `None` if there is nobody, or not the one.
+pub(crate) fn pick(target: Target, me: Option<u32>, there: &[u32]) -> Option<u32> {
+    match (target, me) {
+        (Target::Me, Some(me)) => Some(me).filter(|me| there.contains(me)),
+        (Target::Me, None) => there.first().copied(),
+        (Target::Nth(n), _) => there.get(n % there.len().max(1)).copied(),
+    }
+}
+
+/// An edit whose target is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Known {
+    AddFirst(usize),
+    AddBefore(u32, usize),
+    AddAfter(u32, usize),
+    Remove(u32),
+    Replace(u32, usize),
+}
+
+pub(crate) fn resolve(edit: Edit, me: Option<u32>, there: &[u32]) -> Option<Known> {
+    let find = |target| pick(target, me, there);
+    Some(match edit {
+        Edit::AddFirst(spec) => Known::AddFirst(spec),
+        Edit::AddBefore(at, spec) => Known::AddBefore(find(at)?, spec),
+        Edit::AddAfter(at, spec) => Known::AddAfter(find(at)?, spec),
+        Edit::Remove(at) => Known::Remove(find(at)?),
+        Edit::Replace(at, spec) => Known::Replace(find(at)?, spec),
+    })
+}

@@ -1,0 +1,162 @@
+//! A stream channel over a manual driver, and the test at its other end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use waterwheel_channel::driver::OpenDriver;
+use waterwheel_channel::{
+    Channel, ChannelFuture, ChannelOptions, Ctx, Handler, HandlerResult, Msg, NewChannel, Stream,
+};
+use waterwheel_executor::Error;
+use waterwheel_testkit::loop_suite::Bench;
+use waterwheel_testkit::manual::{Manual, Peer};
+
+/// Runs a test over both kinds of drivers.
+pub(crate) fn both(test: impl Fn(Manual)) {
+    for manual in [Manual::readiness(), Manual::completion()] {
+        test(manual);
+    }
+}
+
+/// What happened, in order.
+pub(crate) type Log = Rc<RefCell<Vec<String>>>;
+
+/// A channel, its loop, and its peer.
+pub(crate) struct Line {
+    pub(crate) manual: Manual,
+    pub(crate) bench: Bench,
+    pub(crate) channel: Channel,
+    pub(crate) peer: Rc<Peer>,
+    pub(crate) log: Log,
+    told: Told,
+}
+
+/// Which writes were told what, in order.
+pub(crate) type Told = Arc<Mutex<Vec<(usize, bool)>>>;
+
+impl Line {
+    pub(crate) fn new(manual: &Manual) -> Self {
+        Self::with(manual, manual, ChannelOptions::default(), |_, _| ())
+    }
+
+    /// Over another driver of this one, with options and what else the handler does with a read.
+    pub(crate) fn with(
+        manual: &Manual,
+        drivers: &dyn OpenDriver,
+        options: ChannelOptions,
+        mut on_read: impl FnMut(&Ctx<'_>, &Peer) + 'static,
+    ) -> Self {
+        let mut bench = Bench::new(drivers);
+        let (io, peer) = manual.pair();
+        let peer = Rc::new(peer);
+        let (new, log) =
+            (NewChannel::new(Stream::connected(io, None)).options(options), Log::default());
+        let far = peer.clone();
+        let probe = Probe { log: log.clone(), on_read: Box::new(move |ctx| on_read(ctx, &far)) };
+        let registered = bench.here(|here| {
+            here.register_with(new, |edit| Ok(edit.add_last("probe", probe).map(drop)?))
+        });
+        let channel = registered.expect("nothing is wrong yet");
+        Self { manual: manual.clone(), bench, channel, peer, log, told: Told::default() }
+    }
+
+    /// Turns until nothing happens any more.
+    pub(crate) fn run(&mut self) {
+        let (mut quiet, mut events) = (0, 0);
+        for _ in 0..10_000 {
+            self.bench.turn();
+            let now = self.manual.counts().events;
+            quiet = if now == events && self.bench.hand.is_idle() { quiet + 1 } else { 0 };
+            events = now;
+            if quiet == 3 {
+                return;
+            }
+        }
+        panic!("it never ends: {:?}", self.log.borrow());
+    }
+
+    /// Calls `f` on the loop.
+    pub(crate) fn here<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
+        let channel = self.channel.clone();
+        self.bench.here(|_| f(&channel))
+    }
+
+    /// Writes on the loop; what becomes of it is noted under this number.
+    pub(crate) fn write(&mut self, number: usize, bytes: impl Into<Bytes>, flush: bool) {
+        let (told, bytes) = (self.told.clone(), bytes.into());
+        self.here(|channel| {
+            let note = move |result: Result<(), Error>| {
+                told.lock().unwrap().push((number, result.is_ok()));
+            };
+            let written: ChannelFuture =
+                if flush { channel.write_and_flush(bytes) } else { channel.write(bytes) };
+            written.on_complete(note);
+        });
+    }
+
+    pub(crate) fn told(&self) -> Vec<(usize, bool)> {
+        self.told.lock().unwrap().clone()
+    }
+
+    pub(crate) fn taken_log(&self) -> Vec<String> {
+        self.log.take()
+    }
+}
+
+/// Notes everything that comes in.
+pub(crate) struct Probe {
+    pub(crate) log: Log,
+    pub(crate) on_read: Box<dyn FnMut(&Ctx<'_>)>,
+}
+
+impl Probe {
+    pub(crate) fn new(log: &Log) -> Self {
+        Self { log: log.clone(), on_read: Box::new(|_| ()) }
+    }
+
+    fn note(&self, what: impl Into<String>) -> HandlerResult {
+        self.log.borrow_mut().push(what.into());
+        Ok(())
+    }
+}
+
+impl Handler for Probe {
+    fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("added")
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        let _ = self.note("removed");
+    }
+
+    fn on_registered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("registered")
+    }
+
+    fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("unregistered")
+    }
+
+    fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("active")
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("inactive")
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        (self.on_read)(ctx);
+        self.note(format!("read {}", msg.size_hint()))
+    }
+
+    fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("read complete")
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.note(format!("error {error}"))
+    }
+}

@@ -1,0 +1,9 @@
+//! Stream channels over drivers by hand, both kinds of them, whole and faulty.
+
+mod breaking;
+mod closing;
+mod endings;
+mod faults;
+mod line;
+mod reads;
+mod writes;
