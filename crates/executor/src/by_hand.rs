@@ -45,6 +45,12 @@ impl<X: Send + 'static> ByHand<X> {
         self.over
     }
 
+    /// Whether something is queued: a task, a command, a timer that is due.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.core.has_work()
+    }
+
     /// Makes the calling thread the loop's, until the guard goes.
     pub(crate) fn enter(&self) -> Entered {
         self.core.enter()

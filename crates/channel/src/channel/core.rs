@@ -94,6 +94,7 @@ impl Work {
     pub(super) const WRITABILITY: Work = Work(1 << 4);
     pub(super) const STEPS: Work = Work(1 << 5);
     pub(super) const PUMP: Work = Work(1 << 6);
+    const ALL: Work = Work(u8::MAX);
 
     fn has(self, work: Work) -> bool {
         self.0 & work.0 != 0
@@ -255,8 +256,17 @@ impl ChannelCore {
         }
     }
 
-    /// Does the work that was marked. Called by the loop, with nothing on the stack.
+    /// Does the work that was marked. Called by the loop, with nothing on the stack. Handlers and
+    /// completions are guarded on their own; what is left is the transport, and the destructors of what
+    /// it has sent.
     pub(crate) fn settle(self: &Rc<Self>) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.do_work())) {
+            self.mark(Work::ALL); // Some of it may not have been done.
+            self.panicked(payload);
+        }
+    }
+
+    fn do_work(self: &Rc<Self>) {
         let work = self.work.take();
         if work.has(Work::PUMP) {
             self.pump();

@@ -230,7 +230,9 @@ impl Outbound {
         for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        (finished, self.messages)
+        let mut messages = self.messages;
+        messages.extend(self.bytes.into_chunks().map(Msg::from));
+        (finished, messages)
     }
 }
 

@@ -68,7 +68,7 @@ impl ManualEventLoop {
     /// Timers and events may come.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        !self.local.has_work() && self.hand.executor().stats().queue_depth == 0
+        !self.local.has_work() && !self.hand.has_work()
     }
 
     /// Whether the loop has terminated.

@@ -70,6 +70,26 @@ fn c04_a_handler_that_wants_all_events_gets_all() {
 }
 
 #[test]
+fn c04_every_event_goes_through_every_handler_in_order() {
+    let mut bench = bench(|edit, log| {
+        edit.add_last("a", log.recorder().holds(Moment::Disconnect))?;
+        edit.add_last("b", log.recorder())?;
+        edit.add_last("c", log.recorder())?;
+        Ok(())
+    });
+    let_everything_happen(&mut bench);
+    let lines = bench.log.take();
+    for (event, moment) in EVENTS {
+        let called = |line: &&String| line.split(' ').nth(1) == Some(moment.method());
+        let names: String = lines.iter().filter(called).map(|line| &line[..1]).collect();
+        let order = if Events::INBOUND.contains(event) { "abc" } else { "cba" };
+        let times = names.len() / 3;
+        assert!(times > 0, "{event:?}");
+        assert_eq!(names, order.repeat(times), "{event:?}");
+    }
+}
+
+#[test]
 fn c05_rule_12_a_slot_that_is_skipped_does_not_hold_others_up() {
     let mut bench = bench(|edit, log| {
         let told = log.clone();

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod codecs;
 mod deferring;
 mod depth;
 mod editing;
@@ -15,6 +16,8 @@ mod loop_events;
 mod panics;
 mod reads;
 mod removing;
+mod stack;
 mod timers;
+mod types;
 mod water_marks;
 mod writes;

@@ -386,6 +386,61 @@ fn c07_a_message_may_write_when_it_is_dropped() {
     assert_eq!(bench.reports.take(), Vec::<String>::new());
 }
 
+/// Panics when it is dropped.
+struct Fragile;
+
+impl Message for Fragile {}
+
+impl AsRef<[u8]> for Fragile {
+    fn as_ref(&self) -> &[u8] {
+        b"fragile"
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("broken");
+    }
+}
+
+#[test]
+fn c05_rule_11_messages_may_panic_when_they_are_dropped() {
+    let mut bench = quiet(|_, _| Ok(()));
+    let cancelled = bench.on_loop(|channel| channel.write(Fragile));
+    assert!(cancelled.cancel());
+    bench.on_loop(|channel| {
+        channel.flush();
+        drop(channel.write(Fragile));
+        drop(channel.write(Fragile));
+    });
+    assert!(bench.channel().is_open());
+    bench.fail(crate::support::error("reset"));
+    assert!(bench.channel().closed().is_done());
+    assert_eq!(bench.reports.take().len(), 3);
+}
+
+#[test]
+fn c05_rule_11_a_panic_in_the_transport_closes_its_channel() {
+    let mut bench = quiet(|_, _| Ok(()));
+    let log = bench.log.clone();
+    let other = bench.another("other", |edit| {
+        edit.add_last("app", log.recorder().interest(Events::INACTIVE))?;
+        Ok(())
+    });
+    let other = other.expect("it can be made");
+    drop(bench.log.take());
+    let first = bench.channel().clone();
+    bench.on_loop(|_| {
+        // The other channel's transport drops them when it has sent them.
+        drop(other.write_and_flush(Bytes::from_owner(Fragile)));
+        first.send(text("fine"));
+    });
+    bench.run();
+    assert!(!other.is_open() && other.closed().is_done());
+    assert_eq!(bench.log.take(), ["app on_inactive", "app on_removed", "app dropped"]);
+    assert_eq!((bench.sent().join(""), bench.reports.take().len()), ("fine".to_owned(), 1));
+}
+
 /// Weighs something else each time it is asked.
 struct Fickle(RefCell<Vec<usize>>);
 

@@ -1,0 +1,156 @@
+//! C05: a protocol upgrade with left-over bytes, in a decoder written by hand.
+
+use bytes::{Buf, Bytes, BytesMut};
+use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg};
+use waterwheel_testkit::recorder::Log;
+
+use crate::support::{Bench, quiet, text};
+
+/// Takes lines out of what comes in. When it is removed it hands on what it has not read.
+#[derive(Default)]
+struct Lines {
+    unread: BytesMut,
+}
+
+impl Lines {
+    fn hand_on(&mut self, ctx: &Ctx<'_>) {
+        if !self.unread.is_empty() {
+            ctx.fire_read(std::mem::take(&mut self.unread).freeze());
+        }
+    }
+}
+
+impl Handler for Lines {
+    fn interest(&self) -> Events {
+        Events::READ
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.unread.extend_from_slice(&msg.take::<Bytes>().expect("bytes"));
+        while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+            let line = self.unread.split_to(end).freeze();
+            self.unread.advance(1);
+            ctx.fire_read(line);
+            if ctx.is_removed() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.hand_on(ctx);
+    }
+}
+
+/// Lines, until one of them asks for the other protocol: then `raw` in their place.
+fn upgrading(in_place: bool) -> Bench {
+    quiet(|edit, log| {
+        edit.add_last("lines", Lines::default())?;
+        let raw: Log = log.clone();
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(move |ctx, msg| {
+                if msg.get::<Bytes>().is_some_and(|line| line == "upgrade") {
+                    ctx.write_and_flush(text("switching"));
+                    let new = raw.recorder().interest(Events::READ);
+                    if in_place {
+                        ctx.pipeline().replace("lines", "raw", new)?;
+                    } else {
+                        ctx.pipeline().edit(|edit| {
+                            edit.add_after("app", "raw", new)?;
+                            edit.remove("lines")?;
+                            edit.remove("app")
+                        })?;
+                    }
+                    return Ok(());
+                }
+                ctx.fire_read(msg);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    })
+}
+
+#[test]
+fn c05_an_upgrade_loses_no_bytes() {
+    let mut bench = upgrading(false);
+    bench.write_inbound(text("a\nupgrade\nraw\nby"));
+    assert_eq!(
+        bench.log.take(),
+        [
+            "app on_read a",
+            "app on_read upgrade",
+            "raw on_added",
+            "app on_removed", // It has returned; `lines` has not.
+            "app dropped",
+            "raw on_read raw\\nby",
+        ]
+    );
+    bench.write_inbound(text("tes\n"));
+    assert_eq!(bench.log.take(), ["raw on_read tes\\n"]);
+    assert_eq!(bench.passed(), ["a", "raw\\nby", "tes\\n"]);
+    assert_eq!((bench.sent(), bench.names()), (vec!["switching".into()], vec!["raw".to_owned()]));
+}
+
+#[test]
+fn c05_an_upgrade_in_place_hands_left_over_bytes_to_the_successor() {
+    let mut bench = upgrading(true);
+    bench.write_inbound(text("upgrade\nrest"));
+    assert_eq!(
+        bench.log.take(),
+        ["app on_read upgrade", "raw on_added", "raw on_read rest", "app on_read rest"]
+    );
+    assert_eq!(bench.names(), ["raw", "app"]);
+}
+
+#[test]
+fn c05_an_upgrade_is_the_same_byte_by_byte() {
+    let mut bench = upgrading(false);
+    for byte in "a\nupgrade\nxy".bytes() {
+        bench.write_inbound(Bytes::copy_from_slice(&[byte]));
+    }
+    assert_eq!(bench.passed(), ["a", "x", "y"]);
+}
+
+#[test]
+fn c05_edits_while_data_flows_lose_nothing() {
+    // Each message adds a handler in front of the one that sees it, and removes the last one so added.
+    let mut bench = quiet(|edit, log| {
+        let more = log.clone();
+        let mut last = None;
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(move |ctx, msg| {
+                let pipeline = ctx.pipeline();
+                if let Some(slot) = last.take() {
+                    pipeline.remove(slot)?;
+                }
+                let passing = more.recorder().interest(Events::READ | Events::WRITE);
+                last =
+                    Some(pipeline.add_before("app", waterwheel_channel::Name::auto(), passing)?);
+                ctx.write_and_flush(msg);
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    let texts = ["1", "2", "3", "4"];
+    bench.write_inbound_all(texts.map(|it| text(it).into()));
+    assert_eq!(bench.sent(), texts);
+    let lines = bench.log.take();
+    assert_eq!(
+        lines[..8],
+        [
+            "app on_read 1",
+            "Recorder#0 on_added",
+            "Recorder#0 write 1",
+            "Recorder#0 on_read 2",
+            "app on_read 2",
+            "Recorder#1 on_added",
+            "Recorder#1 write 2", // Recorder#0 runs and was removed: past it.
+            "Recorder#0 on_removed",
+        ]
+    );
+}

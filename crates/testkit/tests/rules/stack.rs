@@ -1,0 +1,172 @@
+//! A million re-entrant events on a small stack (rule 7).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use waterwheel_channel::{Channel, Completion, Ctx, Handler, HandlerResult, LocalCtx, Msg};
+
+use crate::support::{Bench, Weightless, bench};
+
+const EVENTS: usize = 1_000_000;
+
+/// Runs this on a stack of 128 KiB, and looks how many events it has left down.
+fn on_a_small_stack(events: usize, f: impl FnOnce(Rc<Cell<usize>>) + Send + 'static) {
+    let thread = thread::Builder::new().stack_size(128 * 1024).spawn(move || {
+        let left = Rc::new(Cell::new(events));
+        f(left.clone());
+        assert_eq!(left.get(), 0);
+    });
+    thread.expect("there are threads").join().expect("the stack is large enough");
+}
+
+/// Counts down; whether there are more to come.
+fn count(left: &Cell<usize>) -> bool {
+    left.set(left.get() - 1);
+    left.get() > 0
+}
+
+fn with_handler(handler: impl Handler) -> Bench {
+    bench(|edit, _| {
+        edit.add_last("app", handler)?;
+        Ok(())
+    })
+}
+
+/// Fires an event again for each that comes in.
+struct Inward(Rc<Cell<usize>>);
+
+impl Handler for Inward {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if count(&self.0) {
+            ctx.pipeline().fire_user_event(event);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_07_a_million_inbound_events_inside_of_each_other() {
+    on_a_small_stack(EVENTS, |left| {
+        let mut bench = with_handler(Inward(left));
+        bench.on_loop(|channel| channel.fire_user_event(Weightless));
+        bench.run();
+    });
+}
+
+/// Writes again, from the end of the pipeline, for each message that goes out.
+struct Outward(Rc<Cell<usize>>);
+
+impl Handler for Outward {
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        done.take().succeed();
+        if count(&self.0) {
+            ctx.pipeline().write(msg);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_07_a_million_outbound_events_inside_of_each_other() {
+    on_a_small_stack(EVENTS, |left| {
+        let mut bench = with_handler(Outward(left));
+        bench.on_loop(|channel| channel.send(Weightless));
+        bench.run();
+    });
+}
+
+/// Writes again when a write is done.
+fn write_again(later: &LocalCtx, left: &Rc<Cell<usize>>) {
+    let (again, left) = (later.clone(), left.clone());
+    let run = later.run(move |ctx| {
+        ctx.write_then(Weightless, move |result| {
+            assert!(result.is_ok());
+            if count(&left) {
+                write_again(&again, &left);
+            }
+        });
+        ctx.flush();
+    });
+    assert!(run.is_ok());
+}
+
+/// Begins with that when it becomes active.
+struct WritesAgain(Rc<Cell<usize>>);
+
+impl Handler for WritesAgain {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        write_again(&ctx.to_local(), &self.0);
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_07_many_completions_that_write_again() {
+    // Every sixteenth is a turn of the loop.
+    on_a_small_stack(EVENTS / 10, |left| {
+        let mut bench = with_handler(WritesAgain(left.clone()));
+        while left.get() > 0 {
+            bench.run();
+            while bench.read_outbound_any().is_some() {}
+        }
+    });
+}
+
+/// Writes to a closed channel again when a write has failed.
+fn write_in_vain(channel: &Channel, left: Arc<AtomicUsize>) {
+    let again = channel.clone();
+    channel.write_and_flush(Weightless).on_complete(move |result| {
+        assert!(result.is_err());
+        if left.fetch_sub(1, Ordering::Relaxed) > 1 {
+            write_in_vain(&again, left);
+        }
+    });
+}
+
+#[test]
+fn c05_rule_07_a_million_listeners_that_write_to_a_closed_channel_again() {
+    on_a_small_stack(EVENTS, |left| {
+        let mut bench = bench(|_, _| Ok(()));
+        bench.close();
+        let count = Arc::new(AtomicUsize::new(left.get()));
+        let counted = count.clone();
+        bench.on_loop(|channel| write_in_vain(channel, counted));
+        bench.run();
+        left.set(count.load(Ordering::Relaxed));
+    });
+}
+
+/// Passes an event on to the other channel.
+struct Returns {
+    to: Rc<RefCell<Option<Channel>>>,
+    left: Rc<Cell<usize>>,
+}
+
+impl Handler for Returns {
+    fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if count(&self.left) {
+            let to = self.to.borrow().clone();
+            to.expect("it was set").fire_user_event(event);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_07_two_channels_call_each_other_a_million_times() {
+    on_a_small_stack(EVENTS, |left| {
+        let other = Rc::new(RefCell::new(None));
+        let mut bench = with_handler(Returns { to: other.clone(), left: left.clone() });
+        let back = Rc::new(RefCell::new(Some(bench.channel().clone())));
+        let second = bench.another("second", |edit| {
+            edit.add_last("second", Returns { to: back, left })?;
+            Ok(())
+        });
+        *other.borrow_mut() = Some(second.expect("it can be made"));
+        bench.on_loop(|channel| channel.fire_user_event(Weightless));
+        bench.run();
+    });
+}
