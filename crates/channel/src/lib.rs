@@ -30,6 +30,10 @@
 //! | how a loop turns | `event_loop::turn`, beside `docs/LOOP.md` |
 //! | how events find their receiver | `event_loop::registrations`, on [`Token`]s |
 //! | what a user writes | [`Handler`], [`Ctx`], [`Message`], [`Completion`] |
+//! | the same with types | [`InboundHandler`], [`OutboundHandler`]; [`Decoder`], [`Encoder`]; [`Stage`] |
+//! | how a pipeline is made and changed | [`Edit`], [`Pipeline`], [`Signature`] |
+//! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
+//! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
 //! | what is below a channel | [`transport`], its contract first |

@@ -1,4 +1,5 @@
-//! For tests, ours and yours: drivers without an operating system, and the suite every driver passes.
+//! For tests, ours and yours: channels without a network, drivers without an operating system, and the
+//! suites that every driver and every loop pass.
 //!
 //! | to | take |
 //! |---|---|
