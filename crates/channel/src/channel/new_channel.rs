@@ -21,6 +21,34 @@ use crate::pipeline::{Completion, Edit, Message, Pipeline};
 /// A channel before it is registered: a transport, what to make the pipeline of, and options. It may go
 /// from thread to thread, and through a pipeline as a message: what a server accepts is one of these.
 /// Dropping it closes it.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{
+///     AttrKey, ChannelOptions, EventLoopGroup, Handler, NewChannel, WaterMarks, local,
+/// };
+///
+/// static USER: AttrKey<String> = AttrKey::new("user");
+///
+/// struct Pass;
+///
+/// impl Handler for Pass {}
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+/// let new = NewChannel::new(local::Connection::new())
+///     .options(ChannelOptions { water_marks: WaterMarks::new(1024, 4096)?, ..Default::default() })
+///     .attribute(&USER, "anna".to_owned())
+///     .initialiser(|edit| {
+///         edit.add_last("pass", Pass)?;
+///         Ok(())
+///     });
+/// let channel = group.register(new).join()?;
+/// assert_eq!(*channel.attribute(&USER).unwrap(), "anna");
+/// assert!(channel.is_registered() && !channel.is_active(), "to be connected");
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping it closes the channel"]
 pub struct NewChannel {
     transport: Box<dyn Transport>,

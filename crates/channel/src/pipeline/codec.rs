@@ -8,21 +8,7 @@
 //! A codec is two halves, each in a slot of its own ([`Edit::add_codec`](super::Edit::add_codec)), so
 //! that an answer is encoded while the decoder is in the middle of its bytes.
 //!
-//! What a decoder can rely on, and what it owes:
-//!
-//! 1. It is asked again and again until it neither gives a message nor consumes a byte; then it waits
-//!    for more. What it has not consumed is there next time, with what came since behind it.
-//! 2. A message without a consumed byte is an error, [`DecoderStuck`]: it would be given forever.
-//! 3. An error goes inward, to the handlers' `on_error`. If the decoder consumed the bytes that it is
-//!    about, decoding goes on behind them. If it consumed nothing, it would say the same again: then it
-//!    is not asked any more, and what is unread is dropped, as is whatever comes later. Unless one of
-//!    those handlers removes it: then rule 4 holds.
-//! 4. A decoder that is removed, by a handler it gave a message to for instance, is not asked any more,
-//!    and its unread bytes go on to the handlers behind it: to those of the next protocol.
-//! 5. When the channel has become inactive, `decode_last` gets what is left. What is left after that is
-//!    dropped: a decoder to which that is an error says so there.
-//! 6. If a round of reads gave no message and the channel does not read by itself, more is asked for:
-//!    nobody else could know that it is needed.
+//! What a decoder can rely on, and what it owes, is said at [`Decoder`].
 
 use std::any::type_name;
 use std::fmt;
@@ -71,6 +57,22 @@ use super::signature::{Signature, TypeTag, Types};
 /// let handler = Decode::new(Short);
 /// # let _: &dyn Handler = &handler;
 /// ```
+///
+/// What it can rely on, and what it owes:
+///
+/// 1. It is asked again and again until it neither gives a message nor consumes a byte; then it waits
+///    for more. What it has not consumed is there next time, with what came since behind it.
+/// 2. A message without a consumed byte is an error, [`DecoderStuck`]: it would be given forever.
+/// 3. An error goes inward, to the handlers' `on_error`. If the decoder consumed the bytes that it is
+///    about, decoding goes on behind them. If it consumed nothing, it would say the same again: then it
+///    is not asked any more, and what is unread is dropped, as is whatever comes later. Unless one of
+///    those handlers removes it: then rule 4 holds.
+/// 4. A decoder that is removed, by a handler it gave a message to for instance, is not asked any more,
+///    and its unread bytes go on to the handlers behind it: to those of the next protocol.
+/// 5. When the channel has become inactive, `decode_last` gets what is left. What is left after that is
+///    dropped: a decoder to which that is an error says so there.
+/// 6. If a round of reads gave no message and the channel does not read by itself, more is asked for:
+///    nobody else could know that it is needed.
 pub trait Decoder: 'static {
     /// The messages.
     type Out: Message;
@@ -78,7 +80,7 @@ pub trait Decoder: 'static {
     /// Takes the next message from the front, if it is there as a whole.
     ///
     /// # Errors
-    /// These bytes are none of the protocol's. See rule 3 of the module: consume them to go on.
+    /// These bytes are none of the protocol's. Consume them to go on behind them (rule 3).
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Self::Out>, Error>;
 
     /// The same when nothing more will come. It is called until it consumes nothing, at least once,
@@ -134,8 +136,8 @@ pub struct DecoderStuck {
     pub decoder: &'static str,
 }
 
-/// Puts a [`Decoder`] into a pipeline: as a handler, or as the first [`Stage`] of a chain. The rules
-/// are those of the [`Decoder`]'s module: nothing is lost, nothing is given twice.
+/// Puts a [`Decoder`] into a pipeline: as a handler, or as the first [`Stage`] of a chain. By the rules of
+/// [`Decoder`]: nothing is lost, nothing is given twice.
 pub struct Decode<D> {
     decoder: D,
     kept: Cumulation,

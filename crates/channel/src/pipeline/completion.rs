@@ -14,6 +14,32 @@ use crate::channel::error::ChannelError;
 /// A handler that is given one passes it on with what it emits ([`take`](Self::take)), completes it,
 /// or keeps it for later. If the handler's method returns an error while the completion is still in
 /// its place, it gets that error; one that is dropped uncompleted fails.
+///
+/// ```
+/// use waterwheel_channel::{Completion, Ctx, Handler, HandlerResult, Msg};
+/// use waterwheel_executor::Error;
+///
+/// /// Writes text with its length before it.
+/// struct Prefix;
+///
+/// impl Handler for Prefix {
+///     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+///         let text = match msg.take::<String>() {
+///             Ok(text) => text,
+///             Err(other) => {
+///                 ctx.write_with(other, done.take());
+///                 return Ok(());
+///             }
+///         };
+///         if text.is_empty() {
+///             return Err(Error::new("nothing to write")); // `done` is told so.
+///         }
+///         ctx.write(text.len() as u64);
+///         ctx.write_with(text, done.take()); // Done when the last part is.
+///         Ok(())
+///     }
+/// }
+/// ```
 #[must_use = "a completion that is dropped fails"]
 #[derive(Default)]
 pub struct Completion(Kind);

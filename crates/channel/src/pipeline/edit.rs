@@ -92,6 +92,26 @@ impl From<SlotId> for At<'_> {
 ///
 /// An initialiser gets one, and [`Pipeline::edit`](super::Pipeline::edit) gives one. Types are checked
 /// once, at the end: so what fits only when it is complete can be put together step by step.
+///
+/// ```
+/// use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
+/// # struct Compressor; impl Handler for Compressor {}
+/// # struct NextProtocol; impl Handler for NextProtocol {}
+///
+/// /// Hands its channel over to another protocol.
+/// struct Upgrade;
+///
+/// impl Handler for Upgrade {
+///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+///         ctx.pipeline().edit(|edit| {
+///             edit.add_first("compressor", Compressor)?;
+///             edit.replace(ctx.slot(), "next", NextProtocol)
+///         })?;
+///         ctx.fire_read(msg); // To the one that stands in its place now.
+///         Ok(())
+///     }
+/// }
+/// ```
 pub struct Edit<'a> {
     core: &'a Rc<ChannelCore>,
     changes: Vec<Change>,

@@ -44,6 +44,12 @@ use crate::channel::address::{Address, Target};
 /// }
 /// ```
 #[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    note = "what implements another trait goes into a pipeline in a wrapper: \
+            `In(inbound_handler)`, `Out(outbound_handler)`, `Decode::new(decoder)`, \
+            `Encode::new(encoder)`, `Inbound(stage)`, `Offloaded::new(&group, || remote_handler)`"
+)]
 pub trait Handler: Any {
     /// The events it is called for. Asked once, when it is added.
     fn interest(&self) -> Events {

@@ -27,6 +27,10 @@ use bytes::{Bytes, BytesMut};
 /// assert_eq!(msg.size_hint(), 1);
 /// assert_eq!(msg.take::<Request>().unwrap().path, "/");
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a message",
+    note = "messages are declared: `impl Message for {Self} {{}}` will do if it weighs nothing"
+)]
 pub trait Message: Any + Send {
     /// How many bytes it stands for, roughly, while it waits to be written: what the water marks
     /// count. A message that says nothing weighs nothing, and nothing holds its writer back.
@@ -42,6 +46,17 @@ pub trait Message: Any + Send {
 
 /// A message whose type is not known at compile time. Bytes are kept as they are, anything else in a
 /// box; either moves through a pipeline without being copied or allocated anew.
+///
+/// ```
+/// use bytes::Bytes;
+/// use waterwheel_channel::Msg;
+///
+/// let msg = Msg::from(Bytes::from_static(b"hello"));
+/// assert!(msg.is::<Bytes>());
+/// // Not a `String`: it comes back as it was.
+/// let msg = msg.take::<String>().unwrap_err();
+/// assert_eq!(msg.take::<Bytes>().unwrap(), "hello");
+/// ```
 pub struct Msg(Repr);
 
 enum Repr {

@@ -20,6 +20,32 @@ use crate::channel::core::ChannelCore;
 ///
 /// What is fired here comes to the first handler first, as if it came from the transport; what is
 /// written here, to the last one first.
+///
+/// ```
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{EventLoopGroup, Handler, local};
+///
+/// struct Pass;
+///
+/// impl Handler for Pass {}
+///
+/// let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
+/// let (channel, _other) = local::pair();
+/// let names = event_loop.on_loop(|here| {
+///     let channel = here.register_with(channel, |_| Ok(()))?;
+///     let names = here.with_pipeline(&channel, |pipeline| {
+///         pipeline.add_last("second", Pass)?;
+///         pipeline.add_before("second", "first", Pass)?;
+///         let refused = pipeline.add_last("first", Pass).unwrap_err();
+///         assert_eq!(refused.to_string(), "there is already a handler named `first`");
+///         Ok::<_, waterwheel_channel::PipelineError>(pipeline.names())
+///     });
+///     Ok::<_, waterwheel_executor::Error>(names)
+/// });
+/// let names = names.expect("the loop runs")?.expect("the channel is open")?;
+/// assert_eq!(names, ["first", "second"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Pipeline<'a> {
     core: &'a Rc<ChannelCore>,
