@@ -18,7 +18,7 @@
 //!     }))?;
 //!     Ok(())
 //! })?;
-//! log.take(); // Added, registered, active.
+//! drop(log.take()); // Added, registered, active.
 //! channel.write_inbound(Bytes::from_static(b"hello"));
 //! assert_eq!(
 //!     log.take()[..4],
@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use waterwheel_channel::{Address, Completion, Ctx, Events, Handler, HandlerResult, Msg, Target};
-use waterwheel_executor::Error;
+use waterwheel_executor::{Error, Report, Reporter};
 
 pub use self::moment::Moment;
 
@@ -97,6 +97,14 @@ impl Log {
             Ok(_) => format!("{label} ok"),
             Err(error) => format!("{label} failed: {error}"),
         });
+    }
+}
+
+/// Given to an [`EmbeddedBuilder`](crate::embedded::EmbeddedBuilder::reporter) or a group, it has a line for
+/// each fault that was reported. Take another log for that: reports come from whichever thread it is.
+impl Reporter for Log {
+    fn report(&self, report: &Report<'_>) {
+        self.push(report.fault.to_string());
     }
 }
 

@@ -1,37 +1,14 @@
 //! A channel and the executor of its offloaded handler, both driven by the test.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use waterwheel_channel::{
     Address, Channel, ChannelOptions, Completion, Ctx, Edit, Events, Handler, HandlerResult, Msg,
     Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler, Target,
 };
-use waterwheel_executor::{
-    Clock, Error, EventExecutor, ManualExecutor, Report, Reporter, VirtualClock,
-};
+use waterwheel_executor::{Clock, Error, EventExecutor, ManualExecutor, VirtualClock};
 use waterwheel_testkit::embedded::Embedded;
-
-/// What happened, in order, wherever it did.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    pub(crate) fn add(&self, what: impl Into<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what.into());
-    }
-
-    /// Takes what there is.
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// What executors report, for the test to look at.
-impl Reporter for Log {
-    fn report(&self, report: &Report<'_>) {
-        self.add(report.fault.to_string());
-    }
-}
+use waterwheel_testkit::recorder::Log;
 
 /// An embedded channel and an executor that runs when it is told to.
 pub(crate) struct Bench {
@@ -52,7 +29,7 @@ impl Bench {
         options: ChannelOptions,
         make: impl FnOnce(&mut Edit<'_>, &EventExecutor) -> Result<(), Error>,
     ) -> Self {
-        let reports = Log::default();
+        let reports = Log::new();
         let builder = EventExecutor::builder().name("remote").reporter(Arc::new(reports.clone()));
         let remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
         let executor = remote.executor().clone();
@@ -99,13 +76,13 @@ impl Recorder {
     pub(crate) fn on(executor: &EventExecutor, name: &'static str, log: &Log) -> Offloaded<Self> {
         let log = log.clone();
         Offloaded::on(executor, move || {
-            log.add(format!("{name} built"));
+            log.push(format!("{name} built"));
             Recorder { name, log }
         })
     }
 
     fn note(&self, what: &str) {
-        self.log.add(format!("{} {what}", self.name));
+        self.log.push(format!("{} {what}", self.name));
     }
 }
 
@@ -246,40 +223,40 @@ impl Handler for Inner {
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        self.0.add("inner removed");
+        self.0.push("inner removed");
     }
 
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.0.add("inner active");
+        self.0.push("inner active");
         ctx.fire_active();
         Ok(())
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.0.add("inner inactive");
+        self.0.push("inner inactive");
         ctx.fire_inactive();
         Ok(())
     }
 
     fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.0.add("inner unregistered");
+        self.0.push("inner unregistered");
         ctx.fire_unregistered();
         Ok(())
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.0.add(format!("inner read {}", number(&msg)));
+        self.0.push(format!("inner read {}", number(&msg)));
         ctx.fire_read(msg);
         Ok(())
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.0.add(format!("inner error {error}"));
+        self.0.push(format!("inner error {error}"));
         Ok(())
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        self.0.add(format!("inner write {}", number(&msg)));
+        self.0.push(format!("inner write {}", number(&msg)));
         ctx.write_with(msg, done.take());
         Ok(())
     }

@@ -3,8 +3,9 @@
 use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
 use waterwheel_executor::{Error, EventExecutor};
 use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Log;
 
-use crate::bench::{Bench, Inner, Log, Recorder};
+use crate::bench::{Bench, Inner, Recorder};
 
 fn recorded(log: &Log) -> Bench {
     let mut bench = Bench::new(|edit, executor| {
@@ -13,20 +14,20 @@ fn recorded(log: &Log) -> Bench {
         Ok(())
     });
     bench.settle();
-    log.take();
+    drop(log.take());
     bench
 }
 
 #[test]
 fn c03_a_closed_channel_tells_its_offloaded_handler_everything_in_order() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
     let written = bench.channel.on_loop(|channel| channel.write_and_flush(2u32));
     bench.channel.fail(Error::new("cut"));
     bench.channel.run();
     assert!(bench.handle().closed().is_done(), "the future does not wait for the handler");
-    log.take();
+    drop(log.take());
     bench.settle();
     let expected = [
         "remote read 1",
@@ -52,7 +53,7 @@ fn c03_a_closed_channel_tells_its_offloaded_handler_everything_in_order() {
 
 #[test]
 fn c03_a_close_goes_through_the_handler_behind_what_was_written() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     let (written, closed) = bench.channel.on_loop(|channel| {
         let written = channel.write_and_flush(1u32);
@@ -73,25 +74,25 @@ impl RemoteHandler for Fragile {
     }
 
     fn on_inactive(&mut self, _: &RemoteCtx) -> HandlerResult {
-        self.0.add("fragile inactive");
+        self.0.push("fragile inactive");
         Ok(())
     }
 
     fn on_removed(&mut self, _: &RemoteCtx) {
-        self.0.add("fragile removed");
+        self.0.push("fragile removed");
     }
 }
 
 impl Drop for Fragile {
     fn drop(&mut self) {
         let here = <EventExecutor>::current().map(|executor| executor.name().to_owned());
-        self.0.add(format!("fragile dropped on {}", here.unwrap_or_default()));
+        self.0.push(format!("fragile dropped on {}", here.unwrap_or_default()));
     }
 }
 
 #[test]
 fn c03_a_panic_closes_the_channel_and_names_the_handler() {
-    let log = Log::default();
+    let log = Log::new();
     let fragile = log.clone();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("fragile", Offloaded::on(executor, || Fragile(fragile)))?;
@@ -99,7 +100,7 @@ fn c03_a_panic_closes_the_channel_and_names_the_handler() {
         Ok(())
     });
     bench.settle();
-    log.take();
+    drop(log.take());
     bench.channel.write_inbound(1u32);
     let written = bench.handle().write_and_flush(2u32);
     bench.settle();
@@ -144,7 +145,7 @@ fn c03_what_was_flushed_before_a_panic_is_sent() {
 
 #[test]
 fn c03_a_panic_while_it_is_built_closes_the_channel() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         let build = || -> Recorder { panic!("no plan") };
         edit.add_last("unbuilt", Offloaded::on(executor, build))?;
@@ -168,10 +169,10 @@ fn c03_a_handler_that_cannot_be_added_closes_the_channel_with_an_error() {
         }
 
         fn on_removed(&mut self, _: &RemoteCtx) {
-            self.0.add("refuses removed");
+            self.0.push("refuses removed");
         }
     }
-    let log = Log::default();
+    let log = Log::new();
     let refuses = log.clone();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("refuses", Offloaded::on(executor, || Refuses(refuses)))?;
@@ -195,7 +196,7 @@ fn c03_a_handler_that_cannot_be_added_closes_the_channel_with_an_error() {
 fn c03_an_executor_that_is_shut_down_refuses_the_handler() {
     let executor = EventExecutor::builder().build().unwrap();
     executor.shutdown().wait().unwrap();
-    let log = Log::default();
+    let log = Log::new();
     let refused = Embedded::new(|edit| {
         edit.add_last("remote", Recorder::on(&executor, "remote", &log))?;
         Ok(())
@@ -210,7 +211,7 @@ fn c03_an_executor_that_is_shut_down_refuses_the_handler() {
 
 #[test]
 fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     drop(bench.remote.executor().shutdown());
     bench.remote.run_now();
@@ -233,7 +234,7 @@ fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
 
 #[test]
 fn c03_an_executor_that_shuts_down_ends_what_it_has_begun() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     for n in 0..500 {
         bench.write(n);
@@ -247,7 +248,7 @@ fn c03_an_executor_that_shuts_down_ends_what_it_has_begun() {
 
 #[test]
 fn c03_a_handler_that_does_not_come_to_an_end_does_not_keep_the_loop() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
     let channel = bench.handle();
@@ -266,7 +267,7 @@ fn c03_a_handler_that_does_not_come_to_an_end_does_not_keep_the_loop() {
 
 #[test]
 fn c03_both_ends_may_go_in_any_order() {
-    let log = Log::default();
+    let log = Log::new();
     let bench = recorded(&log);
     let channel = bench.handle();
     drop(channel.write_and_flush(1u32));
@@ -295,7 +296,7 @@ fn before_one_that_panics(log: &Log) -> Bench {
         Ok(())
     });
     bench.settle();
-    log.take();
+    drop(log.take());
     bench
 }
 
@@ -304,7 +305,7 @@ const AFTER_THE_PANIC: [&str; 4] =
 
 #[test]
 fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = before_one_that_panics(&log);
     bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
     bench.settle();
@@ -316,7 +317,7 @@ fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
 
 #[test]
 fn c03_a_panic_of_a_handler_behind_does_not_keep_a_removed_handlers_slot() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = before_one_that_panics(&log);
     bench.channel.with_pipeline(|pipeline| {
         pipeline.remove("remote").unwrap();

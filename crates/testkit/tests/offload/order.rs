@@ -5,12 +5,13 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::EventExecutor;
 use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Log;
 
-use crate::bench::{Bench, Inner, Log, Recorder, number};
+use crate::bench::{Bench, Inner, Recorder, number};
 
 #[test]
 fn c03_an_offloaded_handler_is_built_and_called_only_by_its_executor() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
         Ok(())
@@ -30,7 +31,7 @@ fn c03_an_offloaded_handler_is_built_and_called_only_by_its_executor() {
 
 #[test]
 fn c03_every_event_comes_to_an_offloaded_handler_in_order() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
         edit.add_last("inner", Inner(log.clone()))?;
@@ -120,7 +121,7 @@ impl RemoteHandler for Answers {
 
 #[test]
 fn c03_pipelined_requests_are_answered_in_order() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("before", Inner(log.clone()))?;
         edit.add_last("answers", Offloaded::on(executor, || Answers))?;
@@ -158,7 +159,7 @@ fn c03_more_than_a_batch_keeps_its_order() {
 
 #[test]
 fn c03_a_batch_is_one_task_so_others_have_their_turn() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;
         Ok(())
@@ -168,7 +169,7 @@ fn c03_a_batch_is_one_task_so_others_have_their_turn() {
         bench.write(n);
     }
     let other = log.clone();
-    bench.remote.executor().execute(move || other.add("other task")).unwrap();
+    bench.remote.executor().execute(move || other.push("other task")).unwrap();
     bench.remote.run_now();
     bench.channel.run();
     assert_eq!(log.take(), ["other task"]);
@@ -178,7 +179,7 @@ fn c03_a_batch_is_one_task_so_others_have_their_turn() {
 
 #[test]
 fn c03_two_offloaded_handlers_in_a_row_keep_the_order() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("first", Offloaded::on(executor, || Silent))?;
         edit.add_last("second", Offloaded::on(executor, || Answers))?;
@@ -235,12 +236,12 @@ fn c03_an_error_goes_to_the_handlers_own_error_method() {
             ctx: &RemoteCtx,
             error: waterwheel_executor::Error,
         ) -> HandlerResult {
-            self.0.add(format!("own {error}"));
+            self.0.push(format!("own {error}"));
             ctx.fire_error(error);
             Err("worse".into_error())
         }
     }
-    let log = Log::default();
+    let log = Log::new();
     let fails = log.clone();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("fails", Offloaded::on(executor, || Fails(fails)))?;

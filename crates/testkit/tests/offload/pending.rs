@@ -5,8 +5,9 @@ use waterwheel_channel::{
     ChannelOptions, HandlerResult, Msg, Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler,
     WaterMarks,
 };
+use waterwheel_testkit::recorder::Log;
 
-use crate::bench::{Bench, Log};
+use crate::bench::Bench;
 
 struct Silent;
 
@@ -51,12 +52,12 @@ fn c03_writes_in_the_mailbox_are_pending_bytes() {
 
 #[test]
 fn c03_bytes_that_a_handler_swallows_are_no_longer_pending() {
-    let log = Log::default();
+    let log = Log::new();
     let told = log.clone();
     struct Tells(Log);
     impl waterwheel_channel::Handler for Tells {
         fn on_writability_changed(&mut self, ctx: &waterwheel_channel::Ctx<'_>) -> HandlerResult {
-            self.0.add(format!("writable: {}", ctx.is_writable()));
+            self.0.push(format!("writable: {}", ctx.is_writable()));
             Ok(())
         }
     }

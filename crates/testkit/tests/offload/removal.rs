@@ -3,8 +3,9 @@
 use std::sync::mpsc::channel;
 
 use waterwheel_channel::{HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
+use waterwheel_testkit::recorder::Log;
 
-use crate::bench::{Bench, Inner, Log, Recorder};
+use crate::bench::{Bench, Inner, Recorder};
 
 fn recorded(log: &Log) -> Bench {
     let mut bench = Bench::new(|edit, executor| {
@@ -13,7 +14,7 @@ fn recorded(log: &Log) -> Bench {
         Ok(())
     });
     bench.settle();
-    log.take();
+    drop(log.take());
     bench
 }
 
@@ -26,7 +27,7 @@ fn only(log: &Log, what: &[&str]) -> Vec<String> {
 
 #[test]
 fn c03_a_removed_handler_gets_what_was_on_its_way_first() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
     bench.write(2);
@@ -56,7 +57,7 @@ fn c03_a_removed_handler_gets_what_was_on_its_way_first() {
 
 #[test]
 fn c03_the_name_of_a_removed_handler_is_free_at_once() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     bench.write(1);
     let executor = bench.remote.executor().clone();
@@ -72,7 +73,7 @@ fn c03_the_name_of_a_removed_handler_is_free_at_once() {
 
 #[test]
 fn c03_a_replaced_handler_hands_over_in_order() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
     bench.write(2);
@@ -94,7 +95,7 @@ fn c03_a_replaced_handler_hands_over_in_order() {
 
 #[test]
 fn c03_a_handler_that_leaves_before_it_was_built_is_built_and_leaves() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
         Ok(())
@@ -110,7 +111,7 @@ fn c03_a_handler_that_leaves_before_it_was_built_is_built_and_leaves() {
 
 #[test]
 fn c03_an_edit_that_fails_builds_nothing() {
-    let log = Log::default();
+    let log = Log::new();
     let mut bench = recorded(&log);
     let executor = bench.remote.executor().clone();
     let other = Recorder::on(&executor, "other", &log);

@@ -13,6 +13,7 @@ mod flushing;
 mod interest;
 mod life;
 mod loop_events;
+mod odd_messages;
 mod panics;
 mod reads;
 mod removing;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
 use waterwheel_channel::{
     Address, Channel, Ctx, Edit, HandlerResult, LocalLoop, Message, NewChannel, Types,
 };
-use waterwheel_executor::{Error, Report, Reporter};
+use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::{Log, show};
 
 /// An embedded channel whose handlers write in a log.
 pub(crate) struct Bench {
     pub(crate) log: Log,
-    pub(crate) reports: Arc<Reports>,
+    pub(crate) reports: Log,
     channel: Embedded,
 }
 
@@ -32,8 +32,8 @@ pub(crate) fn bench_with(
     builder: EmbeddedBuilder,
     make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
 ) -> Bench {
-    let (log, reports) = (Log::new(), Arc::new(Reports::default()));
-    let channel = builder.reporter(reports.clone()).build(|edit| make(edit, &log));
+    let (log, reports) = (Log::new(), Log::new());
+    let channel = builder.reporter(Arc::new(reports.clone())).build(|edit| make(edit, &log));
     Bench { channel: channel.expect("it can be built"), log, reports }
 }
 
@@ -149,22 +149,6 @@ pub(crate) fn error(text: &str) -> Error {
 pub(crate) struct Weightless;
 
 impl Message for Weightless {}
-
-/// Faults, as text.
-#[derive(Default)]
-pub(crate) struct Reports(Mutex<Vec<String>>);
-
-impl Reports {
-    pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
-    }
-}
-
-impl Reporter for Reports {
-    fn report(&self, report: &Report<'_>) {
-        self.0.lock().expect("nobody panics here").push(report.fault.to_string());
-    }
-}
 
 /// A transport that writes in the log. It keeps neither messages nor errors that nobody has dealt with.
 struct Sink {
