@@ -110,8 +110,8 @@ impl<'a> Ctx<'a> {
     // Outward.
 
     /// Binds the channel.
-    pub fn bind(&self, to: Address) {
-        self.bind_with(to, Completion::none());
+    pub fn bind(&self, to: impl Into<Address>) {
+        self.bind_with(to.into(), Completion::none());
     }
 
     /// Binds the channel, and tells `done`.

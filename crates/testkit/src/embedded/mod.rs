@@ -154,7 +154,7 @@ impl Embedded {
         self.write_inbound_all([msg.into()]);
     }
 
-    /// Lets messages in, as one round of reads.
+    /// Lets messages in, as one round of reads if they are few enough for one.
     pub fn write_inbound_all(&mut self, msgs: impl IntoIterator<Item = Msg>) {
         self.wire.send(msgs);
         self.pump();
@@ -253,7 +253,8 @@ impl Embedded {
         }
     }
 
-    /// Moves the clock, and runs what that makes due, timer by timer.
+    /// Moves the clock, at one go, and runs what is due by then. What a timer sets counts from the new
+    /// time: to see one that sets itself again several times, advance several times.
     pub fn advance(&mut self, by: Duration) {
         self.control.advance(by);
         self.run();

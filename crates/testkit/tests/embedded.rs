@@ -1,0 +1,193 @@
+//! What tests of users rely on (O04): the embedded channel, its clock, its faults, and the log.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{IoEvent, OpenDriver, ReadPlan, Role};
+use waterwheel_channel::{ChannelOptions, Ctx, Edit, Handler, HandlerResult, Token};
+use waterwheel_executor::Error;
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::manual::Manual;
+use waterwheel_testkit::recorder::Log;
+use waterwheel_testkit::seeded::Seeded;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn no_handlers(_: &mut Edit<'_>) -> Result<(), Error> {
+    Ok(())
+}
+
+fn text(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// A stream of bytes without handlers, with these in its buffer and flushed.
+fn with_written(how: impl FnOnce(&mut Embedded), texts: &[&'static str]) -> (Embedded, Log) {
+    let (mut embedded, log) =
+        (Embedded::builder().stream().build(no_handlers).unwrap(), Log::new());
+    how(&mut embedded);
+    embedded.on_loop(|channel| {
+        for it in texts {
+            channel.write(text(it)).add_listener(log.listener(*it));
+        }
+        channel.flush();
+    });
+    embedded.run();
+    (embedded, log)
+}
+
+fn outbound(embedded: &mut Embedded) -> Vec<Bytes> {
+    std::iter::from_fn(|| embedded.read_outbound()).collect()
+}
+
+#[test]
+fn o04_messages_wait_on_the_wire_until_the_channel_reads() {
+    let by_hand = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+    let mut embedded = Embedded::builder().options(by_hand).build(no_handlers).unwrap();
+    embedded.write_inbound(1_u32);
+    embedded.write_inbound(2_u32);
+    assert_eq!((embedded.unread(), embedded.read_inbound::<u32>()), (2, None));
+    embedded.on_loop(|channel| channel.set_auto_read(true));
+    embedded.run();
+    assert_eq!(embedded.unread(), 0);
+    assert_eq!(embedded.read_inbound::<u32>(), Some(1));
+    assert_eq!(embedded.read_inbound::<u32>(), Some(2));
+    assert_eq!(embedded.read_inbound::<u32>(), None);
+}
+
+#[test]
+#[should_panic(expected = "a message of type u32 came in, not one of type alloc::string::String")]
+fn o04_a_message_of_another_type_than_the_test_expects_is_named() {
+    let mut embedded = Embedded::new(no_handlers).unwrap();
+    embedded.write_inbound(1_u32);
+    embedded.read_inbound::<String>();
+}
+
+#[test]
+fn o04_the_network_takes_as_much_as_the_test_lets_it() {
+    let (mut embedded, log) = with_written(|embedded| embedded.set_room(5), &["abc", "def"]);
+    assert_eq!(outbound(&mut embedded).concat(), b"abcde");
+    assert_eq!((embedded.channel().pending_bytes(), log.take()), (1, vec!["abc ok".to_owned()]));
+    embedded.clear_faults();
+    assert_eq!(outbound(&mut embedded).concat(), b"f");
+    assert_eq!((embedded.channel().pending_bytes(), log.take()), (0, vec!["def ok".to_owned()]));
+}
+
+#[test]
+fn o04_writes_are_as_short_as_the_test_wants_them() {
+    let (mut embedded, log) = with_written(|embedded| embedded.short_writes(2), &["abc", "def"]);
+    assert_eq!(outbound(&mut embedded).concat(), b"abcdef");
+    assert_eq!(
+        (embedded.writes(), log.take()),
+        (3, vec!["abc ok".to_owned(), "def ok".to_owned()])
+    );
+}
+
+#[test]
+fn o04_a_write_fails_when_the_test_says_so() {
+    let broken = |embedded: &mut Embedded| embedded.fail_write(io::ErrorKind::BrokenPipe.into());
+    let (mut embedded, log) = with_written(broken, &["abc"]);
+    assert_eq!(outbound(&mut embedded), Vec::<Bytes>::new());
+    assert_eq!(log.take(), ["abc failed: the channel is closed: broken pipe"]);
+    assert!(!embedded.channel().is_open());
+}
+
+#[test]
+fn o04_the_network_fails_or_ends_when_the_test_says_so() {
+    let mut embedded = Embedded::new(no_handlers).unwrap();
+    embedded.fail(Error::new("reset"));
+    assert_eq!(embedded.read_error().unwrap().to_string(), "reset");
+    assert!(embedded.read_error().is_none() && !embedded.channel().is_open());
+    let mut embedded = Embedded::new(no_handlers).unwrap();
+    embedded.write_inbound(1_u32);
+    embedded.finish_inbound();
+    assert_eq!(embedded.read_inbound::<u32>(), Some(1));
+    assert!(embedded.read_error().is_none() && !embedded.channel().is_open());
+}
+
+/// Writes the time, every second.
+struct Clockwork;
+
+impl Handler for Clockwork {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.schedule(SECOND, 0);
+        Ok(())
+    }
+
+    fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
+        ctx.write_and_flush(format!("{:?}", ctx.now()));
+        ctx.schedule(SECOND, 0);
+        Ok(())
+    }
+}
+
+#[test]
+fn o04_time_stands_still_unless_the_test_moves_it() {
+    let mut embedded = Embedded::new(|edit| {
+        edit.add_last("clockwork", Clockwork)?;
+        Ok(())
+    })
+    .unwrap();
+    let began = embedded.now();
+    embedded.run();
+    embedded.advance(SECOND - Duration::from_nanos(1));
+    assert_eq!(embedded.read_outbound::<String>(), None, "not yet");
+    embedded.advance(Duration::from_nanos(1));
+    assert_eq!(embedded.now(), began.plus(SECOND));
+    let expected = format!("{:?}", embedded.now());
+    assert_eq!(embedded.read_outbound::<String>(), Some(expected));
+    // It jumps: what is set by a timer counts from the new time.
+    embedded.advance(SECOND * 3);
+    assert_eq!(embedded.read_outbound::<String>(), Some(format!("{:?}", embedded.now())));
+    assert_eq!(embedded.read_outbound::<String>(), None);
+}
+
+#[test]
+fn o04_a_log_tells_what_was_reported() {
+    let reports = Log::new();
+    let builder = Embedded::builder().stream().reporter(Arc::new(reports.clone()));
+    let mut embedded = builder.build(no_handlers).unwrap();
+    embedded.on_loop(|channel| channel.send(String::from("text")));
+    let told = reports.take();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("a message of type alloc::string::String cannot be written"));
+}
+
+/// In which order eight that are ready at once are read, over drivers of this seed.
+fn order(drivers: &Seeded, manual: &Manual) -> Vec<u64> {
+    let mut driver = drivers.open().unwrap();
+    let mut peers = Vec::new();
+    for n in 0..8 {
+        let (io, peer) = manual.pair();
+        driver.attach(Token::from_bits(n), io, Role::Stream).unwrap();
+        driver.set_read(Token::from_bits(n), Some(ReadPlan::default()));
+        peer.send("x");
+        peers.push(peer);
+    }
+    driver.wait(None).unwrap();
+    let events = std::iter::from_fn(|| driver.next_event());
+    let reads = events.filter(|event| matches!(event, IoEvent::Read(..)));
+    reads.map(|event| event.token().to_bits()).collect()
+}
+
+#[test]
+fn o04_a_seed_is_an_order_of_events() {
+    let of_seed = |seed| {
+        let manual = Manual::readiness();
+        let drivers = Seeded::new(manual.clone(), seed);
+        [order(&drivers, &manual), order(&drivers, &manual)]
+    };
+    for seed in 0..20 {
+        let [first, second] = of_seed(seed);
+        assert_eq!([first.clone(), second.clone()], of_seed(seed), "the same in every run");
+        for mut seen in [first, second] {
+            seen.sort_unstable();
+            assert_eq!(seen, (0..8).collect::<Vec<_>>(), "nobody is left out");
+        }
+    }
+    let orders: Vec<_> = (0..20).map(|seed| of_seed(seed)[0].clone()).collect();
+    assert!(orders.iter().any(|order| *order != orders[0]), "not all seeds are the same");
+    assert!((0..20).any(|seed| of_seed(seed)[0] != of_seed(seed)[1]), "nor all drivers of one");
+}
