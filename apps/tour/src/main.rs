@@ -1,4 +1,4 @@
-//! A guided tour: what executors, groups, timers and event loops do, told while they do it.
+//! A guided tour: what executors, groups, timers, event loops and channels do, told while they do it.
 //!
 //! `cargo run --release` takes a second or two and ends by itself with status 0. A stop of the tour is
 //! a file.
@@ -9,6 +9,7 @@ mod flood;
 mod foreign;
 mod group;
 mod one_executor;
+mod pipeline;
 mod show;
 mod virtual_time;
 
@@ -22,6 +23,7 @@ fn main() -> Outcome {
     group::visit()?;
     virtual_time::visit()?;
     event_loop::visit()?;
+    pipeline::visit()?;
     println!("\nEverything that was accepted has run; every thread is gone.");
     Ok(())
 }

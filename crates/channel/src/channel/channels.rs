@@ -34,6 +34,8 @@ pub(crate) struct Channels {
     listed: RefCell<VecDeque<Rc<ChannelCore>>>,
     /// Those whose transport has more to read, in the next turn.
     next_turn: RefCell<Vec<Rc<ChannelCore>>>,
+    /// How many both lists have: asked several times a turn, mostly for nothing.
+    left: Cell<usize>,
     depth: Cell<u32>,
     /// The channel that was called last and has not returned, to be told from others; null if none.
     innermost: Cell<*const ChannelCore>,
@@ -46,6 +48,7 @@ impl Default for Channels {
             table: RefCell::default(),
             listed: RefCell::default(),
             next_turn: RefCell::default(),
+            left: Cell::new(0),
             depth: Cell::new(0),
             innermost: Cell::new(std::ptr::null()),
             settling: Cell::new(false),
@@ -141,32 +144,42 @@ impl Channels {
 
     /// A channel has something left to do.
     pub(crate) fn list(&self, core: Rc<ChannelCore>) {
+        self.left.set(self.left.get() + 1);
         self.listed.borrow_mut().push_back(core);
     }
 
     /// A channel's transport has more to read. Others have their turn first.
     pub(crate) fn pump_next_turn(&self, core: Rc<ChannelCore>) {
+        self.left.set(self.left.get() + 1);
         self.next_turn.borrow_mut().push(core);
     }
 
     /// A turn begins.
+    #[inline]
     pub(crate) fn begin_turn(&self) {
+        if self.has_work() {
+            self.pump_those_with_more();
+        }
+    }
+
+    fn pump_those_with_more(&self) {
         let mut waiting = self.next_turn.borrow_mut();
         for core in waiting.drain(..) {
+            self.left.set(self.left.get() - 1);
             core.pump_later();
         }
     }
 
     /// Whether something was left to do, in this turn or in the next.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        !self.listed.borrow().is_empty() || !self.next_turn.borrow().is_empty()
+        self.left.get() > 0
     }
 
     /// If no call into a channel is under way, does what calls have left behind.
     #[inline]
     pub(crate) fn settle_if_outermost(&self) {
-        let listed = !self.listed.borrow().is_empty();
-        if listed && self.depth.get() == 0 && !self.settling.get() {
+        if self.has_work() && self.depth.get() == 0 && !self.settling.get() {
             self.settle();
         }
     }
@@ -187,6 +200,7 @@ impl Channels {
             }
             for _ in 0..listed {
                 let Some(core) = self.listed.borrow_mut().pop_front() else { return };
+                self.left.set(self.left.get() - 1);
                 core.settle();
             }
         }
@@ -214,6 +228,7 @@ impl Channels {
             core.last_mail_arrived();
         }
         self.settle_for_the_last_time();
+        self.left.set(0);
         let left = (self.table.take(), self.listed.take(), self.next_turn.take());
         drop(left);
     }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use waterwheel_executor::{CommandSender, Error, PromiseFuture, Rejected, SharedFuture};
+use waterwheel_executor::engine::report;
+use waterwheel_executor::{CommandSender, Error, Fault, PromiseFuture, Rejected, SharedFuture};
 
 use super::address::{Address, Target};
 use super::attributes::{AttrKey, Attributes};
@@ -76,6 +77,8 @@ pub(crate) struct ChannelShared {
     auto_read: AtomicBool,
     pending: AtomicUsize,
     submitted: AtomicUsize,
+    /// How many writes that nobody waited for were refused.
+    refused: AtomicU64,
     /// A request to ask the transport for events is on its way.
     pumping: AtomicBool,
     addresses: Mutex<(Option<Address>, Option<Address>)>,
@@ -104,6 +107,7 @@ impl ChannelShared {
             auto_read: AtomicBool::new(options.auto_read),
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
             pumping: AtomicBool::new(false),
             addresses: Mutex::default(),
             closed,
@@ -191,6 +195,17 @@ impl ChannelShared {
     /// A write that other threads have submitted has arrived, or never will.
     pub(super) fn arrived(&self, bytes: usize) {
         self.submitted.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A write that nobody waits for was refused. Reported each time their number has doubled: a flood
+    /// of them is one fault.
+    #[cold]
+    pub(super) fn report_refused(&self, error: &ChannelError) {
+        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            let what = format!("{:?}: a write was refused, {count} so far: {error}", self.id);
+            report(Fault::Unhandled(what));
+        }
     }
 
     /// The channel is to ask its transport for events.
@@ -346,8 +361,9 @@ impl Channel {
         future
     }
 
-    /// Writes a message and flushes, without a future: on the loop it costs no allocation. That it
-    /// failed is known from the channel, which is closed then.
+    /// Writes a message and flushes, without a future: on the loop it costs no allocation. If it fails
+    /// because the channel is closed nobody is told; that it was refused for any other reason is
+    /// reported.
     pub fn send(&self, msg: impl Into<Msg>) {
         self.submit_write(msg.into(), true, None);
     }
@@ -471,6 +487,9 @@ impl Channel {
                 self.submit(Request::Write { msg, flush, promise, submitted });
             }
             Err(error) => {
+                if promise.is_none() {
+                    self.shared.report_refused(&error);
+                }
                 Request::Write { msg, flush, promise, submitted: None }.refuse(&Error::new(error))
             }
         }

@@ -171,7 +171,7 @@ impl ChannelCore {
         // That a channel is closed everybody learns; the rest is the program's fault, and is reported
         // if nobody waits for it.
         if done.is_none() && !matches!(error, ChannelError::Closed { .. }) {
-            self.report_unhandled(error);
+            self.shared.report_refused(error);
         }
         self.complete_later(done, Err(Error::new(error.clone())));
     }

@@ -246,3 +246,15 @@ fn c07_pending_bytes_are_given_back_when_it_closes() {
         "nobody is told that it is writable"
     );
 }
+
+#[test]
+fn c07_a_flood_of_refused_writes_that_nobody_waits_for_is_reported_now_and_then() {
+    let water_marks = WaterMarks::new(0, 4).and_then(|marks| marks.limit(4)).expect("in order");
+    let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
+    let mut bench = bench_with(Embedded::builder().options(options).stream(), |_, _| Ok(()));
+    bench.set_room(0);
+    bench.on_loop(|channel| (0..100).for_each(|_| channel.send(bytes(8))));
+    let told = bench.reports.take();
+    assert_eq!(told.len(), 7, "the 1st, 2nd, 4th … 64th: {told:?}");
+    assert!(told[6].contains("64 so far") && told[6].contains("4 may"), "{}", told[6]);
+}

@@ -253,7 +253,7 @@ fn c07_a_message_the_transport_cannot_write_fails_and_is_named() {
     let id = bench.channel().id();
     assert_eq!(
         bench.reports.take(),
-        [format!("channel {id}: {}", message("u32"))],
+        [format!("channel {id}: a write was refused, 1 so far: {}", message("u32"))],
         "nobody waited"
     );
     assert_eq!(bench.sent(), ["x"]);
