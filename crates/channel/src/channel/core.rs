@@ -350,12 +350,18 @@ impl ChannelCore {
     }
 
     pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(value))).map_err(|payload| {
-            // The label is made only when it is needed: it is kept for ever.
-            let origin = Origin::labelled(label);
-            run_user_code(UserCode::Destructor, origin, || std::panic::resume_unwind(payload))
-        });
+        let _ = guarded(UserCode::Destructor, label, || drop(value));
     }
+}
+
+/// Calls `f`. A panic is reported; nothing comes back then.
+pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
+        // The label is made only when it is needed: it is kept for ever.
+        let origin = Origin::labelled(label);
+        run_user_code(what, origin, || std::panic::resume_unwind(payload))
+    });
+    called.ok()
 }
 
 impl fmt::Debug for ChannelCore {

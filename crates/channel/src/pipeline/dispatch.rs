@@ -12,13 +12,15 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
+use waterwheel_executor::UserCode;
+
 use super::context::Ctx;
 use super::event::{AnyEvent, Event};
 use super::events::Events;
 use super::handler::Handler;
 use super::offload::Offloading;
 use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
-use crate::channel::core::ChannelCore;
+use crate::channel::core::{ChannelCore, guarded};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
 /// nothing, and would be counted by nobody.
@@ -210,7 +212,8 @@ impl ChannelCore {
             let before = backlog.writes();
             let Some(waiting) = backlog.pop() else { return };
             self.no_longer_waiting(waiting.bytes, before, backlog.writes());
-            waiting.event.fail(self, &error);
+            // One by one: a destructor that panics keeps none of the others.
+            let _ = guarded(UserCode::Destructor, "message", || waiting.event.fail(self, &error));
         }
     }
 

@@ -1,0 +1,5 @@
+//! Users and transports that do what nobody should: the channel survives it, or at least its loop does.
+
+mod support;
+
+mod destructors;
