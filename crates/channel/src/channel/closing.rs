@@ -11,10 +11,10 @@
 
 use std::rc::Rc;
 
-use waterwheel_executor::{Error, Promise};
+use waterwheel_executor::{Error, Promise, UserCode};
 
 use super::address::{Address, Target};
-use super::core::{ChannelCore, Work};
+use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::transport::{Progress, TransportEvent};
 use crate::driver::Detach;
@@ -242,7 +242,10 @@ impl ChannelCore {
     fn let_go(self: &Rc<Self>) {
         self.lingering.set(false);
         self.fail_writes(&self.closed_error());
-        if self.with_transport(|transport, up| transport.close(up)) == Detach::Done {
+        // One that panics is of no more use: it is dropped with the channel, and that closes it too.
+        let close = || self.with_transport(|transport, up| transport.close(up));
+        let detached = guarded(UserCode::Callback, self.below.ends.name, close);
+        if detached != Some(Detach::Pending) {
             self.transport_closed();
         }
     }
