@@ -40,6 +40,10 @@ pub(crate) enum Step {
     Gone,
 }
 
+/// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
+/// life has nine.
+const STEPS_PER_ROUND: usize = 16;
+
 /// Who waits for the end.
 pub(crate) struct Ending {
     promise: Option<Promise<()>>,
@@ -78,7 +82,7 @@ impl ChannelCore {
     }
 
     pub(super) fn take_steps(self: &Rc<Self>) {
-        loop {
+        for _ in 0..STEPS_PER_ROUND {
             // A step may lead to completions, and those come before the steps they led to.
             self.tell_completions();
             let Some(step) = self.steps.borrow_mut().pop_front() else { return };
@@ -100,6 +104,7 @@ impl ChannelCore {
                 }
             }
         }
+        self.mark(Work::STEPS);
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.

@@ -3,4 +3,5 @@
 mod support;
 
 mod destructors;
+mod restless;
 mod transports;
