@@ -3,5 +3,6 @@
 mod support;
 
 mod destructors;
+mod kept_contexts;
 mod restless;
 mod transports;
