@@ -143,15 +143,18 @@ impl ChannelCore {
     #[cold]
     fn wait(
         self: &Rc<Self>,
-        mut slots: RefMut<'_, Slots>,
+        slots: RefMut<'_, Slots>,
         at: u32,
         event: AnyEvent,
         for_handler: bool,
     ) {
+        // What a message weighs it is asked where nothing is borrowed. The slot is there afterwards: its
+        // handler is on the stack.
+        drop(slots);
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let writes = slots.at_mut(at).wait(Waiting { event, bytes, for_handler });
-        drop(slots);
+        let waiting = Waiting { event, bytes, for_handler };
+        let writes = self.handlers.slots.borrow_mut().at_mut(at).wait(waiting);
         if is_write {
             self.add_pending(bytes);
             if writes == MAX_WAITING_WRITES + 1 {

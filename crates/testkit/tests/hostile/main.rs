@@ -4,5 +4,6 @@ mod support;
 
 mod destructors;
 mod kept_contexts;
+mod meddling;
 mod restless;
 mod transports;
