@@ -67,7 +67,7 @@ pub(crate) struct Finished {
 impl Finished {
     #[inline]
     fn add(&mut self, bytes: usize, done: Completion, result: Result<(), Error>) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         if !done.is_none() {
             self.completions.push_back((done, result));
         }
@@ -126,8 +126,8 @@ impl Outbound {
         let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
         let (msg, weight) = self.messages.pop_front()?;
         entry.pieces -= 1;
-        entry.left -= weight;
-        self.finished.bytes += weight;
+        entry.left = entry.left.saturating_sub(weight);
+        self.finished.bytes = self.finished.bytes.saturating_add(weight);
         if entry.pieces == 0 {
             self.finish_front();
         }
@@ -158,7 +158,7 @@ impl Outbound {
         match self.entries.back_mut() {
             // Nobody waits for either: one entry does for both.
             Some(last) if held && last.done.is_none() && done.is_none() => {
-                last.left += left;
+                last.left = last.left.saturating_add(left);
                 last.pieces += pieces;
             }
             _ => self.entries.push_back(Entry { left, pieces, done }),
@@ -197,7 +197,7 @@ impl Outbound {
             } else {
                 let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
-                cancelled.bytes += entry.left;
+                cancelled.bytes = cancelled.bytes.saturating_add(entry.left);
             }
         }
         cancelled

@@ -7,3 +7,4 @@ mod kept_contexts;
 mod meddling;
 mod restless;
 mod transports;
+mod weights;
