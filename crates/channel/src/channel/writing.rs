@@ -31,7 +31,7 @@ pub(crate) enum Writing {
 /// How full a channel is.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6).
+    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
     pending: Cell<usize>,
     /// Handlers with too many writes waiting.
     overflow: Cell<usize>,

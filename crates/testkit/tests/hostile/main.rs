@@ -3,6 +3,7 @@
 mod support;
 
 mod destructors;
+mod floods;
 mod kept_contexts;
 mod meddling;
 mod restless;
