@@ -230,14 +230,16 @@ impl ChannelCore {
 
     /// After a panic: the handlers it passed through have been put back, and are only dropped now.
     pub(crate) fn discard_poisoned(self: &Rc<Self>) {
-        let slots = self.handlers.slots.borrow();
-        let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
-        let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
-        drop(slots);
-        for at in poisoned {
+        while let Some(at) = self.next_poisoned() {
             let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
             self.discard(at, handler);
         }
+    }
+
+    /// Looked for anew each time: a destructor may call the channel, and a panic there discards them too.
+    fn next_poisoned(&self) -> Option<u32> {
+        let slots = self.handlers.slots.borrow();
+        slots.linked().find(|at| slots.at(*at).state == SlotState::Poisoned)
     }
 }
 
