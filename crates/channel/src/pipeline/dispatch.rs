@@ -231,8 +231,16 @@ impl ChannelCore {
     /// After a panic: the handlers it passed through have been put back, and are only dropped now.
     pub(crate) fn discard_poisoned(self: &Rc<Self>) {
         while let Some(at) = self.next_poisoned() {
-            let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
+            let (handler, link) = {
+                let mut slots = self.handlers.slots.borrow_mut();
+                let link = slots.at(at).about().and_then(|about| about.offloaded.clone());
+                (slots.at_mut(at).handler.take(), link)
+            };
             self.discard(at, handler);
+            // Its other half, on its executor, has no part in it.
+            if let Some(link) = link {
+                link.dismiss();
+            }
         }
     }
 

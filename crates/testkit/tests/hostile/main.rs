@@ -6,6 +6,7 @@ mod destructors;
 mod floods;
 mod kept_contexts;
 mod meddling;
+mod offloaded;
 mod restless;
 mod transports;
 mod weights;
