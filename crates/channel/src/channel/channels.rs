@@ -210,9 +210,15 @@ impl Channels {
 
     /// The shutdown has begun: all channels are closed, after what was flushed.
     pub(crate) fn close_all(&self) {
+        // All of them, before any of their handlers learns of it; a transport that panics keeps none of
+        // the others.
+        let held = self.hold();
         for core in self.all() {
-            core.close_after_writes(Some(Error::new(LoopShutDown)), Completion::none());
+            core.enter(|core| {
+                core.close_after_writes(Some(Error::new(LoopShutDown)), Completion::none());
+            });
         }
+        drop(held);
         self.settle_if_outermost();
     }
 

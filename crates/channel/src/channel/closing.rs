@@ -11,10 +11,10 @@
 
 use std::rc::Rc;
 
-use waterwheel_executor::{Error, Promise};
+use waterwheel_executor::{Error, Promise, UserCode};
 
 use super::address::{Address, Target};
-use super::core::{ChannelCore, Work};
+use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::transport::{Progress, TransportEvent};
 use crate::driver::Detach;
@@ -39,6 +39,10 @@ pub(crate) enum Step {
     /// The loop forgets it.
     Gone,
 }
+
+/// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
+/// life has nine.
+const STEPS_PER_ROUND: usize = 16;
 
 /// Who waits for the end.
 pub(crate) struct Ending {
@@ -78,7 +82,7 @@ impl ChannelCore {
     }
 
     pub(super) fn take_steps(self: &Rc<Self>) {
-        loop {
+        for _ in 0..STEPS_PER_ROUND {
             // A step may lead to completions, and those come before the steps they led to.
             self.tell_completions();
             let Some(step) = self.steps.borrow_mut().pop_front() else { return };
@@ -100,6 +104,7 @@ impl ChannelCore {
                 }
             }
         }
+        self.mark(Work::STEPS);
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
@@ -242,7 +247,10 @@ impl ChannelCore {
     fn let_go(self: &Rc<Self>) {
         self.lingering.set(false);
         self.fail_writes(&self.closed_error());
-        if self.with_transport(|transport, up| transport.close(up)) == Detach::Done {
+        // One that panics is of no more use: it is dropped with the channel, and that closes it too.
+        let close = || self.with_transport(|transport, up| transport.close(up));
+        let detached = guarded(UserCode::Callback, self.below.ends.name, close);
+        if detached != Some(Detach::Pending) {
             self.transport_closed();
         }
     }

@@ -76,7 +76,8 @@ pub(super) struct Below {
 
 /// A call that waits to be let in.
 enum Entry {
-    Event(u32, AnyEvent),
+    /// From where, and how much it adds to the bytes that wait to be written.
+    Event(u32, AnyEvent, usize),
     Call(LocalCall),
 }
 
@@ -166,7 +167,7 @@ impl ChannelCore {
     #[inline]
     pub(crate) fn accept<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         if self.must_wait() {
-            self.queue(Entry::Event(from, event.any()));
+            self.queue_event(from, event.any());
         } else {
             self.enter(|core| core.go(from, event));
         }
@@ -184,8 +185,8 @@ impl ChannelCore {
     /// Lets a message and a flush in, as one call.
     pub(crate) fn write_and_flush(self: &Rc<Self>, msg: Msg, done: Completion) {
         if self.must_wait() {
-            self.queue(Entry::Event(TAIL, Write(msg, done).any()));
-            self.queue(Entry::Event(TAIL, Flush.any()));
+            self.queue_event(TAIL, Write(msg, done).any());
+            self.queue_event(TAIL, Flush.any());
         } else {
             self.enter(|core| {
                 core.go(TAIL, Write(msg, done));
@@ -198,6 +199,13 @@ impl ChannelCore {
     fn must_wait(&self) -> bool {
         let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
         too_deep || !self.entries.borrow().is_empty()
+    }
+
+    #[cold]
+    fn queue_event(self: &Rc<Self>, from: u32, event: AnyEvent) {
+        let bytes = event.pending_bytes();
+        self.queue(Entry::Event(from, event, bytes));
+        self.add_pending(bytes);
     }
 
     #[cold]
@@ -293,7 +301,10 @@ impl ChannelCore {
         for _ in 0..waiting {
             let Some(entry) = self.entries.borrow_mut().pop_front() else { return };
             self.enter(|core| match entry {
-                Entry::Event(from, event) => event.go_on(core, from),
+                Entry::Event(from, event, bytes) => {
+                    core.remove_pending(bytes);
+                    event.go_on(core, from);
+                }
                 Entry::Call(call) => call(core),
             });
         }
@@ -350,12 +361,18 @@ impl ChannelCore {
     }
 
     pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(value))).map_err(|payload| {
-            // The label is made only when it is needed: it is kept for ever.
-            let origin = Origin::labelled(label);
-            run_user_code(UserCode::Destructor, origin, || std::panic::resume_unwind(payload))
-        });
+        let _ = guarded(UserCode::Destructor, label, || drop(value));
     }
+}
+
+/// Calls `f`. A panic is reported; nothing comes back then.
+pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
+        // The label is made only when it is needed: it is kept for ever.
+        let origin = Origin::labelled(label);
+        run_user_code(what, origin, || std::panic::resume_unwind(payload))
+    });
+    called.ok()
 }
 
 impl fmt::Debug for ChannelCore {

@@ -287,14 +287,15 @@ impl Channel {
     /// How many bytes may be written before it stops being writable; none if it is not.
     #[must_use]
     pub fn bytes_before_unwritable(&self) -> usize {
-        let room = (self.shared.water_marks.high() + 1).saturating_sub(self.pending_bytes());
+        let high = self.shared.water_marks.high();
+        let room = high.saturating_add(1).saturating_sub(self.pending_bytes());
         if self.is_writable() { room } else { 0 }
     }
 
     /// How many bytes wait to be written.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.shared.pending.load(Ordering::Relaxed) + self.shared.submitted()
+        self.shared.pending.load(Ordering::Relaxed).saturating_add(self.shared.submitted())
     }
 
     /// Whether it reads by itself.

@@ -165,7 +165,8 @@ impl LocalLoop {
         self.counters().channels(self.channels().len());
         // What handlers write when they are added is sent when the channel has come, not before.
         let held = self.channels().hold();
-        let made = make_pipeline(&core, initialise).and_then(|()| core.come());
+        let made = inside(&core, |core| Edit::perform(core, initialise))
+            .and_then(|()| inside(&core, ChannelCore::come));
         drop(held);
         if let Err(error) = &made {
             core.close(Some(error.clone()), Completion::none());
@@ -196,14 +197,15 @@ impl LocalLoop {
     }
 }
 
-fn make_pipeline(
+/// Calls `f` inside of the channel.
+fn inside(
     core: &Rc<ChannelCore>,
-    initialise: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    f: impl FnOnce(&Rc<ChannelCore>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut made = None;
-    core.enter(|core| made = Some(Edit::perform(core, initialise)));
+    let mut done = None;
+    core.enter(|core| done = Some(f(core)));
     // Nothing came back: it panicked, and that has closed the channel.
-    made.unwrap_or_else(|| Err(core.closed_error()))
+    done.unwrap_or_else(|| Err(core.closed_error()))
 }
 
 impl EventLoop {

@@ -26,8 +26,8 @@ use crate::pipeline::{Completion, Msg};
 pub struct Outbound {
     /// For a transport that writes a stream.
     bytes: OutQueue,
-    /// For one that writes messages.
-    messages: VecDeque<Msg>,
+    /// For one that writes messages: each with what it weighs. Asked once, where nothing is borrowed.
+    messages: VecDeque<(Msg, usize)>,
     /// Who waits for what, in the same order.
     entries: VecDeque<Entry>,
     /// How many of the entries were flushed.
@@ -67,7 +67,7 @@ pub(crate) struct Finished {
 impl Finished {
     #[inline]
     fn add(&mut self, bytes: usize, done: Completion, result: Result<(), Error>) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         if !done.is_none() {
             self.completions.push_back((done, result));
         }
@@ -113,21 +113,25 @@ impl Outbound {
     /// The next message, for a transport that writes messages.
     #[must_use]
     pub fn front(&self) -> Option<&Msg> {
-        self.messages.front().filter(|_| self.flushed > 0)
+        self.messages.front().filter(|_| self.flushed > 0).map(|(msg, _)| msg)
     }
 
     /// Takes the next message: it was written.
     pub fn take(&mut self) -> Option<Msg> {
+        self.take_weighed().map(|(msg, _)| msg)
+    }
+
+    /// The same, with what it weighs.
+    pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
         let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
-        let msg = self.messages.pop_front()?;
-        let size = msg.size_hint().min(entry.left);
+        let (msg, weight) = self.messages.pop_front()?;
         entry.pieces -= 1;
-        entry.left -= size;
-        self.finished.bytes += size;
+        entry.left = entry.left.saturating_sub(weight);
+        self.finished.bytes = self.finished.bytes.saturating_add(weight);
         if entry.pieces == 0 {
             self.finish_front();
         }
-        Some(msg)
+        Some((msg, weight))
     }
 
     #[inline]
@@ -146,23 +150,23 @@ impl Outbound {
     pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
         let pieces = match msg.into_bytes() {
             Ok(bytes) if as_stream => usize::from(self.bytes.hold(bytes)),
-            Ok(bytes) => self.push_message(bytes.into()),
-            Err(msg) => self.push_message(msg),
+            Ok(bytes) => self.push_message(bytes.into(), left),
+            Err(msg) => self.push_message(msg, left),
         };
         self.awaited |= !done.is_none();
         let held = self.entries.len() > self.flushed;
         match self.entries.back_mut() {
             // Nobody waits for either: one entry does for both.
             Some(last) if held && last.done.is_none() && done.is_none() => {
-                last.left += left;
+                last.left = last.left.saturating_add(left);
                 last.pieces += pieces;
             }
             _ => self.entries.push_back(Entry { left, pieces, done }),
         }
     }
 
-    fn push_message(&mut self, msg: Msg) -> usize {
-        self.messages.push_back(msg);
+    fn push_message(&mut self, msg: Msg, weight: usize) -> usize {
+        self.messages.push_back((msg, weight));
         1
     }
 
@@ -191,8 +195,9 @@ impl Outbound {
                 self.messages.extend(msgs);
                 self.entries.push_back(entry);
             } else {
+                let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
-                cancelled.bytes += entry.left;
+                cancelled.bytes = cancelled.bytes.saturating_add(entry.left);
             }
         }
         cancelled
@@ -230,7 +235,7 @@ impl Outbound {
         for Entry { left, done, .. } in self.entries {
             finished.add(left, done, Err(error.clone()));
         }
-        let mut messages = self.messages;
+        let mut messages: VecDeque<Msg> = self.messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(self.bytes.into_chunks().map(Msg::from));
         (finished, messages)
     }

@@ -69,7 +69,7 @@ impl Request {
             Request::Read => core.accept(TAIL, BeginRead),
             Request::AutoRead(auto) => {
                 core.shared().set_auto_read(auto);
-                core.set_auto_read(auto);
+                core.enter_with(move |core| core.set_auto_read(auto));
             }
             Request::UserEvent(event) => core.accept(HEAD, UserEvent(event)),
             Request::Bind(to, promise) => core.accept(TAIL, Bind(to, promise.into())),

@@ -31,7 +31,7 @@ pub(crate) enum Writing {
 /// How full a channel is.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6).
+    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
     pending: Cell<usize>,
     /// Handlers with too many writes waiting.
     overflow: Cell<usize>,
@@ -60,17 +60,17 @@ impl Level {
 }
 
 impl ChannelCore {
-    // The water marks.
+    // The water marks. Sums end at the end of the scale: a message may say that it weighs all there is.
 
     #[inline]
     pub(crate) fn add_pending(self: &Rc<Self>, bytes: usize) {
-        self.set_pending(self.level.pending.get() + bytes);
+        self.set_pending(self.level.pending.get().saturating_add(bytes));
         self.rise();
     }
 
     #[inline]
     pub(crate) fn remove_pending(self: &Rc<Self>, bytes: usize) {
-        self.set_pending(self.level.pending.get() - bytes);
+        self.set_pending(self.level.pending.get().saturating_sub(bytes));
         self.fall();
     }
 
@@ -92,7 +92,7 @@ impl ChannelCore {
 
     /// Everything that waits, including what other threads have submitted.
     fn waiting(&self) -> usize {
-        self.level.pending.get() + self.shared.submitted()
+        self.level.pending.get().saturating_add(self.shared.submitted())
     }
 
     #[inline]
@@ -124,12 +124,12 @@ impl ChannelCore {
 
     pub(crate) fn bytes_before_unwritable(&self) -> usize {
         let high = self.options.water_marks.high();
-        if self.is_writable() { high - self.waiting() + 1 } else { 0 }
+        if self.is_writable() { high.saturating_sub(self.waiting()).saturating_add(1) } else { 0 }
     }
 
     pub(crate) fn bytes_before_writable(&self) -> usize {
         let low = self.options.water_marks.low();
-        if self.is_writable() { 0 } else { (self.waiting() + 1).saturating_sub(low) }
+        if self.is_writable() { 0 } else { self.waiting().saturating_add(1).saturating_sub(low) }
     }
 
     // At the head.

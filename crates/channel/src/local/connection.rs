@@ -112,9 +112,9 @@ impl End {
                 Room::Beside(fill) => fill,
             };
             while !fill.is_full()
-                && let Some(msg) = outbound.take()
+                && let Some((msg, weight)) = outbound.take_weighed()
             {
-                let queued = Queued::new(msg);
+                let queued = Queued::new(msg, weight);
                 fill.add(&queued);
                 self.staged.push_back(queued);
                 taken += 1;

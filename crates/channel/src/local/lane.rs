@@ -34,7 +34,7 @@ struct State {
     reader: Side,
 }
 
-/// A message, and what it counts for: asked once, since it need not answer the same twice.
+/// A message, and what it counts for.
 #[derive(Debug)]
 pub(super) struct Queued {
     msg: Msg,
@@ -42,9 +42,8 @@ pub(super) struct Queued {
 }
 
 impl Queued {
-    pub(super) fn new(msg: Msg) -> Self {
-        let weight = msg.size_hint().min(QUEUED_BYTES);
-        Self { msg, weight }
+    pub(super) fn new(msg: Msg, weight: usize) -> Self {
+        Self { msg, weight: weight.min(QUEUED_BYTES) }
     }
 }
 

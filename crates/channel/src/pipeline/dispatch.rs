@@ -12,13 +12,15 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
+use waterwheel_executor::UserCode;
+
 use super::context::Ctx;
 use super::event::{AnyEvent, Event};
 use super::events::Events;
 use super::handler::Handler;
 use super::offload::Offloading;
 use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
-use crate::channel::core::ChannelCore;
+use crate::channel::core::{ChannelCore, guarded};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
 /// nothing, and would be counted by nobody.
@@ -141,15 +143,18 @@ impl ChannelCore {
     #[cold]
     fn wait(
         self: &Rc<Self>,
-        mut slots: RefMut<'_, Slots>,
+        slots: RefMut<'_, Slots>,
         at: u32,
         event: AnyEvent,
         for_handler: bool,
     ) {
+        // What a message weighs it is asked where nothing is borrowed. The slot is there afterwards: its
+        // handler is on the stack.
+        drop(slots);
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let writes = slots.at_mut(at).wait(Waiting { event, bytes, for_handler });
-        drop(slots);
+        let waiting = Waiting { event, bytes, for_handler };
+        let writes = self.handlers.slots.borrow_mut().at_mut(at).wait(waiting);
         if is_write {
             self.add_pending(bytes);
             if writes == MAX_WAITING_WRITES + 1 {
@@ -210,7 +215,8 @@ impl ChannelCore {
             let before = backlog.writes();
             let Some(waiting) = backlog.pop() else { return };
             self.no_longer_waiting(waiting.bytes, before, backlog.writes());
-            waiting.event.fail(self, &error);
+            // One by one: a destructor that panics keeps none of the others.
+            let _ = guarded(UserCode::Destructor, "message", || waiting.event.fail(self, &error));
         }
     }
 
@@ -224,14 +230,24 @@ impl ChannelCore {
 
     /// After a panic: the handlers it passed through have been put back, and are only dropped now.
     pub(crate) fn discard_poisoned(self: &Rc<Self>) {
-        let slots = self.handlers.slots.borrow();
-        let is_poisoned = |at: &u32| slots.at(*at).state == SlotState::Poisoned;
-        let poisoned: Vec<u32> = slots.linked().filter(is_poisoned).collect();
-        drop(slots);
-        for at in poisoned {
-            let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
+        while let Some(at) = self.next_poisoned() {
+            let (handler, link) = {
+                let mut slots = self.handlers.slots.borrow_mut();
+                let link = slots.at(at).about().and_then(|about| about.offloaded.clone());
+                (slots.at_mut(at).handler.take(), link)
+            };
             self.discard(at, handler);
+            // Its other half, on its executor, has no part in it.
+            if let Some(link) = link {
+                link.dismiss();
+            }
         }
+    }
+
+    /// Looked for anew each time: a destructor may call the channel, and a panic there discards them too.
+    fn next_poisoned(&self) -> Option<u32> {
+        let slots = self.handlers.slots.borrow();
+        slots.linked().find(|at| slots.at(*at).state == SlotState::Poisoned)
     }
 }
 

@@ -51,9 +51,14 @@ impl LocalCtx {
         let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
         let slot = self.slot;
         core.enter_with(move |core| {
-            let at = core.handlers.slots.borrow().find(slot);
-            if let Some(at) = at {
-                f(&Ctx::new(core, at));
+            let mut slots = core.handlers.slots.borrow_mut();
+            let Some(at) = slots.find(slot) else { return };
+            // Out of its slot, as for any call: so that one that is removed meanwhile keeps its place.
+            let handler = slots.at_mut(at).begin_call();
+            drop(slots);
+            match handler {
+                Some(handler) => core.call(at, handler, |_, ctx| f(ctx)),
+                None => f(&Ctx::new(core, at)), // It runs, and has a place until it returns.
             }
         });
         Ok(())

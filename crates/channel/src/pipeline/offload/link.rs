@@ -141,6 +141,19 @@ impl Link {
         }
     }
 
+    /// Lets the handler take its leave: its slot is gone. On the loop.
+    pub(crate) fn dismiss(self: &Arc<Self>) {
+        self.post(Letter::Removed);
+    }
+
+    /// Nobody will read the letters that are left. One by one: a destructor that panics keeps none of
+    /// the others.
+    pub(super) fn forget_letters(&self) {
+        for letter in self.letters.close() {
+            self.drop_guarded(letter);
+        }
+    }
+
     /// Takes the next letter.
     pub(super) fn next_letter(&self) -> Option<Letter> {
         let letter = self.letters.pop()?;
@@ -212,7 +225,7 @@ impl Link {
             Emission::Event(Mail::Close(done)) => done.succeed(),
             Emission::Event(mail) => mail.refuse(&Error::new(ChannelError::Gone)),
             // The loop would have seen to the letters that are left.
-            Emission::Farewell(_) => drop(self.letters.close()),
+            Emission::Farewell(_) => self.forget_letters(),
             Emission::Complete(..) | Emission::Last => {}
         }
     }

@@ -103,7 +103,8 @@ impl ChannelCore {
                 }
                 (Emission::Last, Some(at)) => self.follow_last_mail(at),
                 (Emission::Farewell(farewell), Some(_)) => *link.parting() = Some(farewell),
-                (Emission::Last | Emission::Farewell(_), None) => {}
+                (Emission::Farewell(_), None) => link.forget_letters(),
+                (Emission::Last, None) => {}
             }
         }
         self.part(link);

@@ -148,7 +148,7 @@ impl Link {
         Farewell::Panicked(ErrorKind::Panicked { origin, message }.into())
     }
 
-    fn drop_guarded<T>(&self, value: T) {
+    pub(super) fn drop_guarded<T>(&self, value: T) {
         let origin = Origin::labelled(self.type_name());
         // Reported by itself.
         let _ = run_user_code(UserCode::Destructor, origin, || drop(value));

@@ -1,0 +1,151 @@
+//! A loop by hand, channels over a transport that does as it is told, and handlers made of closures.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
+use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
+use waterwheel_channel::{
+    Channel, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop, ManualEventLoop,
+    Msg, NewChannel, Types,
+};
+use waterwheel_executor::{Error, Report, Reporter};
+
+/// A loop by hand, and what it has reported.
+pub(crate) struct Stage {
+    pub(crate) event_loop: ManualEventLoop,
+    pub(crate) reports: Arc<Reports>,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let reports = Arc::new(Reports::default());
+        let builder = EventLoopGroup::builder(TaskOnly).reporter(reports.clone());
+        Self { event_loop: builder.build_manual().expect("a loop"), reports }
+    }
+
+    pub(crate) fn on<R>(&mut self, f: impl FnOnce(&LocalLoop) -> R) -> R {
+        self.event_loop.on_loop(f).expect("the loop is not over")
+    }
+
+    /// Some turns: enough for everything that has an end.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..100 {
+            self.event_loop.turn(Some(Duration::ZERO));
+        }
+    }
+
+    /// Registers a channel.
+    pub(crate) fn register(
+        &mut self,
+        transport: Puppet,
+        make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Channel {
+        let made = self.on(|here| here.register_with(NewChannel::new(transport), make));
+        made.expect("it can be registered")
+    }
+}
+
+/// Faults, as text.
+#[derive(Default)]
+pub(crate) struct Reports(Mutex<Vec<String>>);
+
+impl Reports {
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+    }
+}
+
+impl Reporter for Reports {
+    fn report(&self, report: &Report<'_>) {
+        self.0.lock().expect("nobody panics here").push(report.fault.to_string());
+    }
+}
+
+/// When a transport is to panic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    #[default]
+    None,
+    Register,
+    Write,
+    SetRead,
+    Close,
+}
+
+/// A transport that is connected, takes everything, reads nothing, and panics if it is told to.
+#[derive(Default)]
+pub(crate) struct Puppet(pub(crate) Trouble);
+
+impl Puppet {
+    fn may_panic(&self, at: Trouble) {
+        assert!(self.0 != at, "trouble at {at:?}");
+    }
+}
+
+impl Transport for Puppet {
+    fn name(&self) -> &'static str {
+        "puppet"
+    }
+
+    fn reads(&self) -> Types {
+        Types::Unknown
+    }
+
+    fn accepts(&self) -> Types {
+        Types::Unknown
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+        self.may_panic(Trouble::Register);
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_read(&mut self, _: &Upcalls, plan: Option<ReadPlan>) {
+        if plan.is_none() {
+            self.may_panic(Trouble::SetRead);
+        }
+    }
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        self.may_panic(Trouble::Write);
+        Ok(Submit::Done(std::iter::from_fn(|| outbound.take()).count()))
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        self.may_panic(Trouble::Close);
+        Detach::Done
+    }
+}
+
+/// A handler that does as it is told when an event of the user's comes.
+pub(crate) fn on_event(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
+    OnEvent(f, Events::USER_EVENT)
+}
+
+/// The same, and it is in the way of every write: what is written meanwhile has to wait.
+pub(crate) fn in_the_way(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
+    OnEvent(f, Events::USER_EVENT | Events::WRITE)
+}
+
+struct OnEvent<F>(F, Events);
+
+impl<F: FnMut(&Ctx<'_>) + 'static> Handler for OnEvent<F> {
+    fn interest(&self) -> Events {
+        self.1
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        (self.0)(ctx);
+        Ok(())
+    }
+}
