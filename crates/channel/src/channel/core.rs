@@ -23,11 +23,12 @@ use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
 use super::closing::{Ending, Step};
-use super::handle::{Channel, ChannelShared};
+use super::handle::Channel;
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
 use super::outbound::Outbound;
 use super::reading::Reading;
+use super::shared::ChannelShared;
 use super::transport::{Transport, Upcalls};
 use super::writing::{Level, Writing};
 use crate::event_loop::local_loop::LocalLoop;

@@ -2,22 +2,18 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use waterwheel_executor::engine::report;
-use waterwheel_executor::{CommandSender, Error, Fault, PromiseFuture, Rejected, SharedFuture};
+use waterwheel_executor::{Error, PromiseFuture, SharedFuture};
 
 use super::address::{Address, Target};
-use super::attributes::{AttrKey, Attributes};
-use super::core::ChannelCore;
+use super::attributes::AttrKey;
 use super::error::ChannelError;
-use super::options::WaterMarks;
-use super::request::{Request, Submitted};
+use super::request::Request;
+use super::shared::{ChannelId, ChannelShared};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::handle::EventLoop;
-use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Msg, Pipeline};
 use crate::token::Token;
 
@@ -36,192 +32,6 @@ pub struct Channel {
 
 /// The future of an operation on a channel.
 pub type ChannelFuture = PromiseFuture<()>;
-
-/// Names a channel for the life of the process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChannelId(u64);
-
-impl ChannelId {
-    fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl fmt::Display for ChannelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for ChannelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "channel {}", self.0)
-    }
-}
-
-/// What all threads see of a channel.
-///
-/// The flags and `pending` are written by the loop alone and may be looked at by anybody, at any time:
-/// they are a moment old. `submitted` is raised by whoever submits a write and lowered by the loop
-/// that takes it. `token` is set once, before anybody else can have a handle.
-pub(crate) struct ChannelShared {
-    pub(super) id: ChannelId,
-    sender: CommandSender<LoopCommand>,
-    token: OnceLock<Token>,
-    water_marks: WaterMarks,
-    open: AtomicBool,
-    active: AtomicBool,
-    registered: AtomicBool,
-    writable: AtomicBool,
-    auto_read: AtomicBool,
-    pending: AtomicUsize,
-    submitted: AtomicUsize,
-    /// How many writes that nobody waited for were refused.
-    refused: AtomicU64,
-    /// A request to ask the transport for events is on its way.
-    pumping: AtomicBool,
-    addresses: Mutex<(Option<Address>, Option<Address>)>,
-    closed: SharedFuture<()>,
-    attributes: Attributes,
-    parent: Option<Channel>,
-}
-
-impl ChannelShared {
-    pub(super) fn new(
-        sender: CommandSender<LoopCommand>,
-        options: &super::options::ChannelOptions,
-        closed: SharedFuture<()>,
-        attributes: Attributes,
-        parent: Option<Channel>,
-    ) -> Self {
-        Self {
-            id: ChannelId::next(),
-            sender,
-            token: OnceLock::new(),
-            water_marks: options.water_marks,
-            open: AtomicBool::new(true),
-            active: AtomicBool::new(false),
-            registered: AtomicBool::new(false),
-            writable: AtomicBool::new(true),
-            auto_read: AtomicBool::new(options.auto_read),
-            pending: AtomicUsize::new(0),
-            submitted: AtomicUsize::new(0),
-            refused: AtomicU64::new(0),
-            pumping: AtomicBool::new(false),
-            addresses: Mutex::default(),
-            closed,
-            attributes,
-            parent,
-        }
-    }
-
-    pub(crate) fn token(&self) -> Token {
-        match self.token.get() {
-            Some(token) => *token,
-            None => unreachable!("set before anybody has a handle"),
-        }
-    }
-
-    pub(super) fn set_token(&self, token: Token) {
-        let set = self.token.set(token);
-        debug_assert!(set.is_ok(), "a channel is entered once");
-    }
-
-    pub(super) fn set_pending(&self, bytes: usize) {
-        self.pending.store(bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn submitted(&self) -> usize {
-        self.submitted.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_writable(&self, writable: bool) {
-        self.writable.store(writable, Ordering::Release);
-    }
-
-    pub(super) fn set_active(&self, active: bool) {
-        self.active.store(active, Ordering::Release);
-    }
-
-    pub(super) fn set_registered(&self, registered: bool) {
-        self.registered.store(registered, Ordering::Release);
-    }
-
-    pub(super) fn set_auto_read(&self, auto: bool) {
-        self.auto_read.store(auto, Ordering::Release);
-    }
-
-    pub(super) fn set_closed(&self) {
-        self.open.store(false, Ordering::Release);
-        self.active.store(false, Ordering::Release);
-    }
-
-    pub(super) fn set_addresses(&self, local: Option<Address>, peer: Option<Address>) {
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = (local, peer);
-    }
-
-    fn addresses(&self) -> (Option<Address>, Option<Address>) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The channel, if this is its loop and it is still there.
-    fn here(&self) -> Option<Rc<ChannelCore>> {
-        if !self.sender.in_event_loop() {
-            return None;
-        }
-        LocalLoop::current()?.channels().find(self.token())
-    }
-
-    pub(crate) fn send(&self, command: LoopCommand) -> Result<(), Rejected<LoopCommand>> {
-        self.sender.send(command)
-    }
-
-    /// Counts bytes that are on their way to the buffer, until what this returns is dropped.
-    ///
-    /// # Errors
-    /// So much may not wait.
-    pub(crate) fn weigh(self: &Arc<Self>, size: usize) -> Result<Submitted, ChannelError> {
-        let before = self.submitted.fetch_add(size, Ordering::Relaxed);
-        let submitted = Submitted { shared: self.clone(), size };
-        let pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
-        let limit = self.water_marks.most();
-        if size > limit.saturating_sub(pending) {
-            return Err(ChannelError::BufferFull { pending, limit, size });
-        }
-        Ok(submitted)
-    }
-
-    /// A write that other threads have submitted has arrived, or never will.
-    pub(super) fn arrived(&self, bytes: usize) {
-        self.submitted.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// A write that nobody waits for was refused. Reported each time their number has doubled: a flood
-    /// of them is one fault.
-    #[cold]
-    pub(super) fn report_refused(&self, error: &ChannelError) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
-            let what = format!("{:?}: a write was refused, {count} so far: {error}", self.id);
-            report(Fault::Unhandled(what));
-        }
-    }
-
-    /// The channel is to ask its transport for events.
-    pub(super) fn pump(&self) {
-        if let Some(core) = self.here() {
-            core.pump_later();
-        } else if !self.pumping.swap(true, Ordering::AcqRel) {
-            // Refused by a loop that is over: then there is nobody to ask.
-            let _ = self.sender.send(LoopCommand(Ask::Pump(self.token())));
-        }
-    }
-
-    pub(crate) fn pump_arrived(&self) {
-        self.pumping.store(false, Ordering::Release);
-    }
-}
 
 impl Channel {
     pub(crate) fn new(shared: Arc<ChannelShared>) -> Self {
@@ -529,11 +339,5 @@ impl fmt::Debug for Channel {
             (None, Some(peer)) => write!(f, ", to {peer})"),
             (Some(local), Some(peer)) => write!(f, ", {local} to {peer})"),
         }
-    }
-}
-
-impl fmt::Debug for ChannelShared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.id.fmt(f)
     }
 }

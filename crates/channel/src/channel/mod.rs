@@ -2,7 +2,7 @@
 //!
 //! | to understand | read |
 //! |---|---|
-//! | what users hold | `handle`, `new_channel`, `attributes`, `options` |
+//! | what users hold | `handle` on `shared`, `new_channel`, `attributes`, `options` |
 //! | how calls get in, and what they leave behind | `core`, then `channels` |
 //! | reading | `reading`, with `receive` |
 //! | writing | `writing`, on `outbound` |
@@ -23,6 +23,7 @@ pub(crate) mod outbound;
 pub(crate) mod reading;
 pub(crate) mod receive;
 pub(crate) mod request;
+pub(crate) mod shared;
 pub(crate) mod stream;
 pub mod transport;
 pub(crate) mod writing;

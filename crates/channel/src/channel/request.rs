@@ -7,7 +7,7 @@ use waterwheel_executor::{Error, Promise};
 
 use super::address::{Address, Target};
 use super::core::ChannelCore;
-use super::handle::ChannelShared;
+use super::shared::ChannelShared;
 use crate::pipeline::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, UserEvent, Write,
 };

@@ -14,7 +14,7 @@ use super::mail::Mail;
 use super::remote::Occupant;
 use super::remote_completion::RemoteCompletion;
 use crate::channel::error::ChannelError;
-use crate::channel::handle::ChannelShared;
+use crate::channel::shared::ChannelShared;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::token::Token;
 
@@ -223,7 +223,7 @@ impl Link {
         match emission {
             // Closed is what it is to be.
             Emission::Event(Mail::Close(done)) => done.succeed(),
-            Emission::Event(mail) => mail.refuse(&Error::new(ChannelError::Gone)),
+            Emission::Event(mail) => mail.refuse(&ChannelError::Closed { cause: None }.into()),
             // The loop would have seen to the letters that are left.
             Emission::Farewell(_) => self.forget_letters(),
             Emission::Complete(..) | Emission::Last => {}

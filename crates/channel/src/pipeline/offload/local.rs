@@ -89,6 +89,11 @@ impl ChannelCore {
         self.handlers.offloading.left.borrow_mut().remove(&number).unwrap_or_default()
     }
 
+    /// Why nothing goes out from a slot that is gone.
+    fn gone_or_closed(&self) -> Error {
+        if self.channel().is_open() { ChannelError::Gone.into() } else { self.closed_error() }
+    }
+
     /// Sees to what a handler has emitted. From the loop.
     pub(crate) fn on_mail(self: &Rc<Self>, link: &Arc<Link>) {
         let _visit = Visit { core: self, link };
@@ -97,7 +102,7 @@ impl ChannelCore {
             let at = self.handlers.slots.borrow().find(link.slot());
             match (emission, at) {
                 (Emission::Event(mail), Some(at)) => mail.go_on(self, at),
-                (Emission::Event(mail), None) => mail.refuse(&Error::new(ChannelError::Gone)),
+                (Emission::Event(mail), None) => mail.refuse(&self.gone_or_closed()),
                 (Emission::Complete(number, result), _) => {
                     self.complete_later(self.left(number), result);
                 }
