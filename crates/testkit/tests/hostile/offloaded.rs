@@ -2,8 +2,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::mpsc;
 
-use waterwheel_channel::{Completion, Message, Offloaded, RemoteCtx, RemoteHandler};
+use waterwheel_channel::{
+    Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, Offloaded, RemoteCtx,
+    RemoteHandler,
+};
 use waterwheel_executor::{Clock, EventExecutor, VirtualClock};
 
 use crate::support::{Puppet, Stage};
@@ -18,7 +22,7 @@ impl Message for Weightless {
 }
 
 /// Passes everything on, and says when it takes its leave.
-struct Remote(std::sync::mpsc::Sender<&'static str>);
+struct Remote(mpsc::Sender<&'static str>);
 
 impl RemoteHandler for Remote {
     fn on_removed(&mut self, _: &RemoteCtx) {
@@ -32,7 +36,7 @@ fn c03_what_is_on_its_way_to_an_offloaded_handler_ends_although_its_slot_is_gone
         let builder = EventExecutor::builder();
         let mut remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
         let executor = remote.executor().clone();
-        let (said, heard) = std::sync::mpsc::channel();
+        let (said, heard) = mpsc::channel();
         let mut stage = Stage::new();
         let channel = stage.register(Puppet::default(), |edit| {
             edit.add_last("remote", Offloaded::on(&executor, move || Remote(said)))?;
@@ -64,4 +68,50 @@ fn c03_what_is_on_its_way_to_an_offloaded_handler_ends_although_its_slot_is_gone
         assert_eq!(channel.pending_bytes(), 0, "removed: {removed}");
         assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["removed"], "removed: {removed}");
     }
+}
+
+/// Answers with what cannot be weighed.
+struct Answers;
+
+impl Handler for Answers {
+    fn interest(&self) -> Events {
+        Events::READ
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        ctx.write(Weightless);
+        Ok(())
+    }
+}
+
+#[test]
+fn c03_what_waits_behind_a_removed_offloaded_handler_ends_although_its_slot_is_gone() {
+    let builder = EventExecutor::builder();
+    let mut remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
+    let executor = remote.executor().clone();
+    let mut stage = Stage::new();
+    let channel = stage.register(Puppet::default(), |edit| {
+        let (said, _) = mpsc::channel();
+        edit.add_last("remote", Offloaded::on(&executor, move || Remote(said)))?;
+        edit.add_last("app", Answers)?;
+        Ok(())
+    });
+    remote.run_now();
+    stage.run();
+    let written = stage.on(|here| {
+        here.with_pipeline(&channel, |pipeline| {
+            pipeline.remove("remote").expect("it is there");
+            // These wait until it has left, and then go past: the first one brings the slot down.
+            pipeline.fire_read(String::from("a question"));
+            pipeline.write_with(String::from("waits"), Completion::local(|_| ()));
+            channel.write(String::from("waits, too"))
+        })
+    });
+    while remote.run_now() > 0 {
+        stage.run();
+    }
+    stage.run();
+    assert!(!channel.is_open());
+    assert!(written.expect("it was there").is_done());
+    assert_eq!(channel.pending_bytes(), 0);
 }

@@ -23,7 +23,8 @@ use crate::token::Token;
 /// `letters` are posted by the loop alone, and taken by the executor until the handler has left; then
 /// they are the loop's again, which learns of it by the farewell. `emissions` are pushed by anybody and
 /// taken by the loop alone. `occupant` is taken out and put back by the one task that drains the letters,
-/// or by whoever finds that there will be no such task. `parting` and `overflows` are the loop's alone.
+/// or by whoever finds that there will be no such task. `parting` and `overflows` are the loop's
+/// alone, until that is gone.
 pub(crate) struct Link {
     about: Place,
     letters: Fifo<Letter>,
@@ -149,6 +150,7 @@ impl Link {
     /// Nobody will read the letters that are left. One by one: a destructor that panics keeps none of
     /// the others.
     pub(super) fn forget_letters(&self) {
+        *self.parting() = None;
         for letter in self.letters.close() {
             self.drop_guarded(letter);
         }
@@ -216,6 +218,9 @@ impl Link {
     pub(crate) fn abandon(&self) {
         for emission in self.emissions.close() {
             self.give_up(emission);
+        }
+        if self.parting().is_some() {
+            self.forget_letters();
         }
     }
 

@@ -130,7 +130,8 @@ impl ChannelCore {
     /// panics meanwhile, the next visit goes on with the rest.
     fn part(self: &Rc<Self>, link: &Arc<Link>) {
         let Some(farewell) = link.parting().clone() else { return };
-        let Some(at) = self.handlers.slots.borrow().find(link.slot()) else { return };
+        let at = self.handlers.slots.borrow().find(link.slot());
+        let Some(at) = at else { return link.forget_letters() };
         while let Some(letter) = link.next_letter() {
             match (letter, &farewell) {
                 (Letter::Event(mail), Farewell::Removed) => mail.go_on(self, at),
