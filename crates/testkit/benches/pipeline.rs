@@ -78,6 +78,10 @@ fn echo(criterion: &mut Criterion) {
             black_box(channel.read_outbound_any())
         });
     });
+    // Part of the echo above, and no part of what a pipeline costs.
+    criterion.bench_function("getting onto the loop of an embedded channel", |bencher| {
+        bencher.iter(|| channel.on_loop(|channel| black_box(channel.is_open())));
+    });
 }
 
 criterion_group!(benches, events, echo);

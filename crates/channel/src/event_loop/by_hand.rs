@@ -57,11 +57,15 @@ impl ManualEventLoop {
         while self.turn_until(Some(end)) && self.local.now() < end {}
     }
 
-    /// Calls `f` on the loop: [`LocalLoop::current`] is this one meanwhile. `None` once it has
-    /// terminated.
+    /// Calls `f` on the loop: [`LocalLoop::current`] is this one meanwhile. What that leaves behind at
+    /// channels is done before it returns. `None` once the loop has terminated.
     pub fn on_loop<R>(&mut self, f: impl FnOnce(&LocalLoop) -> R) -> Option<R> {
         let _here = self.local.enter();
-        self.hand.on_loop(|_| f(&self.local))
+        self.hand.on_loop(|_| {
+            let result = f(&self.local);
+            self.local.settle_channels();
+            result
+        })
     }
 
     /// Whether there is nothing to do right now: no task is queued, no future ready, nothing left behind.

@@ -291,7 +291,9 @@ impl Embedded {
 
     fn pump(&mut self) {
         self.event_loop.on_loop(|_| self.wire.wake());
-        self.run();
+        if !self.event_loop.is_idle() {
+            self.run();
+        }
     }
 }
 
