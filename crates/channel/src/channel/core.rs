@@ -96,6 +96,7 @@ impl Work {
     pub(super) const WRITABILITY: Work = Work(1 << 4);
     pub(super) const STEPS: Work = Work(1 << 5);
     pub(super) const PUMP: Work = Work(1 << 6);
+    pub(crate) const POISONED: Work = Work(1 << 7);
     const ALL: Work = Work(u8::MAX);
 
     fn has(self, work: Work) -> bool {
@@ -277,6 +278,10 @@ impl ChannelCore {
 
     fn do_work(self: &Rc<Self>) {
         let work = self.work.take();
+        if work.has(Work::POISONED) && self.has_poisoned() {
+            // Something on its way has caught the panic: a listener's guard, or a destructor's.
+            self.panicked(Box::new("a panic that was caught, and reported, on its way"));
+        }
         if work.has(Work::PUMP) {
             self.pump();
         }
@@ -344,6 +349,12 @@ impl ChannelCore {
             ));
         }
         self.drop_guarded(msg.type_name(), msg);
+    }
+
+    /// An event of the user's own has passed all handlers, which is nothing out of the ordinary. Its
+    /// destructor is no handler's.
+    pub(crate) fn unhandled_event(self: &Rc<Self>, event: Msg) {
+        self.drop_guarded(event.type_name(), event);
     }
 
     /// An error has passed all handlers.

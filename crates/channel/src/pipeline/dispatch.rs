@@ -20,7 +20,7 @@ use super::events::Events;
 use super::handler::Handler;
 use super::offload::Offloading;
 use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
-use crate::channel::core::{ChannelCore, guarded};
+use crate::channel::core::{ChannelCore, Work, guarded};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
 /// nothing, and would be counted by nobody.
@@ -244,6 +244,10 @@ impl ChannelCore {
         }
     }
 
+    pub(crate) fn has_poisoned(&self) -> bool {
+        self.next_poisoned().is_some()
+    }
+
     /// Looked for anew each time: a destructor may call the channel, and a panic there discards them too.
     fn next_poisoned(&self) -> Option<u32> {
         let slots = self.handlers.slots.borrow();
@@ -297,6 +301,9 @@ impl Drop for Call<'_> {
             slot.handler = Some(handler);
             slot.state = SlotState::Poisoned;
             slot.stops = Events::NONE;
+            drop(slots);
+            // Whoever catches the panic need not be the channel.
+            self.core.mark(Work::POISONED);
         }
     }
 }

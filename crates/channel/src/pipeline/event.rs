@@ -150,7 +150,7 @@ events! {
         Inactive = INACTIVE, on_inactive, |_: &_| ();
         Read(msg: Msg) = READ, on_read, ChannelCore::unhandled_message;
         ReadComplete = READ_COMPLETE, on_read_complete, |_: &_| ();
-        UserEvent(event: Msg) = USER_EVENT, on_user_event, |_: &_, _| ();
+        UserEvent(event: Msg) = USER_EVENT, on_user_event, ChannelCore::unhandled_event;
         WritabilityChanged = WRITABILITY_CHANGED, on_writability_changed, |_: &_| ();
         Failure(error: Error) = ERROR, on_error, ChannelCore::unhandled_error;
     }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use waterwheel_channel::{Channel, Ctx, Events, Handler, HandlerResult, Message, Msg};
+use waterwheel_channel::{Channel, Completion, Ctx, Events, Handler, HandlerResult, Message, Msg};
 
 use crate::support::{Puppet, Stage, in_the_way, on_event};
 
@@ -108,3 +108,64 @@ impl Drop for Leaves {
         self.0.set(self.0.get() + 1);
     }
 }
+
+/// Panics at every write.
+struct NoWrites;
+
+impl Handler for NoWrites {
+    fn interest(&self) -> Events {
+        Events::WRITE
+    }
+
+    fn write(&mut self, _: &Ctx<'_>, _: Msg, _: &mut Completion) -> HandlerResult {
+        panic!("no writes");
+    }
+}
+
+/// Lets `caught` write to the channel in the middle of a call, where somebody else catches panics.
+fn a_panic_is_caught_on_its_way(caught: impl Fn(Channel) + 'static) {
+    let mut stage = Stage::new();
+    let channel = stage.register(Puppet::default(), |edit| {
+        edit.add_last("writes", NoWrites)?;
+        edit.add_last("app", on_event(move |ctx| caught(ctx.channel())))?;
+        Ok(())
+    });
+    stage.on(|_| channel.fire_user_event(()));
+    stage.run();
+    assert!(!channel.is_open(), "its handler has panicked");
+    assert!(channel.closed().is_done());
+    assert_eq!(channel.pending_bytes(), 0);
+    assert_eq!(stage.on(|here| here.registered_channels()), []);
+}
+
+#[test]
+fn c05_rule_11_a_panic_that_a_completion_catches_closes_the_channel() {
+    a_panic_is_caught_on_its_way(|channel| {
+        Completion::local(move |_| channel.send(())).succeed();
+    });
+}
+
+#[test]
+fn c05_rule_11_a_panic_that_a_listener_catches_closes_the_channel() {
+    a_panic_is_caught_on_its_way(|channel| {
+        let (promise, mut future) = channel.event_loop().new_promise();
+        future.add_listener(move |_| channel.send(()));
+        promise.set_success(());
+    });
+}
+
+#[test]
+fn c05_rule_11_an_event_that_panics_when_it_is_dropped_at_the_end_is_no_handlers_fault() {
+    let mut stage = Stage::new();
+    let channel = stage.register(Puppet::default(), |edit| {
+        edit.add_last("app", Passes)?;
+        Ok(())
+    });
+    stage.on(|_| channel.fire_user_event(Bomb));
+    stage.run();
+    assert!(channel.is_open(), "it passed every handler");
+}
+
+struct Passes;
+
+impl Handler for Passes {}
