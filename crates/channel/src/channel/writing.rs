@@ -38,6 +38,8 @@ pub(crate) struct Level {
     writable: Cell<bool>,
     /// What the handlers were told last.
     announced: Cell<bool>,
+    /// It was not writable since: whoever looked then waits to be told that it is again.
+    missed: Cell<bool>,
 }
 
 impl Default for Level {
@@ -47,15 +49,18 @@ impl Default for Level {
             overflow: Cell::new(0),
             writable: Cell::new(true),
             announced: Cell::new(true),
+            missed: Cell::new(false),
         }
     }
 }
 
 impl Level {
-    /// Whether the handlers are to be told: what they were told last is no longer so.
+    /// Whether the handlers are to be told: what they were told last is no longer so, or was not so for
+    /// a while. A handler that stopped writing because of that would never go on.
     pub(super) fn takes_announcement(&self) -> bool {
         let writable = self.writable.get();
-        self.announced.replace(writable) != writable
+        let missed = self.missed.take();
+        self.announced.replace(writable) != writable || (missed && writable)
     }
 }
 
@@ -113,6 +118,7 @@ impl ChannelCore {
     #[cold]
     fn set_writable(self: &Rc<Self>, writable: bool) {
         self.level.writable.set(writable);
+        self.level.missed.set(true);
         self.shared.set_writable(writable);
         self.mark(Work::WRITABILITY);
     }

@@ -217,7 +217,8 @@ impl Link {
     /// The channel is gone, or its loop.
     pub(crate) fn abandon(&self) {
         for emission in self.emissions.close() {
-            self.give_up(emission);
+            // One by one: a destructor that panics keeps none of the others, nor the letters.
+            self.guard(|| self.give_up(emission));
         }
         if self.parting().is_some() {
             self.forget_letters();

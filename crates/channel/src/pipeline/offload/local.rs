@@ -10,7 +10,7 @@ use waterwheel_executor::{Error, EventExecutor, EventExecutorGroup, ExecutorId};
 use super::super::completion::Completion;
 use super::super::event::Failure;
 use super::super::events::Events;
-use super::super::slots::SlotState;
+use super::super::slots::{HEAD, SlotState};
 use super::link::{Emission, Farewell, Letter, Link};
 use super::remote_completion::{RemoteCompletion, Told};
 use crate::channel::core::ChannelCore;
@@ -109,7 +109,7 @@ impl ChannelCore {
                 (Emission::Last, Some(at)) => self.follow_last_mail(at),
                 (Emission::Farewell(farewell), Some(_)) => *link.parting() = Some(farewell),
                 (Emission::Farewell(_), None) => link.forget_letters(),
-                (Emission::Last, None) => {}
+                (Emission::Last, None) => self.follow_last_mail(HEAD),
             }
         }
         self.part(link);

@@ -149,8 +149,12 @@ impl Link {
     }
 
     pub(super) fn drop_guarded<T>(&self, value: T) {
+        self.guard(|| drop(value));
+    }
+
+    pub(super) fn guard(&self, f: impl FnOnce()) {
         let origin = Origin::labelled(self.type_name());
         // Reported by itself.
-        let _ = run_user_code(UserCode::Destructor, origin, || drop(value));
+        let _ = run_user_code(UserCode::Destructor, origin, f);
     }
 }
