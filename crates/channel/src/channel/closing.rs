@@ -237,9 +237,10 @@ impl ChannelCore {
             ending.waiting.push(done);
         }
         self.shared.set_closed();
-        let error = self.closed_error();
         let connecting = self.connecting.borrow_mut().take();
-        self.complete_later(connecting.unwrap_or_default(), Err(error));
+        if let Some(done) = connecting {
+            self.complete_later(done, Err(self.closed_error()));
+        }
         true
     }
 

@@ -90,6 +90,9 @@ impl Channel {
     /// moment they are submitted.
     #[must_use]
     pub fn is_writable(&self) -> bool {
+        if let Some(core) = self.shared.here() {
+            return core.is_writable(); // Whoever looks there is told of the change.
+        }
         let room = self.pending_bytes() <= self.shared.water_marks.high();
         room && self.shared.writable.load(Ordering::Acquire) && self.is_open()
     }

@@ -113,7 +113,8 @@ pub struct ChannelOptions {
     pub auto_read: bool,
     /// How many bytes a read asks for. Default: from 64 bytes to 64 KiB, 2 KiB at first.
     pub receive_sizes: ReceiveSizes,
-    /// At most so many reads in one round, so that one peer cannot starve the others. Default: 16.
+    /// At most so many reads in one round, so that one peer cannot starve the others; none means one. Default:
+    /// 16.
     pub reads_per_round: u32,
 }
 

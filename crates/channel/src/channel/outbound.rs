@@ -110,13 +110,7 @@ impl Outbound {
         }
     }
 
-    /// The next message, for a transport that writes messages.
-    #[must_use]
-    pub fn front(&self) -> Option<&Msg> {
-        self.messages.front().filter(|_| self.flushed > 0).map(|(msg, _)| msg)
-    }
-
-    /// Takes the next message: it was written.
+    /// Takes the next message, for a transport that writes messages: it was written.
     pub fn take(&mut self) -> Option<Msg> {
         self.take_weighed().map(|(msg, _)| msg)
     }

@@ -69,7 +69,6 @@ impl ChannelCore {
             TransportEvent::Wrote(n) => self.on_wrote(n),
             TransportEvent::Connected => self.on_connected(),
             TransportEvent::Eof => self.close(None, Completion::none()),
-            TransportEvent::Hiccup(error) => self.inward(Failure(error)),
             TransportEvent::Failed(error) => self.on_failed(error),
             TransportEvent::Closed => {}
         }

@@ -164,14 +164,16 @@ impl ChannelShared {
     /// # Errors
     /// So much may not wait.
     pub(crate) fn weigh(self: &Arc<Self>, size: usize) -> Result<Submitted, ChannelError> {
-        let before = self.submitted.fetch_add(size, Ordering::Relaxed);
-        let submitted = Submitted { shared: self.clone(), size };
-        let pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
-        let limit = self.water_marks.most();
-        if size > limit.saturating_sub(pending) {
-            return Err(ChannelError::BufferFull { pending, limit, size });
+        let (limit, mut pending) = (self.water_marks.most(), 0);
+        // Added only if it may wait: what is refused must not look like a full channel for a moment.
+        let added = self.submitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+            pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
+            (size <= limit.saturating_sub(pending)).then(|| before + size)
+        });
+        match added {
+            Ok(_) => Ok(Submitted { shared: self.clone(), size }),
+            Err(_) => Err(ChannelError::BufferFull { pending, limit, size }),
         }
-        Ok(submitted)
     }
 
     /// A write that other threads have submitted has arrived, or never will.

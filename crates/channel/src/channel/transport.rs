@@ -151,8 +151,6 @@ pub enum TransportEvent {
     ReadComplete,
     /// The peer will send no more.
     Eof,
-    /// Something failed, and it can go on: one accept.
-    Hiccup(Error),
     /// It is broken.
     Failed(Error),
     /// It is closed, after a close that was pending.

@@ -123,17 +123,19 @@ impl ChannelCore {
         self.mark(Work::WRITABILITY);
     }
 
-    pub(crate) fn is_writable(&self) -> bool {
-        let open = self.life.get().is_open();
-        open && self.level.writable.get() && self.waiting() <= self.options.water_marks.high()
+    /// Whoever is told that it is not will be told when it is again: also if what is on its way from
+    /// other threads is all that is in the way.
+    pub(crate) fn is_writable(self: &Rc<Self>) -> bool {
+        self.rise();
+        self.life.get().is_open() && self.level.writable.get()
     }
 
-    pub(crate) fn bytes_before_unwritable(&self) -> usize {
+    pub(crate) fn bytes_before_unwritable(self: &Rc<Self>) -> usize {
         let high = self.options.water_marks.high();
         if self.is_writable() { high.saturating_sub(self.waiting()).saturating_add(1) } else { 0 }
     }
 
-    pub(crate) fn bytes_before_writable(&self) -> usize {
+    pub(crate) fn bytes_before_writable(self: &Rc<Self>) -> usize {
         let low = self.options.water_marks.low();
         if self.is_writable() { 0 } else { self.waiting().saturating_add(1).saturating_sub(low) }
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use waterwheel_channel::{
-    ChannelOptions, Completion, Ctx, Events, Handler, HandlerResult, Msg, WaterMarks,
+    ChannelOptions, Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::Moment;
@@ -257,4 +257,53 @@ fn c07_a_flood_of_refused_writes_that_nobody_waits_for_is_reported_now_and_then(
     let told = bench.reports.take();
     assert_eq!(told.len(), 7, "the 1st, 2nd, 4th … 64th: {told:?}");
     assert!(told[6].contains("64 so far") && told[6].contains("4 may"), "{}", told[6]);
+}
+
+#[test]
+fn c07_a_handler_that_saw_the_channel_full_by_what_was_submitted_is_told_when_it_no_longer_is() {
+    let mut bench = quiet(|edit, log| {
+        let (seen, told) = (log.clone(), log.clone());
+        let app = log.recorder().interest(Events::USER_EVENT | Events::WRITABILITY_CHANGED);
+        let app = app.at(Moment::UserEvent, move |ctx| {
+            seen.push(format!("looks: {}", ctx.channel().is_writable()));
+            Ok(())
+        });
+        let app = app.at(Moment::WritabilityChanged, move |ctx| {
+            told.push(format!("told: {}", ctx.is_writable()));
+            Ok(())
+        });
+        edit.add_last("app", app)?;
+        Ok(())
+    });
+    // Neither is too much by itself. What waits on the loop is gone before the other one arrives.
+    bench.set_room(0);
+    bench.on_loop(|channel| channel.send(bytes(40 * 1024)));
+    drop(bench.channel().write_and_flush(bytes(30 * 1024)));
+    bench.on_loop(|channel| channel.fire_user_event(()));
+    bench.clear_faults();
+    let log = bench.log.take();
+    assert!(log.contains(&String::from("looks: false")), "{log:?}");
+    assert_eq!(log.last().map(String::as_str), Some("told: true"), "{log:?}");
+}
+
+#[test]
+fn c07_a_submission_beyond_all_bounds_is_refused_and_leaves_nothing_behind() {
+    let mut bench = quiet(|_, _| Ok(()));
+    let (_waits, refused) =
+        (bench.channel().write(Heavy(usize::MAX)), bench.channel().write(Heavy(usize::MAX)));
+    assert_eq!(bench.channel().pending_bytes(), usize::MAX);
+    assert!(refused.is_done(), "there is no room beside it");
+    bench.channel().flush();
+    bench.run();
+    assert_eq!(bench.channel().pending_bytes(), 0);
+    assert!(bench.channel().is_writable());
+}
+
+/// Says that it weighs so much.
+struct Heavy(usize);
+
+impl Message for Heavy {
+    fn size_hint(&self) -> usize {
+        self.0
+    }
 }
