@@ -26,7 +26,19 @@ use crate::pipeline::{Completion, Msg};
 pub struct Outbound {
     /// For a transport that writes a stream.
     bytes: OutQueue,
-    /// For one that writes messages: each with what it weighs. Asked once, where nothing is borrowed.
+    /// Behind all that somebody waits for: what was flushed, then what is held. Nobody waits for these.
+    flushed: Run,
+    held: Run,
+    /// How many bytes have left since this was last asked.
+    left: usize,
+    /// What an idle stream does without.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
+    /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
+    /// borrowed.
     messages: VecDeque<(Msg, usize)>,
     /// Who waits for what, in the same order.
     entries: VecDeque<Entry>,
@@ -35,17 +47,40 @@ pub struct Outbound {
     /// Somebody waits for one of those that were not, and could have cancelled it.
     awaited: bool,
     /// Written, or failed, and to be told.
-    finished: Finished,
+    completions: Completions,
 }
 
-/// One message, or several in a row that nobody waits for, as far as they are still to be written.
-struct Entry {
-    /// How many bytes of it are to be written, or how much it weighs.
+/// Messages in a row, as far as they are still to be written.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// How many bytes of them are to be written, or how much they weigh.
     left: usize,
-    /// How many chunks of bytes, or messages, it has.
+    /// How many chunks of bytes, or messages, they are.
     pieces: usize,
+}
+
+impl Run {
+    #[inline]
+    fn add(&mut self, other: Run) {
+        self.left = self.left.saturating_add(other.left);
+        self.pieces += other.pieces;
+    }
+
+    /// One message is gone.
+    fn take_piece(&mut self, weight: usize) {
+        self.left = self.left.saturating_sub(weight);
+        self.pieces -= 1;
+    }
+}
+
+/// One message that somebody waits for, or several in a row that nobody does.
+struct Entry {
+    run: Run,
     done: Completion,
 }
+
+/// In the order of the writes; those that nobody waits for are not here.
+type Completions = VecDeque<(Completion, Result<(), Error>)>;
 
 /// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
 #[derive(Default)]
@@ -55,23 +90,13 @@ pub(crate) struct Cancelled {
     pub(crate) messages: VecDeque<Msg>,
 }
 
-/// What has left the buffer.
-#[derive(Default)]
-pub(crate) struct Finished {
+/// What will not be written.
+pub(crate) struct Failed {
     /// How many bytes no longer wait.
     pub(crate) bytes: usize,
-    /// In the order of the writes; those that nobody waits for are not here.
-    pub(crate) completions: VecDeque<(Completion, Result<(), Error>)>,
-}
-
-impl Finished {
-    #[inline]
-    fn add(&mut self, bytes: usize, done: Completion, result: Result<(), Error>) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if !done.is_none() {
-            self.completions.push_back((done, result));
-        }
-    }
+    pub(crate) completions: Completions,
+    /// To be dropped where nothing is borrowed.
+    pub(crate) messages: VecDeque<Msg>,
 }
 
 /// The transport's side.
@@ -80,11 +105,12 @@ impl Outbound {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.flushed == 0
+        self.flushed.pieces == 0 && self.more.as_ref().is_none_or(|more| more.flushed == 0)
     }
 
     /// The bytes, for a transport that writes a stream.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> &OutQueue {
         &self.bytes
     }
@@ -96,17 +122,13 @@ impl Outbound {
     #[inline]
     pub fn wrote(&mut self, n: usize) {
         self.bytes.advance(n);
-        let mut n = n;
-        while self.flushed > 0
-            && let Some(entry) = self.entries.front_mut()
-        {
-            if n < entry.left {
-                entry.left -= n;
-                self.finished.bytes += n;
-                return;
+        self.left += n;
+        let n = self.more.as_mut().map_or(n, |more| more.wrote(n));
+        if n > 0 {
+            self.flushed.left -= n;
+            if self.flushed.left == 0 {
+                self.flushed.pieces = 0;
             }
-            n -= entry.left;
-            self.finish_front();
         }
     }
 
@@ -117,22 +139,44 @@ impl Outbound {
 
     /// The same, with what it weighs.
     pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
-        let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
-        let (msg, weight) = self.messages.pop_front()?;
-        entry.pieces -= 1;
-        entry.left = entry.left.saturating_sub(weight);
-        self.finished.bytes = self.finished.bytes.saturating_add(weight);
-        if entry.pieces == 0 {
-            self.finish_front();
+        let more = self.more.as_mut().filter(|more| more.flushed + self.flushed.pieces > 0)?;
+        let (msg, weight) = more.messages.pop_front()?;
+        self.left = self.left.saturating_add(weight);
+        match more.entries.front_mut() {
+            Some(entry) => {
+                entry.run.take_piece(weight);
+                if entry.run.pieces == 0 {
+                    more.finish_front();
+                }
+            }
+            None => self.flushed.take_piece(weight),
         }
         Some((msg, weight))
     }
+}
 
-    #[inline]
+impl More {
+    /// So many bytes were written; how many of them are of what is behind these.
+    fn wrote(&mut self, mut n: usize) -> usize {
+        while self.flushed > 0
+            && let Some(entry) = self.entries.front_mut()
+        {
+            if n < entry.run.left {
+                entry.run.left -= n;
+                return 0;
+            }
+            n -= entry.run.left;
+            self.finish_front();
+        }
+        n
+    }
+
     fn finish_front(&mut self) {
-        if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
+        if let Some(Entry { done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.finished.add(left, done, Ok(()));
+            if !done.is_none() {
+                self.completions.push_back((done, Ok(())));
+            }
         }
     }
 }
@@ -147,28 +191,51 @@ impl Outbound {
             Ok(bytes) => self.push_message(bytes.into(), left),
             Err(msg) => self.push_message(msg, left),
         };
-        self.awaited |= !done.is_none();
-        let held = self.entries.len() > self.flushed;
-        match self.entries.back_mut() {
-            // Nobody waits for either: one entry does for both.
-            Some(last) if held && last.done.is_none() && done.is_none() => {
-                last.left = last.left.saturating_add(left);
-                last.pieces += pieces;
-            }
-            _ => self.entries.push_back(Entry { left, pieces, done }),
+        let run = Run { left, pieces };
+        if done.is_none() {
+            self.held.add(run);
+        } else {
+            self.push_awaited(run, done);
         }
     }
 
+    #[inline(never)]
     fn push_message(&mut self, msg: Msg, weight: usize) -> usize {
-        self.messages.push_back((msg, weight));
+        self.more.get_or_insert_default().messages.push_back((msg, weight));
         1
+    }
+
+    #[inline(never)]
+    fn push_awaited(&mut self, run: Run, done: Completion) {
+        let more = self.list_all();
+        more.entries.push_back(Entry { run, done });
+        more.awaited = true;
+    }
+
+    /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
+    /// or it is to be taken apart.
+    fn list_all(&mut self) -> &mut More {
+        let more = self.more.get_or_insert_default();
+        for (run, flushed) in [(mem::take(&mut self.flushed), 1), (mem::take(&mut self.held), 0)] {
+            if run.pieces > 0 {
+                more.entries.push_back(Entry { run, done: Completion::none() });
+                more.flushed += flushed;
+            }
+        }
+        more
     }
 
     /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
     pub(crate) fn flush(&mut self) -> Option<Cancelled> {
-        let cancelled = self.awaited.then(|| self.take_cancelled());
-        self.flushed = self.entries.len();
+        let cancelled = match &mut self.more {
+            Some(more) if more.awaited => Some(self.take_cancelled()),
+            _ => None,
+        };
+        self.flushed.add(mem::take(&mut self.held));
+        if let Some(more) = &mut self.more {
+            more.flushed = more.entries.len();
+        }
         self.bytes.release();
         cancelled
     }
@@ -177,21 +244,23 @@ impl Outbound {
     #[cold]
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
-        let Outbound { bytes, messages, entries, .. } = self.split_held();
+        let Outbound { bytes, more, .. } = self.split_held();
+        let More { messages, entries, .. } = *more.unwrap_or_default();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
+        let kept = self.more.get_or_insert_default();
         for mut entry in entries {
             let wanted = entry.done.begin();
             // One of the two has them: a transport writes one kind.
-            let chunks = bytes.by_ref().take(entry.pieces);
-            let msgs = messages.by_ref().take(entry.pieces);
+            let chunks = bytes.by_ref().take(entry.run.pieces);
+            let msgs = messages.by_ref().take(entry.run.pieces);
             if wanted {
                 chunks.for_each(|chunk| _ = self.bytes.hold(chunk));
-                self.messages.extend(msgs);
-                self.entries.push_back(entry);
+                kept.messages.extend(msgs);
+                kept.entries.push_back(entry);
             } else {
                 let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
-                cancelled.bytes = cancelled.bytes.saturating_add(entry.left);
+                cancelled.bytes = cancelled.bytes.saturating_add(entry.run.left);
             }
         }
         cancelled
@@ -199,22 +268,26 @@ impl Outbound {
 
     /// Takes out all that was not flushed.
     fn split_held(&mut self) -> Outbound {
-        let entries = self.entries.split_off(self.flushed);
-        let pieces: usize = self.entries.iter().map(|entry| entry.pieces).sum();
-        let messages = self.messages.split_off(pieces.min(self.messages.len()));
-        let awaited = mem::take(&mut self.awaited);
-        Outbound { bytes: self.bytes.split_held(), messages, entries, awaited, ..Self::default() }
+        let more = self.list_all();
+        let entries = more.entries.split_off(more.flushed);
+        let pieces: usize = more.entries.iter().map(|entry| entry.run.pieces).sum();
+        let messages = more.messages.split_off(pieces.min(more.messages.len()));
+        let awaited = mem::take(&mut more.awaited);
+        let more = Box::new(More { messages, entries, awaited, ..More::default() });
+        Outbound { bytes: self.bytes.split_held(), more: Some(more), ..Self::default() }
     }
 
-    /// What was written, or has failed, since this was last asked.
+    /// How many bytes have left since this was last asked.
     #[inline]
-    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
-        let finished = &mut self.finished;
-        if finished.bytes == 0 && finished.completions.is_empty() {
-            return None;
-        }
-        let completions = mem::take(&mut finished.completions);
-        Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
+    pub(crate) fn take_left(&mut self) -> usize {
+        mem::take(&mut self.left)
+    }
+
+    /// Whom to tell of what has left since this was last asked.
+    #[inline]
+    pub(crate) fn take_completions(&mut self) -> Option<Completions> {
+        let more = self.more.as_mut().filter(|more| !more.completions.is_empty());
+        more.map(|more| mem::take(&mut more.completions))
     }
 
     /// Takes out what was flushed: it will not be written.
@@ -223,15 +296,20 @@ impl Outbound {
         mem::replace(self, held)
     }
 
-    /// All of it has failed; the messages, to be dropped where nothing is borrowed.
-    pub(crate) fn fail(self, error: &Error) -> (Finished, VecDeque<Msg>) {
-        let mut finished = self.finished;
-        for Entry { left, done, .. } in self.entries {
-            finished.add(left, done, Err(error.clone()));
+    /// All of it has failed.
+    pub(crate) fn fail(mut self, error: &Error) -> Failed {
+        self.list_all();
+        let More { messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
+        let mut bytes = self.left;
+        for Entry { run, done } in entries {
+            bytes = bytes.saturating_add(run.left);
+            if !done.is_none() {
+                completions.push_back((done, Err(error.clone())));
+            }
         }
-        let mut messages: VecDeque<Msg> = self.messages.into_iter().map(|(msg, _)| msg).collect();
+        let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(self.bytes.into_chunks().map(Msg::from));
-        (finished, messages)
+        Failed { bytes, completions, messages }
     }
 }
 
@@ -239,7 +317,7 @@ impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbound")
             .field("bytes", &self.bytes.len())
-            .field("messages", &self.messages.len())
+            .field("messages", &self.more.as_ref().map_or(0, |more| more.messages.len()))
             .finish_non_exhaustive()
     }
 }

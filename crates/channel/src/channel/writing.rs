@@ -8,7 +8,7 @@ use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::outbound::{Finished, Outbound};
+use super::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::{Completion, Msg, Types};
@@ -265,16 +265,19 @@ impl ChannelCore {
     /// Sees to what has left the buffer.
     #[inline]
     fn harvest(self: &Rc<Self>) {
-        let finished = self.out.borrow_mut().take_finished();
-        if let Some(finished) = finished {
-            self.here.counters().bytes_written(finished.bytes);
-            self.finish_writes(finished);
+        let (bytes, completions) = {
+            let mut out = self.out.borrow_mut();
+            (out.take_left(), out.take_completions())
+        };
+        self.here.counters().bytes_written(bytes);
+        self.remove_pending(bytes);
+        if let Some(completions) = completions {
+            self.complete_all_later(completions);
         }
     }
 
-    fn finish_writes(self: &Rc<Self>, finished: Finished) {
-        self.remove_pending(finished.bytes);
-        for (done, result) in finished.completions {
+    fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
+        for (done, result) in completions {
             self.complete_later(done, result);
         }
     }
@@ -286,9 +289,10 @@ impl ChannelCore {
     }
 
     fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
-        let (finished, messages) = outbound.fail(error);
-        self.finish_writes(finished);
-        self.drop_messages(messages);
+        let failed = outbound.fail(error);
+        self.remove_pending(failed.bytes);
+        self.complete_all_later(failed.completions);
+        self.drop_messages(failed.messages);
     }
 
     /// One by one: a destructor that panics keeps none of the others.

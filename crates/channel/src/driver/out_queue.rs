@@ -9,9 +9,11 @@ use bytes::{Buf, Bytes};
 /// and a completion driver keeps clones of its chunks until the kernel is through with them.
 #[derive(Debug, Default)]
 pub struct OutQueue {
-    /// None of them empty.
-    chunks: VecDeque<Bytes>,
-    /// How many of them may be written; the others are held back until they are flushed.
+    /// Mostly the only one: it costs no list then, and an idle stream keeps none.
+    first: Option<Bytes>,
+    /// The others. None of them is empty, and there are none if there is no first.
+    rest: VecDeque<Bytes>,
+    /// How many of all may be written; the others are held back until they are flushed.
     released: usize,
     /// How many bytes may be written.
     len: usize,
@@ -23,17 +25,19 @@ impl OutQueue {
     /// An empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { chunks: VecDeque::new(), released: 0, len: 0, held: 0 }
+        Self { first: None, rest: VecDeque::new(), released: 0, len: 0, held: 0 }
     }
 
     /// How many bytes wait.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether none does.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -47,35 +51,50 @@ impl OutQueue {
     /// Appends a chunk that is not to be written yet. `false` if it is empty, and was left out.
     #[inline]
     pub(crate) fn hold(&mut self, chunk: Bytes) -> bool {
-        let something = !chunk.is_empty();
-        if something {
-            self.held += chunk.len();
-            self.chunks.push_back(chunk);
+        if chunk.is_empty() {
+            return false;
         }
-        something
+        self.held += chunk.len();
+        match self.first {
+            None => self.first = Some(chunk),
+            Some(_) => self.rest.push_back(chunk),
+        }
+        true
     }
 
     /// What was held back is to be written.
     #[inline]
     pub(crate) fn release(&mut self) {
         self.len += std::mem::take(&mut self.held);
-        self.released = self.chunks.len();
+        self.released = self.count();
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
     }
 
     /// Takes out what is held back; there too it is held.
     pub(crate) fn split_held(&mut self) -> OutQueue {
-        let chunks = self.chunks.split_off(self.released);
-        OutQueue { chunks, held: std::mem::take(&mut self.held), ..OutQueue::new() }
+        let mut rest = self.rest.split_off(self.released.saturating_sub(1));
+        let first = if self.released == 0 { self.first.take() } else { rest.pop_front() };
+        OutQueue { first, rest, held: std::mem::take(&mut self.held), ..OutQueue::new() }
     }
 
     /// All chunks, held back or not.
     pub(crate) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
-        self.chunks.into_iter()
+        self.first.into_iter().chain(self.rest)
     }
 
     /// The chunks, in order; none is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
-        self.chunks.range(..self.released)
+        self.first.iter().chain(&self.rest).take(self.released)
+    }
+
+    /// The bytes, if they are in one chunk.
+    #[must_use]
+    #[inline]
+    pub fn only_chunk(&self) -> Option<&Bytes> {
+        self.first.as_ref().filter(|_| self.released == 1)
     }
 
     /// Fills `slices` from the front; returns how many are filled.
@@ -88,18 +107,19 @@ impl OutQueue {
     ///
     /// # Panics
     /// If there are fewer: a driver that claims to have written them is wrong.
+    #[inline]
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
         while self.released > 0
-            && let Some(first) = self.chunks.front_mut()
+            && let Some(first) = &mut self.first
         {
             if n < first.len() {
                 first.advance(n);
                 return;
             }
             n -= first.len();
-            self.chunks.pop_front();
+            self.first = self.rest.pop_front();
             self.released -= 1;
         }
     }
@@ -136,6 +156,21 @@ mod tests {
         assert!(queue.is_empty());
         queue.release();
         assert_eq!((queue.len(), queue.chunks().count()), (5, 1));
+    }
+
+    #[test]
+    fn what_is_held_back_is_taken_out_wherever_the_mark_is() {
+        for released in 0..=4 {
+            let mut queue = OutQueue::new();
+            let chunks = [&b"a"[..], b"b", b"c", b"d"];
+            let (flushed, held) = chunks.split_at(released);
+            flushed.iter().for_each(|chunk| queue.push(Bytes::from_static(chunk)));
+            held.iter().for_each(|chunk| _ = queue.hold(Bytes::from_static(chunk)));
+            let rest = queue.split_held();
+            assert_eq!((queue.len(), rest.held, rest.len()), (released, 4 - released, 0));
+            let all: Vec<u8> = queue.into_chunks().chain(rest.into_chunks()).flatten().collect();
+            assert_eq!(all, b"abcd", "after {released}");
+        }
     }
 
     #[test]
