@@ -11,7 +11,7 @@
 //! when the outermost call has returned: writing what was flushed (rule 9), telling completions, and
 //! the events that come from the loop only (rule 8).
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
@@ -71,6 +72,8 @@ pub(super) struct Below {
     pub(super) ends: Ends,
     /// It writes a stream of bytes, not messages.
     pub(super) is_stream: bool,
+    /// And takes bytes for it.
+    pub(super) takes_bytes: bool,
     /// Given to it with every call.
     up: Upcalls,
 }
@@ -115,8 +118,9 @@ impl ChannelCore {
         let ends =
             Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() };
         let is_stream = transport.writes_stream();
+        let takes_bytes = is_stream && ends.accepts.include(TypeId::of::<Bytes>());
         Rc::new_cyclic(|own| Self {
-            below: Below { ends, is_stream, up: Upcalls::new(&here, own.clone()) },
+            below: Below { ends, is_stream, takes_bytes, up: Upcalls::new(&here, own.clone()) },
             here,
             shared,
             options,
@@ -220,21 +224,30 @@ impl ChannelCore {
     /// outermost call has returned, what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        let channels = self.here.channels();
-        let outer = channels.descend(self);
-        if outer == Rc::as_ptr(self) {
+        if self.here.channels().is_innermost(self) {
             return call(self);
         }
+        self.enter_anew(call);
+    }
+
+    /// The same, of a call that is not made from within the channel itself.
+    #[inline(always)]
+    pub(super) fn enter_anew(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
+        let channels = self.here.channels();
+        let outer = channels.descend(self);
         // Its handlers may be on the stack already, below those of another channel. A panic ends here
         // all the same: the other one has no part in it.
         let entered = self.entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        channels.ascend(outer);
         self.entered.set(entered);
-        if let Err(payload) = outcome {
-            self.panicked(payload);
+        match outcome {
+            Ok(()) => channels.ascend(self, outer),
+            Err(payload) => {
+                channels.fall_back(self, outer);
+                self.panicked(payload);
+                channels.settle_if_outermost();
+            }
         }
-        channels.settle_if_outermost();
     }
 
     /// A panic closes the channel, and harms nothing else.
@@ -262,7 +275,7 @@ impl ChannelCore {
         let before = self.work.get();
         self.work.set(Work(before.0 | work.0 | Work::LISTED.0));
         if !before.has(Work::LISTED) {
-            self.here.channels().list(self.clone());
+            self.here.channels().list(self);
         }
     }
 
@@ -276,8 +289,18 @@ impl ChannelCore {
         }
     }
 
+    #[inline]
     fn do_work(self: &Rc<Self>) {
         let work = self.work.take();
+        if work.0 & !(Work::LISTED.0 | Work::FLUSH.0) != 0 {
+            return self.do_all(work);
+        }
+        // Mostly that is all there is.
+        self.write_out_inline();
+        self.announce_writability();
+    }
+
+    fn do_all(self: &Rc<Self>, work: Work) {
         if work.has(Work::POISONED) && self.has_poisoned() {
             // Something on its way has caught the panic: a listener's guard, or a destructor's.
             self.panicked(Box::new("a panic that was caught, and reported, on its way"));
@@ -294,11 +317,16 @@ impl ChannelCore {
         if work.has(Work::COMPLETIONS) {
             self.tell_completions();
         }
-        if self.level.takes_announcement() && self.life.get().is_open() {
-            self.enter(|core| core.go(HEAD, WritabilityChanged));
-        }
+        self.announce_writability();
         if work.has(Work::STEPS) {
             self.take_steps();
+        }
+    }
+
+    #[inline]
+    fn announce_writability(self: &Rc<Self>) {
+        if self.level.takes_announcement() && self.life.get().is_open() {
+            self.enter(|core| core.go(HEAD, WritabilityChanged));
         }
     }
 

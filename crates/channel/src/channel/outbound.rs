@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use crate::driver::OutQueue;
@@ -26,12 +27,9 @@ use crate::pipeline::{Completion, Msg};
 pub struct Outbound {
     /// For a transport that writes a stream.
     bytes: OutQueue,
-    /// Behind all that somebody waits for: what was flushed, then what is held. Nobody waits for these.
-    flushed: Run,
-    held: Run,
     /// How many bytes have left since this was last asked.
     left: usize,
-    /// What an idle stream does without.
+    /// What a stream does without, as long as nobody waits for its writes: the bytes say it all.
     more: Option<Box<More>>,
 }
 
@@ -44,7 +42,10 @@ struct More {
     entries: VecDeque<Entry>,
     /// How many of the entries were flushed.
     flushed: usize,
-    /// Somebody waits for one of those that were not, and could have cancelled it.
+    /// Behind all entries: what was flushed, then what is held. Nobody waits for these.
+    flushed_run: Run,
+    held_run: Run,
+    /// Somebody waits for one of those that were not flushed, and could have cancelled it.
     awaited: bool,
     /// Written, or failed, and to be told.
     completions: Completions,
@@ -105,7 +106,10 @@ impl Outbound {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.flushed.pieces == 0 && self.more.as_ref().is_none_or(|more| more.flushed == 0)
+        match &self.more {
+            None => self.bytes.is_empty(),
+            Some(more) => more.flushed == 0 && more.flushed_run.pieces == 0,
+        }
     }
 
     /// The bytes, for a transport that writes a stream.
@@ -123,12 +127,8 @@ impl Outbound {
     pub fn wrote(&mut self, n: usize) {
         self.bytes.advance(n);
         self.left += n;
-        let n = self.more.as_mut().map_or(n, |more| more.wrote(n));
-        if n > 0 {
-            self.flushed.left -= n;
-            if self.flushed.left == 0 {
-                self.flushed.pieces = 0;
-            }
+        if let Some(more) = &mut self.more {
+            more.wrote(n);
         }
     }
 
@@ -139,7 +139,7 @@ impl Outbound {
 
     /// The same, with what it weighs.
     pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
-        let more = self.more.as_mut().filter(|more| more.flushed + self.flushed.pieces > 0)?;
+        let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
         let (msg, weight) = more.messages.pop_front()?;
         self.left = self.left.saturating_add(weight);
         match more.entries.front_mut() {
@@ -149,26 +149,35 @@ impl Outbound {
                     more.finish_front();
                 }
             }
-            None => self.flushed.take_piece(weight),
+            None => more.flushed_run.take_piece(weight),
         }
         Some((msg, weight))
     }
 }
 
 impl More {
-    /// So many bytes were written; how many of them are of what is behind these.
-    fn wrote(&mut self, mut n: usize) -> usize {
+    fn wrote(&mut self, mut n: usize) {
         while self.flushed > 0
             && let Some(entry) = self.entries.front_mut()
         {
             if n < entry.run.left {
                 entry.run.left -= n;
-                return 0;
+                return;
             }
             n -= entry.run.left;
             self.finish_front();
         }
-        n
+        if n > 0 {
+            self.flushed_run.left -= n;
+            if self.flushed_run.left == 0 {
+                self.flushed_run.pieces = 0;
+            }
+        }
+    }
+
+    fn push_message(&mut self, msg: Msg, weight: usize, done: Completion) {
+        self.messages.push_back((msg, weight));
+        self.push(Run { left: weight, pieces: 1 }, done);
     }
 
     fn finish_front(&mut self) {
@@ -179,64 +188,77 @@ impl More {
             }
         }
     }
+
+    fn push(&mut self, run: Run, done: Completion) {
+        if done.is_none() {
+            self.held_run.add(run);
+        } else {
+            self.list_runs();
+            self.entries.push_back(Entry { run, done });
+            self.awaited = true;
+        }
+    }
+
+    /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
+    /// or it is to be taken apart.
+    fn list_runs(&mut self) {
+        let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.held_run), 0)];
+        for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {
+            self.entries.push_back(Entry { run, done: Completion::none() });
+            self.flushed += flushed;
+        }
+    }
 }
 
 /// The channel's side.
 impl Outbound {
     /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
-    #[inline]
     pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
-        let pieces = match msg.into_bytes() {
-            Ok(bytes) if as_stream => usize::from(self.bytes.hold(bytes)),
-            Ok(bytes) => self.push_message(bytes.into(), left),
-            Err(msg) => self.push_message(msg, left),
-        };
-        let run = Run { left, pieces };
-        if done.is_none() {
-            self.held.add(run);
-        } else {
-            self.push_awaited(run, done);
-        }
-    }
-
-    #[inline(never)]
-    fn push_message(&mut self, msg: Msg, weight: usize) -> usize {
-        self.more.get_or_insert_default().messages.push_back((msg, weight));
-        1
-    }
-
-    #[inline(never)]
-    fn push_awaited(&mut self, run: Run, done: Completion) {
-        let more = self.list_all();
-        more.entries.push_back(Entry { run, done });
-        more.awaited = true;
-    }
-
-    /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
-    /// or it is to be taken apart.
-    fn list_all(&mut self) -> &mut More {
-        let more = self.more.get_or_insert_default();
-        for (run, flushed) in [(mem::take(&mut self.flushed), 1), (mem::take(&mut self.held), 0)] {
-            if run.pieces > 0 {
-                more.entries.push_back(Entry { run, done: Completion::none() });
-                more.flushed += flushed;
+        let more = self.more();
+        match msg.into_bytes() {
+            Ok(bytes) if as_stream => {
+                more.push(Run { left, pieces: usize::from(!bytes.is_empty()) }, done);
+                self.bytes.hold(bytes);
             }
+            Ok(bytes) => more.push_message(bytes.into(), left, done),
+            Err(msg) => more.push_message(msg, left, done),
         }
-        more
+    }
+
+    /// Appends bytes to a stream, for whose writing nobody waits.
+    #[inline]
+    pub(crate) fn push_bytes(&mut self, bytes: Bytes) {
+        if let Some(more) = &mut self.more {
+            let pieces = usize::from(!bytes.is_empty());
+            more.held_run.add(Run { left: bytes.len(), pieces });
+        }
+        self.bytes.hold(bytes);
+    }
+
+    /// From now on it is counted who waits for what.
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_with(|| {
+            let [flushed_run, held_run] =
+                self.bytes.counts().map(|(left, pieces)| Run { left, pieces });
+            Box::new(More { flushed_run, held_run, ..More::default() })
+        })
     }
 
     /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
     pub(crate) fn flush(&mut self) -> Option<Cancelled> {
-        let cancelled = match &mut self.more {
-            Some(more) if more.awaited => Some(self.take_cancelled()),
-            _ => None,
-        };
-        self.flushed.add(mem::take(&mut self.held));
-        if let Some(more) = &mut self.more {
-            more.flushed = more.entries.len();
-        }
+        let cancelled = if self.more.is_some() { self.flush_more() } else { None };
         self.bytes.release();
+        cancelled
+    }
+
+    #[inline(never)]
+    fn flush_more(&mut self) -> Option<Cancelled> {
+        let cancelled = self.more().awaited.then(|| self.take_cancelled());
+        let more = self.more();
+        let held = mem::take(&mut more.held_run);
+        more.flushed_run.add(held);
+        more.flushed = more.entries.len();
         cancelled
     }
 
@@ -247,16 +269,16 @@ impl Outbound {
         let Outbound { bytes, more, .. } = self.split_held();
         let More { messages, entries, .. } = *more.unwrap_or_default();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
-        let kept = self.more.get_or_insert_default();
         for mut entry in entries {
             let wanted = entry.done.begin();
             // One of the two has them: a transport writes one kind.
             let chunks = bytes.by_ref().take(entry.run.pieces);
             let msgs = messages.by_ref().take(entry.run.pieces);
             if wanted {
-                chunks.for_each(|chunk| _ = self.bytes.hold(chunk));
-                kept.messages.extend(msgs);
-                kept.entries.push_back(entry);
+                chunks.for_each(|chunk| self.bytes.hold(chunk));
+                let more = self.more();
+                more.messages.extend(msgs);
+                more.entries.push_back(entry);
             } else {
                 let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
@@ -268,7 +290,8 @@ impl Outbound {
 
     /// Takes out all that was not flushed.
     fn split_held(&mut self) -> Outbound {
-        let more = self.list_all();
+        let more = self.more();
+        more.list_runs();
         let entries = more.entries.split_off(more.flushed);
         let pieces: usize = more.entries.iter().map(|entry| entry.run.pieces).sum();
         let messages = more.messages.split_off(pieces.min(more.messages.len()));
@@ -298,7 +321,7 @@ impl Outbound {
 
     /// All of it has failed.
     pub(crate) fn fail(mut self, error: &Error) -> Failed {
-        self.list_all();
+        self.more().list_runs();
         let More { messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
         let mut bytes = self.left;
         for Entry { run, done } in entries {

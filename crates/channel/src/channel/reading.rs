@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
@@ -10,7 +11,7 @@ use super::options::ChannelOptions;
 use super::receive::Sizer;
 use super::transport::TransportEvent;
 use crate::driver::ReadPlan;
-use crate::pipeline::event::{BeginRead, Event, Failure, Read, ReadComplete};
+use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
 
@@ -23,8 +24,7 @@ pub(crate) struct Reading {
     wanted: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
-    sizer: Cell<Sizer>,
-    reads_per_round: u32,
+    sizer: Sizer,
 }
 
 impl Reading {
@@ -34,16 +34,12 @@ impl Reading {
             on: Cell::new(false),
             wanted: Cell::new(false),
             in_round: Cell::new(false),
-            sizer: Cell::new(Sizer::new(options.receive_sizes)),
-            reads_per_round: options.reads_per_round.max(1),
+            sizer: Sizer::new(options.receive_sizes),
         }
     }
 
-    fn plan(&self) -> ReadPlan {
-        ReadPlan { max_reads: self.reads_per_round, size: self.sizer.get().size() }
-    }
-
     /// Something was read, or there was nothing: what is asked for from now on is another round.
+    #[inline]
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
             self.wanted.set(false);
@@ -55,6 +51,23 @@ impl Reading {
 const EVENTS_PER_PUMP: usize = 64;
 
 impl ChannelCore {
+    /// Bytes were read: the same as the event of that name, and mostly what happens.
+    #[inline]
+    pub(super) fn on_bytes(self: &Rc<Self>, bytes: Bytes) {
+        if self.life.get().is_open() {
+            self.on_read(bytes.into());
+        }
+    }
+
+    /// So is the end of a round.
+    #[inline]
+    pub(super) fn on_round_over(self: &Rc<Self>) {
+        if self.life.get().is_open() {
+            self.on_read_complete();
+            self.here.channels().settle_if_outermost();
+        }
+    }
+
     /// Something happened below. From the loop, never inside of a dispatch of this channel.
     pub(crate) fn on_transport_event(self: &Rc<Self>, event: TransportEvent) {
         if let TransportEvent::Closed = event {
@@ -75,29 +88,21 @@ impl ChannelCore {
         self.here.channels().settle_if_outermost();
     }
 
-    fn inward(self: &Rc<Self>, event: impl Event) {
-        self.enter(|core| core.go(HEAD, event));
-    }
-
     fn on_read(self: &Rc<Self>, msg: Msg) {
         self.reading.begin_round();
         let size = msg.size_hint();
         self.here.counters().bytes_read(size);
-        let mut sizer = self.reading.sizer.get();
-        let grown = sizer.on_read(size);
-        self.reading.sizer.set(sizer);
+        let grown = self.reading.sizer.on_read(size, &self.options.receive_sizes);
         if grown && self.reading.on.get() {
             self.set_read(true);
         }
-        self.inward(Read(msg));
+        self.enter_anew(|core| core.go(HEAD, Read(msg)));
     }
 
     fn on_read_complete(self: &Rc<Self>) {
         self.reading.begin_round();
-        let mut sizer = self.reading.sizer.get();
-        let changed = sizer.on_round();
-        self.reading.sizer.set(sizer);
-        self.enter(|core| {
+        let changed = self.reading.sizer.on_round(&self.options.receive_sizes);
+        self.enter_anew(|core| {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
         });
@@ -113,15 +118,16 @@ impl ChannelCore {
         let connecting = self.connecting.borrow_mut().take();
         match connecting {
             Some(done) => self.complete_later(done, Err(error.clone())),
-            None => self.inward(Failure(error.clone())),
+            None => self.enter(|core| core.go(HEAD, Failure(error.clone()))),
         }
         self.close(Some(error), Completion::none());
     }
 
     /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
+    #[inline]
     pub(super) fn read_if_auto(self: &Rc<Self>) {
         if self.reading.auto.get() && self.is_active() {
-            self.go(TAIL, BeginRead);
+            self.go_through(BeginRead);
         }
     }
 
@@ -155,7 +161,10 @@ impl ChannelCore {
     pub(super) fn set_read(self: &Rc<Self>, on: bool) {
         if on || self.reading.on.get() {
             self.reading.on.set(on);
-            let plan = on.then(|| self.reading.plan());
+            let plan = on.then(|| ReadPlan {
+                max_reads: self.options.reads_per_round.max(1),
+                size: self.reading.sizer.size(),
+            });
             self.with_transport(|transport, up| transport.set_read(up, plan));
         }
     }

@@ -144,10 +144,16 @@ struct Events {
 impl Registrant for Events {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
-            IoEvent::Connected(_) => TransportEvent::Connected,
+            IoEvent::Read(_, bytes) => {
+                self.up.read(bytes);
+                return Ok(());
+            }
+            IoEvent::ReadComplete(_) => {
+                self.up.read_complete();
+                return Ok(());
+            }
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
-            IoEvent::Read(_, bytes) => TransportEvent::Read(bytes.into()),
-            IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
+            IoEvent::Connected(_) => TransportEvent::Connected,
             IoEvent::Eof(_) => TransportEvent::Eof,
             IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
             IoEvent::Accepted(..) | IoEvent::Foreign(..) | IoEvent::Detached(_) => return Ok(()),

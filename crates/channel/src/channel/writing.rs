@@ -1,9 +1,10 @@
 //! What goes out: the outbound buffer, the water marks, the writing itself (C07).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
@@ -58,9 +59,11 @@ impl Level {
     /// Whether the handlers are to be told: what they were told last is no longer so, or was not so for
     /// a while. A handler that stopped writing because of that would never go on.
     pub(super) fn takes_announcement(&self) -> bool {
-        let writable = self.writable.get();
-        let missed = self.missed.take();
-        self.announced.replace(writable) != writable || (missed && writable)
+        // Nothing has changed if it has not changed since.
+        self.missed.take() && {
+            let writable = self.writable.get();
+            self.announced.replace(writable) != writable || writable
+        }
     }
 }
 
@@ -143,64 +146,92 @@ impl ChannelCore {
     // At the head.
 
     /// A message is to be written; it has passed all handlers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
+        let plain = self.below.takes_bytes && done.is_none() && self.life.get().is_open();
+        match msg.into_bytes() {
+            Ok(bytes) if plain => {
+                std::mem::forget(done); // Nobody is told: nothing is left to be dropped.
+                self.write_bytes(bytes);
+            }
+            Ok(bytes) => self.write_any(bytes.into(), done),
+            Err(msg) => self.write_any(msg, done),
+        }
+    }
+
+    /// Bytes for a stream that takes them, and nobody waits for them.
+    #[inline(always)]
+    fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
+        let (size, high) = (bytes.len(), self.options.water_marks.high());
+        // No limit is below the high mark.
+        if size > high.saturating_sub(self.waiting()) {
+            return self.write_any(bytes.into(), Completion::none());
+        }
+        self.out.borrow_mut().push_bytes(bytes);
+        self.set_pending(self.level.pending.get() + size);
+    }
+
+    #[inline(never)]
+    fn write_any(self: &Rc<Self>, msg: Msg, done: Completion) {
         let size = msg.size_hint();
-        if let Err(error) = self.check_write(&msg, size) {
-            return self.refuse_write(&error, done);
+        let fits = size <= self.options.water_marks.most().saturating_sub(self.waiting());
+        if !(fits && self.life.get().is_open() && self.accepts(&msg)) {
+            return self.refuse_write(&msg, size, done);
         }
         self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
         self.add_pending(size);
     }
 
-    fn check_write(&self, msg: &Msg, size: usize) -> Result<(), ChannelError> {
+    fn accepts(&self, msg: &Msg) -> bool {
+        self.below.ends.accepts.include(msg.type_id_of_value())
+    }
+
+    fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
         if !self.life.get().is_open() {
-            return Err(ChannelError::Closed { cause: self.cause() });
+            return ChannelError::Closed { cause: self.cause() };
         }
         if let Types::These(types) = self.below.ends.accepts
-            && !types.iter().any(|tag| tag.id() == msg.type_id_of_value())
+            && !self.accepts(msg)
         {
             let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
-            return Err(ChannelError::UnsupportedMessage {
+            return ChannelError::UnsupportedMessage {
                 message: msg.type_name(),
                 transport: self.below.ends.name,
                 accepts: names.join(" or "),
-            });
+            };
         }
         let (pending, limit) = (self.waiting(), self.options.water_marks.most());
-        if size > limit.saturating_sub(pending) {
-            return Err(ChannelError::BufferFull { pending, limit, size });
-        }
-        Ok(())
+        ChannelError::BufferFull { pending, limit, size }
     }
 
     #[cold]
-    fn refuse_write(self: &Rc<Self>, error: &ChannelError, done: Completion) {
+    fn refuse_write(self: &Rc<Self>, msg: &Msg, size: usize, done: Completion) {
+        let error = self.refusal(msg, size);
         // That a channel is closed everybody learns; the rest is the program's fault, and is reported
         // if nobody waits for it.
         if done.is_none() && !matches!(error, ChannelError::Closed { .. }) {
-            self.shared.report_refused(error);
+            self.shared.report_refused(&error);
         }
-        self.complete_later(done, Err(Error::new(error.clone())));
+        self.complete_later(done, Err(Error::new(error)));
     }
 
     /// What was written is to be sent; this has passed all handlers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn flush(self: &Rc<Self>) {
         if !self.life.get().is_open() {
             return;
         }
-        let (cancelled, something) = {
-            let mut out = self.out.borrow_mut();
-            (out.flush(), !out.is_empty())
-        };
+        let mut out = self.out.borrow_mut();
+        let cancelled = out.flush();
+        let nothing = out.is_empty();
+        drop(out);
         if let Some(cancelled) = cancelled {
             self.remove_pending(cancelled.bytes);
             self.drop_messages(cancelled.messages);
         }
         if self.level.pending.get() > self.options.water_marks.high() {
             self.write_out();
-        } else if something {
+        } else if !nothing {
             self.mark(Work::FLUSH);
         }
     }
@@ -208,23 +239,26 @@ impl ChannelCore {
     // To the transport.
 
     /// Hands what was flushed to the transport, as much as it takes.
+    #[inline(never)]
     pub(crate) fn write_out(self: &Rc<Self>) {
-        let may_write = self.life.get().is_open() || self.lingering.get();
-        let free = self.writing.get() == Writing::Free;
-        if !free || !may_write || self.out.borrow().is_empty() {
+        self.write_out_inline();
+    }
+
+    #[inline(always)]
+    pub(super) fn write_out_inline(self: &Rc<Self>) {
+        if self.writing.get() != Writing::Free || self.out.borrow().is_empty() {
             return;
         }
         if !self.is_active() && !self.lingering.get() {
-            let error = Error::new(ChannelError::NotConnected);
-            let early = self.out.borrow_mut().take_flushed();
-            return self.fail_outbound(early, &error);
+            return self.fail_early_writes();
         }
         for _ in 0..WRITE_SPINS {
-            let written = self
-                .with_transport(|transport, up| transport.write(up, &mut self.out.borrow_mut()));
-            self.harvest();
+            let mut out = self.out.borrow_mut();
+            let written = self.with_transport(|transport, up| transport.write(up, &mut out));
+            let all = out.is_empty();
+            self.harvest(out);
             match written {
-                Ok(Submit::Done(_)) if self.out.borrow().is_empty() => return,
+                Ok(Submit::Done(_)) if all => return,
                 Ok(Submit::Done(_)) => {}
                 Ok(Submit::Full) => return self.writing.set(Writing::Full),
                 Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
@@ -232,6 +266,17 @@ impl ChannelCore {
             }
         }
         self.write_out_later();
+    }
+
+    /// Something was flushed before there was a connection. If there is none any more it fails later, as
+    /// part of the end.
+    #[cold]
+    fn fail_early_writes(self: &Rc<Self>) {
+        if self.life.get().is_open() {
+            let error = Error::new(ChannelError::NotConnected);
+            let early = self.out.borrow_mut().take_flushed();
+            self.fail_outbound(early, &error);
+        }
     }
 
     /// The rest has its turn after what is queued now.
@@ -256,19 +301,18 @@ impl ChannelCore {
     pub(super) fn on_wrote(self: &Rc<Self>, n: usize) {
         self.writing.set(Writing::Free);
         if n > 0 {
-            self.out.borrow_mut().wrote(n);
-            self.harvest();
+            let mut out = self.out.borrow_mut();
+            out.wrote(n);
+            self.harvest(out);
         }
         self.write_out();
     }
 
     /// Sees to what has left the buffer.
     #[inline]
-    fn harvest(self: &Rc<Self>) {
-        let (bytes, completions) = {
-            let mut out = self.out.borrow_mut();
-            (out.take_left(), out.take_completions())
-        };
+    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
+        let (bytes, completions) = (out.take_left(), out.take_completions());
+        drop(out);
         self.here.counters().bytes_written(bytes);
         self.remove_pending(bytes);
         if let Some(completions) = completions {

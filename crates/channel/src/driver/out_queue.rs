@@ -48,18 +48,16 @@ impl OutQueue {
         self.release();
     }
 
-    /// Appends a chunk that is not to be written yet. `false` if it is empty, and was left out.
+    /// Appends a chunk that is not to be written yet, unless it is empty.
     #[inline]
-    pub(crate) fn hold(&mut self, chunk: Bytes) -> bool {
-        if chunk.is_empty() {
-            return false;
+    pub(crate) fn hold(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() {
+            self.held += chunk.len();
+            match self.first {
+                None => self.first = Some(chunk),
+                Some(_) => self.rest.push_back(chunk),
+            }
         }
-        self.held += chunk.len();
-        match self.first {
-            None => self.first = Some(chunk),
-            Some(_) => self.rest.push_back(chunk),
-        }
-        true
     }
 
     /// What was held back is to be written.
@@ -69,8 +67,14 @@ impl OutQueue {
         self.released = self.count();
     }
 
+    #[inline]
     fn count(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    /// How many bytes, in how many chunks, are to be written, and how many are held back.
+    pub(crate) fn counts(&self) -> [(usize, usize); 2] {
+        [(self.len, self.released), (self.held, self.count() - self.released)]
     }
 
     /// Takes out what is held back; there too it is held.
@@ -111,6 +115,11 @@ impl OutQueue {
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
+        if self.len == 0 && self.released == 1 && self.rest.is_empty() {
+            self.released = 0;
+            self.first = None;
+            return;
+        }
         while self.released > 0
             && let Some(first) = &mut self.first
         {
@@ -150,7 +159,8 @@ mod tests {
     #[test]
     fn what_is_held_back_is_not_to_be_written_yet() {
         let mut queue = queue();
-        assert!(queue.hold(Bytes::from_static(b"later")) && !queue.hold(Bytes::new()));
+        queue.hold(Bytes::from_static(b"later"));
+        queue.hold(Bytes::new());
         assert_eq!((queue.len(), queue.chunks().count()), (6, 3));
         queue.advance(6);
         assert!(queue.is_empty());
@@ -165,7 +175,7 @@ mod tests {
             let chunks = [&b"a"[..], b"b", b"c", b"d"];
             let (flushed, held) = chunks.split_at(released);
             flushed.iter().for_each(|chunk| queue.push(Bytes::from_static(chunk)));
-            held.iter().for_each(|chunk| _ = queue.hold(Bytes::from_static(chunk)));
+            held.iter().for_each(|chunk| queue.hold(Bytes::from_static(chunk)));
             let rest = queue.split_held();
             assert_eq!((queue.len(), rest.held, rest.len()), (released, 4 - released, 0));
             let all: Vec<u8> = queue.into_chunks().chain(rest.into_chunks()).flatten().collect();

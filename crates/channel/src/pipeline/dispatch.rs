@@ -14,10 +14,12 @@ use std::rc::Rc;
 
 use waterwheel_executor::UserCode;
 
+use super::completion::Completion;
 use super::context::Ctx;
-use super::event::{AnyEvent, Event};
+use super::event::{AnyEvent, Event, Flush, Write};
 use super::events::Events;
 use super::handler::Handler;
+use super::message::Msg;
 use super::offload::Offloading;
 use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
 use crate::channel::core::{ChannelCore, Work, guarded};
@@ -29,6 +31,8 @@ pub(crate) const MAX_WAITING_WRITES: usize = 64;
 /// The handlers of a channel.
 pub(crate) struct Handlers {
     pub(crate) slots: RefCell<Slots>,
+    /// What some slot has ever stopped for: nothing else needs a walk.
+    stopped_for: Cell<Events>,
     /// Whose handler has panicked: [`HEAD`] if none has.
     culprit: Cell<u32>,
     /// How many handlers have got a name of their type's.
@@ -47,6 +51,7 @@ impl Handlers {
     pub(crate) fn new() -> Self {
         Self {
             slots: RefCell::new(Slots::new()),
+            stopped_for: Cell::new(Events::NONE),
             culprit: Cell::new(HEAD),
             named: Cell::new(0),
             removals: Cell::new(0),
@@ -57,7 +62,24 @@ impl Handlers {
     }
 }
 
+impl Handlers {
+    /// Some slot stops for these from now on.
+    pub(crate) fn will_stop_for(&self, events: Events) {
+        self.stopped_for.set(self.stopped_for.get() | events);
+    }
+}
+
 impl ChannelCore {
+    /// Sends an event on its way from one end of the pipeline to the other.
+    #[inline(always)]
+    pub(crate) fn go_through<E: Event>(self: &Rc<Self>, event: E) {
+        if self.handlers.stopped_for.get().contains(E::BIT) {
+            self.go(if E::INBOUND { HEAD } else { TAIL }, event);
+        } else {
+            event.arrive(self);
+        }
+    }
+
     /// Sends an event on its way, inward or outward, from this slot on.
     #[inline(always)]
     pub(crate) fn go<E: Event>(self: &Rc<Self>, from: u32, event: E) {
@@ -87,6 +109,18 @@ impl ChannelCore {
         }
     }
 
+    /// A write that nobody waits for, and a flush: mostly the last steps of an answer. One copy of the
+    /// way does for all handlers, and each step is one call.
+    #[inline(never)]
+    pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
+        self.go(from, Write(msg, Completion::none()));
+    }
+
+    #[inline(never)]
+    pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
+        self.go(from, Flush);
+    }
+
     /// Calls a handler that was taken out of its slot, and puts it back.
     #[inline(always)]
     pub(crate) fn call(
@@ -101,7 +135,7 @@ impl ChannelCore {
         let mut slots = self.handlers.slots.borrow_mut();
         let slot = slots.at_mut(at);
         if slot.state != SlotState::Removed && !slot.has_backlog() {
-            slot.handler = Some(handler);
+            slot.end_call(handler);
         } else {
             drop(slots);
             self.finish_call(at, handler);
@@ -164,12 +198,8 @@ impl ChannelCore {
     }
 
     fn next_waiting(self: &Rc<Self>, at: u32) -> Option<Waiting> {
-        let mut slots = self.handlers.slots.borrow_mut();
-        let backlog = slots.at_mut(at).backlog.as_mut()?;
-        let before = backlog.writes();
-        let waiting = backlog.pop()?;
-        let after = backlog.writes();
-        drop(slots);
+        let next = self.handlers.slots.borrow_mut().at_mut(at).next_waiting();
+        let (waiting, before, after) = next?;
         self.no_longer_waiting(waiting.bytes, before, after);
         Some(waiting)
     }
@@ -189,6 +219,7 @@ impl ChannelCore {
         slot.state = SlotState::Removed;
         // What waits here keeps its place: others stop behind it, and go past it in turn (rule 4).
         slot.stops = if slot.has_backlog() { Events::ALL } else { Events::NONE };
+        self.handlers.will_stop_for(slot.stops);
         if let Some(handler) = slot.begin_call() {
             drop(slots);
             self.finish_call(at, handler);
@@ -197,7 +228,7 @@ impl ChannelCore {
 
     /// Takes a slot out of the order, with all that is in it. Destructors run outside of any borrow.
     pub(crate) fn discard(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
-        let (about, backlog) = self.handlers.slots.borrow_mut().unlink(at);
+        let mut about = self.handlers.slots.borrow_mut().unlink(at);
         let type_name = about.as_ref().map_or("handler", |about| about.type_name);
         for (_, timer) in about.iter().flat_map(|about| &about.timers) {
             self.here.sender().take_back(*timer);
@@ -205,7 +236,7 @@ impl ChannelCore {
         if let Some(handler) = handler {
             self.drop_guarded(type_name, handler);
         }
-        self.fail_backlog(backlog);
+        self.fail_backlog(about.as_mut().and_then(|about| about.backlog.take()));
     }
 
     fn fail_backlog(self: &Rc<Self>, backlog: Option<Box<Backlog>>) {

@@ -307,6 +307,7 @@ impl<'a> Edit<'a> {
             signature: handler.signature(),
             timers: Vec::new(),
             offloaded: None,
+            backlog: None,
         };
         let mut slots = self.core.handlers.slots.borrow_mut();
         let at = slots.insert(after, Box::new(handler), about);
@@ -420,6 +421,7 @@ impl ChannelCore {
         let slot = slots.at_mut(at);
         slot.state = SlotState::Live;
         slot.stops = slot.about().map_or(Events::NONE, |about| about.interest);
+        self.handlers.will_stop_for(slot.stops);
         let Some(handler) = slot.begin_call() else { return Ok(()) };
         drop(slots);
         let mut added = Ok(());

@@ -79,6 +79,14 @@ impl Types {
     pub const fn of<T: Message>() -> Self {
         Types::These(TypeTag::list::<T>())
     }
+
+    /// Whether it could be one of these.
+    pub(crate) fn include(self, id: TypeId) -> bool {
+        match self {
+            Types::Unknown => true,
+            Types::These(types) => types.iter().any(|tag| tag.id() == id),
+        }
+    }
 }
 
 /// The types of messages a handler takes and gives, in both directions.

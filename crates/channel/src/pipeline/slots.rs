@@ -60,8 +60,8 @@ pub(crate) struct Slot {
     pub(crate) stops: Events,
     generation: u32,
     pub(crate) state: SlotState,
-    /// Made when it is first needed, kept from then on.
-    pub(crate) backlog: Option<Box<Backlog>>,
+    /// Something waits here.
+    waits: bool,
     about: Option<Box<About>>,
 }
 
@@ -93,6 +93,8 @@ pub(crate) struct About {
     pub(crate) timers: Vec<(u32, TimerKey)>,
     /// If it runs on another executor: the way there.
     pub(crate) offloaded: Option<Arc<Link>>,
+    /// Made when it is first needed, kept from then on.
+    pub(crate) backlog: Option<Box<Backlog>>,
 }
 
 /// What came to a slot while its handler ran.
@@ -150,7 +152,7 @@ impl Slot {
             stops: Events::NONE,
             generation: 0,
             state: SlotState::Free,
-            backlog: None,
+            waits: false,
             about: None,
         }
     }
@@ -158,31 +160,61 @@ impl Slot {
     /// Whether something waits here.
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
-        self.backlog.as_ref().is_some_and(|backlog| !backlog.is_empty())
+        self.waits
     }
 
     /// Whether something came since the running call began: what the handler emits outward from now
     /// on has to stand behind it (rule 3).
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        self.backlog.as_ref().is_some_and(|backlog| backlog.waiting.len() > backlog.older)
+        self.waits && self.backlog().is_some_and(|backlog| backlog.waiting.len() > backlog.older)
     }
 
     /// Takes the handler out, to be called. What waits here is older than that call.
     #[inline]
     pub(crate) fn begin_call(&mut self) -> Option<Box<dyn Handler>> {
         let handler = self.handler.take()?;
-        if let Some(backlog) = &mut self.backlog {
+        if self.waits
+            && let Some(backlog) = self.backlog_mut()
+        {
             backlog.older = backlog.waiting.len();
         }
         Some(handler)
     }
 
+    /// Puts the handler back after its call.
+    #[inline]
+    pub(crate) fn end_call(&mut self, handler: Box<dyn Handler>) {
+        let nobody = self.handler.replace(handler);
+        debug_assert!(nobody.is_none(), "it was taken out");
+        std::mem::forget(nobody); // Spares the way out a destructor that finds nothing to do.
+    }
+
+    fn backlog(&self) -> Option<&Backlog> {
+        self.about()?.backlog.as_deref()
+    }
+
+    fn backlog_mut(&mut self) -> Option<&mut Backlog> {
+        self.about_mut()?.backlog.as_deref_mut()
+    }
+
     /// Lets an event wait; how many writes do so now.
     pub(crate) fn wait(&mut self, waiting: Waiting) -> usize {
-        let backlog = self.backlog.get_or_insert_default();
+        self.waits = true;
+        let Some(about) = self.about_mut() else { unreachable!("nothing waits at the ends") };
+        let backlog = about.backlog.get_or_insert_default();
         backlog.push(waiting);
         backlog.writes
+    }
+
+    /// The next one that waits, with how many writes did so before and do now.
+    pub(crate) fn next_waiting(&mut self) -> Option<(Waiting, usize, usize)> {
+        let backlog = self.backlog_mut()?;
+        let before = backlog.writes;
+        let waiting = backlog.pop()?;
+        let (after, waits) = (backlog.writes, !backlog.is_empty());
+        self.waits = waits;
+        Some((waiting, before, after))
     }
 
     pub(crate) fn about(&self) -> Option<&About> {
@@ -295,10 +327,10 @@ impl Slots {
 
     /// Takes a slot out of the order; its index may be used again. The caller drops what was in it
     /// outside of any borrow.
-    pub(crate) fn unlink(&mut self, index: u32) -> (Option<Box<About>>, Option<Box<Backlog>>) {
+    pub(crate) fn unlink(&mut self, index: u32) -> Option<Box<About>> {
         let slot = self.at_mut(index);
         let (prev, next) = (slot.prev, slot.next);
-        let left = (slot.about.take(), slot.backlog.take());
+        let left = slot.about.take();
         *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::free() };
         self.at_mut(prev).next = next;
         self.at_mut(next).prev = prev;

@@ -163,6 +163,7 @@ impl ChannelCore {
         let slot = slots.at_mut(at);
         slot.state = SlotState::Lingering;
         slot.stops = Events::ALL;
+        self.handlers.will_stop_for(slot.stops);
     }
 
     /// Sends a last letter through one offloaded handler after the other, from this slot inward; when
