@@ -62,9 +62,11 @@ pub struct NewChannel {
 }
 
 enum Initialiser {
-    Own(Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>),
+    Own(OwnInitialiser),
     Shared(SharedInitialiser),
 }
+
+type OwnInitialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
 
 /// One that makes the pipelines of many channels.
 pub(crate) type SharedInitialiser = Arc<dyn Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync>;
