@@ -42,13 +42,18 @@ mod epoll;
 mod foreign;
 mod poll;
 mod readiness;
+mod resolver;
 mod selector;
 mod socket;
+mod socket_options;
 mod sys;
+mod tcp;
 mod waker;
 
 pub use crate::auto::Auto;
 pub use crate::epoll::Epoll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
+pub use crate::resolver::SystemResolver;
 pub use crate::socket::Socket;
+pub use crate::tcp::Tcp;

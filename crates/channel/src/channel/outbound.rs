@@ -288,6 +288,11 @@ impl Outbound {
         cancelled
     }
 
+    /// Takes out all that was not flushed: it will not be written.
+    pub(crate) fn take_held(&mut self) -> Outbound {
+        self.split_held()
+    }
+
     /// Takes out all that was not flushed.
     fn split_held(&mut self) -> Outbound {
         let more = self.more();

@@ -148,7 +148,8 @@ impl ChannelCore {
     /// A message is to be written; it has passed all handlers.
     #[inline(always)]
     pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
-        let plain = self.below.takes_bytes && done.is_none() && self.life.get().is_open();
+        let open = self.life.get().is_open() && !self.is_output_over();
+        let plain = open && self.below.takes_bytes && done.is_none();
         match msg.into_bytes() {
             Ok(bytes) if plain => {
                 std::mem::forget(done); // Nobody is told: nothing is left to be dropped.
@@ -175,7 +176,8 @@ impl ChannelCore {
     fn write_any(self: &Rc<Self>, msg: Msg, done: Completion) {
         let size = msg.size_hint();
         let fits = size <= self.options.water_marks.most().saturating_sub(self.waiting());
-        if !(fits && self.life.get().is_open() && self.accepts(&msg)) {
+        let open = self.life.get().is_open() && !self.is_output_over();
+        if !(fits && open && self.accepts(&msg)) {
             return self.refuse_write(&msg, size, done);
         }
         self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
@@ -189,6 +191,9 @@ impl ChannelCore {
     fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
         if !self.life.get().is_open() {
             return ChannelError::Closed { cause: self.cause() };
+        }
+        if self.is_output_over() {
+            return ChannelError::OutputShutDown;
         }
         if let Types::These(types) = self.below.ends.accepts
             && !self.accepts(msg)
@@ -207,9 +212,10 @@ impl ChannelCore {
     #[cold]
     fn refuse_write(self: &Rc<Self>, msg: &Msg, size: usize, done: Completion) {
         let error = self.refusal(msg, size);
-        // That a channel is closed everybody learns; the rest is the program's fault, and is reported
-        // if nobody waits for it.
-        if done.is_none() && !matches!(error, ChannelError::Closed { .. }) {
+        // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and
+        // is reported if nobody waits for it.
+        let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
+        if done.is_none() && !expected {
             self.shared.report_refused(&error);
         }
         self.complete_later(done, Err(Error::new(error)));
@@ -246,6 +252,14 @@ impl ChannelCore {
 
     #[inline(always)]
     pub(super) fn write_out_inline(self: &Rc<Self>) {
+        self.try_write_out();
+        if self.is_output_over() {
+            self.end_output_if_written();
+        }
+    }
+
+    #[inline(always)]
+    fn try_write_out(self: &Rc<Self>) {
         if self.writing.get() != Writing::Free || self.out.borrow().is_empty() {
             return;
         }
@@ -286,6 +300,18 @@ impl ChannelCore {
         if self.here.sender().send(command).is_err() {
             self.mark(Work::FLUSH); // The loop is about to end, and takes no commands any more.
         }
+    }
+
+    /// It has come to its loop again: whether there is room is found out anew.
+    pub(super) fn forget_fullness(&self) {
+        if self.writing.get() == Writing::Full {
+            self.writing.set(Writing::Free);
+        }
+    }
+
+    /// Whether something that was flushed is still to be written.
+    pub(super) fn has_to_write(&self) -> bool {
+        self.writing.get() != Writing::Free || !self.out.borrow().is_empty()
     }
 
     /// Whether more of what was flushed goes without the peer's help.
@@ -330,6 +356,12 @@ impl ChannelCore {
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
         let waiting = self.out.take();
         self.fail_outbound(waiting, error);
+    }
+
+    /// What was not flushed will not be written.
+    pub(super) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
+        let held = self.out.borrow_mut().take_held();
+        self.fail_outbound(held, error);
     }
 
     fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
