@@ -9,9 +9,10 @@
 //!                               ▲ through offloaded handlers too
 //! ```
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use waterwheel_executor::{Error, Promise, UserCode};
+use waterwheel_executor::{Error, UserCode};
 
 use super::address::Address;
 use super::core::{ChannelCore, Work, guarded};
@@ -44,23 +45,58 @@ pub(crate) enum Step {
     Gone,
 }
 
+impl Step {
+    const ALL: &[Step] = &[
+        Step::Registered,
+        Step::Active,
+        Step::ReadAgain,
+        Step::InputOver,
+        Step::OutputOver,
+        Step::Closed,
+        Step::Inactive,
+        Step::Unregistered,
+        Step::LastMail,
+        Step::RemoveHandlers,
+        Step::Gone,
+    ];
+}
+
 /// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
 /// life has nine.
 const STEPS_PER_ROUND: usize = 16;
 
+/// The next steps, in order: as many as four bits each have room for, which is more than a life has. A
+/// channel that comes and goes in one call may need more; they find a place elsewhere.
+#[derive(Default)]
+pub(super) struct Steps(Cell<u64>);
+
+impl Steps {
+    /// Appends a step. `false`: there is no room.
+    fn push(&self, step: Step) -> bool {
+        let (queue, number) = (self.0.get(), step as u64 + 1);
+        let used = (u64::BITS - queue.leading_zeros()).next_multiple_of(4);
+        if used < u64::BITS {
+            self.0.set(queue | number << used);
+        }
+        used < u64::BITS
+    }
+
+    fn pop(&self) -> Option<Step> {
+        let queue = self.0.get();
+        self.0.set(queue >> 4);
+        Step::ALL.iter().copied().find(|step| *step as u64 + 1 == queue & 0xf)
+    }
+}
+
 /// Who waits for the end.
+#[derive(Default)]
 pub(crate) struct Ending {
-    promise: Option<Promise<()>>,
+    /// The end has been told.
+    told: bool,
     waiting: Vec<Completion>,
     /// For that of the output alone.
     pub(super) output: Vec<Completion>,
     pub(super) cause: Option<Error>,
-}
-
-impl Ending {
-    pub(crate) fn new(promise: Promise<()>) -> Self {
-        Self { promise: Some(promise), waiting: Vec::new(), output: Vec::new(), cause: None }
-    }
 }
 
 impl ChannelCore {
@@ -75,7 +111,7 @@ impl ChannelCore {
 
     /// What closed it, unless it was asked for.
     pub(super) fn cause(&self) -> Option<Error> {
-        self.ending.borrow().cause.clone()
+        self.rare.look().and_then(|rare| rare.ending.cause.clone())
     }
 
     pub(crate) fn closed_error(&self) -> Error {
@@ -83,7 +119,10 @@ impl ChannelCore {
     }
 
     pub(super) fn step(self: &Rc<Self>, step: Step) {
-        self.steps.borrow_mut().push_back(step);
+        let no_room = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+        if no_room || !self.steps.push(step) {
+            self.rare.make().steps.push_back(step);
+        }
         self.mark(Work::STEPS);
     }
 
@@ -91,7 +130,7 @@ impl ChannelCore {
         for _ in 0..STEPS_PER_ROUND {
             // A step may lead to completions, and those come before the steps they led to.
             self.tell_completions();
-            let Some(step) = self.steps.borrow_mut().pop_front() else { return };
+            let Some(step) = self.next_step() else { return };
             match step {
                 Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
                 Step::Active => self.enter(|core| {
@@ -115,6 +154,15 @@ impl ChannelCore {
         self.mark(Work::STEPS);
     }
 
+    fn next_step(&self) -> Option<Step> {
+        let has_more = || self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+        self.steps.pop().or_else(
+            || {
+                if has_more() { self.rare.make().steps.pop_front() } else { None }
+            },
+        )
+    }
+
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
     pub(crate) fn last_mail_arrived(self: &Rc<Self>) {
         self.step(Step::RemoveHandlers);
@@ -130,11 +178,12 @@ impl ChannelCore {
     }
 
     fn tell_closed(self: &Rc<Self>) {
-        let (promise, waiting) = {
-            let mut ending = self.ending.borrow_mut();
-            (ending.promise.take(), std::mem::take(&mut ending.waiting))
+        let waiting = {
+            let ending = &mut self.rare.make().ending;
+            ending.told = true;
+            std::mem::take(&mut ending.waiting)
         };
-        if let Some(promise) = promise {
+        if let Some(promise) = self.shared.take_closed() {
             promise.set_success(());
         }
         for done in waiting {
@@ -195,7 +244,7 @@ impl ChannelCore {
     pub(crate) fn close(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         let Some(cause) = cause else { return self.close_after_writes(None, done) };
         if self.begin_close(Some(cause.clone()), done) || self.lingering.get() {
-            self.ending.borrow_mut().cause.get_or_insert(cause);
+            self.rare.make().ending.cause.get_or_insert(cause);
             self.let_go();
         }
     }
@@ -222,7 +271,7 @@ impl ChannelCore {
             return false;
         }
         {
-            let mut ending = self.ending.borrow_mut();
+            let ending = &mut self.rare.make().ending;
             ending.cause = cause;
             ending.waiting.push(done);
         }
@@ -236,11 +285,12 @@ impl ChannelCore {
         self.lingering.set(false);
         let error = self.closed_error();
         self.fail_writes(&error);
-        let output = std::mem::take(&mut self.ending.borrow_mut().output);
+        let output = std::mem::take(&mut self.rare.make().ending.output);
         output.into_iter().for_each(|done| self.complete_later(done, Err(error.clone())));
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
+        let name = self.ends().name;
         let close = || self.with_transport(|transport, up| transport.close(up));
-        let detached = guarded(UserCode::Callback, self.below.ends.name, close);
+        let detached = guarded(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
             self.transport_closed();
         }
@@ -248,12 +298,12 @@ impl ChannelCore {
 
     /// It is being closed, or has been: told along with the others, or after them.
     fn join_close(self: &Rc<Self>, done: Completion) {
-        let mut ending = self.ending.borrow_mut();
-        if ending.promise.is_some() {
-            ending.waiting.push(done);
-        } else {
-            drop(ending);
+        let mut rare = self.rare.make();
+        if rare.ending.told {
+            drop(rare);
             self.complete_later(done, Ok(()));
+        } else {
+            rare.ending.waiting.push(done);
         }
     }
 

@@ -54,7 +54,7 @@ impl ChannelCore {
             let _ = shared.send(LoopCommand(Ask::Channel(shared.token(), request)));
         });
         let begun = self.here.now();
-        let deadline = self.options.connect_timeout.map(|timeout| begun.plus(timeout));
+        let deadline = self.options().connect_timeout.map(|timeout| begun.plus(timeout));
         let connecting =
             Connecting { done, target, failures: Vec::new(), deadline, timer: None, begun };
         *self.connecting.borrow_mut() = Some(Box::new(connecting));

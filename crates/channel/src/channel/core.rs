@@ -12,7 +12,7 @@
 //! the events that come from the loop only (rule 8).
 
 use std::any::{Any, TypeId};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,13 +23,14 @@ use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::closing::{Ending, Step};
+use super::closing::{Ending, Step, Steps};
 use super::connecting::Connecting;
 use super::half_closure::Halves;
 use super::handle::Channel;
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
 use super::outbound::Outbound;
+use super::rarely::Rarely;
 use super::reading::Reading;
 use super::shared::ChannelShared;
 use super::transport::{Transport, Upcalls};
@@ -38,6 +39,7 @@ use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
+use crate::pipeline::offload::Offloading;
 use crate::pipeline::signature::Ends;
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
@@ -47,7 +49,6 @@ use crate::token::Token;
 pub(crate) struct ChannelCore {
     pub(crate) here: LocalLoop,
     pub(super) shared: Arc<ChannelShared>,
-    pub(super) options: ChannelOptions,
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) below: Below,
@@ -55,10 +56,8 @@ pub(crate) struct ChannelCore {
     /// One of its handlers runs, or could.
     entered: Cell<bool>,
     work: Cell<Work>,
-    /// Calls that have to wait because others have called each other too deep (rule 7).
-    entries: RefCell<VecDeque<Entry>>,
-    completions: RefCell<VecDeque<(Completion, Result<(), Error>)>>,
-    pub(super) steps: RefCell<VecDeque<Step>>,
+    pub(super) steps: Steps,
+    pub(super) rare: Rarely<Rare>,
     pub(super) out: RefCell<Outbound>,
     pub(super) level: Level,
     pub(super) reading: Reading,
@@ -67,13 +66,23 @@ pub(crate) struct ChannelCore {
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
     pub(super) halves: Halves,
-    pub(super) ending: RefCell<Ending>,
-    unhandled: Cell<u64>,
+    unhandled: Cell<u32>,
+}
+
+/// What few channels have, and those not for long.
+#[derive(Default)]
+pub(super) struct Rare {
+    /// Calls that have to wait because others have called each other too deep (rule 7).
+    entries: VecDeque<Entry>,
+    completions: VecDeque<(Completion, Result<(), Error>)>,
+    /// Those that have not found a place in the short queue.
+    pub(super) steps: VecDeque<Step>,
+    pub(super) ending: Ending,
+    offloading: Offloading,
 }
 
 /// What does not change about the transport.
 pub(super) struct Below {
-    pub(super) ends: Ends,
     /// It writes a stream of bytes, not messages.
     pub(super) is_stream: bool,
     /// And takes bytes for it.
@@ -115,41 +124,43 @@ impl ChannelCore {
     pub(crate) fn new(
         here: LocalLoop,
         shared: Arc<ChannelShared>,
-        options: ChannelOptions,
         transport: Box<dyn Transport>,
-        ending: Ending,
     ) -> Rc<Self> {
-        let ends =
-            Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() };
         let is_stream = transport.writes_stream();
-        let takes_bytes = is_stream && ends.accepts.include(TypeId::of::<Bytes>());
+        let takes_bytes = is_stream && transport.accepts().include(TypeId::of::<Bytes>());
         Rc::new_cyclic(|own| Self {
-            below: Below { ends, is_stream, takes_bytes, up: Upcalls::new(&here, own.clone()) },
+            below: Below { is_stream, takes_bytes, up: Upcalls::new(&here, own.clone()) },
             here,
+            reading: Reading::new(&shared.options),
             shared,
-            options,
             handlers: Handlers::new(),
             transport: RefCell::new(transport),
             life: Cell::new(Lifecycle::new()),
             entered: Cell::new(false),
             work: Cell::default(),
-            entries: RefCell::default(),
-            completions: RefCell::default(),
-            steps: RefCell::default(),
+            steps: Steps::default(),
+            rare: Rarely::default(),
             out: RefCell::default(),
             level: Level::default(),
-            reading: Reading::new(&options),
             writing: Cell::default(),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
             halves: Halves::default(),
-            ending: RefCell::new(ending),
             unhandled: Cell::new(0),
         })
     }
 
     pub(crate) fn shared(&self) -> &Arc<ChannelShared> {
         &self.shared
+    }
+
+    pub(crate) fn offloading(&self) -> RefMut<'_, Offloading> {
+        RefMut::map(self.rare.make(), |rare| &mut rare.offloading)
+    }
+
+    #[inline]
+    pub(super) fn options(&self) -> &ChannelOptions {
+        &self.shared.options
     }
 
     pub(crate) fn channel(&self) -> Channel {
@@ -177,7 +188,8 @@ impl ChannelCore {
 
     /// The transport's end of the pipeline, as far as types go.
     pub(crate) fn ends(&self) -> Ends {
-        self.below.ends
+        let transport = self.transport.borrow();
+        Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
     }
 
     // Getting in.
@@ -217,7 +229,7 @@ impl ChannelCore {
     #[inline]
     fn must_wait(&self) -> bool {
         let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
-        too_deep || !self.entries.borrow().is_empty()
+        too_deep || self.rare.look().is_some_and(|rare| !rare.entries.is_empty())
     }
 
     #[cold]
@@ -229,7 +241,7 @@ impl ChannelCore {
 
     #[cold]
     fn queue(self: &Rc<Self>, entry: Entry) {
-        self.entries.borrow_mut().push_back(entry);
+        self.rare.make().entries.push_back(entry);
         self.mark(Work::ENTRIES);
     }
 
@@ -273,7 +285,7 @@ impl ChannelCore {
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
         // Before anything fails because of it.
         if self.life.get().is_open() {
-            self.ending.borrow_mut().cause = Some(cause.clone());
+            self.rare.make().ending.cause = Some(cause.clone());
         }
         self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
@@ -344,9 +356,9 @@ impl ChannelCore {
     }
 
     fn let_in(self: &Rc<Self>) {
-        let waiting = self.entries.borrow().len();
+        let waiting = self.rare.make().entries.len();
         for _ in 0..waiting {
-            let Some(entry) = self.entries.borrow_mut().pop_front() else { return };
+            let Some(entry) = self.rare.make().entries.pop_front() else { return };
             self.enter(|core| match entry {
                 Entry::Event(from, event, bytes) => {
                     core.remove_pending(bytes);
@@ -360,16 +372,16 @@ impl ChannelCore {
     /// Tells a completion what became of its operation, when the outermost call has returned.
     pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
         if !done.is_none() {
-            self.completions.borrow_mut().push_back((done, result));
+            self.rare.make().completions.push_back((done, result));
             self.mark(Work::COMPLETIONS);
         }
     }
 
     /// Those that are there now; those they cause wait for the next round.
     pub(super) fn tell_completions(self: &Rc<Self>) {
-        let waiting = self.completions.borrow().len();
+        let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
         for _ in 0..waiting {
-            let Some((done, result)) = self.completions.borrow_mut().pop_front() else { return };
+            let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
             done.complete(result);
         }
     }
@@ -426,6 +438,13 @@ pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -
         run_user_code(what, origin, || std::panic::resume_unwind(payload))
     });
     called.ok()
+}
+
+impl Drop for ChannelCore {
+    fn drop(&mut self) {
+        // Of a loop that has ended without telling: whoever waits learns that nobody will.
+        drop(self.shared.take_closed());
+    }
 }
 
 impl fmt::Debug for ChannelCore {

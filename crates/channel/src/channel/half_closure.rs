@@ -55,7 +55,7 @@ enum Output {
 impl ChannelCore {
     /// The peer will send no more.
     pub(super) fn on_eof(self: &Rc<Self>) {
-        if self.options.allow_half_closure {
+        if self.options().allow_half_closure {
             self.end_input();
         } else {
             self.close(None, Completion::none());
@@ -110,7 +110,7 @@ impl ChannelCore {
         if before == Output::Over {
             return self.complete_later(done, Ok(()));
         }
-        self.ending.borrow_mut().output.push(done);
+        self.rare.make().ending.output.push(done);
         if before == Output::Open {
             self.halves.output.set(Output::Ending);
             self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
@@ -124,7 +124,7 @@ impl ChannelCore {
             return;
         }
         self.halves.output.set(Output::Over);
-        let waiting = std::mem::take(&mut self.ending.borrow_mut().output);
+        let waiting = std::mem::take(&mut self.rare.make().ending.output);
         let shut = self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Write));
         for done in waiting {
             self.complete_later(done, shut.clone());

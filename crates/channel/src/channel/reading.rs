@@ -101,7 +101,7 @@ impl ChannelCore {
         self.reading.begin_round();
         let size = msg.size_hint();
         self.here.counters().bytes_read(size);
-        let grown = self.reading.sizer.on_read(size, &self.options.receive_sizes);
+        let grown = self.reading.sizer.on_read(size, &self.options().receive_sizes);
         if grown && self.reading.on.get() {
             self.set_read(true);
         }
@@ -110,7 +110,7 @@ impl ChannelCore {
 
     fn on_read_complete(self: &Rc<Self>) {
         self.reading.begin_round();
-        let changed = self.reading.sizer.on_round(&self.options.receive_sizes);
+        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
@@ -195,7 +195,7 @@ impl ChannelCore {
                 return; // Said when the pause is over.
             }
             let plan = on.then(|| ReadPlan {
-                max_reads: self.options.reads_per_round.max(1),
+                max_reads: self.options().reads_per_round.max(1),
                 size: self.reading.sizer.size(),
             });
             self.with_transport(|transport, up| transport.set_read(up, plan));

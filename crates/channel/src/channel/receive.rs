@@ -57,25 +57,27 @@ const UP: u32 = 4;
 /// Guesses the size of the next read from the last ones.
 #[derive(Debug)]
 pub(crate) struct Sizer {
-    size: Cell<usize>,
+    size: Cell<u32>,
     /// What this round has read so far.
-    total: Cell<usize>,
+    total: Cell<u32>,
     /// The last round would have fitted the step below.
     was_small: Cell<bool>,
 }
 
 impl Sizer {
     pub(crate) fn new(sizes: ReceiveSizes) -> Self {
-        Self { size: Cell::new(sizes.start), total: Cell::new(0), was_small: Cell::new(false) }
+        let size = Cell::new(narrow(sizes.start));
+        Self { size, total: Cell::new(0), was_small: Cell::new(false) }
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.size.get()
+        self.size.get() as usize
     }
 
     /// A read gave so many bytes. `true`: the size has changed.
     #[inline]
     pub(crate) fn on_read(&self, len: usize, sizes: &ReceiveSizes) -> bool {
+        let len = narrow(len);
         self.total.set(self.total.get().saturating_add(len));
         len >= self.size.get() && self.go_up(sizes)
     }
@@ -87,7 +89,7 @@ impl Sizer {
         if total >= size {
             return self.go_up(sizes);
         }
-        let is_small = total < step_down(size);
+        let is_small = total < narrow(step_down(size as usize));
         if is_small && self.was_small.get() {
             self.was_small.set(false);
             return self.go_down(sizes);
@@ -99,15 +101,21 @@ impl Sizer {
     #[cold]
     fn go_up(&self, sizes: &ReceiveSizes) -> bool {
         self.was_small.set(false);
-        let up = (0..UP).fold(self.size.get(), |size, _| step_up(size).min(sizes.max));
-        self.size.replace(up) != up
+        let up = (0..UP).fold(self.size(), |size, _| step_up(size).min(sizes.max));
+        self.size.replace(narrow(up)) != narrow(up)
     }
 
     #[cold]
     fn go_down(&self, sizes: &ReceiveSizes) -> bool {
-        let down = step_down(self.size.get()).max(sizes.min);
-        self.size.replace(down) != down
+        let down = step_down(self.size()).max(sizes.min);
+        self.size.replace(narrow(down)) != narrow(down)
     }
+}
+
+/// No read is larger: what a driver takes at a time is far below.
+#[inline]
+fn narrow(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
 }
 
 fn step_up(size: usize) -> usize {

@@ -145,7 +145,7 @@ impl Transport for Stream {
             return Err(unsupported(self.name, "be connected twice"));
         };
         let sockets = sockets.clone();
-        let events = Events { up: up.clone(), connecting: Some(remote) };
+        let events = Events { up: up.clone(), connecting: Some(Box::new(remote)) };
         let attach = |io| up.event_loop().attach(io, Role::Connecting(remote), events);
         let token = sockets
             .dial(to, &self.options)
@@ -238,7 +238,7 @@ impl Transport for Stream {
 struct Events {
     up: Upcalls,
     /// An attempt, of which the channel may have others.
-    connecting: Option<SocketAddr>,
+    connecting: Option<Box<SocketAddr>>,
 }
 
 impl Registrant for Events {
@@ -258,8 +258,8 @@ impl Registrant for Events {
             }
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Eof(_) => TransportEvent::Eof,
-            IoEvent::Failed(_, error) => TransportEvent::Failed(match self.connecting {
-                Some(remote) => cannot_connect(remote, error),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(match &self.connecting {
+                Some(remote) => cannot_connect(**remote, error),
                 None => Error::new(error),
             }),
             IoEvent::Accepted(..)

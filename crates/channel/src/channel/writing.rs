@@ -35,7 +35,7 @@ pub(crate) struct Level {
     /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
     pending: Cell<usize>,
     /// Handlers with too many writes waiting.
-    overflow: Cell<usize>,
+    overflow: Cell<u32>,
     writable: Cell<bool>,
     /// What the handlers were told last.
     announced: Cell<bool>,
@@ -105,7 +105,7 @@ impl ChannelCore {
 
     #[inline]
     pub(crate) fn rise(self: &Rc<Self>) {
-        if self.level.writable.get() && self.waiting() > self.options.water_marks.high() {
+        if self.level.writable.get() && self.waiting() > self.options().water_marks.high() {
             self.set_writable(false);
         }
     }
@@ -113,7 +113,7 @@ impl ChannelCore {
     #[inline]
     pub(crate) fn fall(self: &Rc<Self>) {
         let writable = self.level.writable.get() || self.level.overflow.get() > 0;
-        if !writable && self.waiting() < self.options.water_marks.low() {
+        if !writable && self.waiting() < self.options().water_marks.low() {
             self.set_writable(true);
         }
     }
@@ -134,12 +134,12 @@ impl ChannelCore {
     }
 
     pub(crate) fn bytes_before_unwritable(self: &Rc<Self>) -> usize {
-        let high = self.options.water_marks.high();
+        let high = self.options().water_marks.high();
         if self.is_writable() { high.saturating_sub(self.waiting()).saturating_add(1) } else { 0 }
     }
 
     pub(crate) fn bytes_before_writable(self: &Rc<Self>) -> usize {
-        let low = self.options.water_marks.low();
+        let low = self.options().water_marks.low();
         if self.is_writable() { 0 } else { self.waiting().saturating_add(1).saturating_sub(low) }
     }
 
@@ -163,7 +163,7 @@ impl ChannelCore {
     /// Bytes for a stream that takes them, and nobody waits for them.
     #[inline(always)]
     fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
-        let (size, high) = (bytes.len(), self.options.water_marks.high());
+        let (size, high) = (bytes.len(), self.options().water_marks.high());
         // No limit is below the high mark.
         if size > high.saturating_sub(self.waiting()) {
             return self.write_any(bytes.into(), Completion::none());
@@ -175,7 +175,7 @@ impl ChannelCore {
     #[inline(never)]
     fn write_any(self: &Rc<Self>, msg: Msg, done: Completion) {
         let size = msg.size_hint();
-        let fits = size <= self.options.water_marks.most().saturating_sub(self.waiting());
+        let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
         let open = self.life.get().is_open() && !self.is_output_over();
         if !(fits && open && self.accepts(&msg)) {
             return self.refuse_write(&msg, size, done);
@@ -185,7 +185,7 @@ impl ChannelCore {
     }
 
     fn accepts(&self, msg: &Msg) -> bool {
-        self.below.ends.accepts.include(msg.type_id_of_value())
+        self.ends().accepts.include(msg.type_id_of_value())
     }
 
     fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
@@ -195,17 +195,18 @@ impl ChannelCore {
         if self.is_output_over() {
             return ChannelError::OutputShutDown;
         }
-        if let Types::These(types) = self.below.ends.accepts
+        let ends = self.ends();
+        if let Types::These(types) = ends.accepts
             && !self.accepts(msg)
         {
             let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
             return ChannelError::UnsupportedMessage {
                 message: msg.type_name(),
-                transport: self.below.ends.name,
+                transport: ends.name,
                 accepts: names.join(" or "),
             };
         }
-        let (pending, limit) = (self.waiting(), self.options.water_marks.most());
+        let (pending, limit) = (self.waiting(), self.options().water_marks.most());
         ChannelError::BufferFull { pending, limit, size }
     }
 
@@ -235,7 +236,7 @@ impl ChannelCore {
             self.remove_pending(cancelled.bytes);
             self.drop_messages(cancelled.messages);
         }
-        if self.level.pending.get() > self.options.water_marks.high() {
+        if self.level.pending.get() > self.options().water_marks.high() {
             self.write_out();
         } else if !nothing {
             self.mark(Work::FLUSH);

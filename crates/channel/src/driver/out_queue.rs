@@ -11,8 +11,8 @@ use bytes::{Buf, Bytes};
 pub struct OutQueue {
     /// Mostly the only one: it costs no list then, and an idle stream keeps none.
     first: Option<Bytes>,
-    /// The others. None of them is empty, and there are none if there is no first.
-    rest: VecDeque<Bytes>,
+    /// The others, once there were any.
+    rest: Option<Box<Rest>>,
     /// How many of all may be written; the others are held back until they are flushed.
     released: usize,
     /// How many bytes may be written.
@@ -21,11 +21,17 @@ pub struct OutQueue {
     held: usize,
 }
 
+/// None of them is empty, and there are none if there is no first.
+#[derive(Debug, Default)]
+struct Rest {
+    chunks: VecDeque<Bytes>,
+}
+
 impl OutQueue {
     /// An empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { first: None, rest: VecDeque::new(), released: 0, len: 0, held: 0 }
+        Self { first: None, rest: None, released: 0, len: 0, held: 0 }
     }
 
     /// How many bytes wait.
@@ -55,7 +61,7 @@ impl OutQueue {
             self.held += chunk.len();
             match self.first {
                 None => self.first = Some(chunk),
-                Some(_) => self.rest.push_back(chunk),
+                Some(_) => self.rest.get_or_insert_default().chunks.push_back(chunk),
             }
         }
     }
@@ -69,7 +75,8 @@ impl OutQueue {
 
     #[inline]
     fn count(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.chunks.len());
+        usize::from(self.first.is_some()) + rest
     }
 
     /// How many bytes, in how many chunks, are to be written, and how many are held back.
@@ -77,21 +84,30 @@ impl OutQueue {
         [(self.len, self.released), (self.held, self.count() - self.released)]
     }
 
+    fn next_first(&mut self) -> Option<Bytes> {
+        self.rest.as_mut()?.chunks.pop_front()
+    }
+
     /// Takes out what is held back; there too it is held.
     pub(crate) fn split_held(&mut self) -> OutQueue {
-        let mut rest = self.rest.split_off(self.released.saturating_sub(1));
-        let first = if self.released == 0 { self.first.take() } else { rest.pop_front() };
-        OutQueue { first, rest, held: std::mem::take(&mut self.held), ..OutQueue::new() }
+        let from = self.released.saturating_sub(1);
+        let rest = self.rest.as_mut().map(|rest| rest.chunks.split_off(from));
+        let rest = rest.map(|chunks| Box::new(Rest { chunks }));
+        let held = std::mem::take(&mut self.held);
+        let mut split = OutQueue { rest, held, ..OutQueue::new() };
+        split.first = if self.released == 0 { self.first.take() } else { split.next_first() };
+        split
     }
 
     /// All chunks, held back or not.
     pub(crate) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
-        self.first.into_iter().chain(self.rest)
+        self.first.into_iter().chain(self.rest.unwrap_or_default().chunks)
     }
 
     /// The chunks, in order; none is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
-        self.first.iter().chain(&self.rest).take(self.released)
+        let rest = self.rest.iter().flat_map(|rest| &rest.chunks);
+        self.first.iter().chain(rest).take(self.released)
     }
 
     /// The bytes, if they are in one chunk.
@@ -115,7 +131,7 @@ impl OutQueue {
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
-        if self.len == 0 && self.released == 1 && self.rest.is_empty() {
+        if self.len == 0 && self.released == 1 && self.rest.is_none() {
             self.released = 0;
             self.first = None;
             return;
@@ -128,7 +144,7 @@ impl OutQueue {
                 return;
             }
             n -= first.len();
-            self.first = self.rest.pop_front();
+            self.first = self.next_first();
             self.released -= 1;
         }
     }

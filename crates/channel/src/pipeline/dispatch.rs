@@ -20,8 +20,7 @@ use super::event::{AnyEvent, Event, Flush, Write};
 use super::events::Events;
 use super::handler::Handler;
 use super::message::Msg;
-use super::offload::Offloading;
-use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
+use super::slots::{About, Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
 use crate::channel::core::{ChannelCore, Work, guarded};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
@@ -36,15 +35,13 @@ pub(crate) struct Handlers {
     /// Whose handler has panicked: [`HEAD`] if none has.
     culprit: Cell<u32>,
     /// How many handlers have got a name of their type's.
-    pub(crate) named: Cell<usize>,
+    pub(crate) named: Cell<u32>,
     /// They are being removed, all of them, and no others may come.
     pub(crate) closed: Cell<bool>,
     /// How many have been removed, so that one can tell cheaply that it was not.
     pub(crate) removals: Cell<u32>,
     /// How many timers they have set, to number them.
     pub(crate) timers: Cell<u32>,
-    /// For those that run on other executors.
-    pub(crate) offloading: Offloading,
 }
 
 impl Handlers {
@@ -57,7 +54,6 @@ impl Handlers {
             removals: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
-            offloading: Offloading::default(),
         }
     }
 }
@@ -228,19 +224,24 @@ impl ChannelCore {
 
     /// Takes a slot out of the order, with all that is in it. Destructors run outside of any borrow.
     pub(crate) fn discard(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
-        let mut about = self.handlers.slots.borrow_mut().unlink(at);
-        let type_name = about.as_ref().map_or("handler", |about| about.type_name);
-        for (_, timer) in about.iter().flat_map(|about| &about.timers) {
+        let about = self.handlers.slots.borrow_mut().unlink(at);
+        let type_name = about.as_ref().map_or("handler", |about| about.kind.name());
+        let more = about.and_then(|about| about.take_more());
+        for (_, timer) in more.iter().flat_map(|more| &more.timers) {
             self.here.sender().take_back(*timer);
         }
         if let Some(handler) = handler {
             self.drop_guarded(type_name, handler);
         }
-        self.fail_backlog(about.as_mut().and_then(|about| about.backlog.take()));
+        if let Some(more) = more {
+            self.fail_backlog(more.backlog);
+        }
     }
 
-    fn fail_backlog(self: &Rc<Self>, backlog: Option<Box<Backlog>>) {
-        let Some(mut backlog) = backlog.filter(|backlog| !backlog.is_empty()) else { return };
+    fn fail_backlog(self: &Rc<Self>, mut backlog: Backlog) {
+        if backlog.is_empty() {
+            return;
+        }
         let error = self.closed_error();
         loop {
             let before = backlog.writes();
@@ -255,7 +256,7 @@ impl ChannelCore {
     pub(crate) fn take_culprit(&self) -> (String, &'static str) {
         let slots = self.handlers.slots.borrow();
         let culprit = slots.at(self.handlers.culprit.replace(HEAD)).about();
-        let known = culprit.map(|about| (about.name.to_string(), about.type_name));
+        let known = culprit.map(|about| (about.name.to_string(), about.kind.name()));
         known.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 
@@ -264,7 +265,7 @@ impl ChannelCore {
         while let Some(at) = self.next_poisoned() {
             let (handler, link) = {
                 let mut slots = self.handlers.slots.borrow_mut();
-                let link = slots.at(at).about().and_then(|about| about.offloaded.clone());
+                let link = slots.at(at).about().and_then(About::link);
                 (slots.at_mut(at).handler.take(), link)
             };
             self.discard(at, handler);

@@ -30,6 +30,11 @@ impl TypeTag {
         Self { id: TypeId::of::<T>, name: std::any::type_name::<T> }
     }
 
+    /// The tag of a type that need not be a message.
+    pub(crate) const fn of_any<T: 'static>() -> &'static TypeTag {
+        const { &TypeTag { id: TypeId::of::<T>, name: std::any::type_name::<T> } }
+    }
+
     /// A list of `T` alone.
     #[must_use]
     pub const fn list<T: Message>() -> &'static [TypeTag] {
