@@ -17,12 +17,13 @@ use waterwheel_channel::{
     TimerId, TypeMismatch, TypeTag, Types, WaterMarks,
 };
 use waterwheel_channel::{
-    Decode, Decoder, DecoderStuck, Elapsed, Emit, Encode, Encoder, EventLoop, EventLoopGroup,
-    EventLoopGroupBuilder, Foreign, ForeignContext, ForeignHandle, ForeignHandler, In, Inbound,
-    InboundHandler, Interval, LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopMetrics,
-    LoopShutDown, ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
-    RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
-    Then, Timeout, Token, TokenMap, WaitStrategy,
+    Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode, Encoder,
+    EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign, ForeignContext, ForeignHandle,
+    ForeignHandler, Hold, In, Inbound, InboundHandler, Interval, LocalJoin, LocalLoop,
+    LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown, ManualEventLoop,
+    Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant, RemoteCompletion, RemoteCtx,
+    RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask, Then, Timeout, Token, TokenMap,
+    WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -51,6 +52,7 @@ fn public_types_cross_threads_as_listed() {
         // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
         is!(Channel: true true true),
         is!(ChannelFuture: true true true),
+        is!(Hold: true true true),
         is!(dyn Handler: false false false),
         is!(Pipeline<'_>: false false true),
         is!(Ctx<'_>: false false true),
@@ -120,12 +122,16 @@ fn public_types_cross_threads_as_listed() {
         is!(ChannelId: true true true),
         is!(ChannelOptions: true true true),
         is!(Detach: true true true),
+        is!(DrainOptions: true true true),
+        is!(Drained: true true true),
+        is!(Draining: true true true),
         is!(Elapsed: true true true),
         is!(Events: true true true),
         is!(HandlerResult: true true true),
         is!(Interest: true true true),
         is!(InvalidOption: true true true),
         is!(LoopBuildError: true true true),
+        is!(LoopDraining: true true true),
         is!(LoopMetrics: true true true),
         is!(LoopShutDown: true true true),
         is!(Name: true true true),

@@ -6,7 +6,7 @@
 //! | how calls get in, and what they leave behind | `core`, then `channels` |
 //! | reading | `reading`, with `receive` |
 //! | writing | `writing`, on `outbound` |
-//! | living and dying | `closing`, on `lifecycle` |
+//! | living and dying | `closing`, on `lifecycle`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream` as the one over a driver |
 
 pub(crate) mod address;
@@ -14,8 +14,11 @@ pub(crate) mod attributes;
 pub(crate) mod channels;
 pub(crate) mod closing;
 pub(crate) mod core;
+pub(crate) mod draining;
 pub(crate) mod error;
 pub(crate) mod handle;
+pub(crate) mod hold;
+pub(crate) mod holds;
 pub(crate) mod lifecycle;
 pub(crate) mod new_channel;
 pub(crate) mod options;

@@ -9,6 +9,7 @@ use waterwheel_executor::{Promise, TimerKey};
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::request::Request;
+use crate::event_loop::agreement::Question;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
 use crate::pipeline::offload::Link;
@@ -42,6 +43,8 @@ pub(crate) enum Ask {
     Pump(Token),
     /// An offloaded handler has emitted something.
     Mail(Arc<Link>),
+    /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
+    Look(Option<Question>),
     /// A timer of a handler is due.
     Timer(HandlerTimer),
     /// Anything else, seldom enough for a box.
@@ -62,6 +65,7 @@ impl fmt::Debug for LoopCommand {
             Ask::WriteOut(_) => "WriteOut",
             Ask::Pump(_) => "Pump",
             Ask::Mail(_) => "Mail",
+            Ask::Look(_) => "Look",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",
         })
