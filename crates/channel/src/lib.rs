@@ -51,6 +51,8 @@ mod foreign;
 mod futures;
 pub mod local;
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod pipeline;
 mod tail;
 mod token;

@@ -13,6 +13,8 @@
 //!   EpollSelector  PollSelector        the kernel's set
 //! ```
 //!
+//! [`Terminate`] ties the end of the process, SIGTERM, to a drain of its loops.
+//!
 //! What is watched crosses the driver trait as an opaque
 //! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of
 //! [`foreign_io`].
@@ -43,6 +45,7 @@ mod foreign;
 mod poll;
 mod readiness;
 mod selector;
+mod signals;
 mod socket;
 mod sys;
 mod waker;
@@ -51,4 +54,5 @@ pub use crate::auto::Auto;
 pub use crate::epoll::Epoll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
+pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::socket::Socket;

@@ -1,6 +1,6 @@
 //! Who may cross threads: every public type, listed.
 
-use waterwheel_net::{Auto, Epoll, ForeignSource, Poll, Socket};
+use waterwheel_net::{Auto, Epoll, ForeignSource, Poll, Socket, Terminate, TerminationSignal};
 
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
@@ -14,6 +14,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),
+        is!(Terminate: true true true),
+        is!(TerminationSignal: true true true),
         is!(dyn ForeignSource: true true false),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
