@@ -164,6 +164,11 @@ impl Outbound {
         1
     }
 
+    /// Whether there is anything in it, flushed or not.
+    pub(crate) fn holds_anything(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
     pub(crate) fn flush(&mut self) -> Option<Cancelled> {

@@ -96,7 +96,7 @@ impl ChannelCore {
     }
 
     /// Everything that waits, including what other threads have submitted.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.level.pending.get().saturating_add(self.shared.submitted())
     }
 

@@ -21,6 +21,7 @@ use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
+use crate::channel::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::timers::TimerId;
 
@@ -292,6 +293,11 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.core.channel()
+    }
+
+    /// Keeps a drain of the loop waiting while there is work in progress: see [`Hold`].
+    pub fn hold(&self) -> Hold {
+        self.channel().hold()
     }
 
     /// The loop this runs on.
