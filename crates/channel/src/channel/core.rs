@@ -30,7 +30,7 @@ use super::outbound::Outbound;
 use super::reading::Reading;
 use super::shared::ChannelShared;
 use super::transport::{Transport, Upcalls};
-use super::writing::{Level, Writing};
+use super::writing::{LastWrite, Level, Writing};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
@@ -59,6 +59,7 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
+    pub(super) last_write: Cell<LastWrite>,
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Completion>>,
@@ -132,6 +133,7 @@ impl ChannelCore {
             level: Level::default(),
             reading: Reading::new(&options),
             writing: Cell::default(),
+            last_write: Cell::default(),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
             ending: RefCell::new(ending),
