@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
-use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
+use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, UserCode};
 
 use super::closing::{Ending, Step, Steps};
 use super::connecting::Connecting;
@@ -62,6 +62,8 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
+    /// It is to be known when something was last written.
+    pub(super) notes_writes: Cell<bool>,
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
@@ -78,6 +80,7 @@ pub(super) struct Rare {
     /// Those that have not found a place in the short queue.
     pub(super) steps: VecDeque<Step>,
     pub(super) ending: Ending,
+    pub(super) last_write: Option<Nanos>,
     offloading: Offloading,
 }
 
@@ -143,6 +146,7 @@ impl ChannelCore {
             out: RefCell::default(),
             level: Level::default(),
             writing: Cell::default(),
+            notes_writes: Cell::new(false),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
             halves: Halves::default(),

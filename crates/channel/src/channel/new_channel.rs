@@ -15,6 +15,7 @@ use super::options::ChannelOptions;
 use super::shared::ChannelShared;
 use super::transport::Transport;
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::drain::LoopDraining;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
@@ -154,8 +155,8 @@ impl LocalLoop {
     /// initialiser makes, need not come from another thread, nor could it.
     ///
     /// # Errors
-    /// The loop is shutting down, an initialiser has failed, or the transport cannot be used here. The
-    /// channel is closed then.
+    /// The loop is shutting down ([`LoopShutDown`]) or draining ([`LoopDraining`]), an initialiser has
+    /// failed, or the transport cannot be used here. The channel is closed then.
     pub fn register_with(
         &self,
         new: NewChannel,
@@ -193,6 +194,9 @@ impl LocalLoop {
     ) -> Result<Channel, Error> {
         if self.is_closing() {
             return Err(Error::new(LoopShutDown));
+        }
+        if self.is_draining() {
+            return Err(Error::new(LoopDraining));
         }
         let NewChannel { transport, initialiser, options, attributes, parent } = new;
         let sender = self.sender().clone();
@@ -251,8 +255,8 @@ fn inside(
 
 impl EventLoop {
     /// Registers a channel with this loop. The future gives the channel, whose pipeline is complete
-    /// then. It fails, and the channel is closed, if the loop is shut down, the initialiser fails, or
-    /// the transport cannot be used here.
+    /// then. It fails, and the channel is closed, if the loop is shut down or draining
+    /// ([`LoopDraining`]), the initialiser fails, or the transport cannot be used here.
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
         let (promise, future) = self.new_promise();

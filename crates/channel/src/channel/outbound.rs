@@ -47,6 +47,8 @@ struct More {
     held_run: Run,
     /// Somebody waits for one of those that were not flushed, and could have cancelled it.
     awaited: bool,
+    /// Something has left, if it weighs nothing too.
+    moved: bool,
     /// Written, or failed, and to be told.
     completions: Completions,
 }
@@ -142,6 +144,7 @@ impl Outbound {
         let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
         let (msg, weight) = more.messages.pop_front()?;
         self.left = self.left.saturating_add(weight);
+        more.moved = true;
         match more.entries.front_mut() {
             Some(entry) => {
                 entry.run.take_piece(weight);
@@ -183,6 +186,7 @@ impl More {
     fn finish_front(&mut self) {
         if let Some(Entry { done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
+            self.moved = true;
             if !done.is_none() {
                 self.completions.push_back((done, Ok(())));
             }
@@ -244,6 +248,17 @@ impl Outbound {
         })
     }
 
+    /// Whether there is anything in it, flushed or not.
+    pub(crate) fn holds_anything(&self) -> bool {
+        match &self.more {
+            None => self.bytes.counts().iter().any(|(_, chunks)| *chunks > 0),
+            Some(more) => {
+                let unawaited = more.flushed_run.pieces + more.held_run.pieces;
+                unawaited > 0 || !more.entries.is_empty()
+            }
+        }
+    }
+
     /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
     pub(crate) fn flush(&mut self) -> Option<Cancelled> {
@@ -303,6 +318,13 @@ impl Outbound {
         let awaited = mem::take(&mut more.awaited);
         let more = Box::new(More { messages, entries, awaited, ..More::default() });
         Outbound { bytes: self.bytes.split_held(), more: Some(more), ..Self::default() }
+    }
+
+    /// Whether anything has left since this was last asked. To be asked before how much it was.
+    #[inline]
+    pub(crate) fn take_moved(&mut self) -> bool {
+        let moved = self.more.as_mut().is_some_and(|more| mem::take(&mut more.moved));
+        moved || self.left > 0
     }
 
     /// How many bytes have left since this was last asked.

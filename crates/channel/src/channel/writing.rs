@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use waterwheel_executor::Error;
+use waterwheel_executor::{Error, Nanos};
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
@@ -99,7 +99,7 @@ impl ChannelCore {
     }
 
     /// Everything that waits, including what other threads have submitted.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.level.pending.get().saturating_add(self.shared.submitted())
     }
 
@@ -338,8 +338,12 @@ impl ChannelCore {
     /// Sees to what has left the buffer.
     #[inline]
     fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
+        let something = out.take_moved();
         let (bytes, completions) = (out.take_left(), out.take_completions());
         drop(out);
+        if something && self.notes_writes.get() {
+            self.rare.make().last_write = Some(self.here.now());
+        }
         self.here.counters().bytes_written(bytes);
         self.remove_pending(bytes);
         if let Some(completions) = completions {
@@ -351,6 +355,13 @@ impl ChannelCore {
         for (done, result) in completions {
             self.complete_later(done, result);
         }
+    }
+
+    /// When something was last written; noted from the first time that this is asked, because the clock
+    /// is looked at for it.
+    pub(crate) fn last_write(&self) -> Option<Nanos> {
+        self.notes_writes.set(true);
+        self.rare.look().and_then(|rare| rare.last_write)
     }
 
     /// Nothing of what waits will be written.
