@@ -44,6 +44,7 @@
 //! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
+mod bootstrap;
 mod channel;
 pub mod driver;
 mod event_loop;
@@ -57,11 +58,14 @@ mod pipeline;
 mod tail;
 mod token;
 
+pub use crate::bootstrap::{Bootstrap, Place, Resolver, ServerBootstrap};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::error::ChannelError;
+pub use crate::channel::half_closure::HalfClosed;
 pub use crate::channel::handle::{Channel, ChannelFuture};
 pub use crate::channel::hold::Hold;
+pub use crate::channel::listener::Listener;
 pub use crate::channel::new_channel::NewChannel;
 pub use crate::channel::options::{ChannelOptions, InvalidOption, WaterMarks};
 pub use crate::channel::receive::ReceiveSizes;

@@ -3,18 +3,19 @@
 use std::rc::Rc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
-    TaskOnly, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
+    SocketOption, Submit, TaskOnly, Waited,
 };
-use waterwheel_channel::local::{Connection, Listener, LocalError};
+use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
     Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
 };
 use waterwheel_channel::{
-    Address, At, AttrKey, Channel, ChannelError, ChannelFuture, ChannelId, ChannelOptions,
-    Completion, Ctx, Edit, Events, Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg,
-    Name, NewChannel, Pipeline, PipelineError, ReceiveSizes, Signature, SlotId, Stream, Target,
-    TimerId, TypeMismatch, TypeTag, Types, WaterMarks,
+    Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
+    ChannelOptions, Completion, Ctx, Edit, Events, HalfClosed, Handler, HandlerResult,
+    InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Pipeline, PipelineError, Place,
+    ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream, Target, TimerId,
+    TypeMismatch, TypeTag, Types, WaterMarks,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode, Encoder,
@@ -51,6 +52,13 @@ fn public_types_cross_threads_as_listed() {
         is!(OnReady<Rc<u8>>: false false true),
         // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
         is!(Channel: true true true),
+        is!(Bootstrap: true true true),
+        is!(ServerBootstrap: true true true),
+        is!(Place: true true true),
+        is!(dyn Resolver: true true false),
+        is!(Local: true true true),
+        is!(HalfClosed: true true true),
+        is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),
         is!(Hold: true true true),
         is!(dyn Handler: false false false),

@@ -101,6 +101,35 @@ impl Error {
         &self.0
     }
 
+    /// The first error of this type: the one it was made of, or what led to that.
+    ///
+    /// ```
+    /// use std::io;
+    /// use waterwheel_executor::Error;
+    ///
+    /// let error = Error::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+    /// assert_eq!(error.find::<io::Error>().unwrap().kind(), io::ErrorKind::ConnectionRefused);
+    /// assert!(error.find::<std::fmt::Error>().is_none());
+    /// ```
+    #[must_use]
+    pub fn find<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = match &*self.0 {
+            ErrorKind::Other(error) => Some(&**error),
+            kind => Some(kind),
+        };
+        while let Some(error) = next {
+            // An error of ours may carry another one in the same box.
+            if let Some(inner) = error.downcast_ref::<Error>() {
+                return inner.find();
+            }
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = error.source();
+        }
+        None
+    }
+
     /// Whether it stands for a cancelled future.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

@@ -75,6 +75,7 @@ impl EpollSelector {
 
 impl Selector for EpollSelector {
     const NAME: &'static str = "epoll";
+    const FORGETS_CLOSED: bool = true;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
         let room = self.events.len();

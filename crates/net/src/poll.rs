@@ -50,6 +50,7 @@ impl PollSelector {
 
 impl Selector for PollSelector {
     const NAME: &'static str = "poll";
+    const FORGETS_CLOSED: bool = false;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
         Ok(Self::new(waker))

@@ -27,6 +27,8 @@ use crate::waker::Waker;
 pub(crate) trait Selector: Sized + Send {
     /// What a driver with this selector is called.
     const NAME: &'static str;
+    /// A descriptor that is closed, and has no duplicate, leaves the set by itself.
+    const FORGETS_CLOSED: bool;
 
     /// A new set like this one, with the waker in it and nothing else.
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self>;

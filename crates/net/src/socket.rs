@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
-use waterwheel_channel::driver::{Io, OutQueue};
+use waterwheel_channel::driver::{Io, OutQueue, SocketOption};
+
+use crate::socket_options;
 
 /// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
 /// limit of 1024.
@@ -33,6 +35,8 @@ const MAX_QUEUED_ERRORS: usize = 64;
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
+    /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
+    sole: bool,
 }
 
 impl Socket {
@@ -43,7 +47,7 @@ impl Socket {
     pub fn new(socket: impl Into<OwnedFd>) -> io::Result<Self> {
         let fd = socket.into();
         SockRef::from(&fd).set_nonblocking(true)?;
-        Ok(Self { fd })
+        Ok(Self { fd, sole: false })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -53,7 +57,36 @@ impl Socket {
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(family_of);
         let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
-        Ok(Self { fd: socket.into() })
+        Ok(Self { fd: socket.into(), sole: false })
+    }
+
+    /// Binds it, and listens with this backlog.
+    pub(crate) fn listen(&self, at: SocketAddr, backlog: u32) -> io::Result<()> {
+        self.bind(at)?;
+        rustix::net::listen(&self.fd, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        Ok(())
+    }
+
+    pub(crate) fn bind(&self, at: SocketAddr) -> io::Result<()> {
+        Ok(rustix::net::bind(&self.fd, &at)?)
+    }
+
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        let address = rustix::net::getsockname(&self.fd).ok()?;
+        SocketAddr::try_from(address).ok()
+    }
+
+    pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
+        socket_options::set(self.fd.as_fd(), option)
+    }
+
+    /// Nobody is shown its descriptor before the driver has it.
+    pub(crate) fn kept(self) -> Self {
+        Self { sole: true, ..self }
+    }
+
+    pub(crate) fn is_sole(&self) -> bool {
+        self.sole
     }
 
     /// Begins to connect; whether that is done already.
@@ -80,7 +113,7 @@ impl Socket {
             let what = "a connection was refused: its peer has no internet address";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
-        Ok((Self { fd }, peer))
+        Ok((Self { fd, sole: true }, peer))
     }
 
     /// Writes the front of a queue, in one system call.

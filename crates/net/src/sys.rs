@@ -83,6 +83,17 @@ pub(crate) fn shown_by<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
+/// Sets an option of TCP that neither rustix nor socket2 has.
+pub(crate) fn set_tcp_option(fd: BorrowedFd<'_>, name: i32, value: u32) -> io::Result<()> {
+    let value = i32::try_from(value).unwrap_or(i32::MAX);
+    let first: *const libc::c_int = &value;
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `first` points to `len` bytes that live until the end of this function.
+    let done =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, name, first.cast(), len) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Makes the kernel put a note into a socket's error queue for everything that is sent.
 #[cfg(test)]
 pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {

@@ -84,7 +84,7 @@ fn accepting_without_descriptors(rig: &mut Rig) {
     let round = with_descriptors_left(0, || rig.round());
     assert_eq!(round.len(), 2, "{round:?}");
     assert_eq!(round[0], "complete");
-    assert!(round[1].starts_with("failed"), "{round:?}");
+    assert!(round[1].starts_with("accept failed"), "{round:?}");
     // Whoever pauses hears nothing, and loses nothing.
     rig.read_off(token);
     rig.assert_quiet();

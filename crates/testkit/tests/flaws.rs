@@ -4,14 +4,14 @@ mod support;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
-    Waited,
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
+    SocketOption, Submit, Waited,
 };
 use waterwheel_executor::{Clock, Nanos, Unpark};
 use waterwheel_testkit::driver_suite::{
@@ -328,6 +328,18 @@ impl Driver for FlawedDriver {
             self.round.retain(|event| event.token() != token);
         }
         self.inner.detach(token)
+    }
+
+    fn release(&mut self, token: Token) -> io::Result<Io> {
+        self.inner.release(token)
+    }
+
+    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        self.inner.local_address(token)
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
+        self.inner.set_option(token, option)
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {

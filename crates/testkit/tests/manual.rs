@@ -155,7 +155,7 @@ fn l05_an_accept_can_be_made_to_fail() {
     let round: Vec<IoEvent> = std::iter::from_fn(|| driver.next_event()).collect();
     assert!(
         matches!(&round[..], [
-            IoEvent::Accepted(..), IoEvent::ReadComplete(_), IoEvent::Failed(_, error)
+            IoEvent::Accepted(..), IoEvent::ReadComplete(_), IoEvent::AcceptFailed(_, error)
         ] if error.kind() == ErrorKind::ConnectionAborted),
         "{round:?}"
     );

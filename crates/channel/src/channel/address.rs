@@ -38,16 +38,44 @@ impl fmt::Display for Address {
 }
 
 /// What to connect to, and from where.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use waterwheel_channel::Target;
+///
+/// let (v6, v4): (SocketAddr, SocketAddr) = ("[::1]:80".parse()?, "127.0.0.1:80".parse()?);
+/// let target = Target::from(v6).or(v4);
+/// assert_eq!(target.others, [v4.into()]);
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The address to connect to.
     pub remote: Address,
+    /// Addresses to try in turn if that one cannot be had.
+    pub others: Vec<Address>,
     /// The address to connect from, if it matters.
     pub local: Option<Address>,
 }
 
+impl Target {
+    /// The same; this address is tried if none of those before can be had.
+    #[must_use]
+    pub fn or(mut self, other: impl Into<Address>) -> Self {
+        self.others.push(other.into());
+        self
+    }
+
+    /// The same, from this address.
+    #[must_use]
+    pub fn from_local(mut self, local: impl Into<Address>) -> Self {
+        self.local = Some(local.into());
+        self
+    }
+}
+
 impl<A: Into<Address>> From<A> for Target {
     fn from(remote: A) -> Self {
-        Self { remote: remote.into(), local: None }
+        Self { remote: remote.into(), others: Vec::new(), local: None }
     }
 }

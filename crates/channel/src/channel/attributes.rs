@@ -48,6 +48,14 @@ impl<T> fmt::Debug for AttrKey<T> {
 #[derive(Default)]
 pub(crate) struct Attributes(Mutex<Vec<Entry>>);
 
+impl Clone for Attributes {
+    /// The clone shares the values.
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+}
+
+#[derive(Clone)]
 struct Entry {
     name: &'static str,
     type_id: TypeId,

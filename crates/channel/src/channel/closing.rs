@@ -1,4 +1,4 @@
-//! The life of a channel, carried out: connecting, binding, closing, leaving (C02, C04).
+//! The life of a channel, carried out: binding, closing, leaving (C02, C04).
 //!
 //! What is announced to the handlers is announced as a step, one after the other, from the loop:
 //!
@@ -13,10 +13,11 @@ use std::rc::Rc;
 
 use waterwheel_executor::{Error, Promise, UserCode};
 
-use super::address::{Address, Target};
+use super::address::Address;
 use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
-use super::transport::{Progress, TransportEvent};
+use super::half_closure::HalfClosed;
+use super::transport::TransportEvent;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 use crate::pipeline::event::{Active, Inactive, Registered, Unregistered};
@@ -29,6 +30,9 @@ pub(crate) enum Step {
     Active,
     /// It was registered again: reading goes on.
     ReadAgain,
+    /// One direction is over.
+    InputOver,
+    OutputOver,
     /// The close future, and those who asked for the close.
     Closed,
     Inactive,
@@ -93,6 +97,8 @@ impl ChannelCore {
                     core.read_if_auto();
                 }),
                 Step::ReadAgain => self.enter(|core| core.read_if_auto()),
+                Step::InputOver => self.half_closed(HalfClosed::Input),
+                Step::OutputOver => self.half_closed(HalfClosed::Output),
                 Step::Closed => self.tell_closed(),
                 Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
                 Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
@@ -148,20 +154,7 @@ impl ChannelCore {
         }
     }
 
-    /// To be connected; this has passed all handlers.
-    pub(crate) fn connect(self: &Rc<Self>, to: Target, done: Completion) {
-        let progress = self
-            .may_activate()
-            .and_then(|()| self.with_transport(|transport, up| transport.connect(up, to)));
-        match progress {
-            Ok(Progress::Done) => self.activate(done),
-            // Told even if nobody waits: that a connect is under way is known by it.
-            Ok(Progress::Pending) => *self.connecting.borrow_mut() = Some(done),
-            Err(error) => self.complete_later(done, Err(error)),
-        }
-    }
-
-    fn may_activate(&self) -> Result<(), Error> {
+    pub(super) fn may_activate(&self) -> Result<(), Error> {
         let life = self.life.get();
         Err(Error::new(if !life.is_open() {
             return Err(self.closed_error());
@@ -169,16 +162,11 @@ impl ChannelCore {
             ChannelError::NotRegistered
         } else if life.is_active() {
             ChannelError::AlreadyActive
-        } else if self.connecting.borrow().is_some() {
+        } else if self.is_connecting() {
             ChannelError::Connecting
         } else {
             return Ok(());
         }))
-    }
-
-    pub(super) fn on_connected(self: &Rc<Self>) {
-        let done = self.connecting.borrow_mut().take();
-        self.activate(done.unwrap_or_default());
     }
 
     /// It is connected, or bound: those who asked for it learn it before the handlers.
@@ -237,10 +225,7 @@ impl ChannelCore {
             ending.waiting.push(done);
         }
         self.shared.set_closed();
-        let connecting = self.connecting.borrow_mut().take();
-        if let Some(done) = connecting {
-            self.complete_later(done, Err(self.closed_error()));
-        }
+        self.stop_connecting();
         true
     }
 
@@ -359,7 +344,9 @@ impl ChannelCore {
         if connected && !life.is_active() {
             self.activate(Completion::none());
         } else if life.is_active() {
+            self.forget_fullness();
             self.step(Step::ReadAgain);
+            self.mark(Work::FLUSH);
         }
         Ok(())
     }

@@ -23,6 +23,8 @@ use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
 use super::closing::{Ending, Step};
+use super::connecting::Connecting;
+use super::half_closure::Halves;
 use super::handle::Channel;
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
@@ -31,6 +33,7 @@ use super::reading::Reading;
 use super::shared::ChannelShared;
 use super::transport::{Transport, Upcalls};
 use super::writing::{Level, Writing};
+use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
@@ -61,7 +64,8 @@ pub(crate) struct ChannelCore {
     pub(super) writing: Cell<Writing>,
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
-    pub(super) connecting: RefCell<Option<Completion>>,
+    pub(super) connecting: RefCell<Option<Box<Connecting>>>,
+    pub(super) halves: RefCell<Halves>,
     pub(super) ending: RefCell<Ending>,
     unhandled: Cell<u64>,
 }
@@ -134,6 +138,7 @@ impl ChannelCore {
             writing: Cell::default(),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
+            halves: RefCell::default(),
             ending: RefCell::new(ending),
             unhandled: Cell::new(0),
         })
@@ -156,6 +161,14 @@ impl ChannelCore {
         call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
     ) -> R {
         call(&mut **self.transport.borrow_mut(), &self.below.up)
+    }
+
+    /// Sets an option of the transport.
+    pub(crate) fn set_option(self: &Rc<Self>, option: SocketOption) -> Result<(), Error> {
+        if !self.life.get().is_open() {
+            return Err(self.closed_error());
+        }
+        self.with_transport(|transport, up| transport.set_option(Some(up), option))
     }
 
     /// The transport's end of the pipeline, as far as types go.

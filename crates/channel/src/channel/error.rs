@@ -1,6 +1,10 @@
 //! What can go wrong with an operation on a channel.
 
+use std::time::Duration;
+
 use waterwheel_executor::Error;
+
+use super::address::Address;
 
 /// Why an operation on a channel failed. Futures and completions carry it in an [`Error`].
 #[derive(Clone, Debug, thiserror::Error)]
@@ -47,6 +51,40 @@ pub enum ChannelError {
         /// What was asked of it.
         operation: &'static str,
     },
+    /// The transport has no such option.
+    #[error("the transport `{transport}` has no option {option}")]
+    UnsupportedOption {
+        /// The transport.
+        transport: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// Nothing more can be written: this direction was shut down.
+    #[error("the output of the channel was shut down")]
+    OutputShutDown,
+    /// It took too long to connect.
+    #[error("no connection to {address} after {after:?}")]
+    ConnectTimeout {
+        /// Whom it was to be connected to.
+        address: Address,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// It could not be connected.
+    #[error("cannot connect to {address}: {cause}")]
+    Connect {
+        /// Whom it was to be connected to.
+        address: Address,
+        /// Why not.
+        #[source]
+        cause: Error,
+    },
+    /// It could not be connected to any of several addresses.
+    #[error("cannot connect: {}", all(.failures))]
+    ConnectAll {
+        /// What became of each of them.
+        failures: Vec<Error>,
+    },
     /// More is waiting to be written than may.
     #[error("{pending} bytes wait to be written, and {limit} may: {size} more are refused")]
     BufferFull {
@@ -81,6 +119,10 @@ pub enum ChannelError {
 
 fn because(cause: Option<&Error>) -> String {
     cause.map_or_else(String::new, |cause| format!(": {cause}"))
+}
+
+fn all(failures: &[Error]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl From<ChannelError> for Error {

@@ -12,6 +12,7 @@ use super::attributes::AttrKey;
 use super::error::ChannelError;
 use super::request::Request;
 use super::shared::{ChannelId, ChannelShared};
+use crate::driver::SocketOption;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Msg, Pipeline};
@@ -236,6 +237,33 @@ impl Channel {
     pub fn close(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
         self.submit(Request::Close(promise));
+        future
+    }
+
+    /// Reads nothing more: what the peer still sends is thrown away. The handlers are told by
+    /// [`HalfClosed::Input`](crate::HalfClosed); if the output is shut down too, it is closed.
+    #[track_caller]
+    pub fn shutdown_input(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(Request::ShutdownInput(promise));
+        future
+    }
+
+    /// Writes what was flushed, however long that takes, and then tells the peer that this was all. What
+    /// was written and not flushed fails, and so does every later write. The handlers are told by
+    /// [`HalfClosed::Output`](crate::HalfClosed); if the input is over too, it is closed.
+    #[track_caller]
+    pub fn shutdown_output(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(Request::ShutdownOutput(promise));
+        future
+    }
+
+    /// Sets an option of its socket. Fails if its transport has no such option.
+    #[track_caller]
+    pub fn set_option(&self, option: SocketOption) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(Request::SetOption(option, promise));
         future
     }
 

@@ -6,20 +6,23 @@
 //! | how calls get in, and what they leave behind | `core`, then `channels` |
 //! | reading | `reading`, with `receive` |
 //! | writing | `writing`, on `outbound` |
-//! | living and dying | `closing`, on `lifecycle`; `draining`, with `hold` on `holds` |
-//! | what is below | [`transport`], and `stream` as the one over a driver |
+//! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
+//! | what is below | [`transport`], and `stream` and `listener` as those over a driver, on `sockets` |
 
 pub(crate) mod address;
 pub(crate) mod attributes;
 pub(crate) mod channels;
 pub(crate) mod closing;
+pub(crate) mod connecting;
 pub(crate) mod core;
 pub(crate) mod draining;
 pub(crate) mod error;
+pub(crate) mod half_closure;
 pub(crate) mod handle;
 pub(crate) mod hold;
 pub(crate) mod holds;
 pub(crate) mod lifecycle;
+pub(crate) mod listener;
 pub(crate) mod new_channel;
 pub(crate) mod options;
 pub(crate) mod outbound;
@@ -27,6 +30,7 @@ pub(crate) mod reading;
 pub(crate) mod receive;
 pub(crate) mod request;
 pub(crate) mod shared;
+pub(crate) mod sockets;
 pub(crate) mod stream;
 pub mod transport;
 pub(crate) mod writing;

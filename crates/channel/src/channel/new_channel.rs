@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, Promise, PromiseFuture};
 
+use crate::bootstrap::Children;
+
 use super::attributes::{AttrKey, Attributes};
 use super::closing::Ending;
 use super::core::ChannelCore;
@@ -60,7 +62,24 @@ pub struct NewChannel {
     parent: Option<Channel>,
 }
 
-type Initialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
+enum Initialiser {
+    Own(OwnInitialiser),
+    Shared(SharedInitialiser),
+}
+
+type OwnInitialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
+
+/// One that makes the pipelines of many channels.
+pub(crate) type SharedInitialiser = Arc<dyn Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync>;
+
+impl Initialiser {
+    fn initialise(self, edit: &mut Edit<'_>) -> Result<(), Error> {
+        match self {
+            Initialiser::Own(initialiser) => initialiser(edit),
+            Initialiser::Shared(initialiser) => initialiser(edit),
+        }
+    }
+}
 
 /// Its pipeline is made by its own initialiser; whoever registers it on the loop may add to that.
 fn by_itself(_: &mut Edit<'_>) -> Result<(), Error> {
@@ -70,8 +89,12 @@ fn by_itself(_: &mut Edit<'_>) -> Result<(), Error> {
 impl NewChannel {
     /// A channel over this transport, without handlers.
     pub fn new(transport: impl Transport) -> Self {
+        Self::over(Box::new(transport))
+    }
+
+    pub(crate) fn over(transport: Box<dyn Transport>) -> Self {
         Self {
-            transport: Box::new(transport),
+            transport,
             initialiser: None,
             options: ChannelOptions::default(),
             attributes: Attributes::default(),
@@ -85,7 +108,19 @@ impl NewChannel {
         mut self,
         initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send + 'static,
     ) -> Self {
-        self.initialiser = Some(Box::new(initialiser));
+        self.initialiser = Some(Initialiser::Own(Box::new(initialiser)));
+        self
+    }
+
+    /// The same, of one that others have too.
+    pub(crate) fn shared_initialiser(mut self, initialiser: SharedInitialiser) -> Self {
+        self.initialiser = Some(Initialiser::Shared(initialiser));
+        self
+    }
+
+    /// All attributes at once.
+    pub(crate) fn attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = attributes;
         self
     }
 
@@ -143,6 +178,16 @@ impl LocalLoop {
         self.channels().settle_if_outermost();
     }
 
+    /// Registers what a server has accepted. Nobody waits for it: if it fails that is reported.
+    pub(crate) fn adopt(&self, new: NewChannel, children: &Children) {
+        if let Err(error) = self.make_channel(new, by_itself)
+            && !self.is_closing()
+        {
+            children.refused(&error);
+        }
+        self.channels().settle_if_outermost();
+    }
+
     fn make_channel(
         &self,
         new: NewChannel,
@@ -164,7 +209,7 @@ impl LocalLoop {
         let core = ChannelCore::new(self.clone(), shared.clone(), options, transport, ending);
         shared.set_token(self.channels().enter(core.clone()));
         let initialise = |edit: &mut Edit<'_>| {
-            initialiser.map_or(Ok(()), |initialiser| initialiser(edit))?;
+            initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;
             more(edit)
         };
         self.counters().channels(self.channels().len());
@@ -229,6 +274,11 @@ impl EventLoop {
             Ok(()) => future,
             Err(rejected) => self.failed(rejected.into()),
         }
+    }
+
+    /// Registers what a server has accepted. A loop that is over drops it, which closes it.
+    pub(crate) fn adopt(&self, new: NewChannel, children: Arc<Children>) {
+        let _ = self.send(LoopCommand(Ask::Adopt(Box::new(new), children)));
     }
 
     /// The channels that are registered with this loop.

@@ -1,5 +1,7 @@
 //! What a channel is made with.
 
+use std::time::Duration;
+
 use crate::channel::receive::ReceiveSizes;
 
 /// How much may wait to be written.
@@ -116,6 +118,12 @@ pub struct ChannelOptions {
     /// At most so many reads in one round, so that one peer cannot starve the others; none means one. Default:
     /// 16.
     pub reads_per_round: u32,
+    /// Whether it stays open when the peer sends no more: see [`HalfClosed`](crate::HalfClosed).
+    /// Default: it is closed then.
+    pub allow_half_closure: bool,
+    /// How long a connect may take, all addresses of a name together; none has no limit but the system's.
+    /// Default: 30 seconds.
+    pub connect_timeout: Option<Duration>,
 }
 
 impl Default for ChannelOptions {
@@ -125,6 +133,8 @@ impl Default for ChannelOptions {
             auto_read: true,
             receive_sizes: ReceiveSizes::default(),
             reads_per_round: 16,
+            allow_half_closure: false,
+            connect_timeout: Some(Duration::from_secs(30)),
         }
     }
 }

@@ -202,6 +202,11 @@ impl Outbound {
         cancelled
     }
 
+    /// Takes out all that was not flushed: it will not be written.
+    pub(crate) fn take_held(&mut self) -> Outbound {
+        self.split_held()
+    }
+
     /// Takes out all that was not flushed.
     fn split_held(&mut self) -> Outbound {
         let entries = self.entries.split_off(self.flushed);

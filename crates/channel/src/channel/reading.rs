@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use waterwheel_executor::Error;
 
@@ -10,6 +11,7 @@ use super::options::ChannelOptions;
 use super::receive::Sizer;
 use super::transport::TransportEvent;
 use crate::driver::ReadPlan;
+use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::event::{BeginRead, Event, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
@@ -23,6 +25,8 @@ pub(crate) struct Reading {
     wanted: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
+    /// A read failed, and the next would too.
+    paused: Cell<bool>,
     sizer: Cell<Sizer>,
     reads_per_round: u32,
 }
@@ -34,6 +38,7 @@ impl Reading {
             on: Cell::new(false),
             wanted: Cell::new(false),
             in_round: Cell::new(false),
+            paused: Cell::new(false),
             sizer: Cell::new(Sizer::new(options.receive_sizes)),
             reads_per_round: options.reads_per_round.max(1),
         }
@@ -50,6 +55,9 @@ impl Reading {
         }
     }
 }
+
+/// How long reading pauses after a read, or accept, failed for want of something: as long as Netty waits.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How many events a transport that is asked for them may give before others have their turn.
 const EVENTS_PER_PUMP: usize = 64;
@@ -68,7 +76,8 @@ impl ChannelCore {
             TransportEvent::ReadComplete => self.on_read_complete(),
             TransportEvent::Wrote(n) => self.on_wrote(n),
             TransportEvent::Connected => self.on_connected(),
-            TransportEvent::Eof => self.close(None, Completion::none()),
+            TransportEvent::Eof => self.on_eof(),
+            TransportEvent::ReadFailed(error) => self.on_read_failed(error),
             TransportEvent::Failed(error) => self.on_failed(error),
             TransportEvent::Closed => {}
         }
@@ -110,12 +119,33 @@ impl ChannelCore {
     }
 
     fn on_failed(self: &Rc<Self>, error: Error) {
-        let connecting = self.connecting.borrow_mut().take();
-        match connecting {
-            Some(done) => self.complete_later(done, Err(error.clone())),
-            None => self.inward(Failure(error.clone())),
+        if self.is_connecting() {
+            return self.on_connect_failed(error);
         }
+        self.inward(Failure(error.clone()));
         self.close(Some(error), Completion::none());
+    }
+
+    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16).
+    fn on_read_failed(self: &Rc<Self>, error: Error) {
+        self.inward(Failure(error));
+        let until = self.here.now().plus(PAUSE);
+        let resume = LoopCommand(Ask::ResumeReading(self.token()));
+        // Refused after the loop's last pass: then nothing is read any more.
+        if !self.reading.paused.get() && self.here.sender().send_at(until, resume).is_ok() {
+            let on = self.reading.on.get();
+            self.set_read(false);
+            self.reading.paused.set(true);
+            self.reading.on.set(on);
+        }
+    }
+
+    /// The pause is over.
+    pub(crate) fn resume_reading(self: &Rc<Self>) {
+        self.reading.paused.set(false);
+        if self.reading.on.get() && self.life.get().is_open() {
+            self.set_read(true);
+        }
     }
 
     /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
@@ -128,7 +158,7 @@ impl ChannelCore {
     /// More is to be read; it has passed all handlers.
     pub(crate) fn begin_read(self: &Rc<Self>) {
         let life = self.life.get();
-        if life.is_active() && life.is_registered() {
+        if life.is_active() && life.is_registered() && !self.is_input_over() {
             self.reading.wanted.set(true);
             if !self.reading.on.get() {
                 self.set_read(true);
@@ -155,6 +185,9 @@ impl ChannelCore {
     pub(super) fn set_read(self: &Rc<Self>, on: bool) {
         if on || self.reading.on.get() {
             self.reading.on.set(on);
+            if self.reading.paused.get() {
+                return; // Said when the pause is over.
+            }
             let plan = on.then(|| self.reading.plan());
             self.with_transport(|transport, up| transport.set_read(up, plan));
         }

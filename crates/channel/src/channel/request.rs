@@ -8,8 +8,10 @@ use waterwheel_executor::{Error, Promise};
 use super::address::{Address, Target};
 use super::core::ChannelCore;
 use super::shared::ChannelShared;
+use crate::driver::SocketOption;
 use crate::pipeline::event::{
-    BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, UserEvent, Write,
+    BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, ShutdownOutput, UserEvent,
+    Write,
 };
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
@@ -24,6 +26,10 @@ pub(crate) enum Request {
     Connect(Target, Promise<()>),
     Disconnect(Promise<()>),
     Close(Promise<()>),
+    CancelConnect,
+    ShutdownInput(Promise<()>),
+    ShutdownOutput(Promise<()>),
+    SetOption(SocketOption, Promise<()>),
     Deregister(Promise<()>),
     Register(Promise<()>),
     Call(Call),
@@ -76,6 +82,16 @@ impl Request {
             Request::Connect(to, promise) => core.accept(TAIL, Connect(to, promise.into())),
             Request::Disconnect(promise) => core.accept(TAIL, Disconnect(promise.into())),
             Request::Close(promise) => core.accept(TAIL, Close(promise.into())),
+            Request::CancelConnect => core.cancel_connect(),
+            Request::ShutdownInput(promise) => {
+                core.enter_with(move |core| core.shutdown_input(promise.into()));
+            }
+            Request::ShutdownOutput(promise) => {
+                core.accept(TAIL, ShutdownOutput(promise.into()));
+            }
+            Request::SetOption(option, promise) => core.enter_with(move |core| {
+                core.complete_later(promise.into(), core.set_option(option));
+            }),
             Request::Deregister(promise) => core.accept(TAIL, Deregister(promise.into())),
             Request::Register(promise) => {
                 core.enter_with(move |core| core.complete_later(promise.into(), core.come()));
@@ -91,6 +107,9 @@ impl Request {
             | Request::Bind(_, promise)
             | Request::Connect(_, promise)
             | Request::Disconnect(promise)
+            | Request::ShutdownInput(promise)
+            | Request::ShutdownOutput(promise)
+            | Request::SetOption(_, promise)
             | Request::Deregister(promise)
             | Request::Register(promise) => {
                 promise.set_failure(error.clone());
@@ -101,6 +120,7 @@ impl Request {
             }
             Request::Call(call) => call(Err(error)),
             Request::Write { promise: None, .. }
+            | Request::CancelConnect
             | Request::Flush
             | Request::Read
             | Request::AutoRead(_)

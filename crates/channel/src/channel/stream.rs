@@ -1,13 +1,17 @@
 //! The transport of a stream of bytes over the loop's driver.
 
 use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
 use super::address::{Address, Target};
+use super::error::ChannelError;
 use super::outbound::Outbound;
+use super::sockets::Sockets;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
-use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, Submit};
+use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
 use crate::pipeline::Types;
@@ -17,35 +21,63 @@ use crate::token::Token;
 #[derive(Debug)]
 pub struct Stream {
     state: State,
+    name: &'static str,
+    local: Option<Address>,
     peer: Option<Address>,
+    /// To be set when there is a socket to set them on.
+    options: Vec<SocketOption>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Not with its driver yet.
-    Connected(Io),
-    Unconnected(Io),
+    /// There is no socket yet, or no longer: each attempt to connect has its own.
+    Unconnected(Arc<dyn Sockets>),
+    /// The driver is at it.
+    Connecting(Token, Arc<dyn Sockets>),
+    /// Not with its driver, or not any more.
+    Detached(Io),
     Attached(Token),
     Gone,
 }
 
 impl Stream {
+    /// A stream that is to be connected, with sockets of this kind.
+    #[must_use]
+    pub fn new(sockets: impl Sockets) -> Self {
+        let name = sockets.name();
+        Self::with(State::Unconnected(Arc::new(sockets)), name)
+    }
+
     /// A stream that is connected, to this peer if that is known.
     #[must_use]
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
-        Self { state: State::Connected(io), peer }
+        Self { peer, ..Self::with(State::Detached(io), "stream") }
     }
 
-    /// A stream that is to be connected.
-    #[must_use]
-    pub fn unconnected(io: Io) -> Self {
-        Self { state: State::Unconnected(io), peer: None }
+    /// The same, of one that a listener has accepted. Where it is bound is asked for if it is not known.
+    pub(super) fn accepted(
+        name: &'static str,
+        io: Io,
+        local: Option<Address>,
+        peer: Address,
+    ) -> Self {
+        Self { local, peer: Some(peer), ..Self::with(State::Detached(io), name) }
     }
 
-    fn attach(&mut self, up: &Upcalls, io: Io, role: Role) -> Result<(), Error> {
-        let token = up.event_loop().attach(io, role, Events { up: up.clone() })?;
-        self.state = State::Attached(token);
-        Ok(())
+    fn with(state: State, name: &'static str) -> Self {
+        Self { state, name, local: None, peer: None, options: Vec::new() }
+    }
+
+    fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<Token> {
+        let events = Events { up: up.clone(), connecting: None };
+        let token = up.event_loop().attach(io, Role::Stream, events)?;
+        for option in std::mem::take(&mut self.options) {
+            if let Err(error) = up.event_loop().set_option(token, option) {
+                up.event_loop().detach(token);
+                return Err(error);
+            }
+        }
+        Ok(token)
     }
 
     fn token(&self) -> Option<Token> {
@@ -54,11 +86,15 @@ impl Stream {
             _ => None,
         }
     }
+
+    fn attached(&self, to: &'static str) -> Result<Token, Error> {
+        self.token().ok_or_else(|| unsupported(self.name, to))
+    }
 }
 
 impl Transport for Stream {
     fn name(&self) -> &'static str {
-        "stream"
+        self.name
     }
 
     fn reads(&self) -> Types {
@@ -75,7 +111,14 @@ impl Transport for Stream {
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
         match std::mem::replace(&mut self.state, State::Gone) {
-            State::Connected(io) => self.attach(up, io, Role::Stream).map(|()| true),
+            State::Detached(io) => {
+                let token = self.attach(up, io)?;
+                self.state = State::Attached(token);
+                if self.local.is_none() {
+                    self.local = up.event_loop().local_address(token).map(Address::from);
+                }
+                Ok(true)
+            }
             other => {
                 self.state = other;
                 Ok(false)
@@ -83,23 +126,60 @@ impl Transport for Stream {
         }
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
-        Err(unsupported(self.name(), "leave its driver without being closed"))
+    fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
+        match self.state {
+            State::Attached(token) => self.state = State::Detached(up.event_loop().release(token)?),
+            State::Connecting(..) => {
+                return Err(unsupported(self.name, "leave its loop while it is being connected"));
+            }
+            State::Unconnected(_) | State::Detached(_) | State::Gone => {}
+        }
+        Ok(())
     }
 
-    fn connect(&mut self, up: &Upcalls, to: Target) -> Result<Progress, Error> {
+    fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
         let Address::Ip(remote) = to.remote else {
-            return Err(unsupported(self.name(), "be connected to an address of another kind"));
+            return Err(unsupported(self.name, "be connected to an address of another kind"));
         };
+        let State::Unconnected(sockets) = &self.state else {
+            return Err(unsupported(self.name, "be connected twice"));
+        };
+        let sockets = sockets.clone();
+        let events = Events { up: up.clone(), connecting: Some(remote) };
+        let attach = |io| up.event_loop().attach(io, Role::Connecting(remote), events);
+        let token = sockets
+            .dial(to, &self.options)
+            .and_then(attach)
+            .map_err(|error| cannot_connect(remote, error))?;
+        self.state = State::Connecting(token, sockets);
+        self.peer = Some(remote.into());
+        Ok(Progress::Pending)
+    }
+
+    fn connected(&mut self, up: &Upcalls) {
+        if let State::Connecting(token, _) = self.state {
+            self.state = State::Attached(token);
+            self.options = Vec::new();
+            self.local = up.event_loop().local_address(token).map(Address::from);
+        }
+    }
+
+    fn abandon_connect(&mut self, up: &Upcalls) {
         match std::mem::replace(&mut self.state, State::Gone) {
-            State::Unconnected(io) => {
-                self.attach(up, io, Role::Connecting(remote))?;
-                self.peer = Some(remote.into());
-                Ok(Progress::Pending)
+            State::Connecting(token, sockets) => {
+                up.event_loop().detach(token);
+                (self.state, self.peer) = (State::Unconnected(sockets), None);
             }
-            other => {
-                self.state = other;
-                Err(unsupported(self.name(), "be connected twice"))
+            other => self.state = other,
+        }
+    }
+
+    fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+        match (self.token(), up) {
+            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
+            _ => {
+                self.options.push(option);
+                Ok(())
             }
         }
     }
@@ -111,7 +191,11 @@ impl Transport for Stream {
     }
 
     fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
-        let token = self.token().ok_or(io::ErrorKind::NotConnected)?;
+        let token = match &self.state {
+            State::Attached(token) => *token,
+            State::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
+            _ => return Err(io::ErrorKind::NotConnected.into()),
+        };
         if outbound.bytes().is_empty() {
             outbound.wrote(0); // Nothing but empty messages.
             return Ok(Submit::Done(0));
@@ -123,12 +207,26 @@ impl Transport for Stream {
         Ok(submitted)
     }
 
+    fn shutdown(&mut self, up: &Upcalls, how: Shutdown) -> Result<(), Error> {
+        let token = self.attached("be shut down before it is connected and registered")?;
+        Ok(up.event_loop().shutdown(token, how)?)
+    }
+
     fn close(&mut self, up: &Upcalls) -> Detach {
         match std::mem::replace(&mut self.state, State::Gone) {
             // If the loop has let go of it already, that was all.
             State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
+            // Nothing of an attempt is worth waiting for.
+            State::Connecting(token, _) => {
+                up.event_loop().detach(token);
+                Detach::Done
+            }
             _ => Detach::Done,
         }
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.local.clone()
     }
 
     fn peer_address(&self) -> Option<Address> {
@@ -139,18 +237,29 @@ impl Transport for Stream {
 /// Hands the driver's events to the channel.
 struct Events {
     up: Upcalls,
+    /// An attempt, of which the channel may have others.
+    connecting: Option<SocketAddr>,
 }
 
 impl Registrant for Events {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
-            IoEvent::Connected(_) => TransportEvent::Connected,
+            IoEvent::Connected(_) => {
+                self.connecting = None;
+                TransportEvent::Connected
+            }
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Read(_, bytes) => TransportEvent::Read(bytes.into()),
             IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
             IoEvent::Eof(_) => TransportEvent::Eof,
-            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
-            IoEvent::Accepted(..) | IoEvent::Foreign(..) | IoEvent::Detached(_) => return Ok(()),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(match self.connecting {
+                Some(remote) => cannot_connect(remote, error),
+                None => Error::new(error),
+            }),
+            IoEvent::Accepted(..)
+            | IoEvent::AcceptFailed(..)
+            | IoEvent::Foreign(..)
+            | IoEvent::Detached(_) => return Ok(()),
         });
         Ok(())
     }
@@ -163,6 +272,12 @@ impl Registrant for Events {
         if let Some(cause) = cause {
             self.up.event(TransportEvent::Failed(cause));
         }
-        self.up.event(TransportEvent::Closed);
+        if self.connecting.is_none() {
+            self.up.event(TransportEvent::Closed);
+        }
     }
+}
+
+fn cannot_connect(remote: SocketAddr, error: io::Error) -> Error {
+    Error::new(ChannelError::Connect { address: remote.into(), cause: Error::new(error) })
 }

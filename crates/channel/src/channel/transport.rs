@@ -16,6 +16,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::Shutdown;
 use std::rc::Weak;
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ use super::error::ChannelError;
 use super::handle::Channel;
 pub use super::outbound::Outbound;
 use super::shared::ChannelShared;
-use crate::driver::{Detach, ReadPlan, Submit};
+pub use super::sockets::{Sockets, Transports};
+use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Msg, Types};
 
@@ -67,14 +69,53 @@ pub trait Transport: Send + 'static {
         Err(unsupported(self.name(), "be bound"))
     }
 
-    /// Connects: done, or pending until [`Connected`](TransportEvent::Connected) or
-    /// [`Failed`](TransportEvent::Failed).
+    /// Connects, to the first address of the target: done, or pending until
+    /// [`Connected`](TransportEvent::Connected) or [`Failed`](TransportEvent::Failed). It may be tried
+    /// again after it has failed.
     ///
     /// # Errors
     /// It failed at once.
-    fn connect(&mut self, up: &Upcalls, to: Target) -> Result<Progress, Error> {
+    fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
         let _ = (up, to);
         Err(unsupported(self.name(), "be connected"))
+    }
+
+    /// A connect that was pending has ended well: the channel has heard of it.
+    fn connected(&mut self, up: &Upcalls) {
+        let _ = up;
+    }
+
+    /// A connect that was pending has failed, or is no longer wanted. It says nothing more about it.
+    fn abandon_connect(&mut self, up: &Upcalls) {
+        let _ = up;
+    }
+
+    /// Sets an option: now, or when there is a socket to set it on. Without `up` it is not registered.
+    ///
+    /// # Errors
+    /// There is no such option, or it cannot be set.
+    fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+        let _ = up;
+        let (transport, option) = (self.name(), option.name());
+        Err(Error::new(ChannelError::UnsupportedOption { transport, option }))
+    }
+
+    /// Sets an option of what it accepts: before it is bound.
+    ///
+    /// # Errors
+    /// There is no such option, or it accepts nothing.
+    fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
+        let (transport, option) = (self.name(), option.name());
+        Err(Error::new(ChannelError::UnsupportedOption { transport, option }))
+    }
+
+    /// Ends one direction, or both: the peer reads the end of the stream, or nothing more is read.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn shutdown(&mut self, up: &Upcalls, how: Shutdown) -> Result<(), Error> {
+        let _ = (up, how);
+        Err(unsupported(self.name(), "be closed in one direction"))
     }
 
     /// Turns reading on or off.
@@ -157,7 +198,9 @@ pub enum TransportEvent {
     ReadComplete,
     /// The peer will send no more.
     Eof,
-    /// It is broken.
+    /// One read, or accept, failed; the next may not. Reading pauses.
+    ReadFailed(Error),
+    /// It is broken; or the connect that was pending has failed.
     Failed(Error),
     /// It is closed, after a close that was pending.
     Closed,

@@ -157,6 +157,9 @@ impl ChannelCore {
         if !self.life.get().is_open() {
             return Err(ChannelError::Closed { cause: self.cause() });
         }
+        if self.is_output_over() {
+            return Err(ChannelError::OutputShutDown);
+        }
         if let Types::These(types) = self.below.ends.accepts
             && !types.iter().any(|tag| tag.id() == msg.type_id_of_value())
         {
@@ -176,9 +179,10 @@ impl ChannelCore {
 
     #[cold]
     fn refuse_write(self: &Rc<Self>, error: &ChannelError, done: Completion) {
-        // That a channel is closed everybody learns; the rest is the program's fault, and is reported
+        // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and is reported
         // if nobody waits for it.
-        if done.is_none() && !matches!(error, ChannelError::Closed { .. }) {
+        let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
+        if done.is_none() && !expected {
             self.shared.report_refused(error);
         }
         self.complete_later(done, Err(Error::new(error.clone())));
@@ -209,6 +213,11 @@ impl ChannelCore {
 
     /// Hands what was flushed to the transport, as much as it takes.
     pub(crate) fn write_out(self: &Rc<Self>) {
+        self.try_write_out();
+        self.end_output_if_written();
+    }
+
+    fn try_write_out(self: &Rc<Self>) {
         let may_write = self.life.get().is_open() || self.lingering.get();
         let free = self.writing.get() == Writing::Free;
         if !free || !may_write || self.out.borrow().is_empty() {
@@ -241,6 +250,18 @@ impl ChannelCore {
         if self.here.sender().send(command).is_err() {
             self.mark(Work::FLUSH); // The loop is about to end, and takes no commands any more.
         }
+    }
+
+    /// It has come to its loop again: whether there is room is found out anew.
+    pub(super) fn forget_fullness(&self) {
+        if self.writing.get() == Writing::Full {
+            self.writing.set(Writing::Free);
+        }
+    }
+
+    /// Whether something that was flushed is still to be written.
+    pub(super) fn has_to_write(&self) -> bool {
+        self.writing.get() != Writing::Free || !self.out.borrow().is_empty()
     }
 
     /// Whether more of what was flushed goes without the peer's help.
@@ -283,6 +304,12 @@ impl ChannelCore {
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
         let waiting = self.out.take();
         self.fail_outbound(waiting, error);
+    }
+
+    /// What was not flushed will not be written.
+    pub(super) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
+        let held = self.out.borrow_mut().take_held();
+        self.fail_outbound(held, error);
     }
 
     fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {

@@ -25,7 +25,9 @@ pub enum IoEvent {
     ReadComplete(Token),
     /// The peer will send no more.
     Eof(Token),
-    /// It is broken; of a listener: one accept failed.
+    /// One accept of a listener failed; the next may not.
+    AcceptFailed(Token, io::Error),
+    /// It is broken.
     Failed(Token, io::Error),
     /// It is gone, and nothing of it is in flight.
     Detached(Token),
@@ -44,6 +46,7 @@ impl IoEvent {
             | IoEvent::Read(token, _)
             | IoEvent::ReadComplete(token)
             | IoEvent::Eof(token)
+            | IoEvent::AcceptFailed(token, _)
             | IoEvent::Failed(token, _)
             | IoEvent::Detached(token)
             | IoEvent::Foreign(token, _) => *token,

@@ -34,17 +34,22 @@
 //!   moment. After `detach` nothing but `Detached` is given out for a token, not even what was
 //!   waiting to be.
 //! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read` or `Accepted`, then
-//!   `ReadComplete`, then `Eof`; `Failed` last.
+//!   `ReadComplete`, then `Eof`; `AcceptFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
 //!   after it.
 //! - One round of events is finite: a busy peer cannot keep `next_event` from returning `None`.
-//! - `Failed` of a stream means that it is broken: no other event follows, and the driver has
-//!   stopped watching it. Of a listener it means that one accept failed.
+//! - `Failed` means that it is broken: no other event follows, and the driver has stopped watching it.
+//! - `AcceptFailed` means that a listener could not accept one connection, and the round of accepts has
+//!   ended with it. A connection that was gone before it was accepted is not worth an event: the next
+//!   one is accepted. Where the cause lasts, as with a lack of descriptors, it comes once in each
+//!   round: whoever listens turns accepting off for a while (L16).
 //! - What a call cannot say by its result, `Failed` says later.
 //!
 //! *Registrations*
 //! - The driver owns what it was given until it is detached, and drops it before it says so; a failed
 //!   `attach` or `register_foreign` drops it at once and leaves nothing behind.
+//! - [`release`](Driver::release) is a detach that gives the socket back, to be attached again. It is
+//!   refused, and the socket stays attached, while a write is under way.
 //! - `detach` of a registration with nothing in flight is `Done`; otherwise `Pending`, and one
 //!   `Detached` follows. Of a token that is not attached it is `Done`.
 //! - A call with a token that is not attached, or is of another kind (a write to a foreign
@@ -76,10 +81,11 @@
 mod event;
 mod io;
 mod out_queue;
+mod socket_option;
 mod task_only;
 
 use std::io::Result;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 
 use waterwheel_executor::{Clock, Nanos, Unpark};
@@ -87,6 +93,7 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 pub use self::event::{IoEvent, Readiness};
 pub use self::io::{Interest, Io, ReadPlan, Role};
 pub use self::out_queue::OutQueue;
+pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
 use crate::token::Token;
 
@@ -120,6 +127,21 @@ pub trait Driver: Send {
 
     /// Lets a socket or a foreign descriptor go.
     fn detach(&mut self, token: Token) -> Detach;
+
+    /// Gives a socket back, without closing it: it is no longer attached then.
+    ///
+    /// # Errors
+    /// There is no such socket, or an operation on it is under way.
+    fn release(&mut self, token: Token) -> Result<Io>;
+
+    /// Where a socket is bound, as far as the kernel knows.
+    fn local_address(&self, token: Token) -> Option<SocketAddr>;
+
+    /// Sets an option of a socket.
+    ///
+    /// # Errors
+    /// `Unsupported` if there is no such option for it; what the kernel says.
+    fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()>;
 
     /// Turns reading, or accepting, on or off.
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>);

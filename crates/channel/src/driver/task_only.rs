@@ -1,13 +1,14 @@
 //! The driver of loops that have no descriptors: in-memory channels and tasks (L14).
 
 use std::io::{Error, ErrorKind, Result};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 
 use waterwheel_executor::{Clock, Nanos, Park, TokenPark, Unpark};
 
 use super::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
+    Submit, Waited,
 };
 use crate::token::Token;
 
@@ -53,6 +54,18 @@ impl Driver for TaskOnlyDriver {
 
     fn detach(&mut self, _: Token) -> Detach {
         Detach::Done
+    }
+
+    fn release(&mut self, token: Token) -> Result<Io> {
+        unknown(token)
+    }
+
+    fn local_address(&self, _: Token) -> Option<SocketAddr> {
+        None
+    }
+
+    fn set_option(&mut self, token: Token, _: SocketOption) -> Result<()> {
+        unknown(token)
     }
 
     fn set_read(&mut self, _: Token, _: Option<ReadPlan>) {}

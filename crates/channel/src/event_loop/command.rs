@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Promise, TimerKey};
 
+use crate::bootstrap::Children;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::request::Request;
@@ -35,6 +36,8 @@ pub(crate) enum Ask {
     Rebuild,
     /// A channel comes to the loop.
     Register(Box<(NewChannel, Promise<Channel>)>),
+    /// A channel that a server has accepted comes to the loop.
+    Adopt(Box<NewChannel>, Arc<Children>),
     /// Something is asked of a channel.
     Channel(Token, Box<Request>),
     /// A channel is to go on writing.
@@ -45,6 +48,10 @@ pub(crate) enum Ask {
     Mail(Arc<Link>),
     /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
     Look(Option<Question>),
+    /// The time of an attempt to connect is up.
+    ConnectTimeout(Token),
+    /// A channel may read again.
+    ResumeReading(Token),
     /// A timer of a handler is due.
     Timer(HandlerTimer),
     /// Anything else, seldom enough for a box.
@@ -61,11 +68,14 @@ impl fmt::Debug for LoopCommand {
             Ask::Tail(_) => "Tail",
             Ask::Rebuild => "Rebuild",
             Ask::Register(_) => "Register",
+            Ask::Adopt(..) => "Adopt",
             Ask::Channel(..) => "Channel",
             Ask::WriteOut(_) => "WriteOut",
             Ask::Pump(_) => "Pump",
             Ask::Mail(_) => "Mail",
             Ask::Look(_) => "Look",
+            Ask::ConnectTimeout(_) => "ConnectTimeout",
+            Ask::ResumeReading(_) => "ResumeReading",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",
         })

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,7 +12,9 @@ use waterwheel_executor::engine::{report, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
 use crate::channel::channels::Channels;
-use crate::driver::{Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit};
+use crate::driver::{
+    Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
+};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::draining::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
@@ -180,6 +182,32 @@ impl LocalLoop {
         begun
     }
 
+    /// Takes a socket back from the driver, without closing it. Its registrant is dropped, and told
+    /// nothing more.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn release(&self, token: Token) -> io::Result<Io> {
+        let io = self.with_live(token, |driver| driver.release(token))?;
+        self.parts.registrations.withdraw(token);
+        self.parts.counters.registrations(self.registrations());
+        Ok(io)
+    }
+
+    /// Where an attached socket is bound.
+    #[must_use]
+    pub fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        self.parts.driver.borrow().as_ref()?.local_address(token)
+    }
+
+    /// Sets an option of an attached socket.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn set_option(&self, token: Token, option: SocketOption) -> io::Result<()> {
+        self.with_live(token, |driver| driver.set_option(token, option))
+    }
+
     /// Turns the reading of an attached socket on or off.
     pub fn set_read(&self, token: Token, plan: Option<ReadPlan>) {
         let _closed = self.with_live(token, |driver| {
@@ -273,12 +301,19 @@ impl LocalLoop {
             Ask::Tail(entry) => self.parts.tail.push(entry),
             Ask::Rebuild => self.parts.rebuild.set(true),
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
+            Ask::Adopt(new, children) => self.adopt(*new, &children),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
             Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
                 core.pump_later();
             }),
+            Ask::ConnectTimeout(token) => {
+                self.channels().with(token, |core| core.on_connect_timeout());
+            }
+            Ask::ResumeReading(token) => {
+                self.channels().with(token, |core| core.resume_reading());
+            }
             Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Look(question) => self.look_when_settled(question),
             Ask::Timer(timer) => self.channels().with(timer.channel, |core| {

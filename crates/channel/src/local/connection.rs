@@ -194,12 +194,12 @@ impl Transport for Connection {
         Ok(())
     }
 
-    fn connect(&mut self, up: &Upcalls, to: Target) -> Result<Progress, Error> {
+    fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
         if self.end.is_some() {
             return Err(unsupported(self.name(), "be connected twice"));
         }
-        let from = to.local.map(name_of).transpose()?.map(Address::Local);
-        let name = name_of(to.remote)?;
+        let from = to.local.clone().map(name_of).transpose()?.map(Address::Local);
+        let name = name_of(to.remote.clone())?;
         let port = Port::find(&name)?;
         let (mut client, mut server) = End::pair();
         (server.local, server.peer) = (Some(Address::Local(name)), from);

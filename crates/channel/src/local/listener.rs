@@ -12,10 +12,11 @@ use super::error::{LocalError, name_of};
 use super::names::Port;
 use super::rounds::{Rounds, Taken};
 use crate::channel::address::Address;
+use crate::channel::error::ChannelError;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::InvalidOption;
 use crate::channel::transport::{Outbound, Transport, TransportEvent, Upcalls, unsupported};
-use crate::driver::{Detach, ReadPlan, Submit};
+use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::pipeline::{Msg, Types};
 
 /// So many connections wait to be accepted before others are refused: as many as Netty takes for a
@@ -133,6 +134,18 @@ impl Transport for Listener {
         let port = Port::open(name_of(to)?, self.backlog)?;
         port.set_server(up.waker());
         self.state = State::Bound(port);
+        Ok(())
+    }
+
+    fn set_option(&mut self, _: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+        match option {
+            SocketOption::Backlog(backlog) if backlog > 0 => self.backlog = backlog as usize,
+            SocketOption::Backlog(_) => return Err(Error::new(InvalidOption::Backlog)),
+            other => {
+                let (transport, option) = (self.name(), other.name());
+                return Err(Error::new(ChannelError::UnsupportedOption { transport, option }));
+            }
+        }
         Ok(())
     }
 

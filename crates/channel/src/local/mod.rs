@@ -112,6 +112,7 @@ mod lane;
 mod listener;
 mod names;
 mod rounds;
+mod transports;
 
 use std::sync::Arc;
 
@@ -121,6 +122,7 @@ pub use self::connection::Connection;
 pub use self::error::LocalError;
 pub use self::lane::{QUEUED_BYTES, QUEUED_MESSAGES};
 pub use self::listener::{DEFAULT_BACKLOG, Listener};
+pub use self::transports::Local;
 
 /// A server with this name. It accepts connections once it is registered; until then they wait in its
 /// backlog, of [`DEFAULT_BACKLOG`]. What it reads are [`NewChannel`]s.

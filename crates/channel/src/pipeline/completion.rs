@@ -109,6 +109,13 @@ impl Completion {
         }
     }
 
+    /// Calls `f` when it is cancelled, on whichever thread does that. Only a promise can be.
+    pub(crate) fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
+        if let Kind::Shared(promise) = &mut self.0 {
+            promise.on_cancel(f);
+        }
+    }
+
     /// From now on it cannot be cancelled. `false`: it was, and the operation is not to be begun.
     pub(crate) fn begin(&mut self) -> bool {
         match &mut self.0 {

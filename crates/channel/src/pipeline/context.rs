@@ -8,7 +8,8 @@ use waterwheel_executor::{Error, Nanos};
 use super::completion::Completion;
 use super::event::{
     Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Event, Failure, Flush,
-    Inactive, Read, ReadComplete, Registered, Unregistered, UserEvent, WritabilityChanged, Write,
+    Inactive, Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent,
+    WritabilityChanged, Write,
 };
 use super::events::Events;
 use super::handler::{Handler, HandlerResult};
@@ -164,6 +165,21 @@ impl<'a> Ctx<'a> {
     /// Lets the channel leave its loop, and tells `done`.
     pub fn deregister_with(&self, done: Completion) {
         self.go_out_of_line(Deregister(done));
+    }
+
+    /// Reads nothing more: see [`Channel::shutdown_input`].
+    pub fn shutdown_input(&self) {
+        self.core.enter_with(|core| core.shutdown_input(Completion::none()));
+    }
+
+    /// Writes what was flushed, then tells the peer that this was all: see [`Channel::shutdown_output`].
+    pub fn shutdown_output(&self) {
+        self.shutdown_output_with(Completion::none());
+    }
+
+    /// The same, and tells `done`.
+    pub fn shutdown_output_with(&self, done: Completion) {
+        self.go_out_of_line(ShutdownOutput(done));
     }
 
     /// Asks for more to be read: one round of it, if the channel does not read by itself.

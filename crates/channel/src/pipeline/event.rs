@@ -160,6 +160,7 @@ events! {
         Disconnect = DISCONNECT, disconnect, ChannelCore::disconnect;
         Close = CLOSE, close, |core: &Rc<ChannelCore>, done| core.close(None, done);
         Deregister = DEREGISTER, deregister, ChannelCore::deregister;
+        ShutdownOutput = SHUTDOWN_OUTPUT, shutdown_output, ChannelCore::shutdown_output;
         Write(msg: Msg) = WRITE, write, ChannelCore::write;
     }
     signalling {
@@ -184,6 +185,7 @@ impl AnyEvent {
             | AnyEvent::Connect(Connect(_, done))
             | AnyEvent::Disconnect(Disconnect(done))
             | AnyEvent::Deregister(Deregister(done))
+            | AnyEvent::ShutdownOutput(ShutdownOutput(done))
             | AnyEvent::Write(Write(_, done)) => core.complete_later(done, Err(error.clone())),
             // What it asks for is what happens.
             AnyEvent::Close(Close(done)) => core.close(None, done),

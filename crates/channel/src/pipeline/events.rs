@@ -53,6 +53,8 @@ events! {
     WRITE = 22;
     /// What was written is to be sent.
     FLUSH = 23;
+    /// The output is to be shut down.
+    SHUTDOWN_OUTPUT = 24;
 }
 
 impl Events {
@@ -60,8 +62,8 @@ impl Events {
     pub const NONE: Events = Events(0);
     /// Everything that comes from the transport: from `REGISTERED` to `ERROR`.
     pub const INBOUND: Events = Events(0x01ff);
-    /// Everything that goes to the transport: from `BIND` to `FLUSH`.
-    pub const OUTBOUND: Events = Events(0x00ff_0000);
+    /// Everything that goes to the transport: from `BIND` to `SHUTDOWN_OUTPUT`.
+    pub const OUTBOUND: Events = Events(0x01ff_0000);
     /// All of them.
     pub const ALL: Events = Events(Self::INBOUND.0 | Self::OUTBOUND.0);
 
@@ -106,7 +108,7 @@ mod tests {
             inbound += usize::from(is_in);
             outbound += usize::from(is_out);
         }
-        assert_eq!((inbound, outbound), (9, 8), "as many as the contract lists");
-        assert_eq!(Events::ALL.0.count_ones(), 17);
+        assert_eq!((inbound, outbound), (9, 9), "as many as the contract lists");
+        assert_eq!(Events::ALL.0.count_ones(), 18);
     }
 }

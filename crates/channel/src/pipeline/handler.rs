@@ -163,6 +163,13 @@ pub trait Handler: Any {
         Ok(())
     }
 
+    /// The output is to be shut down, after what was flushed. A handler that has something to say at the
+    /// end says it here.
+    fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        ctx.shutdown_output_with(done.take());
+        Ok(())
+    }
+
     /// More is to be read.
     fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.read();

@@ -8,11 +8,14 @@ use waterwheel_executor::Error;
 
 use super::completion::Completion;
 use super::edit::{At, Edit, PipelineError};
-use super::event::{BeginRead, Close, Failure, Flush, Read, ReadComplete, UserEvent, Write};
+use super::event::{
+    BeginRead, Bind, Close, Connect, Failure, Flush, Read, ReadComplete, UserEvent, Write,
+};
 use super::handler::Handler;
 use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
+use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 
 /// The handlers of a channel, in order, from the transport inward. To be had on the loop only:
@@ -219,6 +222,16 @@ impl<'a> Pipeline<'a> {
     /// Asks for more to be read.
     pub fn read(&self) {
         self.core.go(TAIL, BeginRead);
+    }
+
+    /// Binds the channel, and tells `done`.
+    pub fn bind_with(&self, to: Address, done: Completion) {
+        self.core.go(TAIL, Bind(to, done));
+    }
+
+    /// Connects the channel, and tells `done`.
+    pub fn connect_with(&self, to: Target, done: Completion) {
+        self.core.go(TAIL, Connect(to, done));
     }
 
     /// Closes the channel, and tells `done`.

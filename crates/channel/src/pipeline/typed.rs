@@ -223,6 +223,12 @@ pub trait OutboundHandler: 'static {
         Ok(())
     }
 
+    /// See [`Handler::shutdown_output`].
+    fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        ctx.shutdown_output_with(done.take());
+        Ok(())
+    }
+
     /// See [`Handler::read`].
     fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.read();

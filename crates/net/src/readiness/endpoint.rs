@@ -42,7 +42,7 @@ pub(super) struct Endpoint {
     hung_up: bool,
     /// What the kernel has said in this round and is not dealt with.
     ready: Ready,
-    /// `Failed` is owed, after everything else of this round.
+    /// `Failed`, or `AcceptFailed` of a listener, is owed, after everything else of this round.
     failure: Option<io::Error>,
 }
 
@@ -175,6 +175,22 @@ impl Endpoint {
         }
     }
 
+    /// Lets the socket go, without closing it. Refused while it connects: the kernel is at it.
+    pub(super) fn may_be_released(&self) -> io::Result<()> {
+        match self.phase {
+            Phase::Connecting => Err(self.not_connected("given back")),
+            Phase::Listening | Phase::Connected | Phase::Broken => Ok(()),
+        }
+    }
+
+    pub(super) fn into_socket(self) -> Socket {
+        self.socket
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         // A shutdown would turn a connecting socket or a listener into one that was never connected.
         if matches!(self.phase, Phase::Connecting | Phase::Listening) {
@@ -194,7 +210,11 @@ impl Endpoint {
         };
         event.or_else(|| {
             self.settle();
-            self.failure.take().map(|error| IoEvent::Failed(token, error))
+            let failure = self.failure.take();
+            failure.map(|error| match self.phase {
+                Phase::Listening => IoEvent::AcceptFailed(token, error),
+                _ => IoEvent::Failed(token, error),
+            })
         })
     }
 
@@ -271,12 +291,9 @@ impl Endpoint {
         if self.phase == Phase::Listening {
             return match self.socket.accept() {
                 Ok((socket, peer)) => Taken::Event(IoEvent::Accepted(token, socket.into(), peer)),
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => Taken::Nothing,
-                    // This peer has gone away again; the next may be there.
-                    ErrorKind::ConnectionAborted => Taken::Again,
-                    _ => Taken::Error(error),
-                },
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Taken::Nothing,
+                Err(error) if is_of_the_peer(&error) => Taken::Again,
+                Err(error) => Taken::Error(error),
             };
         }
         // A read of nothing would look like the end.
@@ -340,4 +357,24 @@ impl Endpoint {
         let what = format!("a socket that is {is} cannot be {done}");
         io::Error::new(ErrorKind::NotConnected, what)
     }
+}
+
+/// Whether an accept failed because of the one connection that was to be accepted: it has gone away
+/// again, or something on its way has failed. The next may be there.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+        )
+    )
 }

@@ -20,13 +20,13 @@ mod registration;
 mod tests;
 
 use std::io::{Error, ErrorKind, Result};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
 use waterwheel_channel::{Token, TokenMap};
 use waterwheel_executor::{Clock, Nanos, Unpark};
@@ -149,11 +149,31 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn detach(&mut self, token: Token) -> Detach {
-        if let Some(mut registration) = self.registrations.remove(token) {
-            // Before it is closed: a duplicate of the descriptor would keep it in the set.
-            registration.leave(token, &mut self.selector);
+        if let Some(registration) = self.registrations.remove(token) {
+            registration.close(token, &mut self.selector);
         }
         Detach::Done
+    }
+
+    fn release(&mut self, token: Token) -> Result<Io> {
+        self.with_socket(token, |endpoint| endpoint.may_be_released())?;
+        let mut registration = self.registrations.remove(token).ok_or_else(|| unknown(token))?;
+        registration.leave(token, &mut self.selector);
+        match registration.subject {
+            Subject::Socket(endpoint) => Ok(endpoint.into_socket().into()),
+            Subject::Foreign(_) => Err(wrong_kind(token, "a foreign descriptor", "a socket")),
+        }
+    }
+
+    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        match &self.registrations.get(token)?.subject {
+            Subject::Socket(endpoint) => endpoint.socket().local_address(),
+            Subject::Foreign(_) => None,
+        }
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
+        self.with_socket(token, |endpoint| endpoint.socket().set_option(option))
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {

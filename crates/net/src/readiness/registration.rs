@@ -70,6 +70,17 @@ impl Registration {
         }
     }
 
+    /// Takes it out of the kernel's set, before it is closed: a duplicate of the descriptor would keep it
+    /// there. Where there is none the close does that, and saves a system call.
+    pub(super) fn close<S: Selector>(mut self, token: Token, set: &mut S) {
+        if S::FORGETS_CLOSED
+            && matches!(&self.subject, Subject::Socket(it) if it.socket().is_sole())
+        {
+            return;
+        }
+        self.leave(token, set);
+    }
+
     /// Takes it out of the kernel's set.
     pub(super) fn leave<S: Selector>(&mut self, token: Token, set: &mut S) {
         if self.watched.take().is_some() {

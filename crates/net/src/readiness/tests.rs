@@ -60,6 +60,7 @@ impl Scripted {
 
 impl Selector for Scripted {
     const NAME: &'static str = "scripted";
+    const FORGETS_CLOSED: bool = true;
 
     fn reopen(&self, _waker: &Arc<Waker>) -> io::Result<Self> {
         self.ask("reopen", None)?;

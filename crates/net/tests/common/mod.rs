@@ -216,6 +216,7 @@ fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
         }
         IoEvent::ReadComplete(_) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
+        IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),
         IoEvent::Failed(_, error) => format!("failed {:?}", error.kind()),
         IoEvent::Detached(_) => "detached".into(),
         IoEvent::Foreign(_, readiness) => format!("{readiness:?}"),

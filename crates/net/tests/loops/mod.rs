@@ -283,6 +283,7 @@ pub(crate) fn words(event: &IoEvent) -> String {
         IoEvent::Read(_, bytes) => format!("read {}", String::from_utf8_lossy(bytes)),
         IoEvent::ReadComplete(_) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
+        IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),
         IoEvent::Failed(_, error) => format!("failed {:?}", error.kind()),
         IoEvent::Detached(_) => "detached".into(),
         IoEvent::Foreign(_, readiness) => format!("{readiness:?}"),

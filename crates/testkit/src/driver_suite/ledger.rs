@@ -140,7 +140,10 @@ impl Entry {
                 ensure(!self.ended, "it had ended already")?;
                 self.ended = true;
             }
-            IoEvent::Failed(..) => self.failed = self.kind != Kind::Listener,
+            IoEvent::AcceptFailed(..) => {
+                ensure(self.kind == Kind::Listener, "it is no listener")?;
+            }
+            IoEvent::Failed(..) => self.failed = true,
             IoEvent::Foreign(_, ready) => {
                 let Kind::Foreign(interest) = self.kind else { return Err("it is not foreign") };
                 ensure(!ready.is_empty(), "ready for nothing")?;
@@ -158,7 +161,10 @@ impl Entry {
             IoEvent::Read(..) | IoEvent::Accepted(..) => Place::Reading,
             IoEvent::ReadComplete(_) => Place::ReadComplete,
             IoEvent::Eof(_) => Place::Eof,
-            IoEvent::Failed(..) | IoEvent::Foreign(..) | IoEvent::Detached(_) => Place::Failed,
+            IoEvent::AcceptFailed(..)
+            | IoEvent::Failed(..)
+            | IoEvent::Foreign(..)
+            | IoEvent::Detached(_) => Place::Failed,
         };
         let again = place == Place::Reading && self.place == Place::Reading;
         ensure(place > self.place || again, "out of order, or twice in one round")?;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -217,10 +218,14 @@ impl Transport for WireTransport {
         Ok(())
     }
 
-    fn connect(&mut self, _: &Upcalls, to: Target) -> Result<Progress, Error> {
+    fn connect(&mut self, _: &Upcalls, to: &Target) -> Result<Progress, Error> {
         self.unconnected = false;
-        self.peer = Some(to.remote);
+        self.peer = Some(to.remote.clone());
         Ok(Progress::Done)
+    }
+
+    fn shutdown(&mut self, _: &Upcalls, _: Shutdown) -> Result<(), Error> {
+        Ok(())
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
@@ -85,6 +85,23 @@ impl Driver for FaultyDriver {
             Some(Lost::Detaching) => Detach::Pending,
             None => self.inner.detach(token),
         }
+    }
+
+    fn release(&mut self, token: Token) -> io::Result<Io> {
+        if self.lost.contains_key(&token) {
+            return Err(io::Error::other(format!("{token:?} was lost in a rebuild, on purpose")));
+        }
+        let io = self.inner.release(token)?;
+        self.attached.retain(|other| *other != token);
+        Ok(io)
+    }
+
+    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        self.inner.local_address(token)
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
+        self.inner.set_option(token, option)
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
@@ -128,6 +128,27 @@ impl Driver for ManualDriver {
         self.registrations.remove(&token);
         self.kernel.count(|counts| counts.detaches += 1);
         Detach::Done
+    }
+
+    fn release(&mut self, token: Token) -> io::Result<Io> {
+        self.registration(token)?.may_be_released()?;
+        let registration = self.registrations.remove(&token).ok_or_else(|| not_attached(token))?;
+        self.kernel.count(|counts| counts.detaches += 1);
+        Ok(match registration.source {
+            Source::Stream(stream) => Io::new(stream),
+            Source::Listener(listener) => Io::new(listener),
+            Source::Foreign(..) => return Err(invalid("it is no socket")),
+        })
+    }
+
+    fn local_address(&self, _: Token) -> Option<SocketAddr> {
+        None
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
+        self.registration(token)?;
+        let what = format!("a manual driver has no option {option}");
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {

@@ -64,6 +64,7 @@ mod kernel;
 mod listener;
 mod peer;
 mod registration;
+mod sockets;
 mod stream;
 
 use std::fmt;
@@ -82,6 +83,7 @@ pub use self::foreign::ForeignSource;
 pub use self::kernel::{Counts, Time};
 pub use self::listener::Port;
 pub use self::peer::{Dial, Peer};
+pub use self::sockets::ManualSockets;
 pub use self::stream::SEND_BUFFER;
 
 /// How long a test's thread waits for a loop, in real time, before it panics: far beyond what a busy
@@ -172,6 +174,13 @@ impl Manual {
     pub fn connecting(&self) -> (Io, Dial) {
         let (end, dial) = stream::dialling(self.kernel.new_address());
         (Io::new(end), dial)
+    }
+
+    /// The sockets of channels: for [`Stream`](waterwheel_channel::Stream),
+    /// [`Listener`](waterwheel_channel::Listener) and bootstraps.
+    #[must_use]
+    pub fn sockets(&self) -> ManualSockets {
+        ManualSockets::new(self.clone())
     }
 
     /// A foreign source, ready for nothing, and the hand that makes it ready.

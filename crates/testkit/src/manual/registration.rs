@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   Idle ─begin─► Connect ──► Write ──► Read{left} ──► Complete ──► End ──► Fail ──► Idle
-//!                 Connected   Wrote     Read,          Read-        Eof     Failed,
+//!                 Connected   Wrote     Read,          Read-        Eof     Failed, AcceptFailed,
 //!                                       Accepted       Complete             Foreign
 //!                               └──── nothing to read ───────────────────────►
 //! ```
@@ -240,7 +240,10 @@ impl Registration {
                 }
             },
         };
-        self.broken = !matches!(self.source, Source::Listener(_));
+        if let Source::Listener(_) = self.source {
+            return Some(IoEvent::AcceptFailed(self.token, error));
+        }
+        self.broken = true;
         Some(IoEvent::Failed(self.token, error))
     }
 
@@ -293,6 +296,18 @@ impl Registration {
             return Ok(Submit::Full);
         }
         Ok(Submit::Done(sent))
+    }
+
+    /// Whether it can be given back: nothing of it is with the kernel but its reads, which end at once.
+    pub(super) fn may_be_released(&self) -> io::Result<()> {
+        match &self.source {
+            Source::Foreign(..) => Err(super::driver::invalid("it is no socket")),
+            _ if self.connecting => Err(super::driver::invalid("it is being connected")),
+            _ => match self.writing {
+                Some(Write::Chunks(_)) => Err(super::driver::invalid("a write is under way")),
+                Some(Write::Room) | None => Ok(()),
+            },
+        }
     }
 
     /// The stream, if it is one and can be written to or shut down.

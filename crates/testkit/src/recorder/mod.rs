@@ -312,6 +312,13 @@ impl Handler for Recorder {
         }
         Ok(())
     }
+
+    fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        if self.note(Moment::ShutdownOutput, ctx, "")? {
+            ctx.shutdown_output_with(done.take());
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Recorder {

@@ -37,6 +37,8 @@ pub enum Moment {
     Close,
     /// `deregister`
     Deregister,
+    /// `shutdown_output`
+    ShutdownOutput,
     /// `read`
     BeginRead,
     /// `write`
@@ -47,7 +49,7 @@ pub enum Moment {
 
 impl Moment {
     /// All of them.
-    pub const ALL: [Moment; 20] = [
+    pub const ALL: [Moment; 21] = [
         Moment::Added,
         Moment::Removed,
         Moment::Registered,
@@ -65,6 +67,7 @@ impl Moment {
         Moment::Disconnect,
         Moment::Close,
         Moment::Deregister,
+        Moment::ShutdownOutput,
         Moment::BeginRead,
         Moment::Write,
         Moment::Flush,
@@ -91,6 +94,7 @@ impl Moment {
             Moment::Disconnect => "disconnect",
             Moment::Close => "close",
             Moment::Deregister => "deregister",
+            Moment::ShutdownOutput => "shutdown_output",
             Moment::BeginRead => "read",
             Moment::Write => "write",
             Moment::Flush => "flush",

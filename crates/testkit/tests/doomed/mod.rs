@@ -1,13 +1,14 @@
 //! A driver that panics: a defect of a driver's own, as no loop is meant to meet it.
 
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
+    Submit, Waited,
 };
 use waterwheel_executor::{Clock, Nanos, Unpark};
 use waterwheel_testkit::loop_suite::blow;
@@ -67,6 +68,18 @@ impl Driver for DoomedDriver {
 
     fn detach(&mut self, token: Token) -> Detach {
         self.inner.detach(token)
+    }
+
+    fn release(&mut self, token: Token) -> io::Result<Io> {
+        self.inner.release(token)
+    }
+
+    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+        self.inner.local_address(token)
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
+        self.inner.set_option(token, option)
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {

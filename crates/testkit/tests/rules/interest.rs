@@ -6,7 +6,7 @@ use waterwheel_testkit::recorder::Moment;
 use crate::support::{bench, let_everything_happen, start_timer, text};
 
 /// Every event with the moment it is.
-const EVENTS: [(Events, Moment); 17] = [
+const EVENTS: [(Events, Moment); 18] = [
     (Events::REGISTERED, Moment::Registered),
     (Events::UNREGISTERED, Moment::Unregistered),
     (Events::ACTIVE, Moment::Active),
@@ -24,6 +24,7 @@ const EVENTS: [(Events, Moment); 17] = [
     (Events::BEGIN_READ, Moment::BeginRead),
     (Events::WRITE, Moment::Write),
     (Events::FLUSH, Moment::Flush),
+    (Events::SHUTDOWN_OUTPUT, Moment::ShutdownOutput),
 ];
 
 /// The methods that `app` was called with, each once, if it is interested in these events.

@@ -125,6 +125,7 @@ pub(crate) fn let_everything_happen(bench: &mut Bench) {
         drop(channel.deregister());
         drop(channel.register());
     });
+    bench.on_loop(|channel| drop(channel.shutdown_output()));
     bench.with_pipeline(|pipeline| pipeline.fire_error(error("error")));
     bench.advance(TIMER);
     bench.on_loop(|channel| drop(channel.disconnect()));

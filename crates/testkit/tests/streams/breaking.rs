@@ -41,16 +41,17 @@ fn nowhere() -> SocketAddr {
 
 fn dial(manual: &Manual) -> (Bench, Channel, Dial, Log) {
     let mut bench = Bench::new(manual);
-    let (io, dial) = manual.connecting();
     let log = Log::default();
     let add = |edit: &mut Edit<'_>| {
         edit.add_last("probe", Probe::new(&log))?;
         edit.add_first("connects", Connects(log.clone()))?;
         Ok(())
     };
-    let new = NewChannel::new(Stream::unconnected(io));
+    let sockets = manual.sockets();
+    let new = NewChannel::new(Stream::new(sockets.clone()));
     let channel = bench.here(|here| here.register_with(new, add)).unwrap();
     bench.turns(3);
+    let dial = sockets.next_dial().expect("it connects");
     (bench, channel, dial, log)
 }
 
@@ -75,7 +76,11 @@ fn c02_a_refused_connect_closes_a_channel_that_never_was_active() {
             let (mut bench, channel, dial, log) = dial(&manual);
             dial.refuse(why);
             bench.turns(5);
-            let refused = format!("not connected: {}", std::io::Error::from(why));
+            let refused = format!(
+                "not connected: cannot connect to {}: {}",
+                nowhere(),
+                std::io::Error::from(why)
+            );
             let order = ["added", "registered", &*refused, "unregistered", "removed"];
             assert_eq!(*log.borrow(), order);
             assert!(channel.closed().is_done());

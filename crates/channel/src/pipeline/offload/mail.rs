@@ -6,7 +6,8 @@ use waterwheel_executor::Error;
 
 use super::super::event::{
     Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Inactive,
-    Read, ReadComplete, Registered, Unregistered, UserEvent, WritabilityChanged, Write,
+    Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent, WritabilityChanged,
+    Write,
 };
 use super::super::handler::HandlerResult;
 use super::super::message::Msg;
@@ -35,6 +36,7 @@ pub(crate) enum Mail {
     Disconnect(RemoteCompletion),
     Close(RemoteCompletion),
     Deregister(RemoteCompletion),
+    ShutdownOutput(RemoteCompletion),
     BeginRead,
     /// Its bytes are pending until it has arrived.
     Write(Msg, RemoteCompletion, Submitted),
@@ -66,6 +68,7 @@ impl Mail {
             Mail::Disconnect(done) => core.go(at, Disconnect(core.completion_of(done))),
             Mail::Close(done) => core.go(at, Close(core.completion_of(done))),
             Mail::Deregister(done) => core.go(at, Deregister(core.completion_of(done))),
+            Mail::ShutdownOutput(done) => core.go(at, ShutdownOutput(core.completion_of(done))),
             Mail::BeginRead => core.go(at, BeginRead),
             Mail::Write(msg, done, weight) => {
                 drop(weight);
@@ -83,6 +86,7 @@ impl Mail {
             | Mail::Disconnect(done)
             | Mail::Close(done)
             | Mail::Deregister(done)
+            | Mail::ShutdownOutput(done)
             | Mail::Write(_, done, _) => done.fail(error.clone()),
             _ => {}
         }
@@ -109,6 +113,9 @@ impl Mail {
             Mail::Disconnect(done) => return ask(link, done, |done| handler.disconnect(ctx, done)),
             Mail::Close(done) => return ask(link, done, |done| handler.close(ctx, done)),
             Mail::Deregister(done) => return ask(link, done, |done| handler.deregister(ctx, done)),
+            Mail::ShutdownOutput(done) => {
+                return ask(link, done, |done| handler.shutdown_output(ctx, done));
+            }
             Mail::Write(msg, done, weight) => {
                 drop(weight); // From now on it is the handler's.
                 return ask(link, done, |done| handler.write(ctx, msg, done));

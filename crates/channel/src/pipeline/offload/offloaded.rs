@@ -184,6 +184,10 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
         self.ask(ctx, done, Mail::Deregister)
     }
 
+    fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        self.ask(ctx, done, Mail::ShutdownOutput)
+    }
+
     fn read(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.post(Mail::BeginRead)
     }

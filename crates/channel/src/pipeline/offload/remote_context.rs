@@ -141,6 +141,17 @@ impl RemoteCtx {
         self.emit(Mail::Deregister(done.into()));
     }
 
+    /// Writes what was flushed, then tells the peer that this was all: see
+    /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
+    pub fn shutdown_output(&self) {
+        self.shutdown_output_with(RemoteCompletion::none());
+    }
+
+    /// The same, and tells `done`.
+    pub fn shutdown_output_with(&self, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::ShutdownOutput(done.into()));
+    }
+
     /// Asks for more to be read: one round of it, if the channel does not read by itself.
     pub fn read(&self) {
         self.emit(Mail::BeginRead);

@@ -142,6 +142,13 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
+    /// The output is to be shut down, after what was flushed. A handler that has something to say at the
+    /// end says it here.
+    fn shutdown_output(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
+        ctx.shutdown_output_with(done.take());
+        Ok(())
+    }
+
     /// More is to be read.
     fn read(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.read();

@@ -1,0 +1,152 @@
+//! Clients.
+
+use std::fmt;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, PromiseFuture};
+
+use super::opening::Opening;
+use super::place::{Place, Resolver};
+use crate::channel::address::{Address, Target};
+use crate::channel::attributes::{AttrKey, Attributes};
+use crate::channel::handle::Channel;
+use crate::channel::new_channel::{NewChannel, SharedInitialiser};
+use crate::channel::options::ChannelOptions;
+use crate::channel::transport::Transports;
+use crate::driver::SocketOption;
+use crate::event_loop::group::EventLoopGroup;
+use crate::pipeline::Edit;
+
+/// Makes client channels: any number of them, each on the next loop of its group.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{Address, Bootstrap, EventLoopGroup, Handler, ServerBootstrap, local};
+///
+/// struct Pass;
+///
+/// impl Handler for Pass {}
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+/// let server = ServerBootstrap::new(&group, local::Local).bind(Address::local("door")).join()?;
+/// let clients = Bootstrap::new(&group, local::Local).initialiser(|edit| {
+///     edit.add_last("pass", Pass)?;
+///     Ok(())
+/// });
+/// let (one, other) = (clients.connect(Address::local("door")), clients.connect(Address::local("door")));
+/// assert_ne!(one.join()?, other.join()?);
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "it makes channels when it is told to connect"]
+pub struct Bootstrap {
+    group: EventLoopGroup,
+    transports: Arc<dyn Transports>,
+    resolver: Option<Arc<dyn Resolver>>,
+    local: Option<Address>,
+    options: ChannelOptions,
+    socket_options: Vec<SocketOption>,
+    attributes: Attributes,
+    initialiser: Option<SharedInitialiser>,
+}
+
+impl Bootstrap {
+    /// Makes channels of this kind on the loops of this group.
+    pub fn new(group: &EventLoopGroup, transports: impl Transports) -> Self {
+        Self {
+            group: group.clone(),
+            resolver: transports.resolver(),
+            transports: Arc::new(transports),
+            local: None,
+            options: ChannelOptions::default(),
+            socket_options: Vec::new(),
+            attributes: Attributes::default(),
+            initialiser: None,
+        }
+    }
+
+    /// What makes the pipeline of each: called on its loop. If it fails the channel is closed, and the
+    /// future says so.
+    pub fn initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.initialiser = Some(Arc::new(initialiser));
+        self
+    }
+
+    /// The options of each.
+    pub fn options(mut self, options: ChannelOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// An option of the socket of each. One that the transport does not have fails the connect.
+    pub fn socket_option(mut self, option: SocketOption) -> Self {
+        self.socket_options.push(option);
+        self
+    }
+
+    /// An attribute of each; they share the value.
+    pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.attributes.set(key, value);
+        self
+    }
+
+    /// The address to connect from.
+    pub fn local_address(mut self, local: impl Into<Address>) -> Self {
+        self.local = Some(local.into());
+        self
+    }
+
+    /// Who resolves names, instead of the one that belongs to the transport.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = Some(resolver);
+        self
+    }
+
+    /// Connects a new channel. All addresses of a name are tried, one after the other, within the
+    /// [`connect_timeout`](ChannelOptions::connect_timeout). The future gives the channel when it is
+    /// connected; cancelling it gives the attempt up.
+    #[track_caller]
+    pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        let at = self.group.next();
+        let new = match self.new_channel() {
+            Ok(new) => new,
+            Err(error) => return at.failed(error),
+        };
+        let local = self.local.clone();
+        let opening = Opening {
+            new,
+            operation: Box::new(move |pipeline, addresses, done| {
+                let mut addresses = addresses.into_iter();
+                // There is at least one.
+                let Some(remote) = addresses.next() else { return };
+                let target = Target { remote, others: addresses.collect(), local };
+                pipeline.connect_with(target, done);
+            }),
+        };
+        opening.open(&at, to.into(), self.resolver.clone())
+    }
+
+    fn new_channel(&self) -> Result<NewChannel, Error> {
+        let mut transport = self.transports.client();
+        for option in &self.socket_options {
+            transport.set_option(None, *option)?;
+        }
+        let new =
+            NewChannel::over(transport).options(self.options).attributes(self.attributes.clone());
+        Ok(match &self.initialiser {
+            Some(initialiser) => new.shared_initialiser(initialiser.clone()),
+            None => new,
+        })
+    }
+}
+
+impl fmt::Debug for Bootstrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bootstrap").field("group", &self.group).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! Servers and clients in a few lines (C12).
+//!
+//! ```text
+//!   ServerBootstrap ── bind ────► resolve ──► a boss's loop: register, bind ──► Channel
+//!                                               │ accepted
+//!                                               ▼
+//!                                             Acceptor ──► a worker's loop: register, child initialiser
+//!   Bootstrap ──────── connect ─► resolve ──► a loop: register, connect ──────► Channel
+//! ```
+//!
+//! The future of either gives the channel when it is bound or connected, before its handlers are told.
+//! If anything fails on the way the channel is closed and the future says why; if the future is
+//! cancelled, the channel is closed too.
+
+mod acceptor;
+mod client;
+mod opening;
+mod place;
+mod server;
+
+pub(crate) use self::acceptor::Children;
+pub use self::client::Bootstrap;
+pub use self::place::{Place, Resolver};
+pub use self::server::ServerBootstrap;

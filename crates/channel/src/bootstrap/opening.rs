@@ -1,0 +1,111 @@
+//! From a place to a channel that is bound or connected there.
+
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, ErrorKind, Promise, PromiseFuture};
+
+use super::place::{Place, Resolver};
+use crate::channel::address::Address;
+use crate::channel::handle::Channel;
+use crate::channel::new_channel::NewChannel;
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::handle::EventLoop;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::pipeline::{Completion, Pipeline};
+
+/// A channel that is to be opened on a loop.
+pub(super) struct Opening {
+    pub(super) new: NewChannel,
+    /// Binds it, or connects it.
+    pub(super) operation: Operation,
+}
+
+type Operation = Box<dyn FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send>;
+
+/// A place has no address.
+#[derive(Clone, Debug, thiserror::Error)]
+enum NoAddress {
+    #[error("{name:?} has no address")]
+    NoneFound { name: String },
+    #[error("{name:?} is no address, and this transport resolves no names")]
+    NotResolved { name: String },
+}
+
+impl Opening {
+    /// Opens it on this loop, at this place.
+    #[track_caller]
+    pub(super) fn open(
+        self,
+        at: &EventLoop,
+        place: Place,
+        resolver: Option<Arc<dyn Resolver>>,
+    ) -> PromiseFuture<Channel> {
+        let (promise, future) = at.new_promise();
+        match (place, resolver) {
+            (Place::Address(address), _) => self.open_at(at, vec![address], promise),
+            (Place::Name(name), None) => {
+                promise.set_failure(Error::new(NoAddress::NotResolved { name }));
+            }
+            (Place::Name(name), Some(resolver)) => {
+                let (found, addresses) = at.new_promise();
+                resolver.resolve(&name, found);
+                let at = at.clone();
+                addresses.on_complete(move |addresses| match addresses {
+                    Ok(addresses) if addresses.is_empty() => {
+                        promise.set_failure(Error::new(NoAddress::NoneFound { name }));
+                    }
+                    Ok(addresses) => self.open_at(&at, addresses, promise),
+                    Err(error) => {
+                        promise.set_failure(error);
+                    }
+                });
+            }
+        }
+        future
+    }
+
+    /// Opens it on the loop: at once if this is the loop.
+    fn open_at(self, at: &EventLoop, addresses: Vec<Address>, promise: Promise<Channel>) {
+        let job = (self, addresses, promise);
+        if let Some(here) = LocalLoop::current().filter(|_| at.in_event_loop()) {
+            return open_here(&here, job);
+        }
+        let command =
+            |job| LoopCommand(Ask::Call(Box::new(move |here: &LocalLoop| open_here(here, job))));
+        if let Err(rejected) = at.send_with(job, command) {
+            let error = ErrorKind::Rejected(rejected.reason().clone()).into();
+            let (_, _, promise) = rejected.into_task();
+            promise.set_failure(error);
+        }
+    }
+}
+
+type Job = (Opening, Vec<Address>, Promise<Channel>);
+
+/// Makes the channel, on its loop. Whatever goes wrong closes it.
+fn open_here(here: &LocalLoop, (opening, addresses, mut promise): Job) {
+    if promise.is_cancelled() {
+        return;
+    }
+    let channel = match here.register_with(opening.new, |_| Ok(())) {
+        Ok(channel) => channel,
+        Err(error) => {
+            promise.set_failure(error);
+            return;
+        }
+    };
+    let cancelled = channel.clone();
+    promise.on_cancel(move || drop(cancelled.close()));
+    let opened = channel.clone();
+    let done = Completion::local(move |result| match result {
+        Ok(()) => {
+            promise.set_success(opened);
+        }
+        Err(error) => {
+            drop(opened.close());
+            promise.set_failure(error);
+        }
+    });
+    // If it is closed by now the completion is dropped, and tells.
+    here.with_pipeline(&channel, |pipeline| (opening.operation)(pipeline, addresses, done));
+}

@@ -1,0 +1,68 @@
+//! Where to bind and connect: addresses, and names that have to be looked up.
+
+use std::net::SocketAddr;
+
+use waterwheel_executor::Promise;
+
+use crate::channel::address::Address;
+
+/// An address, or the name of one.
+///
+/// ```
+/// use waterwheel_channel::Place;
+///
+/// assert!(matches!(Place::from("127.0.0.1:80"), Place::Address(_)));
+/// assert!(matches!(Place::from("localhost:80"), Place::Name(_)));
+/// assert_eq!(Place::from(("localhost", 80)), Place::from("localhost:80"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// An address.
+    Address(Address),
+    /// A name and a port, as in `"localhost:80"`: it is resolved, off the loop.
+    Name(String),
+}
+
+/// Finds the addresses of a name.
+pub trait Resolver: Send + Sync + 'static {
+    /// Completes `found` with the addresses of a name and port, best first; later, and from whichever
+    /// thread. It must not block the thread it is called on.
+    fn resolve(&self, name: &str, found: Promise<Vec<Address>>);
+}
+
+impl From<Address> for Place {
+    fn from(address: Address) -> Self {
+        Place::Address(address)
+    }
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Place::Address(address.into())
+    }
+}
+
+impl From<&str> for Place {
+    fn from(name: &str) -> Self {
+        match name.parse::<SocketAddr>() {
+            Ok(address) => address.into(),
+            Err(_) => Place::Name(name.to_owned()),
+        }
+    }
+}
+
+impl From<String> for Place {
+    fn from(name: String) -> Self {
+        name.as_str().into()
+    }
+}
+
+impl From<(&str, u16)> for Place {
+    fn from((host, port): (&str, u16)) -> Self {
+        match host.parse() {
+            Ok(ip) => SocketAddr::new(ip, port).into(),
+            Err(_) => Place::Name(format!("{host}:{port}")),
+        }
+    }
+}

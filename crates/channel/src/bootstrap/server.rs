@@ -1,0 +1,213 @@
+//! Servers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, PromiseFuture};
+
+use super::acceptor::{Acceptor, Children};
+use super::opening::Opening;
+use super::place::{Place, Resolver};
+use crate::channel::attributes::{AttrKey, Attributes};
+use crate::channel::handle::Channel;
+use crate::channel::new_channel::{NewChannel, SharedInitialiser};
+use crate::channel::options::ChannelOptions;
+use crate::channel::transport::Transports;
+use crate::driver::SocketOption;
+use crate::event_loop::group::EventLoopGroup;
+use crate::pipeline::{Edit, In};
+
+/// Makes server channels, and a channel for each connection they accept.
+///
+/// The server's own channel lives on a loop of the boss group, what it accepts on the loops of the worker
+/// group, each on the next one. Unless [`boss`](Self::boss) says otherwise both are the same group. What
+/// is `child` here concerns the accepted connections.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{
+///     Address, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap, local,
+/// };
+///
+/// struct Echo;
+///
+/// impl Handler for Echo {
+///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+///         ctx.write_and_flush(msg);
+///         Ok(())
+///     }
+/// }
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
+/// let server = ServerBootstrap::new(&group, local::Local)
+///     .child_initialiser(|edit| {
+///         edit.add_last("echo", Echo)?;
+///         Ok(())
+///     })
+///     .bind(Address::local("echo"))
+///     .join()?;
+/// assert_eq!(server.local_address(), Some(Address::local("echo")));
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "it makes a channel when it is told to bind"]
+pub struct ServerBootstrap {
+    boss: EventLoopGroup,
+    workers: EventLoopGroup,
+    transports: Arc<dyn Transports>,
+    resolver: Option<Arc<dyn Resolver>>,
+    options: ChannelOptions,
+    socket_options: Vec<SocketOption>,
+    attributes: Attributes,
+    initialiser: Option<SharedInitialiser>,
+    child_options: ChannelOptions,
+    child_socket_options: Vec<SocketOption>,
+    child_attributes: Attributes,
+    child_initialiser: Option<SharedInitialiser>,
+}
+
+impl ServerBootstrap {
+    /// Makes channels of this kind on the loops of this group.
+    pub fn new(group: &EventLoopGroup, transports: impl Transports) -> Self {
+        Self {
+            boss: group.clone(),
+            workers: group.clone(),
+            resolver: transports.resolver(),
+            transports: Arc::new(transports),
+            options: ChannelOptions::default(),
+            socket_options: Vec::new(),
+            attributes: Attributes::default(),
+            initialiser: None,
+            child_options: ChannelOptions::default(),
+            child_socket_options: Vec::new(),
+            child_attributes: Attributes::default(),
+            child_initialiser: None,
+        }
+    }
+
+    /// The group whose loops accept, if it is not that of the connections.
+    pub fn boss(mut self, boss: &EventLoopGroup) -> Self {
+        self.boss = boss.clone();
+        self
+    }
+
+    /// What makes the pipeline of the server itself. What it reads are [`NewChannel`]s; the last handler,
+    /// behind those made here, registers them.
+    pub fn initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.initialiser = Some(Arc::new(initialiser));
+        self
+    }
+
+    /// What makes the pipeline of each connection: called on its loop. If it fails the connection is
+    /// closed, and that is reported.
+    pub fn child_initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.child_initialiser = Some(Arc::new(initialiser));
+        self
+    }
+
+    /// The options of the server.
+    pub fn options(mut self, options: ChannelOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The options of each connection.
+    pub fn child_options(mut self, options: ChannelOptions) -> Self {
+        self.child_options = options;
+        self
+    }
+
+    /// An option of the server's socket. One that the transport does not have fails the bind.
+    pub fn socket_option(mut self, option: SocketOption) -> Self {
+        self.socket_options.push(option);
+        self
+    }
+
+    /// An option of the socket of each connection. One that the transport does not have fails the bind.
+    pub fn child_socket_option(mut self, option: SocketOption) -> Self {
+        self.child_socket_options.push(option);
+        self
+    }
+
+    /// An attribute of the server.
+    pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.attributes.set(key, value);
+        self
+    }
+
+    /// An attribute of each connection; they share the value.
+    pub fn child_attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.child_attributes.set(key, value);
+        self
+    }
+
+    /// Who resolves names, instead of the one that belongs to the transport.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = Some(resolver);
+        self
+    }
+
+    /// Binds a new server. A name is bound at the first of its addresses. The future gives the server's
+    /// channel when it accepts connections; closing that ends the server, and leaves its connections.
+    #[track_caller]
+    pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        let at = self.boss.next();
+        let new = match self.new_channel() {
+            Ok(new) => new,
+            Err(error) => return at.failed(error),
+        };
+        let opening = Opening {
+            new,
+            operation: Box::new(|pipeline, mut addresses, done| {
+                // There is at least one.
+                pipeline.bind_with(addresses.swap_remove(0), done);
+            }),
+        };
+        opening.open(&at, to.into(), self.resolver.clone())
+    }
+
+    fn new_channel(&self) -> Result<NewChannel, Error> {
+        let mut transport = self.transports.server();
+        for option in &self.socket_options {
+            transport.set_option(None, *option)?;
+        }
+        for option in &self.child_socket_options {
+            transport.set_child_option(*option)?;
+        }
+        let children = Arc::new(Children::new(
+            self.workers.clone(),
+            self.child_options,
+            self.child_attributes.clone(),
+            self.child_initialiser.clone(),
+        ));
+        let initialiser = self.initialiser.clone();
+        let new = NewChannel::over(transport)
+            .options(self.options)
+            .attributes(self.attributes.clone())
+            .initialiser(move |edit| {
+                if let Some(initialiser) = initialiser {
+                    initialiser(edit)?;
+                }
+                edit.add_last("acceptor", In(Acceptor::new(children)))?;
+                Ok(())
+            });
+        Ok(new)
+    }
+}
+
+impl fmt::Debug for ServerBootstrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBootstrap")
+            .field("boss", &self.boss)
+            .field("workers", &self.workers)
+            .finish_non_exhaustive()
+    }
+}

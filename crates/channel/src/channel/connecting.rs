@@ -1,0 +1,178 @@
+//! Connecting (C02, C12): one address after the other, each with its share of the time.
+//!
+//! ```text
+//!   connect ──► attempt ──► connected: the one who asked is told, then the handlers
+//!                 ▲  │ failed, or its time is up
+//!                 │  ▼
+//!                 next address, or the one who asked is told of all failures
+//! ```
+//!
+//! A connect that was under way and fails closes the channel, and so does one that is cancelled. One that
+//! is refused at once leaves it as it was: it may be tried again.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use waterwheel_executor::{Error, ErrorKind, Nanos, TimerKey};
+
+use super::address::Target;
+use super::core::ChannelCore;
+use super::error::ChannelError;
+use super::request::Request;
+use super::transport::Progress;
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::pipeline::Completion;
+
+/// An address gets at least this much of the time that is left, if so much is left: one that is far away
+/// is not given up because a name has many.
+const LEAST_SHARE: Duration = Duration::from_secs(2);
+
+/// A connect that is under way.
+pub(crate) struct Connecting {
+    done: Completion,
+    target: Target,
+    /// What became of those before.
+    failures: Vec<Error>,
+    /// When all of it is to be done.
+    deadline: Option<Nanos>,
+    /// When the current attempt is given up.
+    timer: Option<TimerKey>,
+    /// When the current attempt was begun.
+    begun: Nanos,
+}
+
+impl ChannelCore {
+    /// To be connected; this has passed all handlers.
+    pub(crate) fn connect(self: &Rc<Self>, target: Target, mut done: Completion) {
+        if let Err(error) = self.may_activate() {
+            return self.complete_later(done, Err(error));
+        }
+        let shared = self.shared.clone();
+        done.on_cancel(move || {
+            let request = Box::new(Request::CancelConnect);
+            // Refused by a loop that is over: then so is the attempt.
+            let _ = shared.send(LoopCommand(Ask::Channel(shared.token(), request)));
+        });
+        let begun = self.here.now();
+        let deadline = self.options.connect_timeout.map(|timeout| begun.plus(timeout));
+        let connecting =
+            Connecting { done, target, failures: Vec::new(), deadline, timer: None, begun };
+        *self.connecting.borrow_mut() = Some(Box::new(connecting));
+        self.attempt();
+    }
+
+    pub(super) fn is_connecting(&self) -> bool {
+        self.connecting.borrow().is_some()
+    }
+
+    /// Tries one address after the other, until one is under way or has led somewhere.
+    fn attempt(self: &Rc<Self>) {
+        loop {
+            // A transport calls nobody: the borrow is nobody's way.
+            let progress = match &*self.connecting.borrow() {
+                None => return,
+                Some(it) => self.with_transport(|transport, up| transport.connect(up, &it.target)),
+            };
+            match progress {
+                Ok(Progress::Pending) => return self.limit_attempt(),
+                Ok(Progress::Done) => return self.on_connected(),
+                Err(error) => {
+                    if !self.next_address(error) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the attempt under way its share of the time.
+    fn limit_attempt(self: &Rc<Self>) {
+        let now = self.here.now();
+        let mut connecting = self.connecting.borrow_mut();
+        let Some(it) = connecting.as_mut() else { return };
+        it.begun = now;
+        let Some(deadline) = it.deadline else { return };
+        let left = deadline.since(now);
+        let untried = u32::try_from(it.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let share = (left / untried).max(LEAST_SHARE).min(left);
+        let give_up = LoopCommand(Ask::ConnectTimeout(self.token()));
+        it.timer = self.here.sender().send_at(now.plus(share), give_up).ok();
+    }
+
+    /// The current attempt has failed. `false`: it was the last.
+    fn next_address(self: &Rc<Self>, error: Error) -> bool {
+        let mut connecting = self.connecting.borrow_mut();
+        let Some(it) = connecting.as_mut() else { return false };
+        it.stop_timer(self);
+        it.failures.push(error);
+        let more = !it.target.others.is_empty();
+        if more {
+            it.target.remote = it.target.others.remove(0);
+        } else if let Some(it) = connecting.take() {
+            drop(connecting);
+            self.complete_later(it.done, Err(all_failed(it.failures)));
+        }
+        more
+    }
+
+    /// The attempt under way has failed, says the transport.
+    pub(super) fn on_connect_failed(self: &Rc<Self>, error: Error) {
+        self.with_transport(|transport, up| transport.abandon_connect(up));
+        if self.next_address(error.clone()) {
+            self.attempt();
+        }
+        if !self.is_connecting() && !self.is_active() {
+            self.close(Some(error), Completion::none());
+        }
+    }
+
+    /// The time of the attempt under way is up.
+    pub(crate) fn on_connect_timeout(self: &Rc<Self>) {
+        let now = self.here.now();
+        let failure = self.connecting.borrow_mut().as_mut().map(|it| {
+            it.timer = None;
+            let (address, after) = (it.target.remote.clone(), now.since(it.begun));
+            Error::new(ChannelError::ConnectTimeout { address, after })
+        });
+        if let Some(failure) = failure {
+            self.on_connect_failed(failure);
+        }
+    }
+
+    pub(super) fn on_connected(self: &Rc<Self>) {
+        let connecting = self.connecting.borrow_mut().take();
+        let Some(mut it) = connecting else { return };
+        it.stop_timer(self);
+        self.with_transport(|transport, up| transport.connected(up));
+        self.activate(it.done);
+    }
+
+    /// Nobody wants the connection any more: the channel is closed.
+    pub(crate) fn cancel_connect(self: &Rc<Self>) {
+        self.close(Some(ErrorKind::Cancelled.into()), Completion::none());
+    }
+
+    /// The channel is being closed.
+    pub(super) fn stop_connecting(self: &Rc<Self>) {
+        let connecting = self.connecting.borrow_mut().take();
+        if let Some(mut it) = connecting {
+            it.stop_timer(self);
+            self.complete_later(it.done, Err(self.closed_error()));
+        }
+    }
+}
+
+impl Connecting {
+    fn stop_timer(&mut self, core: &ChannelCore) {
+        if let Some(timer) = self.timer.take() {
+            core.here.sender().take_back(timer);
+        }
+    }
+}
+
+fn all_failed(mut failures: Vec<Error>) -> Error {
+    match failures.len() {
+        1 => failures.remove(0),
+        _ => Error::new(ChannelError::ConnectAll { failures }),
+    }
+}

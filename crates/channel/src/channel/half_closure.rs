@@ -1,0 +1,163 @@
+//! Closing one direction (C10).
+//!
+//! ```text
+//!   the peer's end ──► not allowed: closed
+//!                  ──► allowed: HalfClosed::Input, reading is over; writing goes on
+//!   shutdown_output ─► what was flushed is written ──► the peer reads the end, HalfClosed::Output
+//!   both ───────────► closed
+//! ```
+
+use std::net::Shutdown;
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use super::closing::Step;
+use super::core::ChannelCore;
+use super::error::ChannelError;
+use crate::pipeline::event::UserEvent;
+use crate::pipeline::slots::HEAD;
+use crate::pipeline::{Completion, Message, Msg};
+
+/// One direction of a channel is over; fired as a user event, once for each. When both are, the channel
+/// is closed.
+///
+/// A channel stays open when its peer sends no more only if
+/// [`allow_half_closure`](crate::ChannelOptions::allow_half_closure) says so; otherwise that closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfClosed {
+    /// Nothing more will be read: the peer has finished, or
+    /// [`shutdown_input`](crate::Channel::shutdown_input) was called.
+    Input,
+    /// Nothing more can be written: everything is sent, and the peer will read the end.
+    Output,
+}
+
+impl Message for HalfClosed {}
+
+/// Which directions are over.
+#[derive(Default)]
+pub(crate) struct Halves {
+    pub(super) input: bool,
+    pub(super) output: Output,
+}
+
+#[derive(Default)]
+pub(super) enum Output {
+    #[default]
+    Open,
+    /// As soon as what was flushed is written.
+    Ending(Vec<Completion>),
+    Over,
+}
+
+impl ChannelCore {
+    /// The peer will send no more.
+    pub(super) fn on_eof(self: &Rc<Self>) {
+        if self.options.allow_half_closure {
+            self.end_input();
+        } else {
+            self.close(None, Completion::none());
+        }
+    }
+
+    fn end_input(self: &Rc<Self>) {
+        if std::mem::replace(&mut self.halves.borrow_mut().input, true) {
+            return;
+        }
+        self.set_read(false);
+        self.step(Step::InputOver);
+    }
+
+    pub(super) fn is_input_over(&self) -> bool {
+        self.halves.borrow().input
+    }
+
+    pub(super) fn is_output_over(&self) -> bool {
+        !matches!(self.halves.borrow().output, Output::Open)
+    }
+
+    /// Tells the handlers, from the loop. When both directions are over so is the channel.
+    pub(super) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
+        self.enter(|core| core.go(HEAD, UserEvent(Msg::new(which))));
+        let both = {
+            let halves = self.halves.borrow();
+            halves.input && matches!(halves.output, Output::Over)
+        };
+        if both {
+            self.close(None, Completion::none());
+        }
+    }
+
+    /// Nothing more is to be read.
+    pub(crate) fn shutdown_input(self: &Rc<Self>, done: Completion) {
+        let shut = match self.may_shut_down() {
+            Ok(()) if self.is_input_over() => Ok(()),
+            Ok(()) => self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Read)),
+            Err(error) => Err(error),
+        };
+        let over = shut.is_ok();
+        self.complete_later(done, shut);
+        if over {
+            self.end_input();
+        }
+    }
+
+    /// Nothing more is to be written than what was flushed; what was not, fails.
+    pub(crate) fn shutdown_output(self: &Rc<Self>, done: Completion) {
+        if let Err(error) = self.may_shut_down() {
+            return self.complete_later(done, Err(error));
+        }
+        self.write_out();
+        let first = {
+            let mut halves = self.halves.borrow_mut();
+            match &mut halves.output {
+                Output::Over => {
+                    drop(halves);
+                    return self.complete_later(done, Ok(()));
+                }
+                Output::Ending(waiting) => {
+                    waiting.push(done);
+                    false
+                }
+                Output::Open => {
+                    halves.output = Output::Ending(vec![done]);
+                    true
+                }
+            }
+        };
+        if first {
+            self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
+            self.end_output_if_written();
+        }
+    }
+
+    /// If the output is to end, looks whether everything is written.
+    pub(super) fn end_output_if_written(self: &Rc<Self>) {
+        if !matches!(self.halves.borrow().output, Output::Ending(_)) || self.has_to_write() {
+            return;
+        }
+        let before = std::mem::replace(&mut self.halves.borrow_mut().output, Output::Over);
+        let Output::Ending(waiting) = before else { return };
+        let shut = self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Write));
+        for done in waiting {
+            self.complete_later(done, shut.clone());
+        }
+        if shut.is_ok() {
+            self.step(Step::OutputOver);
+        } else {
+            // It cannot, or is broken: then that is told by itself.
+            self.halves.borrow_mut().output = Output::Open;
+        }
+    }
+
+    fn may_shut_down(&self) -> Result<(), Error> {
+        if !self.life.get().is_open() {
+            return Err(self.closed_error());
+        }
+        if !self.is_active() {
+            return Err(Error::new(ChannelError::NotConnected));
+        }
+        Ok(())
+    }
+}

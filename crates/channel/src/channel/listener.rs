@@ -1,0 +1,199 @@
+//! The transport of a server over the loop's driver.
+
+use std::io;
+use std::sync::Arc;
+
+use waterwheel_executor::Error;
+
+use super::address::Address;
+use super::new_channel::NewChannel;
+use super::outbound::Outbound;
+use super::sockets::Sockets;
+use super::stream::Stream;
+use super::transport::{Transport, TransportEvent, Upcalls, unsupported};
+use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::registrations::Registrant;
+use crate::pipeline::{Msg, Types};
+use crate::token::Token;
+
+/// A server over the driver of its loop. What it reads are [`NewChannel`]s, connected and without
+/// handlers: its own handler gives them an initialiser and registers them, with whichever loop.
+/// Accepting obeys `auto_read` and `reads_per_round`, as any reading.
+#[derive(Debug)]
+pub struct Listener {
+    state: State,
+    sockets: Arc<dyn Sockets>,
+    /// To be set on the socket, when there is one.
+    options: Vec<SocketOption>,
+    local: Option<Address>,
+}
+
+#[derive(Debug)]
+enum State {
+    Unbound,
+    Attached(Token),
+    /// It listens, but has left its loop: connections wait in the kernel.
+    Detached(Io),
+    Gone,
+}
+
+impl Listener {
+    /// A server that is to be bound, with a socket of this kind.
+    #[must_use]
+    pub fn new(sockets: impl Sockets) -> Self {
+        let sockets = Arc::new(sockets);
+        Self { state: State::Unbound, sockets, options: Vec::new(), local: None }
+    }
+
+    fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<()> {
+        let events =
+            Accepts { up: up.clone(), name: self.sockets.name(), local: self.local.clone() };
+        let token = up.event_loop().attach(io, Role::Listener, events)?;
+        self.state = State::Attached(token);
+        Ok(())
+    }
+
+    fn token(&self) -> Option<Token> {
+        match self.state {
+            State::Attached(token) => Some(token),
+            _ => None,
+        }
+    }
+}
+
+impl Transport for Listener {
+    fn name(&self) -> &'static str {
+        self.sockets.name()
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<NewChannel>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::NONE
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Detached(io) => {
+                self.attach(up, io)?;
+                Ok(true)
+            }
+            other => {
+                self.state = other;
+                Ok(false)
+            }
+        }
+    }
+
+    fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
+        if let State::Attached(token) = self.state {
+            self.state = State::Detached(up.event_loop().release(token)?);
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
+        let State::Unbound = self.state else {
+            return Err(unsupported(self.name(), "be bound twice"));
+        };
+        let (io, local) = self.sockets.listen(&to, &self.options)?;
+        self.local = Some(local);
+        self.attach(up, io)?;
+        Ok(())
+    }
+
+    fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+        match (self.token(), up) {
+            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
+            _ => {
+                self.options.push(option);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
+        self.options.push(option); // What a listener has, its connections have.
+        Ok(())
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        if let Some(token) = self.token() {
+            up.event_loop().set_read(token, plan);
+        }
+    }
+
+    fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
+        Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
+    }
+
+    fn is_listening(&self) -> bool {
+        true
+    }
+
+    fn close(&mut self, up: &Upcalls) -> Detach {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
+            _ => Detach::Done,
+        }
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.local.clone()
+    }
+}
+
+/// Hands accepted connections to the channel.
+struct Accepts {
+    up: Upcalls,
+    name: &'static str,
+    /// Where it is bound; an accepted connection is bound there too, unless this is a wildcard.
+    local: Option<Address>,
+}
+
+impl Accepts {
+    fn local_of_child(&self) -> Option<Address> {
+        self.local.clone().filter(|local| match local {
+            Address::Ip(ip) => !ip.ip().is_unspecified(),
+            _ => true,
+        })
+    }
+}
+
+impl Registrant for Accepts {
+    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        self.up.event(match event {
+            IoEvent::Accepted(_, io, peer) => {
+                let child = Stream::accepted(self.name, io, self.local_of_child(), peer.into());
+                let new = NewChannel::new(child);
+                TransportEvent::Read(Msg::new(match self.up.channel() {
+                    Some(server) => new.parent(server),
+                    None => new,
+                }))
+            }
+            IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
+            IoEvent::AcceptFailed(_, error) => TransportEvent::ReadFailed(Error::new(error)),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
+            _ => return Ok(()),
+        });
+        Ok(())
+    }
+
+    fn detaches_itself(&self) -> bool {
+        self.up.channel().is_some()
+    }
+
+    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
+        if let Some(cause) = cause {
+            self.up.event(TransportEvent::Failed(cause));
+        }
+        self.up.event(TransportEvent::Closed);
+    }
+}

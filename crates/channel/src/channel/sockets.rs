@@ -1,0 +1,52 @@
+//! Where transports get their sockets, and bootstraps their transports.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::address::{Address, Target};
+use super::transport::Transport;
+use crate::bootstrap::Resolver;
+use crate::driver::{Io, SocketOption};
+
+/// Makes sockets of one kind: what [`Stream`](crate::Stream) and [`Listener`](crate::Listener) leave to
+/// the crate that knows the operating system.
+pub trait Sockets: Send + Sync + 'static {
+    /// What they are, for errors: `"tcp"`.
+    fn name(&self) -> &'static str;
+
+    /// A socket that listens at this address, and where it does: the address may leave the port to the
+    /// system.
+    ///
+    /// # Errors
+    /// The address is of another kind or in use, an option is not supported, the system has no more to
+    /// give. The error says what it was about.
+    fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)>;
+
+    /// A socket that is to be connected to this target: of the right kind, with these options, and bound
+    /// if the target says where.
+    ///
+    /// # Errors
+    /// As for [`listen`](Self::listen).
+    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io>;
+}
+
+impl fmt::Debug for dyn Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A kind of transport, servers and clients: what a bootstrap makes channels of.
+pub trait Transports: Send + Sync + 'static {
+    /// The transport of a server that is to be bound.
+    fn server(&self) -> Box<dyn Transport>;
+
+    /// The transport of a client that is to be connected.
+    fn client(&self) -> Box<dyn Transport>;
+
+    /// Who resolves names, if they can be.
+    fn resolver(&self) -> Option<Arc<dyn Resolver>> {
+        None
+    }
+}

@@ -1,0 +1,66 @@
+//! Options of sockets, given to the kernel (C11).
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use socket2::SockRef;
+use waterwheel_channel::driver::SocketOption;
+
+use crate::context::context;
+use crate::sys;
+
+/// Sets an option. The error names it.
+pub(crate) fn set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
+    try_set(fd, option).map_err(context(format!("the option {option} cannot be set")))
+}
+
+fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
+    let socket = SockRef::from(&fd);
+    match option {
+        SocketOption::ReuseAddress(on) => socket.set_reuse_address(on),
+        SocketOption::ReusePort(on) => socket.set_reuse_port(on),
+        SocketOption::OnlyV6(on) => socket.set_only_v6(on),
+        SocketOption::NoDelay(on) => socket.set_tcp_nodelay(on),
+        SocketOption::KeepAlive(on) => socket.set_keepalive(on),
+        SocketOption::KeepAliveIdle(time) => {
+            Ok(sockopt::set_tcp_keepidle(fd, at_least_a_second(time))?)
+        }
+        SocketOption::KeepAliveInterval(time) => {
+            Ok(sockopt::set_tcp_keepintvl(fd, at_least_a_second(time))?)
+        }
+        SocketOption::KeepAliveCount(count) => Ok(sockopt::set_tcp_keepcnt(fd, count)?),
+        SocketOption::Linger(time) => socket.set_linger(time),
+        SocketOption::SendBuffer(size) => socket.set_send_buffer_size(size),
+        SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(size),
+        SocketOption::UserTimeout(time) => socket.set_tcp_user_timeout(Some(time)),
+        SocketOption::FastOpen(queue) => sys::set_tcp_option(fd, libc::TCP_FASTOPEN, queue),
+        SocketOption::FastOpenConnect(on) => {
+            sys::set_tcp_option(fd, libc::TCP_FASTOPEN_CONNECT, on.into())
+        }
+        SocketOption::DeferAccept(time) => {
+            sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, whole_seconds(time))
+        }
+        SocketOption::BusyPoll(time) => {
+            let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+            socket.set_busy_poll(micros)
+        }
+        SocketOption::NotSentLowWater(bytes) => socket.set_tcp_notsent_lowat(bytes),
+        SocketOption::TypeOfService(value) => match socket.domain()? {
+            socket2::Domain::IPV6 => socket.set_tclass_v6(value),
+            _ => socket.set_tos_v4(value),
+        },
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a socket has no such option")),
+    }
+}
+
+/// The kernel counts in whole seconds, and takes none of nothing.
+fn at_least_a_second(time: Duration) -> Duration {
+    Duration::from_secs(whole_seconds(time).max(1).into())
+}
+
+fn whole_seconds(time: Duration) -> u32 {
+    let up = u64::from(time.subsec_nanos() > 0);
+    u32::try_from(time.as_secs().saturating_add(up)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,102 @@
+//! TCP: what bootstraps make their channels of.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{Sockets, Transport, Transports};
+use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
+
+use crate::context::context;
+use crate::resolver::SystemResolver;
+use crate::socket::Socket;
+
+/// So many connections wait to be accepted, unless said otherwise: what the kernel allows by default.
+const DEFAULT_BACKLOG: u32 = 4096;
+
+/// TCP over IPv4 and IPv6.
+///
+/// By default writes are sent at once ([`SocketOption::NoDelay`]), and a listener may be bound to an
+/// address whose last connections have not been forgotten yet ([`SocketOption::ReuseAddress`]).
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::{Bootstrap, EventLoopGroup, ServerBootstrap};
+/// use waterwheel_net::{Auto, Tcp};
+///
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// let server = ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0").join()?;
+/// let client = Bootstrap::new(&group, Tcp).connect(server.local_address().unwrap()).join()?;
+/// assert_eq!(client.peer_address(), server.local_address());
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl Transports for Tcp {
+    fn server(&self) -> Box<dyn Transport> {
+        Box::new(Listener::new(Tcp))
+    }
+
+    fn client(&self) -> Box<dyn Transport> {
+        Box::new(Stream::new(Tcp))
+    }
+
+    fn resolver(&self) -> Option<Arc<dyn Resolver>> {
+        Some(SystemResolver::shared())
+    }
+}
+
+impl Sockets for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
+        let at = ip(at)?;
+        let defaults = [SocketOption::ReuseAddress(true), SocketOption::NoDelay(true)];
+        let socket = socket(at, &defaults, options)?;
+        let backlog = options.iter().rev().find_map(|option| match option {
+            SocketOption::Backlog(backlog) => Some(*backlog),
+            _ => None,
+        });
+        let backlog = backlog.unwrap_or(DEFAULT_BACKLOG);
+        socket.listen(at, backlog).map_err(context(format!("cannot listen at {at}")))?;
+        let bound = socket.local_address().unwrap_or(at);
+        Ok((socket.into(), bound.into()))
+    }
+
+    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
+        let socket = socket(ip(&target.remote)?, &[SocketOption::NoDelay(true)], options)?;
+        if let Some(local) = &target.local {
+            let local = ip(local)?;
+            socket.bind(local).map_err(context(format!("cannot connect from {local}")))?;
+        }
+        Ok(socket.into())
+    }
+}
+
+fn socket(
+    family_of: SocketAddr,
+    defaults: &[SocketOption],
+    options: &[SocketOption],
+) -> io::Result<Socket> {
+    let socket = Socket::unconnected(family_of)?.kept();
+    let own = options.iter().filter(|option| !matches!(option, SocketOption::Backlog(_)));
+    for option in defaults.iter().chain(own) {
+        socket.set_option(*option)?;
+    }
+    Ok(socket)
+}
+
+fn ip(address: &Address) -> io::Result<SocketAddr> {
+    match address {
+        Address::Ip(address) => Ok(*address),
+        other => {
+            let what = format!("{other} is no address of TCP");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+        }
+    }
+}

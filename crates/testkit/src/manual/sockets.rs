@@ -1,0 +1,100 @@
+//! Sockets in memory for transports and bootstraps.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{Sockets, Transport, Transports};
+use waterwheel_channel::{Address, Listener, Stream, Target};
+
+use super::{Dial, Manual, Port};
+
+/// Makes the sockets of channels, and keeps the other side of each for the test. Clones are the same one.
+///
+/// ```
+/// use waterwheel_channel::{Bootstrap, EventLoopGroup};
+/// use waterwheel_testkit::manual::{Manual, Time};
+///
+/// let manual = Manual::readiness();
+/// let group = EventLoopGroup::builder(manual.clone()).threads(1).build()?;
+/// let sockets = manual.sockets();
+/// let connected = Bootstrap::new(&group, sockets.clone()).connect("192.0.2.1:80");
+/// manual.until_idle();
+/// let peer = sockets.next_dial().unwrap().accept();
+/// let channel = connected.join()?;
+/// channel.send(bytes::Bytes::from("hello"));
+/// assert_eq!(peer.receive(5), "hello");
+/// # manual.set_time(Time::Jumps);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ManualSockets {
+    manual: Manual,
+    /// Filled on the loops, emptied by the test.
+    made: Arc<Mutex<Made>>,
+}
+
+#[derive(Default)]
+struct Made {
+    dials: VecDeque<Dial>,
+    ports: VecDeque<Port>,
+}
+
+impl ManualSockets {
+    pub(super) fn new(manual: Manual) -> Self {
+        Self { manual, made: Arc::default() }
+    }
+
+    /// The other side of the first attempt to connect that was not asked for yet.
+    #[must_use]
+    pub fn next_dial(&self) -> Option<Dial> {
+        self.lock().dials.pop_front()
+    }
+
+    /// The port of the first listener that was not asked for yet.
+    #[must_use]
+    pub fn next_port(&self) -> Option<Port> {
+        self.lock().ports.pop_front()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sockets for ManualSockets {
+    fn name(&self) -> &'static str {
+        "manual"
+    }
+
+    fn listen(&self, at: &Address, _: &[SocketOption]) -> io::Result<(Io, Address)> {
+        let (io, port) = self.manual.listener();
+        self.lock().ports.push_back(port);
+        Ok((io, at.clone()))
+    }
+
+    fn dial(&self, _: &Target, _: &[SocketOption]) -> io::Result<Io> {
+        let (io, dial) = self.manual.connecting();
+        self.lock().dials.push_back(dial);
+        Ok(io)
+    }
+}
+
+impl Transports for ManualSockets {
+    fn server(&self) -> Box<dyn Transport> {
+        Box::new(Listener::new(self.clone()))
+    }
+
+    fn client(&self) -> Box<dyn Transport> {
+        Box::new(Stream::new(self.clone()))
+    }
+}
+
+impl fmt::Debug for ManualSockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let made = self.lock();
+        write!(f, "ManualSockets({} dials, {} ports)", made.dials.len(), made.ports.len())
+    }
+}

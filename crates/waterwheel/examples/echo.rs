@@ -1,0 +1,71 @@
+//! A server that sends back what it gets.
+//!
+//! ```sh
+//! cargo run --release --example echo -- 7000     # then, in another terminal: nc localhost 7000
+//! ```
+//!
+//! `--threads N` takes N loops for the connections (default: one, which accepts too); `--spin` makes a
+//! loop look for work for a while before it sleeps: shorter answers for a busy core.
+
+use std::error::Error;
+use std::time::Duration;
+
+use waterwheel::channel::{Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap};
+use waterwheel::net::{Auto, Tcp};
+
+struct Echo;
+
+impl Handler for Echo {
+    /// Written as it comes; nothing is copied.
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write(msg);
+        Ok(())
+    }
+
+    /// Sent once, however many reads there were.
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.flush();
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Options { port, threads, spin } = Options::from_args()?;
+    let mut group = EventLoopGroup::builder(Auto).threads(threads).name("echo");
+    if spin {
+        group = group.spin_before_sleep(Duration::from_millis(1));
+    }
+    let group = group.build()?;
+    let server = ServerBootstrap::new(&group, Tcp)
+        .child_initialiser(|edit| {
+            edit.add_last("echo", Echo)?;
+            Ok(())
+        })
+        .bind(("127.0.0.1", port))
+        .join()?;
+    println!("{server:?}");
+    server.closed().join()?;
+    Ok(())
+}
+
+struct Options {
+    port: u16,
+    threads: usize,
+    spin: bool,
+}
+
+impl Options {
+    /// `[--threads N] [--spin] PORT`
+    fn from_args() -> Result<Self, Box<dyn Error>> {
+        let mut options = Options { port: 7000, threads: 1, spin: false };
+        let mut args = std::env::args().skip(1);
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--threads" => options.threads = args.next().ok_or("--threads N")?.parse()?,
+                "--spin" => options.spin = true,
+                port => options.port = port.parse().map_err(|_| format!("no port: {port}"))?,
+            }
+        }
+        Ok(options)
+    }
+}
