@@ -26,6 +26,7 @@ use super::closing::{Ending, Step};
 use super::connecting::Connecting;
 use super::half_closure::Halves;
 use super::handle::Channel;
+use super::last_write::LastWrite;
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
 use super::outbound::Outbound;
@@ -62,6 +63,7 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
+    pub(super) last_write: LastWrite,
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
@@ -136,6 +138,7 @@ impl ChannelCore {
             level: Level::default(),
             reading: Reading::new(&options),
             writing: Cell::default(),
+            last_write: LastWrite::default(),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
             halves: RefCell::default(),

@@ -5,7 +5,7 @@
 //! | what users hold | `handle` on `shared`, `new_channel`, `attributes`, `options` |
 //! | how calls get in, and what they leave behind | `core`, then `channels` |
 //! | reading | `reading`, with `receive` |
-//! | writing | `writing`, on `outbound` |
+//! | writing | `writing`, on `outbound`; `last_write` |
 //! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream` and `listener` as those over a driver, on `sockets` |
 
@@ -21,6 +21,7 @@ pub(crate) mod half_closure;
 pub(crate) mod handle;
 pub(crate) mod hold;
 pub(crate) mod holds;
+pub(crate) mod last_write;
 pub(crate) mod lifecycle;
 pub(crate) mod listener;
 pub(crate) mod new_channel;

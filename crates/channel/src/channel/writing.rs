@@ -232,6 +232,9 @@ impl ChannelCore {
             let written = self
                 .with_transport(|transport, up| transport.write(up, &mut self.out.borrow_mut()));
             self.harvest();
+            if let Ok(Submit::Done(taken)) = written {
+                self.note_write(taken);
+            }
             match written {
                 Ok(Submit::Done(_)) if self.out.borrow().is_empty() => return,
                 Ok(Submit::Done(_)) => {}
@@ -279,6 +282,7 @@ impl ChannelCore {
         if n > 0 {
             self.out.borrow_mut().wrote(n);
             self.harvest();
+            self.note_write(n);
         }
         self.write_out();
     }
