@@ -164,7 +164,6 @@ impl Decoder for LineDecoder {
 
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let mut rest = mem::take(buf);
-        self.searched = 0;
         let length = without_cr(&rest);
         if self.discarded.is_some() {
             return self.end_too_long(length);
