@@ -18,13 +18,13 @@ use waterwheel_channel::{
     TypeMismatch, TypeTag, Types, WaterMarks,
 };
 use waterwheel_channel::{
-    Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode, Encoder,
-    EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign, ForeignContext, ForeignHandle,
-    ForeignHandler, Hold, In, Inbound, InboundHandler, Interval, LocalJoin, LocalLoop,
-    LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown, ManualEventLoop,
-    Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant, RemoteCompletion, RemoteCtx,
-    RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask, Then, Timeout, Token, TokenMap,
-    WaitStrategy,
+    Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
+    EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign,
+    ForeignContext, ForeignHandle, ForeignHandler, Hold, In, Inbound, InboundHandler, Interval,
+    LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
+    ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
+    RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
+    Then, Timeout, Token, TokenMap, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -95,6 +95,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Decode<u8>: true true true),
         is!(Decode<Rc<u8>>: false false true),
         is!(Encode<u8>: true true true),
+        is!(EncodeBuffer: true true true),
         is!(Inbound<u8>: true true true),
         is!(Then<u8, u8>: true true true),
         is!(dyn InboundHandler<In = u8>: false false false),

@@ -16,10 +16,10 @@ fn public_types_cross_threads_as_listed() {
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),
-        is!(Terminate: true true true),
-        is!(TerminationSignal: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),
+        is!(Terminate: true true true),
+        is!(TerminationSignal: true true true),
         is!(dyn ForeignSource: true true false),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);

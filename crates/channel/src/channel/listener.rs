@@ -124,6 +124,10 @@ impl Transport for Listener {
         Ok(())
     }
 
+    fn is_listening(&self) -> bool {
+        true
+    }
+
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
         if let Some(token) = self.token() {
             up.event_loop().set_read(token, plan);
@@ -132,10 +136,6 @@ impl Transport for Listener {
 
     fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
         Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
-    }
-
-    fn is_listening(&self) -> bool {
-        true
     }
 
     fn close(&mut self, up: &Upcalls) -> Detach {

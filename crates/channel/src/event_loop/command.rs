@@ -46,12 +46,12 @@ pub(crate) enum Ask {
     Pump(Token),
     /// An offloaded handler has emitted something.
     Mail(Arc<Link>),
-    /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
-    Look(Option<Question>),
     /// The time of an attempt to connect is up.
     ConnectTimeout(Token),
     /// A channel may read again.
     ResumeReading(Token),
+    /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
+    Look(Option<Question>),
     /// A timer of a handler is due.
     Timer(HandlerTimer),
     /// Anything else, seldom enough for a box.
@@ -73,9 +73,9 @@ impl fmt::Debug for LoopCommand {
             Ask::WriteOut(_) => "WriteOut",
             Ask::Pump(_) => "Pump",
             Ask::Mail(_) => "Mail",
-            Ask::Look(_) => "Look",
             Ask::ConnectTimeout(_) => "ConnectTimeout",
             Ask::ResumeReading(_) => "ResumeReading",
+            Ask::Look(_) => "Look",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",
         })

@@ -312,6 +312,13 @@ impl<'a> Ctx<'a> {
         self.core.here.now()
     }
 
+    /// When something of this channel's was last handed to its transport; `None` if nothing was. It is
+    /// noted from the first time that anybody asks, and costs a look at the clock per write then.
+    #[must_use]
+    pub fn last_write(&self) -> Option<Nanos> {
+        self.core.last_write()
+    }
+
     /// A context to be kept, on this loop. It does not keep the channel alive.
     #[must_use]
     pub fn to_local(&self) -> LocalCtx {
