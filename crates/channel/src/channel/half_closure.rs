@@ -109,6 +109,10 @@ impl ChannelCore {
             return self.complete_later(done, Err(error));
         }
         self.write_out();
+        // That may have broken it.
+        if let Err(error) = self.may_shut_down() {
+            return self.complete_later(done, Err(error));
+        }
         let first = {
             let mut halves = self.halves.borrow_mut();
             match &mut halves.output {
@@ -127,6 +131,7 @@ impl ChannelCore {
             }
         };
         if first {
+            self.show_writable();
             self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
             self.end_output_if_written();
         }
@@ -148,6 +153,20 @@ impl ChannelCore {
         } else {
             // It cannot, or is broken: then that is told by itself.
             self.halves.borrow_mut().output = Output::Open;
+            self.show_writable();
+        }
+    }
+
+    /// What was to be written before the output ends never will be: the channel is being closed.
+    pub(super) fn fail_shutdown(self: &Rc<Self>, error: &Error) {
+        let mut halves = self.halves.borrow_mut();
+        if let Output::Ending(waiting) = &mut halves.output {
+            let waiting = std::mem::take(waiting);
+            halves.output = Output::Over;
+            drop(halves);
+            for done in waiting {
+                self.complete_later(done, Err(error.clone()));
+            }
         }
     }
 

@@ -155,6 +155,18 @@ impl ChannelCore {
         }
     }
 
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.on.get()
+    }
+
+    /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
+    pub(super) fn end_round(&self) -> bool {
+        let mut sizer = self.reading.sizer.get();
+        sizer.on_round();
+        self.reading.sizer.set(sizer);
+        self.reading.in_round.replace(false)
+    }
+
     /// More is to be read; it has passed all handlers.
     pub(crate) fn begin_read(self: &Rc<Self>) {
         let life = self.life.get();
