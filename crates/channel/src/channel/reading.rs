@@ -48,7 +48,7 @@ impl Reading {
         ReadPlan { max_reads: self.reads_per_round, size: self.sizer.get().size() }
     }
 
-    /// Something was read, or there was nothing: what is asked for from now on is another round.
+    /// Something was read: what is asked for from now on is another round.
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
             self.wanted.set(false);
@@ -102,7 +102,8 @@ impl ChannelCore {
     }
 
     fn on_read_complete(self: &Rc<Self>) {
-        self.reading.begin_round();
+        // A round in which nothing was read is not the one that was asked for: reading stays on, and so
+        // the end is told that such a round comes to.
         let mut sizer = self.reading.sizer.get();
         let changed = sizer.on_round();
         self.reading.sizer.set(sizer);
