@@ -21,7 +21,7 @@ use super::half_closure::HalfClosed;
 use super::transport::TransportEvent;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
-use crate::pipeline::event::{Active, Inactive, Registered, Unregistered};
+use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
 use crate::pipeline::slots::HEAD;
 
 /// Something that is announced from the loop only.
@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Active,
     /// It was registered again: reading goes on.
     ReadAgain,
+    /// It left in the middle of a round of reads.
+    RoundOver,
     /// One direction is over.
     InputOver,
     OutputOver,
@@ -138,6 +140,7 @@ impl ChannelCore {
                     core.read_if_auto();
                 }),
                 Step::ReadAgain => self.enter(|core| core.read_if_auto()),
+                Step::RoundOver => self.enter(|core| core.go(HEAD, ReadComplete)),
                 Step::InputOver => self.half_closed(HalfClosed::Input),
                 Step::OutputOver => self.half_closed(HalfClosed::Output),
                 Step::Closed => self.tell_closed(),
@@ -283,10 +286,7 @@ impl ChannelCore {
     /// What is not written by now never will be, and the transport closes.
     fn let_go(self: &Rc<Self>) {
         self.lingering.set(false);
-        let error = self.closed_error();
-        self.fail_writes(&error);
-        let output = std::mem::take(&mut self.rare.make().ending.output);
-        output.into_iter().for_each(|done| self.complete_later(done, Err(error.clone())));
+        self.fail_what_is_left();
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
         let name = self.ends().name;
         let close = || self.with_transport(|transport, up| transport.close(up));
@@ -294,6 +294,12 @@ impl ChannelCore {
         if detached != Some(Detach::Pending) {
             self.transport_closed();
         }
+    }
+
+    fn fail_what_is_left(self: &Rc<Self>) {
+        let error = self.closed_error();
+        self.fail_writes(&error);
+        self.fail_shutdown(&error);
     }
 
     /// It is being closed, or has been: told along with the others, or after them.
@@ -337,7 +343,7 @@ impl ChannelCore {
     /// The transport has let go.
     pub(super) fn transport_closed(self: &Rc<Self>) {
         if self.lingering.take() {
-            self.fail_writes(&self.closed_error());
+            self.fail_what_is_left();
         }
         let mut life = self.life.get();
         let ended = life.closed();
@@ -365,10 +371,12 @@ impl ChannelCore {
         } else if !life.is_registered() {
             Err(Error::new(ChannelError::NotRegistered))
         } else {
-            self.set_read(false);
-            self.with_transport(|transport, up| transport.deregister(up))
+            self.leave_loop()
         };
         if left.is_ok() {
+            if self.end_round() {
+                self.step(Step::RoundOver);
+            }
             let mut life = self.life.get();
             let announced = life.deregistered();
             self.life.set(life);
@@ -380,7 +388,18 @@ impl ChannelCore {
         self.complete_later(done, left);
     }
 
-    /// Comes to the loop, for the first time or again.
+    /// The transport leaves. If it cannot, it goes on reading.
+    fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
+        let reading = self.is_reading();
+        self.set_read(false);
+        let left = self.with_transport(|transport, up| transport.deregister(up));
+        if left.is_err() && reading {
+            self.set_read(true);
+        }
+        left
+    }
+
+    /// Comes to the loop, for the first time or again. If it cannot it is closed.
     pub(super) fn come(self: &Rc<Self>) -> Result<(), Error> {
         let mut life = self.life.get();
         if !life.is_open() {
@@ -389,7 +408,10 @@ impl ChannelCore {
         if life.is_registered() {
             return Err(Error::new(ChannelError::AlreadyRegistered));
         }
-        let connected = self.with_transport(|transport, up| transport.register(up))?;
+        let registered = self.with_transport(|transport, up| transport.register(up));
+        let connected = registered.inspect_err(|error| {
+            self.close(Some(error.clone()), Completion::none());
+        })?;
         let first = life.registered();
         self.life.set(life);
         self.shared.set_registered(true);

@@ -106,6 +106,10 @@ impl ChannelCore {
             return self.complete_later(done, Err(error));
         }
         self.write_out();
+        // That may have broken it.
+        if let Err(error) = self.may_shut_down() {
+            return self.complete_later(done, Err(error));
+        }
         let before = self.halves.output.get();
         if before == Output::Over {
             return self.complete_later(done, Ok(()));
@@ -113,6 +117,7 @@ impl ChannelCore {
         self.rare.make().ending.output.push(done);
         if before == Output::Open {
             self.halves.output.set(Output::Ending);
+            self.show_writable();
             self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
             self.end_output_if_written();
         }
@@ -134,6 +139,19 @@ impl ChannelCore {
         } else {
             // It cannot, or is broken: then that is told by itself.
             self.halves.output.set(Output::Open);
+            self.show_writable();
+        }
+    }
+
+    /// What was to be written before the output ends never will be: the channel is being closed.
+    pub(super) fn fail_shutdown(self: &Rc<Self>, error: &Error) {
+        if self.halves.output.get() != Output::Ending {
+            return;
+        }
+        self.halves.output.set(Output::Over);
+        let waiting = std::mem::take(&mut self.rare.make().ending.output);
+        for done in waiting {
+            self.complete_later(done, Err(error.clone()));
         }
     }
 

@@ -43,7 +43,7 @@ impl Reading {
         }
     }
 
-    /// Something was read, or there was nothing: what is asked for from now on is another round.
+    /// Something was read: what is asked for from now on is another round.
     #[inline]
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
@@ -109,7 +109,8 @@ impl ChannelCore {
     }
 
     fn on_read_complete(self: &Rc<Self>) {
-        self.reading.begin_round();
+        // A round in which nothing was read is not the one that was asked for: reading stays on, and so
+        // the end is told that such a round comes to.
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
             core.go(HEAD, ReadComplete);
@@ -159,6 +160,16 @@ impl ChannelCore {
         if self.reading.auto.get() && self.is_active() {
             self.go_through(BeginRead);
         }
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.on.get()
+    }
+
+    /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
+    pub(super) fn end_round(&self) -> bool {
+        self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.reading.in_round.replace(false)
     }
 
     /// More is to be read; it has passed all handlers.

@@ -175,13 +175,18 @@ impl Transport for Stream {
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        match (self.token(), up) {
-            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
-            _ => {
-                self.options.push(option);
-                Ok(())
+        match (&self.state, up) {
+            (State::Attached(token), Some(up)) => {
+                return Ok(up.event_loop().set_option(*token, option)?);
             }
+            // Those of the next attempt have it too, should there be one.
+            (State::Connecting(token, _), Some(up)) => {
+                up.event_loop().set_option(*token, option)?;
+            }
+            _ => {}
         }
+        self.options.push(option);
+        Ok(())
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {

@@ -122,15 +122,21 @@ impl ChannelCore {
     fn set_writable(self: &Rc<Self>, writable: bool) {
         self.level.writable.set(writable);
         self.level.missed.set(true);
-        self.shared.set_writable(writable);
+        self.show_writable();
         self.mark(Work::WRITABILITY);
+    }
+
+    /// Shows other threads whether it is. One whose output is over never is: whoever writes as long as it
+    /// is would never end.
+    pub(super) fn show_writable(&self) {
+        self.shared.set_writable(self.level.writable.get() && !self.is_output_over());
     }
 
     /// Whoever is told that it is not will be told when it is again: also if what is on its way from
     /// other threads is all that is in the way.
     pub(crate) fn is_writable(self: &Rc<Self>) -> bool {
         self.rise();
-        self.life.get().is_open() && self.level.writable.get()
+        self.life.get().is_open() && self.level.writable.get() && !self.is_output_over()
     }
 
     pub(crate) fn bytes_before_unwritable(self: &Rc<Self>) -> usize {
