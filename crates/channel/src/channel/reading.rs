@@ -173,6 +173,7 @@ impl ChannelCore {
     }
 
     /// More is to be read; it has passed all handlers.
+    #[inline]
     pub(crate) fn begin_read(self: &Rc<Self>) {
         let life = self.life.get();
         if life.is_active() && life.is_registered() && !self.is_input_over() {
