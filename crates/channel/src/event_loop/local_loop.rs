@@ -227,6 +227,14 @@ impl LocalLoop {
         self.with_driver(|driver| driver.write(token, queue))
     }
 
+    /// Asked in the course of a `Read`: whether that was all of its round. `ReadComplete` does not follow
+    /// then.
+    #[inline]
+    pub(crate) fn take_read_complete(&self, token: Token) -> bool {
+        let mut driver = self.parts.driver.borrow_mut();
+        driver.as_mut().is_some_and(|driver| driver.take_read_complete(token))
+    }
+
     /// Shuts one or both directions of an attached stream down.
     ///
     /// # Errors
