@@ -199,7 +199,7 @@ impl ChannelCore {
     }
 
     /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
-    pub(super) fn end_round(&self) -> bool {
+    pub(super) fn break_off_round(&self) -> bool {
         self.reading.sizer.on_round(&self.options().receive_sizes);
         self.reading.in_round.replace(false)
     }
