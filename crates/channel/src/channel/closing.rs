@@ -52,6 +52,7 @@ impl Step {
         Step::Registered,
         Step::Active,
         Step::ReadAgain,
+        Step::RoundOver,
         Step::InputOver,
         Step::OutputOver,
         Step::Closed,
@@ -62,6 +63,9 @@ impl Step {
         Step::Gone,
     ];
 }
+
+// One that is not in the list would never be taken, nor would those behind it.
+const _: () = assert!(Step::ALL.len() == Step::Gone as usize + 1);
 
 /// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
 /// life has nine.

@@ -200,8 +200,11 @@ impl ChannelCore {
 
     /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
     pub(super) fn break_off_round(&self) -> bool {
-        self.reading.sizer.on_round(&self.options().receive_sizes);
-        self.reading.in_round.replace(false)
+        let begun = self.reading.in_round.replace(false);
+        if begun {
+            self.reading.sizer.on_round(&self.options().receive_sizes);
+        }
+        begun
     }
 
     /// More is to be read; it has passed all handlers.
