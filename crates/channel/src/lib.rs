@@ -37,6 +37,7 @@
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
 //! | what is below a channel | [`transport`], its contract first |
+//! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |
 //! | futures on a loop | `futures` |
 //! | channels within the process | [`local`] |
@@ -51,6 +52,8 @@ mod foreign;
 mod futures;
 pub mod local;
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod pipeline;
 mod tail;
 mod token;
@@ -61,6 +64,7 @@ pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::half_closure::HalfClosed;
 pub use crate::channel::handle::{Channel, ChannelFuture};
+pub use crate::channel::hold::Hold;
 pub use crate::channel::listener::Listener;
 pub use crate::channel::new_channel::NewChannel;
 pub use crate::channel::options::{ChannelOptions, InvalidOption, WaterMarks};
@@ -72,6 +76,9 @@ pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;
 pub use crate::event_loop::command::LoopCommand;
+pub use crate::event_loop::drain::{
+    DEFAULT_DRAIN_TIME, DrainOptions, Drained, Draining, LoopDraining,
+};
 pub use crate::event_loop::group::EventLoopGroup;
 pub use crate::event_loop::handle::EventLoop;
 pub use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
@@ -87,10 +94,10 @@ pub use crate::futures::{
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::pipeline::{
-    At, Completion, Ctx, Decode, Decoder, DecoderStuck, Edit, Emit, Encode, Encoder, Events,
-    Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx, Message, Msg, Name, Offloaded,
-    Out, OutboundHandler, Pipeline, PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler,
-    Signature, SlotId, Stage, Then, TimerId, TypeMismatch, TypeTag, Types,
+    At, Completion, Ctx, Decode, Decoder, DecoderStuck, Edit, Emit, Encode, EncodeBuffer, Encoder,
+    Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx, Message, Msg, Name,
+    Offloaded, Out, OutboundHandler, Pipeline, PipelineError, RemoteCompletion, RemoteCtx,
+    RemoteHandler, Signature, SlotId, Stage, Then, TimerId, TypeMismatch, TypeTag, Types,
 };
 pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

@@ -13,6 +13,8 @@
 //!   EpollSelector  PollSelector        the kernel's set
 //! ```
 //!
+//! [`Terminate`] ties the end of the process, SIGTERM, to a drain of its loops.
+//!
 //! What is watched crosses the driver trait as an opaque
 //! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of
 //! [`foreign_io`].
@@ -44,6 +46,7 @@ mod poll;
 mod readiness;
 mod resolver;
 mod selector;
+mod signals;
 mod socket;
 mod socket_options;
 mod sys;
@@ -55,5 +58,6 @@ pub use crate::epoll::Epoll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
 pub use crate::resolver::SystemResolver;
+pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::socket::Socket;
 pub use crate::tcp::Tcp;

@@ -1,6 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
-use waterwheel_net::{Auto, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp};
+use waterwheel_net::{
+    Auto, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp, Terminate, TerminationSignal,
+};
 
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
@@ -16,6 +18,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Socket: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),
+        is!(Terminate: true true true),
+        is!(TerminationSignal: true true true),
         is!(dyn ForeignSource: true true false),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);

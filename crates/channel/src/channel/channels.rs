@@ -29,7 +29,7 @@ const LAST_ROUNDS: usize = 64;
 
 /// The channels of a loop. Touched on the loop only.
 pub(crate) struct Channels {
-    table: RefCell<Slab<Rc<ChannelCore>>>,
+    pub(super) table: RefCell<Slab<Rc<ChannelCore>>>,
     /// Those with something left to do.
     listed: RefCell<VecDeque<Rc<ChannelCore>>>,
     /// Those whose transport has more to read, in the next turn.
@@ -101,7 +101,7 @@ impl Channels {
         self.table.borrow().len()
     }
 
-    fn all(&self) -> Vec<Rc<ChannelCore>> {
+    pub(super) fn all(&self) -> Vec<Rc<ChannelCore>> {
         let table = self.table.borrow();
         table.tokens().filter_map(|token| table.get(token).cloned()).collect()
     }

@@ -32,7 +32,7 @@ use super::outbound::Outbound;
 use super::reading::Reading;
 use super::shared::ChannelShared;
 use super::transport::{Transport, Upcalls};
-use super::writing::{Level, Writing};
+use super::writing::{LastWrite, Level, Writing};
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::dispatch::Handlers;
@@ -62,6 +62,7 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
+    pub(super) last_write: Cell<LastWrite>,
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
@@ -136,6 +137,7 @@ impl ChannelCore {
             level: Level::default(),
             reading: Reading::new(&options),
             writing: Cell::default(),
+            last_write: Cell::default(),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
             halves: RefCell::default(),

@@ -39,6 +39,10 @@ impl Channel {
         Self { shared }
     }
 
+    pub(super) fn shared(&self) -> &ChannelShared {
+        &self.shared
+    }
+
     pub(super) fn token(&self) -> Token {
         self.shared.token()
     }

@@ -124,6 +124,10 @@ impl Transport for Listener {
         Ok(())
     }
 
+    fn is_listening(&self) -> bool {
+        true
+    }
+
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
         if let Some(token) = self.token() {
             up.event_loop().set_read(token, plan);

@@ -6,7 +6,7 @@
 //! | how calls get in, and what they leave behind | `core`, then `channels` |
 //! | reading | `reading`, with `receive` |
 //! | writing | `writing`, on `outbound` |
-//! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure` |
+//! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream` and `listener` as those over a driver, on `sockets` |
 
 pub(crate) mod address;
@@ -15,9 +15,12 @@ pub(crate) mod channels;
 pub(crate) mod closing;
 pub(crate) mod connecting;
 pub(crate) mod core;
+pub(crate) mod draining;
 pub(crate) mod error;
 pub(crate) mod half_closure;
 pub(crate) mod handle;
+pub(crate) mod hold;
+pub(crate) mod holds;
 pub(crate) mod lifecycle;
 pub(crate) mod listener;
 pub(crate) mod new_channel;

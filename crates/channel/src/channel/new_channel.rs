@@ -16,6 +16,7 @@ use super::options::ChannelOptions;
 use super::shared::ChannelShared;
 use super::transport::Transport;
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::drain::LoopDraining;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
@@ -62,9 +63,11 @@ pub struct NewChannel {
 }
 
 enum Initialiser {
-    Own(Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>),
+    Own(OwnInitialiser),
     Shared(SharedInitialiser),
 }
+
+type OwnInitialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
 
 /// One that makes the pipelines of many channels.
 pub(crate) type SharedInitialiser = Arc<dyn Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync>;
@@ -153,8 +156,8 @@ impl LocalLoop {
     /// initialiser makes, need not come from another thread, nor could it.
     ///
     /// # Errors
-    /// The loop is shutting down, an initialiser has failed, or the transport cannot be used here. The
-    /// channel is closed then.
+    /// The loop is shutting down ([`LoopShutDown`]) or draining ([`LoopDraining`]), an initialiser has
+    /// failed, or the transport cannot be used here. The channel is closed then.
     pub fn register_with(
         &self,
         new: NewChannel,
@@ -192,6 +195,9 @@ impl LocalLoop {
     ) -> Result<Channel, Error> {
         if self.is_closing() {
             return Err(Error::new(LoopShutDown));
+        }
+        if self.is_draining() {
+            return Err(Error::new(LoopDraining));
         }
         let NewChannel { transport, initialiser, options, attributes, parent } = new;
         let (mut promise, closed) = self.handle().new_promise();
@@ -254,8 +260,8 @@ fn inside(
 
 impl EventLoop {
     /// Registers a channel with this loop. The future gives the channel, whose pipeline is complete
-    /// then. It fails, and the channel is closed, if the loop is shut down, the initialiser fails, or
-    /// the transport cannot be used here.
+    /// then. It fails, and the channel is closed, if the loop is shut down or draining
+    /// ([`LoopDraining`]), the initialiser fails, or the transport cannot be used here.
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
         let (promise, future) = self.new_promise();

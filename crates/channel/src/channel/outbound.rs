@@ -58,6 +58,8 @@ pub(crate) struct Cancelled {
 /// What has left the buffer.
 #[derive(Default)]
 pub(crate) struct Finished {
+    /// There is something: a part of a write, or a message that weighs nothing.
+    any: bool,
     /// How many bytes no longer wait.
     pub(crate) bytes: usize,
     /// In the order of the writes; those that nobody waits for are not here.
@@ -67,6 +69,7 @@ pub(crate) struct Finished {
 impl Finished {
     #[inline]
     fn add(&mut self, bytes: usize, done: Completion, result: Result<(), Error>) {
+        self.any = true;
         self.bytes = self.bytes.saturating_add(bytes);
         if !done.is_none() {
             self.completions.push_back((done, result));
@@ -103,6 +106,7 @@ impl Outbound {
             if n < entry.left {
                 entry.left -= n;
                 self.finished.bytes += n;
+                self.finished.any |= n > 0;
                 return;
             }
             n -= entry.left;
@@ -122,6 +126,7 @@ impl Outbound {
         entry.pieces -= 1;
         entry.left = entry.left.saturating_sub(weight);
         self.finished.bytes = self.finished.bytes.saturating_add(weight);
+        self.finished.any = true;
         if entry.pieces == 0 {
             self.finish_front();
         }
@@ -162,6 +167,11 @@ impl Outbound {
     fn push_message(&mut self, msg: Msg, weight: usize) -> usize {
         self.messages.push_back((msg, weight));
         1
+    }
+
+    /// Whether there is anything in it, flushed or not.
+    pub(crate) fn holds_anything(&self) -> bool {
+        !self.entries.is_empty()
     }
 
     /// Everything so far is to be written. What was cancelled falls out.
@@ -214,12 +224,7 @@ impl Outbound {
     /// What was written, or has failed, since this was last asked.
     #[inline]
     pub(crate) fn take_finished(&mut self) -> Option<Finished> {
-        let finished = &mut self.finished;
-        if finished.bytes == 0 && finished.completions.is_empty() {
-            return None;
-        }
-        let completions = mem::take(&mut finished.completions);
-        Some(Finished { bytes: mem::take(&mut finished.bytes), completions })
+        self.finished.any.then(|| mem::take(&mut self.finished))
     }
 
     /// Takes out what was flushed: it will not be written.

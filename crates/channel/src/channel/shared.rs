@@ -13,6 +13,7 @@ use super::attributes::Attributes;
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::handle::Channel;
+use super::holds::Holds;
 use super::options::{ChannelOptions, WaterMarks};
 use super::request::Submitted;
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -59,6 +60,7 @@ pub(crate) struct ChannelShared {
     pub(super) auto_read: AtomicBool,
     pub(super) pending: AtomicUsize,
     pub(super) submitted: AtomicUsize,
+    pub(super) holds: Holds,
     /// How many writes that nobody waited for were refused.
     pub(super) refused: AtomicU64,
     /// A request to ask the transport for events is on its way.
@@ -89,6 +91,7 @@ impl ChannelShared {
             auto_read: AtomicBool::new(options.auto_read),
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
+            holds: Holds::new(),
             refused: AtomicU64::new(0),
             pumping: AtomicBool::new(false),
             addresses: Mutex::default(),

@@ -141,6 +141,12 @@ pub trait Transport: Send + 'static {
         false
     }
 
+    /// Whether it is there to accept connections: a drain closes it, and what it has not accepted with
+    /// it.
+    fn is_listening(&self) -> bool {
+        false
+    }
+
     /// Closes it.
     fn close(&mut self, up: &Upcalls) -> Detach;
 

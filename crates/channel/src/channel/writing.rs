@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use waterwheel_executor::Error;
+use waterwheel_executor::{Error, Nanos};
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
@@ -26,6 +26,16 @@ pub(crate) enum Writing {
     Full,
     /// A write is under way.
     Pending,
+}
+
+/// When something was last written. The clock is looked at only for whoever asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LastWrite {
+    #[default]
+    NotNoted,
+    /// Not since it is noted.
+    None,
+    At(Nanos),
 }
 
 /// How full a channel is.
@@ -96,7 +106,7 @@ impl ChannelCore {
     }
 
     /// Everything that waits, including what other threads have submitted.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.level.pending.get().saturating_add(self.shared.submitted())
     }
 
@@ -288,6 +298,9 @@ impl ChannelCore {
     fn harvest(self: &Rc<Self>) {
         let finished = self.out.borrow_mut().take_finished();
         if let Some(finished) = finished {
+            if self.last_write.get() != LastWrite::NotNoted {
+                self.last_write.set(LastWrite::At(self.here.now()));
+            }
             self.here.counters().bytes_written(finished.bytes);
             self.finish_writes(finished);
         }
@@ -297,6 +310,18 @@ impl ChannelCore {
         self.remove_pending(finished.bytes);
         for (done, result) in finished.completions {
             self.complete_later(done, result);
+        }
+    }
+
+    /// When something was last written; noted from the first time that this is asked.
+    pub(crate) fn last_write(&self) -> Option<Nanos> {
+        match self.last_write.get() {
+            LastWrite::NotNoted => {
+                self.last_write.set(LastWrite::None);
+                None
+            }
+            LastWrite::None => None,
+            LastWrite::At(time) => Some(time),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use waterwheel_executor::engine::LoopSeed;
@@ -235,7 +235,11 @@ impl LoopOptions {
         let pause = TokenPark::new(clock.clone());
         let waker = Arc::new(LoopWaker::new(driver.waker(), pause.unparker()));
         let counters = Arc::new(Counters::new());
-        let attachment = Attachment { driver_name: driver.name(), counters: counters.clone() };
+        let attachment = Attachment {
+            driver_name: driver.name(),
+            counters: counters.clone(),
+            drained: OnceLock::new(),
+        };
         let builder = builder.never_block().clock(clock).attach(Arc::new(attachment));
         Ok((LoopParts { driver, pause, waker, counters }, builder))
     }

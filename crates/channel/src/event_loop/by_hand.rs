@@ -64,6 +64,7 @@ impl ManualEventLoop {
         self.hand.on_loop(|_| {
             let result = f(&self.local);
             self.local.settle_channels();
+            self.local.check_drain();
             result
         })
     }

@@ -10,6 +10,7 @@ use crate::bootstrap::Children;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::request::Request;
+use crate::event_loop::agreement::Question;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
 use crate::pipeline::offload::Link;
@@ -49,6 +50,8 @@ pub(crate) enum Ask {
     ConnectTimeout(Token),
     /// A channel may read again.
     ResumeReading(Token),
+    /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
+    Look(Option<Question>),
     /// A timer of a handler is due.
     Timer(HandlerTimer),
     /// Anything else, seldom enough for a box.
@@ -72,6 +75,7 @@ impl fmt::Debug for LoopCommand {
             Ask::Mail(_) => "Mail",
             Ask::ConnectTimeout(_) => "ConnectTimeout",
             Ask::ResumeReading(_) => "ResumeReading",
+            Ask::Look(_) => "Look",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",
         })

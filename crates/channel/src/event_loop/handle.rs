@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use waterwheel_executor::{EventExecutor, Origin, PromiseFuture, Rejected};
+use waterwheel_executor::{EventExecutor, Origin, PromiseFuture, Rejected, SharedFuture};
 
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::drain::Drained;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
@@ -41,6 +42,8 @@ pub struct EventLoop {
 pub(crate) struct Attachment {
     pub(crate) driver_name: &'static str,
     pub(crate) counters: Arc<Counters>,
+    /// Set by the first who asks for a drain.
+    pub(crate) drained: OnceLock<SharedFuture<Drained>>,
 }
 
 impl EventLoop {
@@ -79,6 +82,13 @@ impl EventLoop {
         match self.attachment() {
             Some(attachment) => attachment.counters.snapshot(&stats),
             None => Counters::new().snapshot(&stats),
+        }
+    }
+
+    pub(crate) fn drained(&self) -> &OnceLock<SharedFuture<Drained>> {
+        match self.attachment() {
+            Some(attachment) => &attachment.drained,
+            None => unreachable!("event loops are built with one"),
         }
     }
 

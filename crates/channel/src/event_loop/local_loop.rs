@@ -16,6 +16,7 @@ use crate::driver::{
     Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::draining::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::registrations::{Registrant, Registrations};
 use crate::futures::{Futures, LocalJoin, Sleepers};
@@ -38,6 +39,7 @@ struct Parts {
     driver: RefCell<Option<Box<dyn Driver>>>,
     registrations: Registrations,
     channels: Channels,
+    drain: CurrentDrain,
     futures: Futures,
     sleepers: Sleepers,
     tail: Tail,
@@ -70,6 +72,7 @@ impl LocalLoop {
             driver: RefCell::new(Some(driver)),
             registrations: Registrations::default(),
             channels: Channels::default(),
+            drain: CurrentDrain::default(),
             futures: Futures::default(),
             sleepers: Sleepers::default(),
             tail: Tail::default(),
@@ -265,6 +268,10 @@ impl LocalLoop {
         &self.parts.channels
     }
 
+    pub(crate) fn drain(&self) -> &CurrentDrain {
+        &self.parts.drain
+    }
+
     /// Whether nothing more is registered: the loop is shutting down.
     pub(crate) fn is_closing(&self) -> bool {
         self.parts.closing.get() || self.parts.sender.is_shutting_down()
@@ -308,6 +315,7 @@ impl LocalLoop {
                 self.channels().with(token, |core| core.resume_reading());
             }
             Ask::Mail(link) => self.channels().on_mail(&link),
+            Ask::Look(question) => self.look_when_settled(question),
             Ask::Timer(timer) => self.channels().with(timer.channel, |core| {
                 core.enter(|core| core.on_timer(timer));
             }),
@@ -417,6 +425,7 @@ impl LocalLoop {
     /// The shutdown has begun: whatever is registered goes, and nothing more is.
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
+            self.cut_drain_short();
             self.channels().close_all();
             for token in self.parts.registrations.to_be_detached() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
@@ -428,6 +437,7 @@ impl LocalLoop {
     /// last commands run before: they were accepted.
     pub(crate) fn close(&self) {
         self.parts.closing.set(true);
+        self.cut_drain_short();
         self.parts.tail.run(&self.parts.sender);
         self.channels().end_all();
         let driver = self.parts.driver.borrow_mut().take();

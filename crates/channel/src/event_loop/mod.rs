@@ -5,12 +5,16 @@
 //! | one turn | `turn`, with `strategy`, `budget` and `spin_guard` |
 //! | what lives on the loop | `local_loop`, `registrations` |
 //! | what other threads hold | `handle`, `group`, `waker`, `command` |
+//! | draining | `drain`, then `draining` on the loop and `agreement` between loops |
 //! | how loops are made | `builder`, `by_hand` |
 
+pub(crate) mod agreement;
 pub(crate) mod budget;
 pub(crate) mod builder;
 pub(crate) mod by_hand;
 pub(crate) mod command;
+pub(crate) mod drain;
+pub(crate) mod draining;
 pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod local_loop;

@@ -257,8 +257,10 @@ impl Wheel {
         self.paused_until = Some(now.plus(self.back_off.fail()));
     }
 
-    /// Phase 5: a shutdown first lets go of everything that is registered.
+    /// Phase 5: a drain that is over becomes a shutdown, which first lets go of everything that is
+    /// registered.
     fn check_shutdown(&self, core: &mut LoopCore<LoopCommand>) -> Turn {
+        self.local.check_drain();
         if core.is_shutting_down() {
             self.local.begin_closing();
             self.local.finish_ended();

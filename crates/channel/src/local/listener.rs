@@ -175,6 +175,10 @@ impl Transport for Listener {
         self.rounds.is_on() && self.port().is_some_and(|port| port.has_waiting())
     }
 
+    fn is_listening(&self) -> bool {
+        true
+    }
+
     fn close(&mut self, _: &Upcalls) -> Detach {
         self.shut();
         Detach::Done

@@ -21,6 +21,7 @@ use super::chain::{Emit, Inward, Stage};
 use super::completion::Completion;
 use super::context::Ctx;
 use super::cumulation::Cumulation;
+use super::encode_buffer::EncodeBuffer;
 use super::events::Events;
 use super::handler::{Handler, HandlerResult};
 use super::message::{Message, Msg};
@@ -315,20 +316,16 @@ impl<D> fmt::Debug for Decode<D> {
     }
 }
 
-/// How much is allocated at once for what is encoded: some dozens of small messages.
-const BLOCK: usize = 4 * 1024;
-
 /// Puts an [`Encoder`] into a pipeline. The completion of a write goes with its bytes.
 pub struct Encode<E> {
     encoder: E,
-    /// Empty between messages; the room behind it is for the next ones.
-    buf: BytesMut,
+    buffer: EncodeBuffer,
 }
 
 impl<E: Encoder> Encode<E> {
     /// With nothing written yet.
     pub fn new(encoder: E) -> Self {
-        Self { encoder, buf: BytesMut::new() }
+        Self { encoder, buffer: EncodeBuffer::default() }
     }
 }
 
@@ -350,17 +347,8 @@ impl<E: Encoder> Handler for Encode<E> {
                 return Ok(());
             }
         };
-        if self.buf.capacity() == 0 {
-            self.buf.reserve(BLOCK);
-        }
-        if let Err(error) = self.encoder.encode(msg, &mut self.buf) {
-            self.buf.clear();
-            return Err(error);
-        }
-        // A big message takes its buffer along: kept, it would be as big for as long as the channel.
-        let big = self.buf.len() > BLOCK;
-        let bytes = if big { mem::take(&mut self.buf) } else { self.buf.split() };
-        ctx.write_with(bytes.freeze(), done.take());
+        let bytes = self.buffer.fill(|dst| self.encoder.encode(msg, dst))?;
+        ctx.write_with(bytes, done.take());
         Ok(())
     }
 }

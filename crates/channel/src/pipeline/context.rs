@@ -21,6 +21,7 @@ use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
+use crate::channel::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::timers::TimerId;
 
@@ -294,6 +295,11 @@ impl<'a> Ctx<'a> {
         self.core.channel()
     }
 
+    /// Keeps a drain of the loop waiting while there is work in progress: see [`Hold`].
+    pub fn hold(&self) -> Hold {
+        self.channel().hold()
+    }
+
     /// The loop this runs on.
     #[must_use]
     pub fn event_loop(&self) -> &'a LocalLoop {
@@ -304,6 +310,13 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.core.here.now()
+    }
+
+    /// When something of this channel's was last handed to its transport; `None` if nothing was. It is
+    /// noted from the first time that anybody asks, and costs a look at the clock per write then.
+    #[must_use]
+    pub fn last_write(&self) -> Option<Nanos> {
+        self.core.last_write()
     }
 
     /// A context to be kept, on this loop. It does not keep the channel alive.

@@ -191,6 +191,12 @@ impl Message for String {
     }
 }
 
+impl Message for &'static str {
+    fn size_hint(&self) -> usize {
+        self.len()
+    }
+}
+
 impl Message for Vec<u8> {
     fn size_hint(&self) -> usize {
         self.len()

@@ -13,7 +13,7 @@
 //! | to understand | read |
 //! |---|---|
 //! | what a user writes | `handler`, `context`, `message`, `completion` |
-//! | what a user writes with types | `typed`, `codec` on `cumulation`, `chain` |
+//! | what a user writes with types | `typed`, `codec` on `cumulation` and `encode_buffer`, `chain` |
 //! | how an event goes from slot to slot | `dispatch`, on `slots` and `event` |
 //! | how a pipeline changes | `edit`, with `signature` and `name` |
 //! | handlers that run on another executor | `offload` |
@@ -25,6 +25,7 @@ pub(crate) mod context;
 mod cumulation;
 pub(crate) mod dispatch;
 pub(crate) mod edit;
+mod encode_buffer;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod handler;
@@ -47,6 +48,7 @@ pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};
 pub use self::completion::Completion;
 pub use self::context::Ctx;
 pub use self::edit::{At, Edit, PipelineError};
+pub use self::encode_buffer::EncodeBuffer;
 pub use self::events::Events;
 pub use self::handler::{Handler, HandlerResult};
 pub use self::local_context::LocalCtx;

@@ -11,6 +11,7 @@ mod editing;
 mod errors;
 mod flushing;
 mod interest;
+mod last_write;
 mod life;
 mod loop_events;
 mod odd_messages;

@@ -12,6 +12,8 @@ use super::mail::Mail;
 use super::remote_context::RemoteCtx;
 use super::remote_handler::RemoteHandler;
 use crate::channel::error::ChannelError;
+use crate::channel::handle::Channel;
+use crate::channel::hold::Hold;
 
 /// How many letters a task reads before other tasks of its executor have their turn: enough for the
 /// price of a task not to matter, few enough for a busy channel not to keep an executor to itself.
@@ -25,12 +27,16 @@ pub(super) enum Occupant {
 
 pub(super) type Build = Box<dyn FnOnce() -> Box<dyn RemoteHandler> + Send>;
 
-/// A task that reads letters. Dropped by an executor that died, it tells the loop.
-struct Reader(Option<Arc<Link>>);
+/// A task that reads letters. Dropped by an executor that died, it tells the loop. Until it is through, a
+/// drain of the loop waits for the channel.
+struct Reader {
+    link: Option<Arc<Link>>,
+    _hold: Hold,
+}
 
 impl Reader {
     fn run(mut self) {
-        if let Some(link) = self.0.take() {
+        if let Some(link) = self.link.take() {
             link.read_letters();
         }
     }
@@ -38,7 +44,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Some(link) = self.0.take() {
+        if let Some(link) = self.link.take() {
             let executor = link.executor().name().to_owned();
             let cause = String::from("its tasks were dropped");
             link.lose(ErrorKind::LoopDied { executor, cause }.into());
@@ -49,8 +55,9 @@ impl Drop for Reader {
 impl Link {
     /// Lets the executor read the letters.
     pub(super) fn schedule(self: &Arc<Self>) -> Result<(), Error> {
-        let task = |link| {
-            let reader = Reader(Some(link));
+        let task = |link: Arc<Link>| {
+            let hold = Channel::new(link.shared().clone()).hold();
+            let reader = Reader { link: Some(link), _hold: hold };
             move || reader.run()
         };
         Ok(self.executor().execute_with(Origin::here(), self.clone(), task)?)

@@ -1,0 +1,57 @@
+//! Loom models of the words that this crate's threads share; the queue to the loop has its own, in the
+//! executor. `scripts/loom-mutants` shows that each of them can fail.
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+use crate::channel::holds::Holds;
+
+/// A channel, its loop asleep, and what its holders have done: each into a place of its own.
+struct Held {
+    holds: Holds,
+    done: [AtomicUsize; 2],
+    commands: AtomicUsize,
+    wake: Notify,
+}
+
+/// Each of `holders` does something and lets go, while the loop begins to drain.
+fn drain(holders: usize) {
+    loom::model(move || {
+        let held = Arc::new(Held {
+            holds: Holds::new(),
+            done: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            commands: AtomicUsize::new(0),
+            wake: Notify::new(),
+        });
+        (0..holders).for_each(|_| held.holds.take());
+        for at in 0..holders {
+            let held = held.clone();
+            thread::spawn(move || {
+                held.done[at].store(1, Ordering::Relaxed);
+                if held.holds.release() {
+                    held.commands.fetch_add(1, Ordering::Relaxed);
+                    held.wake.notify();
+                }
+            });
+        }
+        held.holds.watch();
+        while held.holds.any() {
+            held.wake.wait(); // A release that is lost is a deadlock.
+        }
+        for done in &held.done[..holders] {
+            assert_eq!(done.load(Ordering::Relaxed), 1, "what was done before is seen");
+        }
+        assert!(held.commands.load(Ordering::Relaxed) <= 1, "one command at the most");
+    });
+}
+
+#[test]
+fn l11_no_release_is_lost() {
+    drain(1);
+}
+
+#[test]
+fn l11_no_release_of_two_is_lost() {
+    drain(2);
+}

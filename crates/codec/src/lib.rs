@@ -1,0 +1,68 @@
+//! Framing codecs: from a stream of bytes to messages, and back. They know pipelines, not sockets.
+//!
+//! ```text
+//!   Bytes ──► LineDecoder ──Bytes──► Utf8 ──String──► your handler
+//!   Bytes ◄────────── LineEncoder ◄── String, &str, Bytes ──┘
+//! ```
+//!
+//! What a server that speaks lines of text needs, and the test of it:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use waterwheel_channel::{Ctx, HandlerResult, In, InboundHandler};
+//! use waterwheel_codec::{LineDecoder, LineEncoder};
+//! use waterwheel_executor::Error;
+//! use waterwheel_testkit::embedded::Embedded;
+//!
+//! struct Greeter;
+//!
+//! impl InboundHandler for Greeter {
+//!     type In = String; // A line, without its end.
+//!
+//!     fn on_read(&mut self, ctx: &Ctx<'_>, name: String) -> HandlerResult {
+//!         ctx.write_and_flush(format!("hello {name}")); // Its end is added on the way out.
+//!         Ok(())
+//!     }
+//!
+//!     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+//!         ctx.write_and_flush(format!("ERR {error}")); // The next line is read as any other.
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut channel = Embedded::builder().stream().build(|edit| {
+//!     edit.add_codec("lines", LineDecoder::new(16).text(), LineEncoder::new())?;
+//!     edit.add_last("greeter", In(Greeter))?;
+//!     Ok(())
+//! })?;
+//! channel.write_inbound(Bytes::from_static(b"ann\r\na name of two dozen bytes\nbo"));
+//! channel.write_inbound(Bytes::from_static(b"b\n"));
+//! assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello ann\n");
+//! assert_eq!(
+//!     channel.read_outbound::<Bytes>().unwrap(),
+//!     "ERR a line is 25 bytes long, and may be 16\n"
+//! );
+//! assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello bob\n");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Rooms
+//!
+//! | for | take |
+//! |---|---|
+//! | lines of text | [`LineDecoder::text`] and [`LineEncoder`], by [`Edit::add_codec`] |
+//! | lines as bytes, without a copy | [`Decode::new`](Decode::new)`(LineDecoder::new(limit))` |
+//! | lines in a chain of stages, with nothing allocated in between | `Inbound(Decode::new(LineDecoder::new(limit)).then(parse))` |
+//! | text of any frames | [`Utf8`], as a stage behind their decoder |
+//!
+//! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
+//! [`Decode::new`]: waterwheel_channel::Decode::new
+#![forbid(unsafe_code)]
+
+mod line_decoder;
+mod line_encoder;
+mod utf8;
+
+pub use crate::line_decoder::{LineDecoder, LineTooLong, TextLines};
+pub use crate::line_encoder::{EmbeddedLineEnd, LineEncoder};
+pub use crate::utf8::{NotUtf8, Utf8};

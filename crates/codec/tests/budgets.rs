@@ -1,0 +1,133 @@
+//! What a line may allocate.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    Decode, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline, PipelineError, Stage,
+};
+use waterwheel_codec::{LineDecoder, LineEncoder, Utf8};
+use waterwheel_executor::Error;
+use waterwheel_testkit::embedded::Embedded;
+
+#[path = "../../../support/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::allocations_in;
+
+const ROUNDS: u64 = 200;
+
+/// Lines in one read.
+const LINES: u64 = 25;
+
+/// What a round allocates beyond getting onto the loop, once everything has grown to its size.
+fn allocated(
+    make: impl FnOnce(&mut Edit<'_>) -> Result<(), PipelineError>,
+    round: fn(&Bytes, Pipeline<'_>),
+) -> u64 {
+    let mut channel =
+        Embedded::builder().stream().build(|edit| make(edit).map_err(Error::from)).unwrap();
+    // Shared with the block it was read into, as what a driver reads.
+    let block = Bytes::from(b"hello, world\r\n".repeat(LINES as usize));
+    let mut run = |round: fn(&Bytes, Pipeline<'_>)| {
+        let mut rounds = || {
+            for _ in 0..ROUNDS {
+                let block = block.clone();
+                channel.with_pipeline(move |pipeline| round(&block, pipeline));
+                while channel.read_outbound_any().is_some() {}
+                while channel.read_inbound_any().is_some() {}
+            }
+        };
+        rounds();
+        allocations_in(rounds).0
+    };
+    let nothing = run(|_, _| ());
+    run(round) - nothing
+}
+
+/// What it costs to read a block of lines with this handler.
+fn read(handler: impl Handler) -> u64 {
+    let make = |edit: &mut Edit<'_>| edit.add_last("lines", handler).map(drop);
+    allocated(make, |block, pipeline| pipeline.fire_read(block.clone()))
+}
+
+/// A line in as many pieces as it has bytes, the longest way to read it.
+#[test]
+fn c15_a_line_that_comes_byte_by_byte_is_copied_into_one_buffer() {
+    let mut channel = Embedded::builder()
+        .stream()
+        .build(|edit| Ok(edit.add_last("lines", Decode::new(LineDecoder::new(LONG))).map(drop)?))
+        .unwrap();
+    let line = Bytes::from([&[b'x'; LONG][..], b"\n"].concat());
+    let feed = line.clone();
+    let (allocated, _) = allocations_in(|| {
+        channel.with_pipeline(move |pipeline| {
+            for at in 0..feed.len() {
+                pipeline.fire_read(feed.slice(at..=at));
+            }
+        });
+    });
+    assert_eq!(channel.read_inbound::<Bytes>().unwrap(), line[..LONG]);
+    assert!(
+        allocated < 40,
+        "{allocated}: it doubles each time, and there is a count of references"
+    );
+}
+
+const LONG: usize = 64 * 1024;
+
+/// The end of a chain: answers without an allocation of its own.
+struct Answer;
+
+impl Stage for Answer {
+    type In = Bytes;
+    type Out = Infallible;
+
+    fn on<O: Emit<Infallible>>(&mut self, line: Bytes, out: &mut O) -> HandlerResult {
+        out.ctx().write_and_flush(line);
+        Ok(())
+    }
+}
+
+#[test]
+fn c15_a_line_is_decoded_without_an_allocation() {
+    assert_eq!(read(Decode::new(LineDecoder::new(80))), 0, "for {} lines", LINES * ROUNDS);
+}
+
+#[test]
+fn c15_a_line_in_a_chain_is_answered_without_an_allocation() {
+    let chain = Inbound(Decode::new(LineDecoder::new(80)).then(Answer));
+    assert_eq!(read(chain), 0, "for {} lines", LINES * ROUNDS);
+}
+
+#[test]
+fn c15_a_line_of_text_is_its_string_and_a_box_for_it() {
+    assert_eq!(read(LineDecoder::new(80).text()), 2 * LINES * ROUNDS);
+}
+
+#[test]
+fn c15_a_line_of_text_in_a_chain_is_its_string_alone() {
+    struct Drop;
+
+    impl Stage for Drop {
+        type In = String;
+        type Out = Infallible;
+
+        fn on<O: Emit<Infallible>>(&mut self, _: String, _: &mut O) -> HandlerResult {
+            Ok(())
+        }
+    }
+
+    let chain = Inbound(Decode::new(LineDecoder::new(80)).then(Utf8).then(Drop));
+    assert_eq!(read(chain), LINES * ROUNDS);
+}
+
+#[test]
+fn c15_lines_are_encoded_in_blocks() {
+    let encoder = |edit: &mut Edit<'_>| edit.add_last("lines", LineEncoder::new()).map(drop);
+    let written = allocated(encoder, |block, pipeline| {
+        pipeline.write(block.slice(..12));
+        pipeline.flush();
+    });
+    assert_eq!(written, 0, "for {ROUNDS} lines");
+}

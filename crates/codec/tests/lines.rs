@@ -1,0 +1,149 @@
+//! Lines out of bytes, cut in every place.
+
+use bytes::Bytes;
+use waterwheel_codec::{LineDecoder, LineTooLong};
+use waterwheel_testkit::decoder_verifier::DecoderVerifier;
+
+fn lines<const N: usize>(lines: [&'static str; N]) -> [Bytes; N] {
+    lines.map(Bytes::from)
+}
+
+fn verify(make: fn() -> LineDecoder) -> DecoderVerifier<LineDecoder> {
+    DecoderVerifier::new(make)
+}
+
+/// What is said of a line that is so long, if 4 bytes are the limit.
+fn too_long(length: usize) -> LineTooLong {
+    LineTooLong { limit: 4, length: Some(length) }
+}
+
+/// What is said of it before it ends.
+const OVER: LineTooLong = LineTooLong { limit: 4, length: None };
+
+#[test]
+fn c15_lines_end_with_a_line_feed_or_a_carriage_return_before_it() {
+    verify(|| LineDecoder::new(80))
+        .gives("a\n", lines(["a"]))
+        .gives("bc\r\n", lines(["bc"]))
+        .gives("\n\r\n\n", lines(["", "", ""]))
+        .gives("d\ne\r\nf\n", lines(["d", "e", "f"]))
+        .verify();
+}
+
+#[test]
+fn c15_a_carriage_return_alone_ends_nothing() {
+    verify(|| LineDecoder::new(80))
+        .gives("a\rb\n", lines(["a\rb"]))
+        .gives("\rc\n", lines(["\rc"]))
+        .gives("d\r\r\n", lines(["d\r"]))
+        .gives("\r\r\r\n", lines(["\r\r"]))
+        .verify();
+}
+
+#[test]
+fn c15_any_other_byte_is_a_part_of_the_line() {
+    let all: Vec<u8> = (0..=255).filter(|byte| *byte != b'\n').collect();
+    let stream = [&all[..], b"\n"].concat();
+    verify(|| LineDecoder::new(255)).gives(stream, [Bytes::from(all)]).verify();
+}
+
+#[test]
+fn c15_ends_are_kept_if_they_are_asked_for() {
+    verify(|| LineDecoder::new(1).keep_ends())
+        .gives("a\nb\r\n", lines(["a\n", "b\r\n"]))
+        .gives("\n\r\n", lines(["\n", "\r\n"]))
+        .verify();
+}
+
+#[test]
+fn c15_a_line_may_be_as_long_as_the_limit_without_its_end() {
+    verify(|| LineDecoder::new(4))
+        .gives("1234\n", lines(["1234"]))
+        .gives("1234\r\n", lines(["1234"]))
+        .fails("12345\n", too_long(5))
+        .fails("12345\r\n", too_long(5))
+        .fails("1234\r\r\n", too_long(5))
+        .gives("1234\n", lines(["1234"]))
+        .verify();
+}
+
+#[test]
+fn c15_a_line_that_is_too_long_is_one_error_and_the_next_one_is_read() {
+    verify(|| LineDecoder::new(4))
+        .gives("ab\n", lines(["ab"]))
+        .gives("0123456", [])
+        .gives("789\r0123", [])
+        .fails("45\n", too_long(17))
+        .fails("56789\n", too_long(5))
+        .gives("\ncd\n", lines(["", "cd"]))
+        .verify();
+}
+
+#[test]
+fn c15_fail_fast_tells_of_a_line_that_is_too_long_before_it_ends() {
+    verify(|| LineDecoder::new(4).fail_fast())
+        .gives("ab\n", lines(["ab"]))
+        .gives("1234", [])
+        .fails("5", OVER)
+        .gives("6789\r0", [])
+        .gives("\r\ncd\n", lines(["cd"]))
+        .fails("12345\n", OVER)
+        .gives("1234\r", [])
+        .gives("\n", lines(["1234"]))
+        .gives("1234\r", [])
+        .fails("5", OVER)
+        .gives("\n", [])
+        .verify();
+}
+
+#[test]
+fn c15_a_limit_of_nothing_lets_empty_lines_through() {
+    verify(|| LineDecoder::new(0))
+        .gives("\n\r\n", lines(["", ""]))
+        .fails("a\n", LineTooLong { limit: 0, length: Some(1) })
+        .gives("\n", lines([""]))
+        .verify();
+}
+
+#[test]
+fn c15_no_limit_is_the_biggest_there_is() {
+    verify(|| LineDecoder::new(usize::MAX)).gives("abc\r\n", lines(["abc"])).verify();
+}
+
+#[test]
+fn c15_what_the_end_of_the_stream_cuts_off_is_no_line() {
+    verify(|| LineDecoder::new(4)).gives("a\nbc", lines(["a"])).verify();
+    verify(|| LineDecoder::new(4)).gives("a\nbc\r", lines(["a"])).verify();
+    verify(|| LineDecoder::new(4)).gives("", []).verify();
+}
+
+#[test]
+fn c15_what_the_end_of_the_stream_cuts_off_is_given_if_it_is_asked_for() {
+    let make = || LineDecoder::new(4).give_unfinished();
+    verify(make).gives("a\nbc", lines(["a"])).gives_at_end(lines(["bc"])).verify();
+    verify(make).gives("a\n", lines(["a"])).verify();
+    verify(make).gives("1234\r", []).gives_at_end(lines(["1234"])).verify();
+    verify(make).gives("\r", []).gives_at_end(lines([""])).verify();
+    verify(make).gives("", []).verify();
+    let make = || LineDecoder::new(4).give_unfinished().keep_ends();
+    verify(make).gives("a\nb\r", lines(["a\n"])).gives_at_end(lines(["b\r"])).verify();
+}
+
+#[test]
+fn c15_a_line_that_is_too_long_is_told_of_at_the_end_of_the_stream_at_the_latest() {
+    for make in [|| LineDecoder::new(4), || LineDecoder::new(4).give_unfinished()] {
+        verify(make).gives("a\n12345", lines(["a"])).fails_at_end(too_long(5)).verify();
+        verify(make).gives("12345678\r", []).fails_at_end(too_long(8)).verify();
+    }
+    for make in
+        [|| LineDecoder::new(4).fail_fast(), || LineDecoder::new(4).fail_fast().give_unfinished()]
+    {
+        verify(make).fails("12345", OVER).gives("678", []).verify();
+    }
+}
+
+#[test]
+fn c15_the_error_names_limit_and_length() {
+    assert_eq!(too_long(9).to_string(), "a line is 9 bytes long, and may be 4");
+    assert_eq!(OVER.to_string(), "a line is longer than the 4 bytes it may be");
+}

@@ -1,0 +1,55 @@
+//! Stock handlers: what many pipelines need, and no protocol is about. They know pipelines, not sockets.
+//!
+//! A server that closes connections of which it has not heard for a minute, and sends something of its own
+//! if it has not for half a minute, so that the other side does not give up:
+//!
+//! ```
+//! use std::time::Duration;
+//! use waterwheel_channel::{Ctx, HandlerResult, In, InboundHandler, Msg};
+//! use waterwheel_executor::Error;
+//! use waterwheel_handlers::{IdleEvent, IdleHandler, IdleKind};
+//! use waterwheel_testkit::embedded::Embedded;
+//!
+//! struct App;
+//!
+//! impl InboundHandler for App {
+//!     type In = String;
+//!
+//!     fn on_read(&mut self, _: &Ctx<'_>, _: String) -> HandlerResult {
+//!         Ok(())
+//!     }
+//!
+//!     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+//!         match event.get::<IdleEvent>().map(|idle| idle.kind) {
+//!             Some(IdleKind::Writer) => ctx.write_and_flush(String::from("PING")),
+//!             Some(IdleKind::Reader) => ctx.write_and_flush(String::from("BYE")),
+//!             _ => ctx.fire_user_event(event), // Perhaps for the next handler.
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! // Once, where a mistake in it is found at once; each connection gets a clone.
+//! let idle = IdleHandler::builder()
+//!     .reader(Duration::from_secs(60))
+//!     .writer(Duration::from_secs(30))
+//!     .close_on(IdleKind::Reader)
+//!     .build()?;
+//!
+//! let mut channel = Embedded::new(|edit| {
+//!     edit.add_last("idle", idle.clone())?;
+//!     edit.add_last("app", In(App))?;
+//!     Ok(())
+//! })?;
+//! channel.advance(Duration::from_secs(30));
+//! assert_eq!(channel.read_outbound::<String>().unwrap(), "PING");
+//! channel.advance(Duration::from_secs(30));
+//! assert_eq!(channel.read_outbound::<String>().unwrap(), "BYE");
+//! assert!(!channel.channel().is_open());
+//! # Ok::<(), Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod idle;
+
+pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};

@@ -1,0 +1,20 @@
+//! Who may cross threads: every public type, listed.
+
+use waterwheel_handlers::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
+
+#[path = "../../../support/auto_traits.rs"]
+mod auto_traits;
+
+use auto_traits::{Ask, is};
+
+#[test]
+fn public_types_cross_threads_as_listed() {
+    let listed = [
+        is!(IdleEvent: true true true),
+        is!(IdleHandler: true true true),
+        is!(IdleHandlerBuilder: true true true),
+        is!(IdleKind: true true true),
+        is!(InvalidIdle: true true true),
+    ];
+    auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
+}

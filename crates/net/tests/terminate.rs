@@ -1,0 +1,232 @@
+//! SIGTERM and SIGINT tied to a drain (L11).
+//!
+//! Without the test harness: each test starts this program again as the process that is to end, and
+//! sends it signals.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use waterwheel_channel::{
+    Ctx, DrainOptions, Draining, EventLoopGroup, Handler, HandlerResult, Hold, Msg, local,
+};
+use waterwheel_net::{Auto, Terminate, TerminationSignal};
+
+/// What the process is to do, in its environment.
+const ROLE: &str = "WATERWHEEL_TEST_ROLE";
+
+/// A process that should have ended is killed after this time.
+const LONG: Duration = Duration::from_secs(20);
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("drains") => drains(),
+        Ok("hangs") => hangs(&Terminate::new().unwrap()),
+        Ok("hangs with 7") => hangs(&Terminate::with_exit_status(7).unwrap()),
+        Ok("waits") => waits(),
+        Ok(other) => panic!("no role is called {other}"),
+        Err(_) => {
+            l11_the_first_signal_drains_and_the_process_ends_by_itself();
+            l11_the_second_signal_exits_at_once();
+            l11_the_first_signal_can_be_waited_for();
+            l11_a_hundred_processes_are_told_while_they_work();
+        }
+    }
+}
+
+// The process.
+
+/// Says what it is told, and lets the business thread go then.
+struct Server(mpsc::Sender<Hold>);
+
+impl Handler for Server {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.send(ctx.hold()).expect("main waits for it");
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.is::<Draining>() {
+            println!("told");
+        }
+        Ok(())
+    }
+}
+
+/// Reads, and says so.
+struct Client;
+
+impl Handler for Client {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        println!("read {}", msg.get::<String>().map_or("something", |text| text));
+        Ok(())
+    }
+}
+
+fn drains() {
+    let (servers, clients) = (group(), group());
+    let (give, work) = mpsc::channel();
+    let (ours, theirs) = local::pair();
+    let client = theirs.initialiser(|edit| {
+        edit.add_last("client", Client)?;
+        Ok(())
+    });
+    let client = clients.register(client).join().unwrap();
+    let server = ours.initialiser(|edit| {
+        edit.add_last("server", Server(give))?;
+        Ok(())
+    });
+    let _server = servers.register(server).join().unwrap();
+    let hold = work.recv().unwrap();
+    let terminate = Terminate::new().unwrap();
+    terminate.drain(&servers, options());
+    println!("ready");
+    let business = thread::spawn(move || {
+        terminate.asked().join().unwrap();
+        hold.channel().send(String::from("the answer"));
+        drop(hold);
+    });
+    servers.termination().join().unwrap();
+    business.join().unwrap();
+    client.closed().join().unwrap();
+    println!("over");
+}
+
+fn hangs(terminate: &Terminate) {
+    let group = group();
+    let (ours, _theirs) = local::pair();
+    let _hold = group.register(ours).join().unwrap().hold();
+    terminate.drain(&group, options());
+    println!("ready");
+    terminate.asked().join().unwrap();
+    println!("told");
+    group.termination().join().unwrap();
+    println!("over");
+}
+
+fn waits() {
+    let terminate = Terminate::new().unwrap();
+    let called = Arc::new(AtomicBool::new(false));
+    println!("ready");
+    let signal = terminate.asked().join().unwrap();
+    let (tell, told) = mpsc::channel();
+    let late = called.clone();
+    terminate.on_first(move |signal| {
+        late.store(true, Ordering::Relaxed);
+        tell.send(signal).unwrap();
+    });
+    assert_eq!(told.recv().unwrap(), signal, "also those that come late are told");
+    assert!(called.load(Ordering::Relaxed));
+    println!("{signal}");
+}
+
+fn group() -> EventLoopGroup {
+    EventLoopGroup::builder(Auto).threads(1).build().unwrap()
+}
+
+fn options() -> DrainOptions {
+    DrainOptions::within(10 * LONG).shutdown(Duration::ZERO, LONG).unwrap()
+}
+
+// The tests.
+
+fn l11_the_first_signal_drains_and_the_process_ends_by_itself() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut process = Process::start("drains");
+        process.says("ready");
+        process.signal(signal);
+        // Two loops: the order of what they say is their own.
+        let mut said = [process.line(), process.line()];
+        said.sort();
+        assert_eq!(said, ["read the answer", "told"]);
+        process.says("over");
+        assert_eq!(process.status(), Some(0));
+    }
+}
+
+fn l11_the_second_signal_exits_at_once() {
+    let expected = [
+        ("hangs", Signal::TERM, TerminationSignal::Terminate.exit_status()),
+        ("hangs", Signal::INT, TerminationSignal::Interrupt.exit_status()),
+        ("hangs with 7", Signal::TERM, 7),
+    ];
+    for (role, second, status) in expected {
+        let mut process = Process::start(role);
+        process.says("ready");
+        process.signal(Signal::TERM);
+        process.says("told");
+        process.signal(second);
+        assert_eq!(process.status(), Some(status), "{role}");
+    }
+    assert_eq!(TerminationSignal::Terminate.exit_status(), 143);
+    assert_eq!(TerminationSignal::Interrupt.exit_status(), 130);
+}
+
+fn l11_the_first_signal_can_be_waited_for() {
+    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
+        let mut process = Process::start("waits");
+        process.says("ready");
+        process.signal(signal);
+        process.says(name);
+        assert_eq!(process.status(), Some(0));
+    }
+}
+
+/// None hangs, and none loses the answer.
+fn l11_a_hundred_processes_are_told_while_they_work() {
+    for _ in 0..100 {
+        let mut process = Process::start("drains");
+        process.says("ready");
+        process.signal(Signal::TERM);
+        let said: Vec<_> = (0..3).map(|_| process.line()).collect();
+        assert!(said.iter().any(|line| line == "read the answer"), "{said:?}");
+        assert_eq!(process.status(), Some(0));
+    }
+}
+
+/// This program, once more.
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// Dropped when it has ended: nobody needs to kill it then.
+    _watch: mpsc::Sender<()>,
+}
+
+impl Process {
+    fn start(role: &str) -> Self {
+        let own = std::env::current_exe().expect("a name");
+        let command = Command::new(own).env(ROLE, role).stdout(Stdio::piped()).spawn();
+        let mut child = command.expect("a process");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let (watch, ended) = mpsc::channel::<()>();
+        let pid = Pid::from_child(&child);
+        thread::spawn(move || {
+            if ended.recv_timeout(LONG) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Self { child, lines, _watch: watch }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it says something").expect("in UTF-8")
+    }
+
+    #[track_caller]
+    fn says(&mut self, expected: &str) {
+        assert_eq!(self.line(), expected);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it is there");
+    }
+
+    /// Its status, when it has ended.
+    fn status(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+}

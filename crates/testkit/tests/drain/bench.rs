@@ -1,0 +1,188 @@
+//! A loop on a virtual clock, its channels, and what they were told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use waterwheel_channel::{
+    Channel, Ctx, DrainOptions, Drained, Draining, EventLoop, Handler, HandlerResult, LocalLoop,
+    Msg, NewChannel, local,
+};
+use waterwheel_executor::{Error, ErrorKind, PromiseFuture, SharedFuture};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::loop_suite;
+use waterwheel_testkit::manual::Manual;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// Ten seconds to drain; then as quick a shutdown as there is.
+pub(crate) fn ten_seconds() -> DrainOptions {
+    let options = DrainOptions::within(10 * SECOND).shutdown(Duration::ZERO, SECOND);
+    options.expect("sound options")
+}
+
+/// A loop driven by hand, by a clock that the test moves.
+pub(crate) struct Bench {
+    bench: loop_suite::Bench,
+    manual: Manual,
+    /// The other ends: a channel without its peer is closed.
+    peers: Vec<NewChannel>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let manual = Manual::readiness();
+        Self { bench: loop_suite::Bench::new(&manual), manual, peers: Vec::new() }
+    }
+
+    pub(crate) fn event_loop(&self) -> EventLoop {
+        self.bench.event_loop()
+    }
+
+    pub(crate) fn drain(&self) -> SharedFuture<Drained> {
+        self.event_loop().drain(ten_seconds())
+    }
+
+    pub(crate) fn on<R>(&mut self, f: impl FnOnce(&LocalLoop) -> R) -> R {
+        self.bench.here(f)
+    }
+
+    /// Runs until there is nothing left to do.
+    pub(crate) fn run(&mut self) {
+        while !self.bench.hand.is_over() {
+            self.bench.turn();
+            if self.bench.hand.is_idle() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.bench.hand.is_over()
+    }
+
+    /// Moves the clock, and runs what is due then.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        self.manual.advance(by);
+        self.run();
+        self.run(); // What the first has made due: a timer that sets itself again.
+    }
+
+    pub(crate) fn turns(&self) -> u64 {
+        self.bench.metrics().turns
+    }
+
+    pub(crate) fn shut_down(&self) {
+        let ended = self.event_loop().shutdown_gracefully(Duration::ZERO, SECOND);
+        drop(ended.expect("a sound shutdown"));
+    }
+
+    /// Registers a channel with a handler.
+    pub(crate) fn register(&mut self, new: NewChannel, handler: impl Handler) -> Channel {
+        let registered = self.on(|here| {
+            here.register_with(new, |edit| {
+                edit.add_last("handler", handler)?;
+                Ok(())
+            })
+        });
+        self.run();
+        registered.expect("it can be registered")
+    }
+
+    /// Registers a channel that is connected to somebody who neither reads nor writes.
+    pub(crate) fn connected(&mut self, handler: impl Handler) -> Channel {
+        let (ours, theirs) = local::pair();
+        self.peers.push(theirs);
+        self.register(ours, handler)
+    }
+
+    #[track_caller]
+    pub(crate) fn outcome<T: Send + 'static>(
+        &mut self,
+        mut future: PromiseFuture<T>,
+    ) -> Result<T, Error> {
+        self.run();
+        future.try_take().expect("it has completed")
+    }
+}
+
+/// How a drain has ended, if it has.
+pub(crate) fn how(drained: &SharedFuture<Drained>) -> Option<Drained> {
+    drained.try_get().map(|outcome| outcome.expect("it was carried out"))
+}
+
+/// Whether that is what went wrong.
+pub(crate) fn is<E: std::error::Error + 'static>(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Other(cause) if cause.is::<E>())
+}
+
+/// An embedded channel whose network takes nothing.
+pub(crate) fn stuck(handler: impl Handler) -> Embedded {
+    let made = Embedded::builder().stream().build(|edit| {
+        edit.add_last("handler", handler)?;
+        Ok(())
+    });
+    let mut channel = made.expect("a pipeline");
+    channel.set_room(0);
+    channel
+}
+
+pub(crate) fn drain(channel: &mut Embedded) -> SharedFuture<Drained> {
+    let drained = channel.channel().event_loop().drain(ten_seconds());
+    channel.run();
+    drained
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn add(&self, entry: impl Into<String>) {
+        self.0.lock().unwrap().push(entry.into());
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Writes down what it is told of the drain and of its end, and does something then.
+pub(crate) struct Told<F = fn(&Ctx<'_>)> {
+    pub(crate) log: Log,
+    then: F,
+}
+
+impl Told {
+    pub(crate) fn new(log: &Log) -> Self {
+        Self { log: log.clone(), then: |_| {} }
+    }
+}
+
+impl<F: FnMut(&Ctx<'_>)> Told<F> {
+    pub(crate) fn then(log: &Log, then: F) -> Self {
+        Self { log: log.clone(), then }
+    }
+}
+
+impl<F: FnMut(&Ctx<'_>) + 'static> Handler for Told<F> {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if let Some(draining) = event.get::<Draining>() {
+            let left = draining.deadline.since(ctx.now());
+            self.log.add(format!("draining, {left:?} left"));
+            (self.then)(ctx);
+        }
+        Ok(())
+    }
+
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let text = msg.get::<String>().map_or("something", |text| text);
+        self.log.add(format!("read {text}"));
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.log.add("inactive");
+        Ok(())
+    }
+}
