@@ -310,8 +310,13 @@ impl ChannelCore {
         } else if !life.is_registered() {
             Err(Error::new(ChannelError::NotRegistered))
         } else {
+            let reads = self.is_reading();
             self.set_read(false);
-            self.with_transport(|transport, up| transport.deregister(up))
+            let left = self.with_transport(|transport, up| transport.deregister(up));
+            if left.is_err() && reads {
+                self.set_read(true); // It stays.
+            }
+            left
         };
         if left.is_ok() {
             let mut life = self.life.get();

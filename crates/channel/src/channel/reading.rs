@@ -182,6 +182,10 @@ impl ChannelCore {
         }
     }
 
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.on.get()
+    }
+
     pub(super) fn set_read(self: &Rc<Self>, on: bool) {
         if on || self.reading.on.get() {
             self.reading.on.set(on);
