@@ -1,14 +1,15 @@
 //! The columns of the matrix: transports over drivers.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use waterwheel::channel::driver::OpenDriver;
 use waterwheel::channel::local::Local;
 use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
 use waterwheel::net::Tcp;
+use waterwheel_testkit::manual::{Manual, Network, Peer};
 
 use crate::counted::Counted;
 use crate::stage::PATIENCE;
@@ -203,6 +204,93 @@ impl<D: OpenDriver + Clone + 'static> Cell for LocalOver<D> {
     }
 
     fn pass(&self, _: Duration) {}
+}
+
+/// Sockets in memory, over the driver that is driven by hand: the same channel code as TCP, over drivers
+/// that answer at once or later, and a clock that stands.
+pub(crate) struct NetworkOver {
+    manual: Manual,
+    driver: Counted<Manual>,
+    network: Network,
+}
+
+impl NetworkOver {
+    pub(crate) fn new(manual: Manual) -> Self {
+        let (driver, network) = (Counted::new(manual.clone()), manual.network());
+        Self { manual, driver, network }
+    }
+}
+
+impl Cell for NetworkOver {
+    fn name(&self) -> String {
+        format!("memory over {}", name_of(&self.driver))
+    }
+
+    fn group(&self, threads: usize) -> EventLoopGroup {
+        group(self.driver.clone(), threads)
+    }
+
+    fn server(&self, group: &EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap::new(group, self.network.clone())
+    }
+
+    fn client(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, self.network.clone())
+    }
+
+    fn free_place(&self) -> Place {
+        static NEXT: AtomicU16 = AtomicU16::new(1);
+        SocketAddr::from(([192, 0, 2, 1], NEXT.fetch_add(1, Ordering::Relaxed))).into()
+    }
+
+    fn empty_place(&self) -> Place {
+        Place::from("192.0.2.2:1")
+    }
+
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::SocketOptions => {
+                Some("buffers and lingering are a kernel's, and there is none")
+            }
+            Ability::SystemWrites | Ability::ForeignPeer | Ability::SlowConnect => None,
+        }
+    }
+
+    fn writes(&self) -> usize {
+        self.driver.writes()
+    }
+
+    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+        let Some(Address::Ip(address)) = server.local_address() else {
+            panic!("{server:?} is bound elsewhere");
+        };
+        let port = self.network.port(address).expect("somebody listens");
+        Box::new(port.connect().expect("somebody listens"))
+    }
+
+    fn pass(&self, time: Duration) {
+        self.manual.advance(time);
+    }
+}
+
+impl Foreign for Peer {
+    fn send(&mut self, bytes: &[u8]) {
+        Peer::send(self, bytes);
+    }
+
+    fn finish(&mut self) {
+        Peer::finish(self);
+    }
+
+    fn receive_all(&mut self) -> io::Result<Vec<u8>> {
+        self.set_limit(usize::MAX);
+        self.until_ended();
+        Ok(self.received().to_vec())
+    }
+
+    fn reset(self: Box<Self>) {
+        Peer::reset(&self);
+    }
 }
 
 fn name_of(driver: &impl OpenDriver) -> &'static str {

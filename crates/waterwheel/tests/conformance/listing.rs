@@ -67,6 +67,7 @@ macro_rules! conformance_suite {
             ending {
                 l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything
                 l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything
+                l11_a_drain_in_the_middle_of_traffic_sends_what_waits
             }
             waves {
                 c13_waves_of_connections_leave_nothing

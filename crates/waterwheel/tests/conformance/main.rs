@@ -38,14 +38,17 @@ mod writing;
 
 use waterwheel::channel::driver::TaskOnly;
 use waterwheel::net::{Epoll, Poll};
+use waterwheel_testkit::manual::Manual;
 
-use crate::cell::{Cell, LocalOver, TcpOver};
+use crate::cell::{Cell, LocalOver, NetworkOver, TcpOver};
 use crate::listing::conformance_suite;
 
 conformance_suite!(tcp_over_epoll, TcpOver::new(Epoll::default()));
 conformance_suite!(tcp_over_poll, TcpOver::new(Poll));
 conformance_suite!(local_over_nothing, LocalOver::new(TaskOnly));
 conformance_suite!(local_over_epoll, LocalOver::new(Epoll::default()));
+conformance_suite!(manual_readiness, NetworkOver::new(Manual::readiness()));
+conformance_suite!(manual_completion, NetworkOver::new(Manual::completion()));
 
 /// Every column of the matrix.
 fn cells() -> Vec<Box<dyn Cell>> {
@@ -54,6 +57,8 @@ fn cells() -> Vec<Box<dyn Cell>> {
         Box::new(TcpOver::new(Poll)),
         Box::new(LocalOver::new(TaskOnly)),
         Box::new(LocalOver::new(Epoll::default())),
+        Box::new(NetworkOver::new(Manual::readiness())),
+        Box::new(NetworkOver::new(Manual::completion())),
     ]
 }
 

@@ -14,7 +14,7 @@ use waterwheel::executor::{Error, PromiseFuture, SharedFuture};
 use crate::cell::Cell;
 
 /// Longer than anything here takes, on a busy machine too; a case that waits so long fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// So often a loop is asked whether something is as it should be, before that is given up.
 const LOOKS: usize = 1_000_000;
