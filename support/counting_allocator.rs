@@ -14,11 +14,20 @@ static ALLOCATOR: Counting = Counting;
 thread_local! {
     /// Needs neither an initialiser nor a destructor: reaching it never allocates.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// What was asked for, less what was given back.
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 /// How often the calling thread has asked for memory so far; growing a block is asking again.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.get()
+}
+
+/// How many bytes the calling thread has asked for so far and not given back, as if all were its own;
+/// with what it gave back of others', it wraps.
+#[allow(dead_code, reason = "each test that includes this file has its own questions")]
+pub(crate) fn bytes() -> usize {
+    BYTES.get()
 }
 
 /// What the calling thread allocates in `f`.
@@ -31,32 +40,34 @@ pub(crate) fn allocations_in<R>(f: impl FnOnce() -> R) -> (u64, R) {
 /// The system's allocator, with a tally.
 struct Counting;
 
-fn count() {
-    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+fn count(given: usize, taken: usize) {
+    BYTES.set(BYTES.get().wrapping_add(given).wrapping_sub(taken));
+    ALLOCATIONS.set(ALLOCATIONS.get() + u64::from(given > 0));
 }
 
 // SAFETY: every call goes to the system's allocator as it came; counting touches a plain cell of
 // this thread and neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
+        count(new_size, layout.size());
         // SAFETY: the caller's promise, passed on; the pointer came from `System`.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, layout.size());
         // SAFETY: the caller's promise, passed on; the pointer came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }

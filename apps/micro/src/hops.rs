@@ -62,7 +62,7 @@ struct Pass;
 
 impl Handler for Pass {}
 
-struct Echo;
+pub(crate) struct Echo;
 
 impl Handler for Echo {
     fn interest(&self) -> Events {

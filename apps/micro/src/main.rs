@@ -17,11 +17,13 @@
 //! For counting system calls and instructions from outside, on one thread: `micro empty <turns>`
 //! turns an event loop that has nothing to do, `micro ready <turns>` one with a descriptor that is
 //! always ready and is read from once a turn. `micro hop <slots> <events>` sends events through a
-//! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one, and
+//! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one,
+//! `micro stream <peers> <rounds>` does so over sockets, and
 //! `micro chain <by-hand|chain|slots> <lines>` takes lines apart and adds them up in three ways.
 
 mod chains;
 mod hops;
+mod streams;
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -59,6 +61,7 @@ fn main() -> Outcome {
         "empty" | "ready" => turn(kind == "ready", number(&arguments, 1, 1)?),
         "hop" => hops::hops(number(&arguments, 1, 3)?, number(&arguments, 2, 1_000_000)?),
         "echo" => hops::echoes(number(&arguments, 1, 1_000_000)?),
+        "stream" => streams::streams(number(&arguments, 1, 1)?, number(&arguments, 2, 100_000)?),
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);
             chains::chains(kind, number(&arguments, 2, 1_000_000)?)

@@ -51,12 +51,13 @@
 //! | for | take |
 //! |---|---|
 //! | lines of text | [`LineDecoder::text`] and [`LineEncoder`], by [`Edit::add_codec`] |
-//! | lines as bytes, without a copy | [`Decode::new`](Decode::new)`(LineDecoder::new(limit))` |
-//! | lines in a chain of stages, with nothing allocated in between | `Inbound(Decode::new(LineDecoder::new(limit)).then(parse))` |
+//! | lines as bytes, without a copy | [`LineDecoder`] in a [`Decode`], and [`LineEncoder`] |
+//! | lines in a chain of stages, with nothing allocated in between | the same `Decode` as their first [`Stage`] |
 //! | text of any frames | [`Utf8`], as a stage behind their decoder |
 //!
 //! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
-//! [`Decode::new`]: waterwheel_channel::Decode::new
+//! [`Decode`]: waterwheel_channel::Decode
+//! [`Stage`]: waterwheel_channel::Stage
 #![forbid(unsafe_code)]
 
 mod line_decoder;

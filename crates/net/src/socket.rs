@@ -3,10 +3,13 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::driver::{Io, OutQueue, SocketOption};
+use waterwheel_executor::GlobalExecutor;
 
 use crate::socket_options;
 
@@ -37,6 +40,8 @@ pub struct Socket {
     fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
+    /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
+    lingers: AtomicBool,
 }
 
 impl Socket {
@@ -46,8 +51,10 @@ impl Socket {
     /// The kernel refuses.
     pub fn new(socket: impl Into<OwnedFd>) -> io::Result<Self> {
         let fd = socket.into();
-        SockRef::from(&fd).set_nonblocking(true)?;
-        Ok(Self { fd, sole: false })
+        let socket = SockRef::from(&fd);
+        socket.set_nonblocking(true)?;
+        let lingers = is_long(socket.linger()?);
+        Ok(Self { fd, sole: false, lingers: lingers.into() })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -57,7 +64,7 @@ impl Socket {
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(family_of);
         let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
-        Ok(Self { fd: socket.into(), sole: false })
+        Ok(Self { fd: socket.into(), sole: false, lingers: false.into() })
     }
 
     /// Binds it, and listens with this backlog.
@@ -77,16 +84,26 @@ impl Socket {
     }
 
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
-        socket_options::set(self.fd.as_fd(), option)
+        socket_options::set(self.fd.as_fd(), option)?;
+        if let SocketOption::Linger(time) = option {
+            self.lingers.store(is_long(time), Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Nobody is shown its descriptor before the driver has it.
-    pub(crate) fn kept(self) -> Self {
-        Self { sole: true, ..self }
+    pub(crate) fn kept(mut self) -> Self {
+        self.sole = true;
+        self
     }
 
+    /// Whether its close is the end of it, and the kernel's set forgets it.
     pub(crate) fn is_sole(&self) -> bool {
-        self.sole
+        self.sole && !self.lingers()
+    }
+
+    fn lingers(&self) -> bool {
+        self.lingers.load(Ordering::Relaxed)
     }
 
     /// Begins to connect; whether that is done already.
@@ -113,7 +130,8 @@ impl Socket {
             let what = "a connection was refused: its peer has no internet address";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
-        Ok((Self { fd, sole: true }, peer))
+        // What the listener has, it has too.
+        Ok((Self { fd, sole: true, lingers: self.lingers().into() }, peer))
     }
 
     /// Writes the front of a queue, in one system call.
@@ -148,6 +166,18 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    /// A close that lingers blocks until the peer has taken everything, non-blocking or not: the last
+    /// descriptor is closed elsewhere. Where no other is to be had, or nobody to close it, it is closed here.
+    fn drop(&mut self) {
+        if self.lingers()
+            && let Ok(last) = self.fd.try_clone()
+        {
+            let _ = GlobalExecutor::get().execute(move || drop(last));
+        }
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -158,6 +188,11 @@ impl From<Socket> for Io {
     fn from(socket: Socket) -> Io {
         Io::new(socket)
     }
+}
+
+/// Whether a close waits: none at all, or a reset, does not.
+fn is_long(linger: Option<Duration>) -> bool {
+    linger.is_some_and(|time| !time.is_zero())
 }
 
 fn nonblocking_stream() -> Type {

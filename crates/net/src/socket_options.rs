@@ -31,10 +31,17 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
             Ok(sockopt::set_tcp_keepintvl(fd, at_least_a_second(time))?)
         }
         SocketOption::KeepAliveCount(count) => Ok(sockopt::set_tcp_keepcnt(fd, count)?),
-        SocketOption::Linger(time) => socket.set_linger(time),
-        SocketOption::SendBuffer(size) => socket.set_send_buffer_size(size),
-        SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(size),
-        SocketOption::UserTimeout(time) => socket.set_tcp_user_timeout(Some(time)),
+        // Rounded down, half a second would be none, and that is a reset.
+        SocketOption::Linger(time) => {
+            socket.set_linger(time.map(|time| Duration::from_secs(whole_seconds(time).into())))
+        }
+        SocketOption::SendBuffer(size) => socket.set_send_buffer_size(in_kernel(size)),
+        SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(in_kernel(size)),
+        // The kernel counts in milliseconds, and takes none for no limit.
+        SocketOption::UserTimeout(time) => {
+            let at_least = if time.is_zero() { time } else { time.max(Duration::from_millis(1)) };
+            socket.set_tcp_user_timeout(Some(at_least))
+        }
         SocketOption::FastOpen(queue) => sys::set_tcp_option(fd, libc::TCP_FASTOPEN, queue),
         SocketOption::FastOpenConnect(on) => {
             sys::set_tcp_option(fd, libc::TCP_FASTOPEN_CONNECT, on.into())
@@ -58,6 +65,11 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
 /// The kernel counts in whole seconds, and takes none of nothing.
 fn at_least_a_second(time: Duration) -> Duration {
     Duration::from_secs(whole_seconds(time).max(1).into())
+}
+
+/// The kernel's sizes are numbers of 32 bits; what is beyond them it would take for next to nothing.
+fn in_kernel(size: usize) -> usize {
+    size.min(i32::MAX as usize)
 }
 
 fn whole_seconds(time: Duration) -> u32 {

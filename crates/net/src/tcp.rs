@@ -56,20 +56,23 @@ impl Sockets for Tcp {
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
         let at = ip(at)?;
-        let defaults = [SocketOption::ReuseAddress(true), SocketOption::NoDelay(true)];
-        let socket = socket(at, &defaults, options)?;
-        let backlog = options.iter().rev().find_map(|option| match option {
-            SocketOption::Backlog(backlog) => Some(*backlog),
-            _ => None,
-        });
-        let backlog = backlog.unwrap_or(DEFAULT_BACKLOG);
+        let mut backlog = DEFAULT_BACKLOG;
+        let mut all = vec![SocketOption::ReuseAddress(true), SocketOption::NoDelay(true)];
+        for option in options {
+            match option {
+                SocketOption::Backlog(wanted) => backlog = *wanted,
+                other => all.push(*other),
+            }
+        }
+        let socket = socket(at, &all)?;
         socket.listen(at, backlog).map_err(context(format!("cannot listen at {at}")))?;
         let bound = socket.local_address().unwrap_or(at);
         Ok((socket.into(), bound.into()))
     }
 
     fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
-        let socket = socket(ip(&target.remote)?, &[SocketOption::NoDelay(true)], options)?;
+        let all = [&[SocketOption::NoDelay(true)], options].concat();
+        let socket = socket(ip(&target.remote)?, &all)?;
         if let Some(local) = &target.local {
             let local = ip(local)?;
             socket.bind(local).map_err(context(format!("cannot connect from {local}")))?;
@@ -78,14 +81,10 @@ impl Sockets for Tcp {
     }
 }
 
-fn socket(
-    family_of: SocketAddr,
-    defaults: &[SocketOption],
-    options: &[SocketOption],
-) -> io::Result<Socket> {
+/// A socket with these options; the last word counts.
+fn socket(family_of: SocketAddr, options: &[SocketOption]) -> io::Result<Socket> {
     let socket = Socket::unconnected(family_of)?.kept();
-    let own = options.iter().filter(|option| !matches!(option, SocketOption::Backlog(_)));
-    for option in defaults.iter().chain(own) {
+    for option in options {
         socket.set_option(*option)?;
     }
     Ok(socket)

@@ -15,7 +15,7 @@ use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 /// What the connections of a server are made with.
 pub(crate) struct Children {
     workers: EventLoopGroup,
-    options: ChannelOptions,
+    options: Arc<ChannelOptions>,
     attributes: Attributes,
     initialiser: Option<SharedInitialiser>,
     /// How many could not be registered. Counted by whichever loop it is.
@@ -29,6 +29,7 @@ impl Children {
         attributes: Attributes,
         initialiser: Option<SharedInitialiser>,
     ) -> Self {
+        let options = Arc::new(options);
         Self { workers, options, attributes, initialiser, refused: AtomicU64::new(0) }
     }
 
@@ -59,7 +60,8 @@ impl InboundHandler for Acceptor {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         let children = &self.children;
-        let mut new = accepted.options(children.options).attributes(children.attributes.clone());
+        let mut new =
+            accepted.options(children.options.clone()).attributes(children.attributes.clone());
         if let Some(initialiser) = &children.initialiser {
             new = new.shared_initialiser(initialiser.clone());
         }

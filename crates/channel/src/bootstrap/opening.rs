@@ -6,6 +6,7 @@ use waterwheel_executor::{Error, ErrorKind, Promise, PromiseFuture};
 
 use super::place::{Place, Resolver};
 use crate::channel::address::Address;
+use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -106,6 +107,14 @@ fn open_here(here: &LocalLoop, (opening, addresses, mut promise): Job) {
             promise.set_failure(error);
         }
     });
-    // If it is closed by now the completion is dropped, and tells.
-    here.with_pipeline(&channel, |pipeline| (opening.operation)(pipeline, addresses, done));
+    let mut rest = Some((addresses, done));
+    here.with_pipeline(&channel, |pipeline| {
+        if let Some((addresses, done)) = rest.take() {
+            (opening.operation)(pipeline, addresses, done);
+        }
+    });
+    if let Some((_, done)) = rest {
+        // A handler has closed it when it was registered.
+        done.fail(ChannelError::Closed { cause: None }.into());
+    }
 }

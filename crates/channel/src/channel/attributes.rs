@@ -46,7 +46,13 @@ impl<T> fmt::Debug for AttrKey<T> {
 /// The values of a channel. Few, so a list does; any thread may use it, and nothing of the user's runs
 /// while it is locked.
 #[derive(Default)]
-pub(crate) struct Attributes(Mutex<Vec<Entry>>);
+pub(crate) struct Attributes(Mutex<Option<Box<Entries>>>);
+
+/// Made with the first value: most channels have none.
+#[derive(Clone, Default)]
+struct Entries {
+    list: Vec<Entry>,
+}
 
 impl Clone for Attributes {
     /// The clone shares the values.
@@ -65,7 +71,7 @@ struct Entry {
 impl Attributes {
     pub(crate) fn get<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.iter().find(|entry| key.is(entry))?;
+        let entry = entries.as_ref()?.list.iter().find(|entry| key.is(entry))?;
         entry.value.clone().downcast().ok()
     }
 
@@ -76,6 +82,7 @@ impl Attributes {
     ) -> Option<Arc<T>> {
         let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.get_or_insert_default().list;
         match entries.iter_mut().find(|entry| key.is(entry)) {
             Some(entry) => std::mem::replace(&mut entry.value, value).downcast().ok(),
             None => {
@@ -87,6 +94,7 @@ impl Attributes {
 
     pub(crate) fn remove<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.as_mut()?.list;
         let at = entries.iter().position(|entry| key.is(entry))?;
         entries.swap_remove(at).value.downcast().ok()
     }

@@ -39,6 +39,11 @@ pub(crate) struct Channels {
     depth: Cell<u32>,
     /// The channel that was called last and has not returned, to be told from others; null if none.
     innermost: Cell<*const ChannelCore>,
+    /// The channel whose call is the outermost one, if what that leaves behind is done when it returns.
+    outermost: Cell<*const ChannelCore>,
+    /// That channel has something left to do. It stands before those in the list: mostly it is the only
+    /// one, and costs no list then.
+    is_first: Cell<bool>,
     settling: Cell<bool>,
 }
 
@@ -51,6 +56,8 @@ impl Default for Channels {
             left: Cell::new(0),
             depth: Cell::new(0),
             innermost: Cell::new(std::ptr::null()),
+            outermost: Cell::new(std::ptr::null()),
+            is_first: Cell::new(false),
             settling: Cell::new(false),
         }
     }
@@ -118,22 +125,50 @@ impl Channels {
         self.depth.get() >= MAX_DEPTH
     }
 
-    /// A call into a channel begins. Returns the one whose call it is made from; if that is the same,
-    /// it is part of that call.
+    /// Whether the channel was called last and has not returned: what calls it now is part of that call.
     #[inline]
-    pub(crate) fn descend(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
-        let outer = self.innermost.replace(Rc::as_ptr(core));
-        if outer != Rc::as_ptr(core) {
-            self.depth.set(self.depth.get() + 1);
-        }
-        outer
+    pub(crate) fn is_innermost(&self, core: &Rc<ChannelCore>) -> bool {
+        self.innermost.get() == Rc::as_ptr(core)
     }
 
-    /// It has ended.
+    /// A call into a channel begins. Returns the one whose call it is made from.
     #[inline]
-    pub(crate) fn ascend(&self, outer: *const ChannelCore) {
+    pub(crate) fn descend(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
+        let depth = self.depth.get();
+        self.depth.set(depth + 1);
+        if depth == 0 && !self.settling.get() {
+            self.outermost.set(Rc::as_ptr(core));
+        }
+        self.innermost.replace(Rc::as_ptr(core))
+    }
+
+    /// It has ended. If it was the outermost one, what is left to do is done.
+    #[inline]
+    pub(crate) fn ascend(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
+        self.innermost.set(outer);
+        let depth = self.depth.get() - 1;
+        self.depth.set(depth);
+        if depth == 0 && !self.settling.get() {
+            self.outermost.set(std::ptr::null());
+            if self.is_first.take() {
+                self.settle_first(core);
+            } else if self.has_work() {
+                self.settle();
+            }
+        }
+    }
+
+    /// It has ended in a panic: what is left to do is done later.
+    #[cold]
+    pub(crate) fn fall_back(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);
         self.depth.set(self.depth.get() - 1);
+        if self.depth.get() == 0 {
+            self.outermost.set(std::ptr::null());
+            if self.is_first.take() {
+                self.listed.borrow_mut().push_front(core.clone());
+            }
+        }
     }
 
     /// Nothing is settled until the guard goes.
@@ -143,8 +178,19 @@ impl Channels {
     }
 
     /// A channel has something left to do.
-    pub(crate) fn list(&self, core: Rc<ChannelCore>) {
-        self.left.set(self.left.get() + 1);
+    #[inline]
+    pub(crate) fn list(&self, core: &Rc<ChannelCore>) {
+        let before = self.left.get();
+        self.left.set(before + 1);
+        if before == 0 && self.outermost.get() == Rc::as_ptr(core) {
+            self.is_first.set(true);
+        } else {
+            self.push(core.clone());
+        }
+    }
+
+    #[inline(never)]
+    fn push(&self, core: Rc<ChannelCore>) {
         self.listed.borrow_mut().push_back(core);
     }
 
@@ -184,15 +230,21 @@ impl Channels {
         }
     }
 
-    fn settle(&self) {
-        struct Settled<'a>(&'a Cell<bool>);
-        impl Drop for Settled<'_> {
-            fn drop(&mut self) {
-                self.0.set(false);
-            }
+    /// Begins with this one, which is not in the list.
+    #[inline]
+    fn settle_first(&self, core: &Rc<ChannelCore>) {
+        {
+            let _settling = self.begin_settling();
+            self.left.set(self.left.get() - 1);
+            core.settle();
         }
-        self.settling.set(true);
-        let _settled = Settled(&self.settling);
+        if self.has_work() {
+            self.settle();
+        }
+    }
+
+    fn settle(&self) {
+        let _settling = self.begin_settling();
         for _ in 0..ROUNDS {
             let listed = self.listed.borrow().len();
             if listed == 0 {
@@ -204,6 +256,12 @@ impl Channels {
                 core.settle();
             }
         }
+    }
+
+    #[inline]
+    fn begin_settling(&self) -> Settling<'_> {
+        self.settling.set(true);
+        Settling(&self.settling)
     }
 
     // The end.
@@ -244,6 +302,16 @@ impl Channels {
         for _ in 0..LAST_ROUNDS {
             self.settle_if_outermost();
         }
+    }
+}
+
+/// What calls have left behind is being done.
+struct Settling<'a>(&'a Cell<bool>);
+
+impl Drop for Settling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

@@ -9,9 +9,10 @@
 //!                               ▲ through offloaded handlers too
 //! ```
 
+use std::cell::Cell;
 use std::rc::Rc;
 
-use waterwheel_executor::{Error, Promise, UserCode};
+use waterwheel_executor::{Error, UserCode};
 
 use super::address::Address;
 use super::core::{ChannelCore, Work, guarded};
@@ -20,7 +21,7 @@ use super::half_closure::HalfClosed;
 use super::transport::TransportEvent;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
-use crate::pipeline::event::{Active, Inactive, Registered, Unregistered};
+use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
 use crate::pipeline::slots::HEAD;
 
 /// Something that is announced from the loop only.
@@ -30,6 +31,8 @@ pub(crate) enum Step {
     Active,
     /// It was registered again: reading goes on.
     ReadAgain,
+    /// It left in the middle of a round of reads.
+    RoundOver,
     /// One direction is over.
     InputOver,
     OutputOver,
@@ -44,21 +47,58 @@ pub(crate) enum Step {
     Gone,
 }
 
+impl Step {
+    const ALL: &[Step] = &[
+        Step::Registered,
+        Step::Active,
+        Step::ReadAgain,
+        Step::InputOver,
+        Step::OutputOver,
+        Step::Closed,
+        Step::Inactive,
+        Step::Unregistered,
+        Step::LastMail,
+        Step::RemoveHandlers,
+        Step::Gone,
+    ];
+}
+
 /// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
 /// life has nine.
 const STEPS_PER_ROUND: usize = 16;
 
-/// Who waits for the end.
-pub(crate) struct Ending {
-    promise: Option<Promise<()>>,
-    waiting: Vec<Completion>,
-    pub(super) cause: Option<Error>,
+/// The next steps, in order: as many as four bits each have room for, which is more than a life has. A
+/// channel that comes and goes in one call may need more; they find a place elsewhere.
+#[derive(Default)]
+pub(super) struct Steps(Cell<u64>);
+
+impl Steps {
+    /// Appends a step. `false`: there is no room.
+    fn push(&self, step: Step) -> bool {
+        let (queue, number) = (self.0.get(), step as u64 + 1);
+        let used = (u64::BITS - queue.leading_zeros()).next_multiple_of(4);
+        if used < u64::BITS {
+            self.0.set(queue | number << used);
+        }
+        used < u64::BITS
+    }
+
+    fn pop(&self) -> Option<Step> {
+        let queue = self.0.get();
+        self.0.set(queue >> 4);
+        Step::ALL.iter().copied().find(|step| *step as u64 + 1 == queue & 0xf)
+    }
 }
 
-impl Ending {
-    pub(crate) fn new(promise: Promise<()>) -> Self {
-        Self { promise: Some(promise), waiting: Vec::new(), cause: None }
-    }
+/// Who waits for the end.
+#[derive(Default)]
+pub(crate) struct Ending {
+    /// The end has been told.
+    told: bool,
+    waiting: Vec<Completion>,
+    /// For that of the output alone.
+    pub(super) output: Vec<Completion>,
+    pub(super) cause: Option<Error>,
 }
 
 impl ChannelCore {
@@ -73,7 +113,7 @@ impl ChannelCore {
 
     /// What closed it, unless it was asked for.
     pub(super) fn cause(&self) -> Option<Error> {
-        self.ending.borrow().cause.clone()
+        self.rare.look().and_then(|rare| rare.ending.cause.clone())
     }
 
     pub(crate) fn closed_error(&self) -> Error {
@@ -81,7 +121,10 @@ impl ChannelCore {
     }
 
     pub(super) fn step(self: &Rc<Self>, step: Step) {
-        self.steps.borrow_mut().push_back(step);
+        let no_room = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+        if no_room || !self.steps.push(step) {
+            self.rare.make().steps.push_back(step);
+        }
         self.mark(Work::STEPS);
     }
 
@@ -89,7 +132,7 @@ impl ChannelCore {
         for _ in 0..STEPS_PER_ROUND {
             // A step may lead to completions, and those come before the steps they led to.
             self.tell_completions();
-            let Some(step) = self.steps.borrow_mut().pop_front() else { return };
+            let Some(step) = self.next_step() else { return };
             match step {
                 Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
                 Step::Active => self.enter(|core| {
@@ -97,6 +140,7 @@ impl ChannelCore {
                     core.read_if_auto();
                 }),
                 Step::ReadAgain => self.enter(|core| core.read_if_auto()),
+                Step::RoundOver => self.enter(|core| core.go(HEAD, ReadComplete)),
                 Step::InputOver => self.half_closed(HalfClosed::Input),
                 Step::OutputOver => self.half_closed(HalfClosed::Output),
                 Step::Closed => self.tell_closed(),
@@ -111,6 +155,15 @@ impl ChannelCore {
             }
         }
         self.mark(Work::STEPS);
+    }
+
+    fn next_step(&self) -> Option<Step> {
+        let has_more = || self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+        self.steps.pop().or_else(
+            || {
+                if has_more() { self.rare.make().steps.pop_front() } else { None }
+            },
+        )
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
@@ -128,11 +181,12 @@ impl ChannelCore {
     }
 
     fn tell_closed(self: &Rc<Self>) {
-        let (promise, waiting) = {
-            let mut ending = self.ending.borrow_mut();
-            (ending.promise.take(), std::mem::take(&mut ending.waiting))
+        let waiting = {
+            let ending = &mut self.rare.make().ending;
+            ending.told = true;
+            std::mem::take(&mut ending.waiting)
         };
-        if let Some(promise) = promise {
+        if let Some(promise) = self.shared.take_closed() {
             promise.set_success(());
         }
         for done in waiting {
@@ -193,7 +247,7 @@ impl ChannelCore {
     pub(crate) fn close(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         let Some(cause) = cause else { return self.close_after_writes(None, done) };
         if self.begin_close(Some(cause.clone()), done) || self.lingering.get() {
-            self.ending.borrow_mut().cause.get_or_insert(cause);
+            self.rare.make().ending.cause.get_or_insert(cause);
             self.let_go();
         }
     }
@@ -220,7 +274,7 @@ impl ChannelCore {
             return false;
         }
         {
-            let mut ending = self.ending.borrow_mut();
+            let ending = &mut self.rare.make().ending;
             ending.cause = cause;
             ending.waiting.push(done);
         }
@@ -232,23 +286,30 @@ impl ChannelCore {
     /// What is not written by now never will be, and the transport closes.
     fn let_go(self: &Rc<Self>) {
         self.lingering.set(false);
-        self.fail_writes(&self.closed_error());
+        self.fail_what_is_left();
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
+        let name = self.ends().name;
         let close = || self.with_transport(|transport, up| transport.close(up));
-        let detached = guarded(UserCode::Callback, self.below.ends.name, close);
+        let detached = guarded(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
             self.transport_closed();
         }
     }
 
+    fn fail_what_is_left(self: &Rc<Self>) {
+        let error = self.closed_error();
+        self.fail_writes(&error);
+        self.fail_shutdown(&error);
+    }
+
     /// It is being closed, or has been: told along with the others, or after them.
     fn join_close(self: &Rc<Self>, done: Completion) {
-        let mut ending = self.ending.borrow_mut();
-        if ending.promise.is_some() {
-            ending.waiting.push(done);
-        } else {
-            drop(ending);
+        let mut rare = self.rare.make();
+        if rare.ending.told {
+            drop(rare);
             self.complete_later(done, Ok(()));
+        } else {
+            rare.ending.waiting.push(done);
         }
     }
 
@@ -282,7 +343,7 @@ impl ChannelCore {
     /// The transport has let go.
     pub(super) fn transport_closed(self: &Rc<Self>) {
         if self.lingering.take() {
-            self.fail_writes(&self.closed_error());
+            self.fail_what_is_left();
         }
         let mut life = self.life.get();
         let ended = life.closed();
@@ -310,15 +371,12 @@ impl ChannelCore {
         } else if !life.is_registered() {
             Err(Error::new(ChannelError::NotRegistered))
         } else {
-            let reads = self.is_reading();
-            self.set_read(false);
-            let left = self.with_transport(|transport, up| transport.deregister(up));
-            if left.is_err() && reads {
-                self.set_read(true); // It stays.
-            }
-            left
+            self.leave_loop()
         };
         if left.is_ok() {
+            if self.end_round() {
+                self.step(Step::RoundOver);
+            }
             let mut life = self.life.get();
             let announced = life.deregistered();
             self.life.set(life);
@@ -330,7 +388,18 @@ impl ChannelCore {
         self.complete_later(done, left);
     }
 
-    /// Comes to the loop, for the first time or again.
+    /// The transport leaves. If it cannot, it goes on reading.
+    fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
+        let reading = self.is_reading();
+        self.set_read(false);
+        let left = self.with_transport(|transport, up| transport.deregister(up));
+        if left.is_err() && reading {
+            self.set_read(true);
+        }
+        left
+    }
+
+    /// Comes to the loop, for the first time or again. If it cannot it is closed.
     pub(super) fn come(self: &Rc<Self>) -> Result<(), Error> {
         let mut life = self.life.get();
         if !life.is_open() {
@@ -339,7 +408,10 @@ impl ChannelCore {
         if life.is_registered() {
             return Err(Error::new(ChannelError::AlreadyRegistered));
         }
-        let connected = self.with_transport(|transport, up| transport.register(up))?;
+        let registered = self.with_transport(|transport, up| transport.register(up));
+        let connected = registered.inspect_err(|error| {
+            self.close(Some(error.clone()), Completion::none());
+        })?;
         let first = life.registered();
         self.life.set(life);
         self.shared.set_registered(true);

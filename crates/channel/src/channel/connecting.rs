@@ -36,6 +36,7 @@ pub(crate) struct Connecting {
     /// When all of it is to be done.
     deadline: Option<Nanos>,
     /// When the current attempt is given up.
+    until: Nanos,
     timer: Option<TimerKey>,
     /// When the current attempt was begun.
     begun: Nanos,
@@ -54,9 +55,9 @@ impl ChannelCore {
             let _ = shared.send(LoopCommand(Ask::Channel(shared.token(), request)));
         });
         let begun = self.here.now();
-        let deadline = self.options.connect_timeout.map(|timeout| begun.plus(timeout));
-        let connecting =
-            Connecting { done, target, failures: Vec::new(), deadline, timer: None, begun };
+        let deadline = self.options().connect_timeout.map(|timeout| begun.plus(timeout));
+        let (until, failures, timer) = (Nanos::MAX, Vec::new(), None);
+        let connecting = Connecting { done, target, failures, deadline, until, timer, begun };
         *self.connecting.borrow_mut() = Some(Box::new(connecting));
         self.attempt();
     }
@@ -65,23 +66,24 @@ impl ChannelCore {
         self.connecting.borrow().is_some()
     }
 
-    /// Tries one address after the other, until one is under way or has led somewhere.
-    fn attempt(self: &Rc<Self>) {
+    /// Tries one address after the other, until one is under way or has led somewhere. Returns what was
+    /// told if none is left.
+    fn attempt(self: &Rc<Self>) -> Option<Error> {
         loop {
             // A transport calls nobody: the borrow is nobody's way.
             let progress = match &*self.connecting.borrow() {
-                None => return,
+                None => return None,
                 Some(it) => self.with_transport(|transport, up| transport.connect(up, &it.target)),
             };
             match progress {
-                Ok(Progress::Pending) => return self.limit_attempt(),
-                Ok(Progress::Done) => return self.on_connected(),
-                Err(error) => {
-                    if !self.next_address(error) {
-                        return;
-                    }
-                }
+                Ok(Progress::Pending) => self.limit_attempt(),
+                Ok(Progress::Done) => self.on_connected(),
+                Err(error) => match self.next_address(error) {
+                    None => continue,
+                    failed => return failed,
+                },
             }
+            return None;
         }
     }
 
@@ -96,32 +98,34 @@ impl ChannelCore {
         let untried = u32::try_from(it.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
         let share = (left / untried).max(LEAST_SHARE).min(left);
         let give_up = LoopCommand(Ask::ConnectTimeout(self.token()));
-        it.timer = self.here.sender().send_at(now.plus(share), give_up).ok();
+        it.until = now.plus(share);
+        it.timer = self.here.sender().send_at(it.until, give_up).ok();
     }
 
-    /// The current attempt has failed. `false`: it was the last.
-    fn next_address(self: &Rc<Self>, error: Error) -> bool {
+    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last, or there
+    /// is no time for more.
+    fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
+        let now = self.here.now();
         let mut connecting = self.connecting.borrow_mut();
-        let Some(it) = connecting.as_mut() else { return false };
+        let it = connecting.as_mut()?;
         it.stop_timer(self);
         it.failures.push(error);
-        let more = !it.target.others.is_empty();
-        if more {
+        if !it.target.others.is_empty() && it.deadline.is_none_or(|deadline| now < deadline) {
             it.target.remote = it.target.others.remove(0);
-        } else if let Some(it) = connecting.take() {
-            drop(connecting);
-            self.complete_later(it.done, Err(all_failed(it.failures)));
+            return None;
         }
-        more
+        let it = connecting.take()?;
+        drop(connecting);
+        let failed = all_failed(it.failures);
+        self.complete_later(it.done, Err(failed.clone()));
+        Some(failed)
     }
 
     /// The attempt under way has failed, says the transport.
     pub(super) fn on_connect_failed(self: &Rc<Self>, error: Error) {
         self.with_transport(|transport, up| transport.abandon_connect(up));
-        if self.next_address(error.clone()) {
-            self.attempt();
-        }
-        if !self.is_connecting() && !self.is_active() {
+        let failed = self.next_address(error).or_else(|| self.attempt());
+        if let Some(error) = failed {
             self.close(Some(error), Completion::none());
         }
     }
@@ -129,11 +133,13 @@ impl ChannelCore {
     /// The time of the attempt under way is up.
     pub(crate) fn on_connect_timeout(self: &Rc<Self>) {
         let now = self.here.now();
-        let failure = self.connecting.borrow_mut().as_mut().map(|it| {
-            it.timer = None;
-            let (address, after) = (it.target.remote.clone(), now.since(it.begun));
-            Error::new(ChannelError::ConnectTimeout { address, after })
-        });
+        // Not if this is about an attempt before: its time was up, but it had failed when that was looked at.
+        let failure =
+            self.connecting.borrow_mut().as_mut().filter(|it| it.until <= now).map(|it| {
+                it.timer = None;
+                let (address, after) = (it.target.remote.clone(), now.since(it.begun));
+                Error::new(ChannelError::ConnectTimeout { address, after })
+            });
         if let Some(failure) = failure {
             self.on_connect_failed(failure);
         }

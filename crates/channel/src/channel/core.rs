@@ -11,32 +11,35 @@
 //! when the outermost call has returned: writing what was flushed (rule 9), telling completions, and
 //! the events that come from the loop only (rule 8).
 
-use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
-use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
+use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, UserCode};
 
-use super::closing::{Ending, Step};
+use super::closing::{Ending, Step, Steps};
 use super::connecting::Connecting;
 use super::half_closure::Halves;
 use super::handle::Channel;
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
 use super::outbound::Outbound;
+use super::rarely::Rarely;
 use super::reading::Reading;
 use super::shared::ChannelShared;
 use super::transport::{Transport, Upcalls};
-use super::writing::{LastWrite, Level, Writing};
+use super::writing::{Level, Writing};
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
+use crate::pipeline::offload::Offloading;
 use crate::pipeline::signature::Ends;
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
@@ -46,7 +49,6 @@ use crate::token::Token;
 pub(crate) struct ChannelCore {
     pub(crate) here: LocalLoop,
     pub(super) shared: Arc<ChannelShared>,
-    pub(super) options: ChannelOptions,
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) below: Below,
@@ -54,28 +56,40 @@ pub(crate) struct ChannelCore {
     /// One of its handlers runs, or could.
     entered: Cell<bool>,
     work: Cell<Work>,
-    /// Calls that have to wait because others have called each other too deep (rule 7).
-    entries: RefCell<VecDeque<Entry>>,
-    completions: RefCell<VecDeque<(Completion, Result<(), Error>)>>,
-    pub(super) steps: RefCell<VecDeque<Step>>,
+    pub(super) steps: Steps,
+    pub(super) rare: Rarely<Rare>,
     pub(super) out: RefCell<Outbound>,
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
-    pub(super) last_write: Cell<LastWrite>,
+    /// It is to be known when something was last written.
+    pub(super) notes_writes: Cell<bool>,
     /// It is closed to everybody, but for what was flushed before.
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
-    pub(super) halves: RefCell<Halves>,
-    pub(super) ending: RefCell<Ending>,
-    unhandled: Cell<u64>,
+    pub(super) halves: Halves,
+    unhandled: Cell<u32>,
+}
+
+/// What few channels have, and those not for long.
+#[derive(Default)]
+pub(super) struct Rare {
+    /// Calls that have to wait because others have called each other too deep (rule 7).
+    entries: VecDeque<Entry>,
+    completions: VecDeque<(Completion, Result<(), Error>)>,
+    /// Those that have not found a place in the short queue.
+    pub(super) steps: VecDeque<Step>,
+    pub(super) ending: Ending,
+    pub(super) last_write: Option<Nanos>,
+    offloading: Offloading,
 }
 
 /// What does not change about the transport.
 pub(super) struct Below {
-    pub(super) ends: Ends,
     /// It writes a stream of bytes, not messages.
     pub(super) is_stream: bool,
+    /// And takes bytes for it.
+    pub(super) takes_bytes: bool,
     /// Given to it with every call.
     up: Upcalls,
 }
@@ -113,41 +127,44 @@ impl ChannelCore {
     pub(crate) fn new(
         here: LocalLoop,
         shared: Arc<ChannelShared>,
-        options: ChannelOptions,
         transport: Box<dyn Transport>,
-        ending: Ending,
     ) -> Rc<Self> {
-        let ends =
-            Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() };
         let is_stream = transport.writes_stream();
+        let takes_bytes = is_stream && transport.accepts().include(TypeId::of::<Bytes>());
         Rc::new_cyclic(|own| Self {
-            below: Below { ends, is_stream, up: Upcalls::new(&here, own.clone()) },
+            below: Below { is_stream, takes_bytes, up: Upcalls::new(&here, own.clone()) },
             here,
+            reading: Reading::new(&shared.options),
             shared,
-            options,
             handlers: Handlers::new(),
             transport: RefCell::new(transport),
             life: Cell::new(Lifecycle::new()),
             entered: Cell::new(false),
             work: Cell::default(),
-            entries: RefCell::default(),
-            completions: RefCell::default(),
-            steps: RefCell::default(),
+            steps: Steps::default(),
+            rare: Rarely::default(),
             out: RefCell::default(),
             level: Level::default(),
-            reading: Reading::new(&options),
             writing: Cell::default(),
-            last_write: Cell::default(),
+            notes_writes: Cell::new(false),
             lingering: Cell::new(false),
             connecting: RefCell::default(),
-            halves: RefCell::default(),
-            ending: RefCell::new(ending),
+            halves: Halves::default(),
             unhandled: Cell::new(0),
         })
     }
 
     pub(crate) fn shared(&self) -> &Arc<ChannelShared> {
         &self.shared
+    }
+
+    pub(crate) fn offloading(&self) -> RefMut<'_, Offloading> {
+        RefMut::map(self.rare.make(), |rare| &mut rare.offloading)
+    }
+
+    #[inline]
+    pub(super) fn options(&self) -> &ChannelOptions {
+        &self.shared.options
     }
 
     pub(crate) fn channel(&self) -> Channel {
@@ -175,7 +192,8 @@ impl ChannelCore {
 
     /// The transport's end of the pipeline, as far as types go.
     pub(crate) fn ends(&self) -> Ends {
-        self.below.ends
+        let transport = self.transport.borrow();
+        Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
     }
 
     // Getting in.
@@ -215,7 +233,7 @@ impl ChannelCore {
     #[inline]
     fn must_wait(&self) -> bool {
         let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
-        too_deep || !self.entries.borrow().is_empty()
+        too_deep || self.rare.look().is_some_and(|rare| !rare.entries.is_empty())
     }
 
     #[cold]
@@ -227,7 +245,7 @@ impl ChannelCore {
 
     #[cold]
     fn queue(self: &Rc<Self>, entry: Entry) {
-        self.entries.borrow_mut().push_back(entry);
+        self.rare.make().entries.push_back(entry);
         self.mark(Work::ENTRIES);
     }
 
@@ -235,21 +253,30 @@ impl ChannelCore {
     /// outermost call has returned, what was marked is done.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
-        let channels = self.here.channels();
-        let outer = channels.descend(self);
-        if outer == Rc::as_ptr(self) {
+        if self.here.channels().is_innermost(self) {
             return call(self);
         }
+        self.enter_anew(call);
+    }
+
+    /// The same, of a call that is not made from within the channel itself.
+    #[inline(always)]
+    pub(super) fn enter_anew(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
+        let channels = self.here.channels();
+        let outer = channels.descend(self);
         // Its handlers may be on the stack already, below those of another channel. A panic ends here
         // all the same: the other one has no part in it.
         let entered = self.entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        channels.ascend(outer);
         self.entered.set(entered);
-        if let Err(payload) = outcome {
-            self.panicked(payload);
+        match outcome {
+            Ok(()) => channels.ascend(self, outer),
+            Err(payload) => {
+                channels.fall_back(self, outer);
+                self.panicked(payload);
+                channels.settle_if_outermost();
+            }
         }
-        channels.settle_if_outermost();
     }
 
     /// A panic closes the channel, and harms nothing else.
@@ -262,7 +289,7 @@ impl ChannelCore {
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
         // Before anything fails because of it.
         if self.life.get().is_open() {
-            self.ending.borrow_mut().cause = Some(cause.clone());
+            self.rare.make().ending.cause = Some(cause.clone());
         }
         self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
@@ -277,7 +304,7 @@ impl ChannelCore {
         let before = self.work.get();
         self.work.set(Work(before.0 | work.0 | Work::LISTED.0));
         if !before.has(Work::LISTED) {
-            self.here.channels().list(self.clone());
+            self.here.channels().list(self);
         }
     }
 
@@ -291,8 +318,18 @@ impl ChannelCore {
         }
     }
 
+    #[inline]
     fn do_work(self: &Rc<Self>) {
         let work = self.work.take();
+        if work.0 & !(Work::LISTED.0 | Work::FLUSH.0) != 0 {
+            return self.do_all(work);
+        }
+        // Mostly that is all there is.
+        self.write_out_inline();
+        self.announce_writability();
+    }
+
+    fn do_all(self: &Rc<Self>, work: Work) {
         if work.has(Work::POISONED) && self.has_poisoned() {
             // Something on its way has caught the panic: a listener's guard, or a destructor's.
             self.panicked(Box::new("a panic that was caught, and reported, on its way"));
@@ -309,18 +346,23 @@ impl ChannelCore {
         if work.has(Work::COMPLETIONS) {
             self.tell_completions();
         }
-        if self.level.takes_announcement() && self.life.get().is_open() {
-            self.enter(|core| core.go(HEAD, WritabilityChanged));
-        }
+        self.announce_writability();
         if work.has(Work::STEPS) {
             self.take_steps();
         }
     }
 
+    #[inline]
+    fn announce_writability(self: &Rc<Self>) {
+        if self.level.takes_announcement() && self.life.get().is_open() {
+            self.enter(|core| core.go(HEAD, WritabilityChanged));
+        }
+    }
+
     fn let_in(self: &Rc<Self>) {
-        let waiting = self.entries.borrow().len();
+        let waiting = self.rare.make().entries.len();
         for _ in 0..waiting {
-            let Some(entry) = self.entries.borrow_mut().pop_front() else { return };
+            let Some(entry) = self.rare.make().entries.pop_front() else { return };
             self.enter(|core| match entry {
                 Entry::Event(from, event, bytes) => {
                     core.remove_pending(bytes);
@@ -334,16 +376,16 @@ impl ChannelCore {
     /// Tells a completion what became of its operation, when the outermost call has returned.
     pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
         if !done.is_none() {
-            self.completions.borrow_mut().push_back((done, result));
+            self.rare.make().completions.push_back((done, result));
             self.mark(Work::COMPLETIONS);
         }
     }
 
     /// Those that are there now; those they cause wait for the next round.
     pub(super) fn tell_completions(self: &Rc<Self>) {
-        let waiting = self.completions.borrow().len();
+        let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
         for _ in 0..waiting {
-            let Some((done, result)) = self.completions.borrow_mut().pop_front() else { return };
+            let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
             done.complete(result);
         }
     }
@@ -400,6 +442,13 @@ pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -
         run_user_code(what, origin, || std::panic::resume_unwind(payload))
     });
     called.ok()
+}
+
+impl Drop for ChannelCore {
+    fn drop(&mut self) {
+        // Of a loop that has ended without telling: whoever waits learns that nobody will.
+        drop(self.shared.take_closed());
+    }
 }
 
 impl fmt::Debug for ChannelCore {

@@ -7,6 +7,7 @@
 //!   both ───────────► closed
 //! ```
 
+use std::cell::Cell;
 use std::net::Shutdown;
 use std::rc::Rc;
 
@@ -38,23 +39,23 @@ impl Message for HalfClosed {}
 /// Which directions are over.
 #[derive(Default)]
 pub(crate) struct Halves {
-    pub(super) input: bool,
-    pub(super) output: Output,
+    input_over: Cell<bool>,
+    output: Cell<Output>,
 }
 
-#[derive(Default)]
-pub(super) enum Output {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Output {
     #[default]
     Open,
     /// As soon as what was flushed is written.
-    Ending(Vec<Completion>),
+    Ending,
     Over,
 }
 
 impl ChannelCore {
     /// The peer will send no more.
     pub(super) fn on_eof(self: &Rc<Self>) {
-        if self.options.allow_half_closure {
+        if self.options().allow_half_closure {
             self.end_input();
         } else {
             self.close(None, Completion::none());
@@ -62,7 +63,7 @@ impl ChannelCore {
     }
 
     fn end_input(self: &Rc<Self>) {
-        if std::mem::replace(&mut self.halves.borrow_mut().input, true) {
+        if self.halves.input_over.replace(true) {
             return;
         }
         self.set_read(false);
@@ -70,21 +71,17 @@ impl ChannelCore {
     }
 
     pub(super) fn is_input_over(&self) -> bool {
-        self.halves.borrow().input
+        self.halves.input_over.get()
     }
 
     pub(super) fn is_output_over(&self) -> bool {
-        !matches!(self.halves.borrow().output, Output::Open)
+        self.halves.output.get() != Output::Open
     }
 
     /// Tells the handlers, from the loop. When both directions are over so is the channel.
     pub(super) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
         self.enter(|core| core.go(HEAD, UserEvent(Msg::new(which))));
-        let both = {
-            let halves = self.halves.borrow();
-            halves.input && matches!(halves.output, Output::Over)
-        };
-        if both {
+        if self.halves.input_over.get() && self.halves.output.get() == Output::Over {
             self.close(None, Completion::none());
         }
     }
@@ -109,24 +106,18 @@ impl ChannelCore {
             return self.complete_later(done, Err(error));
         }
         self.write_out();
-        let first = {
-            let mut halves = self.halves.borrow_mut();
-            match &mut halves.output {
-                Output::Over => {
-                    drop(halves);
-                    return self.complete_later(done, Ok(()));
-                }
-                Output::Ending(waiting) => {
-                    waiting.push(done);
-                    false
-                }
-                Output::Open => {
-                    halves.output = Output::Ending(vec![done]);
-                    true
-                }
-            }
-        };
-        if first {
+        // That may have broken it.
+        if let Err(error) = self.may_shut_down() {
+            return self.complete_later(done, Err(error));
+        }
+        let before = self.halves.output.get();
+        if before == Output::Over {
+            return self.complete_later(done, Ok(()));
+        }
+        self.rare.make().ending.output.push(done);
+        if before == Output::Open {
+            self.halves.output.set(Output::Ending);
+            self.show_writable();
             self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
             self.end_output_if_written();
         }
@@ -134,11 +125,11 @@ impl ChannelCore {
 
     /// If the output is to end, looks whether everything is written.
     pub(super) fn end_output_if_written(self: &Rc<Self>) {
-        if !matches!(self.halves.borrow().output, Output::Ending(_)) || self.has_to_write() {
+        if self.halves.output.get() != Output::Ending || self.has_to_write() {
             return;
         }
-        let before = std::mem::replace(&mut self.halves.borrow_mut().output, Output::Over);
-        let Output::Ending(waiting) = before else { return };
+        self.halves.output.set(Output::Over);
+        let waiting = std::mem::take(&mut self.rare.make().ending.output);
         let shut = self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Write));
         for done in waiting {
             self.complete_later(done, shut.clone());
@@ -147,7 +138,20 @@ impl ChannelCore {
             self.step(Step::OutputOver);
         } else {
             // It cannot, or is broken: then that is told by itself.
-            self.halves.borrow_mut().output = Output::Open;
+            self.halves.output.set(Output::Open);
+            self.show_writable();
+        }
+    }
+
+    /// What was to be written before the output ends never will be: the channel is being closed.
+    pub(super) fn fail_shutdown(self: &Rc<Self>, error: &Error) {
+        if self.halves.output.get() != Output::Ending {
+            return;
+        }
+        self.halves.output.set(Output::Over);
+        let waiting = std::mem::take(&mut self.rare.make().ending.output);
+        for done in waiting {
+            self.complete_later(done, Err(error.clone()));
         }
     }
 

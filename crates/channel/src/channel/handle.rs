@@ -98,14 +98,14 @@ impl Channel {
         if let Some(core) = self.shared.here() {
             return core.is_writable(); // Whoever looks there is told of the change.
         }
-        let room = self.pending_bytes() <= self.shared.water_marks.high();
+        let room = self.pending_bytes() <= self.shared.options.water_marks.high();
         room && self.shared.writable.load(Ordering::Acquire) && self.is_open()
     }
 
     /// How many bytes may be written before it stops being writable; none if it is not.
     #[must_use]
     pub fn bytes_before_unwritable(&self) -> usize {
-        let high = self.shared.water_marks.high();
+        let high = self.shared.options.water_marks.high();
         let room = high.saturating_add(1).saturating_sub(self.pending_bytes());
         if self.is_writable() { room } else { 0 }
     }
@@ -135,8 +135,9 @@ impl Channel {
     }
 
     /// Completes when it has been closed.
+    #[track_caller]
     pub fn closed(&self) -> SharedFuture<()> {
-        self.shared.closed.clone()
+        self.shared.closed()
     }
 
     // Attributes.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use waterwheel_executor::Error;
 
 use super::address::Address;
+use super::error::ChannelError;
 use super::new_channel::NewChannel;
 use super::outbound::Outbound;
 use super::sockets::Sockets;
@@ -24,7 +25,7 @@ use crate::token::Token;
 pub struct Listener {
     state: State,
     sockets: Arc<dyn Sockets>,
-    /// To be set on the socket, when there is one.
+    /// To be set when there is a socket, or when it has come back to its loop.
     options: Vec<SocketOption>,
     local: Option<Address>,
 }
@@ -50,6 +51,12 @@ impl Listener {
         let events =
             Accepts { up: up.clone(), name: self.sockets.name(), local: self.local.clone() };
         let token = up.event_loop().attach(io, Role::Listener, events)?;
+        for option in std::mem::take(&mut self.options) {
+            if let Err(error) = up.event_loop().set_option(token, option) {
+                up.event_loop().detach(token);
+                return Err(error);
+            }
+        }
         self.state = State::Attached(token);
         Ok(())
     }
@@ -105,6 +112,7 @@ impl Transport for Listener {
         };
         let (io, local) = self.sockets.listen(&to, &self.options)?;
         self.local = Some(local);
+        self.options.clear();
         self.attach(up, io)?;
         Ok(())
     }
@@ -120,12 +128,12 @@ impl Transport for Listener {
     }
 
     fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
+        if let SocketOption::Backlog(_) = option {
+            let (transport, option) = (self.name(), option.name());
+            return Err(Error::new(ChannelError::UnsupportedOption { transport, option }));
+        }
         self.options.push(option); // What a listener has, its connections have.
         Ok(())
-    }
-
-    fn is_listening(&self) -> bool {
-        true
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {

@@ -26,6 +26,7 @@ pub(crate) mod listener;
 pub(crate) mod new_channel;
 pub(crate) mod options;
 pub(crate) mod outbound;
+pub(crate) mod rarely;
 pub(crate) mod reading;
 pub(crate) mod receive;
 pub(crate) mod request;

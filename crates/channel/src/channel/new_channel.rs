@@ -9,7 +9,6 @@ use waterwheel_executor::{Error, Promise, PromiseFuture};
 use crate::bootstrap::Children;
 
 use super::attributes::{AttrKey, Attributes};
-use super::closing::Ending;
 use super::core::ChannelCore;
 use super::handle::Channel;
 use super::options::ChannelOptions;
@@ -57,7 +56,7 @@ use crate::pipeline::{Completion, Edit, Message, Pipeline};
 pub struct NewChannel {
     transport: Box<dyn Transport>,
     initialiser: Option<Initialiser>,
-    options: ChannelOptions,
+    options: Arc<ChannelOptions>,
     attributes: Attributes,
     parent: Option<Channel>,
 }
@@ -96,7 +95,7 @@ impl NewChannel {
         Self {
             transport,
             initialiser: None,
-            options: ChannelOptions::default(),
+            options: ChannelOptions::shared_default(),
             attributes: Attributes::default(),
             parent: None,
         }
@@ -124,9 +123,9 @@ impl NewChannel {
         self
     }
 
-    /// Its options.
-    pub fn options(mut self, options: ChannelOptions) -> Self {
-        self.options = options;
+    /// Its options: its own, or those it has in common with others.
+    pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.options = options.into();
         self
     }
 
@@ -200,13 +199,9 @@ impl LocalLoop {
             return Err(Error::new(LoopDraining));
         }
         let NewChannel { transport, initialiser, options, attributes, parent } = new;
-        let (mut promise, closed) = self.handle().new_promise();
-        promise.set_uncancellable();
         let sender = self.sender().clone();
-        let shared = ChannelShared::new(sender, &options, closed.shared(), attributes, parent);
-        let shared = Arc::new(shared);
-        let ending = Ending::new(promise);
-        let core = ChannelCore::new(self.clone(), shared.clone(), options, transport, ending);
+        let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent));
+        let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().enter(core.clone()));
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;

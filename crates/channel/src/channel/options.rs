@@ -1,5 +1,6 @@
 //! What a channel is made with.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::channel::receive::ReceiveSizes;
@@ -124,6 +125,14 @@ pub struct ChannelOptions {
     /// How long a connect may take, all addresses of a name together; none has no limit but the system's.
     /// Default: 30 seconds.
     pub connect_timeout: Option<Duration>,
+}
+
+impl ChannelOptions {
+    /// The default ones, shared by all channels that are given no others.
+    pub(super) fn shared_default() -> Arc<Self> {
+        static DEFAULT: LazyLock<Arc<ChannelOptions>> = LazyLock::new(Arc::default);
+        DEFAULT.clone()
+    }
 }
 
 impl Default for ChannelOptions {

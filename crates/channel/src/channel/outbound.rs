@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use crate::driver::OutQueue;
@@ -26,26 +27,63 @@ use crate::pipeline::{Completion, Msg};
 pub struct Outbound {
     /// For a transport that writes a stream.
     bytes: OutQueue,
-    /// For one that writes messages: each with what it weighs. Asked once, where nothing is borrowed.
+    /// How many bytes have left since this was last asked.
+    left: usize,
+    /// What a stream does without, as long as nobody waits for its writes: the bytes say it all.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
+    /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
+    /// borrowed.
     messages: VecDeque<(Msg, usize)>,
     /// Who waits for what, in the same order.
     entries: VecDeque<Entry>,
     /// How many of the entries were flushed.
     flushed: usize,
-    /// Somebody waits for one of those that were not, and could have cancelled it.
+    /// Behind all entries: what was flushed, then what is held. Nobody waits for these.
+    flushed_run: Run,
+    held_run: Run,
+    /// Somebody waits for one of those that were not flushed, and could have cancelled it.
     awaited: bool,
+    /// Something has left, if it weighs nothing too.
+    moved: bool,
     /// Written, or failed, and to be told.
-    finished: Finished,
+    completions: Completions,
 }
 
-/// One message, or several in a row that nobody waits for, as far as they are still to be written.
-struct Entry {
-    /// How many bytes of it are to be written, or how much it weighs.
+/// Messages in a row, as far as they are still to be written.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// How many bytes of them are to be written, or how much they weigh.
     left: usize,
-    /// How many chunks of bytes, or messages, it has.
+    /// How many chunks of bytes, or messages, they are.
     pieces: usize,
+}
+
+impl Run {
+    #[inline]
+    fn add(&mut self, other: Run) {
+        self.left = self.left.saturating_add(other.left);
+        self.pieces += other.pieces;
+    }
+
+    /// One message is gone.
+    fn take_piece(&mut self, weight: usize) {
+        self.left = self.left.saturating_sub(weight);
+        self.pieces -= 1;
+    }
+}
+
+/// One message that somebody waits for, or several in a row that nobody does.
+struct Entry {
+    run: Run,
     done: Completion,
 }
+
+/// In the order of the writes; those that nobody waits for are not here.
+type Completions = VecDeque<(Completion, Result<(), Error>)>;
 
 /// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
 #[derive(Default)]
@@ -55,26 +93,13 @@ pub(crate) struct Cancelled {
     pub(crate) messages: VecDeque<Msg>,
 }
 
-/// What has left the buffer.
-#[derive(Default)]
-pub(crate) struct Finished {
-    /// There is something: a part of a write, or a message that weighs nothing.
-    any: bool,
+/// What will not be written.
+pub(crate) struct Failed {
     /// How many bytes no longer wait.
     pub(crate) bytes: usize,
-    /// In the order of the writes; those that nobody waits for are not here.
-    pub(crate) completions: VecDeque<(Completion, Result<(), Error>)>,
-}
-
-impl Finished {
-    #[inline]
-    fn add(&mut self, bytes: usize, done: Completion, result: Result<(), Error>) {
-        self.any = true;
-        self.bytes = self.bytes.saturating_add(bytes);
-        if !done.is_none() {
-            self.completions.push_back((done, result));
-        }
-    }
+    pub(crate) completions: Completions,
+    /// To be dropped where nothing is borrowed.
+    pub(crate) messages: VecDeque<Msg>,
 }
 
 /// The transport's side.
@@ -83,11 +108,15 @@ impl Outbound {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.flushed == 0
+        match &self.more {
+            None => self.bytes.is_empty(),
+            Some(more) => more.flushed == 0 && more.flushed_run.pieces == 0,
+        }
     }
 
     /// The bytes, for a transport that writes a stream.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> &OutQueue {
         &self.bytes
     }
@@ -99,18 +128,9 @@ impl Outbound {
     #[inline]
     pub fn wrote(&mut self, n: usize) {
         self.bytes.advance(n);
-        let mut n = n;
-        while self.flushed > 0
-            && let Some(entry) = self.entries.front_mut()
-        {
-            if n < entry.left {
-                entry.left -= n;
-                self.finished.bytes += n;
-                self.finished.any |= n > 0;
-                return;
-            }
-            n -= entry.left;
-            self.finish_front();
+        self.left += n;
+        if let Some(more) = &mut self.more {
+            more.wrote(n);
         }
     }
 
@@ -121,23 +141,75 @@ impl Outbound {
 
     /// The same, with what it weighs.
     pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
-        let entry = self.entries.front_mut().filter(|_| self.flushed > 0)?;
-        let (msg, weight) = self.messages.pop_front()?;
-        entry.pieces -= 1;
-        entry.left = entry.left.saturating_sub(weight);
-        self.finished.bytes = self.finished.bytes.saturating_add(weight);
-        self.finished.any = true;
-        if entry.pieces == 0 {
-            self.finish_front();
+        let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
+        let (msg, weight) = more.messages.pop_front()?;
+        self.left = self.left.saturating_add(weight);
+        more.moved = true;
+        match more.entries.front_mut() {
+            Some(entry) => {
+                entry.run.take_piece(weight);
+                if entry.run.pieces == 0 {
+                    more.finish_front();
+                }
+            }
+            None => more.flushed_run.take_piece(weight),
         }
         Some((msg, weight))
     }
+}
 
-    #[inline]
+impl More {
+    fn wrote(&mut self, mut n: usize) {
+        while self.flushed > 0
+            && let Some(entry) = self.entries.front_mut()
+        {
+            if n < entry.run.left {
+                entry.run.left -= n;
+                return;
+            }
+            n -= entry.run.left;
+            self.finish_front();
+        }
+        if n > 0 {
+            self.flushed_run.left -= n;
+            if self.flushed_run.left == 0 {
+                self.flushed_run.pieces = 0;
+            }
+        }
+    }
+
+    fn push_message(&mut self, msg: Msg, weight: usize, done: Completion) {
+        self.messages.push_back((msg, weight));
+        self.push(Run { left: weight, pieces: 1 }, done);
+    }
+
     fn finish_front(&mut self) {
-        if let Some(Entry { left, done, .. }) = self.entries.pop_front() {
+        if let Some(Entry { done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.finished.add(left, done, Ok(()));
+            self.moved = true;
+            if !done.is_none() {
+                self.completions.push_back((done, Ok(())));
+            }
+        }
+    }
+
+    fn push(&mut self, run: Run, done: Completion) {
+        if done.is_none() {
+            self.held_run.add(run);
+        } else {
+            self.list_runs();
+            self.entries.push_back(Entry { run, done });
+            self.awaited = true;
+        }
+    }
+
+    /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
+    /// or it is to be taken apart.
+    fn list_runs(&mut self) {
+        let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.held_run), 0)];
+        for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {
+            self.entries.push_back(Entry { run, done: Completion::none() });
+            self.flushed += flushed;
         }
     }
 }
@@ -145,41 +217,63 @@ impl Outbound {
 /// The channel's side.
 impl Outbound {
     /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
-    #[inline]
     pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
-        let pieces = match msg.into_bytes() {
-            Ok(bytes) if as_stream => usize::from(self.bytes.hold(bytes)),
-            Ok(bytes) => self.push_message(bytes.into(), left),
-            Err(msg) => self.push_message(msg, left),
-        };
-        self.awaited |= !done.is_none();
-        let held = self.entries.len() > self.flushed;
-        match self.entries.back_mut() {
-            // Nobody waits for either: one entry does for both.
-            Some(last) if held && last.done.is_none() && done.is_none() => {
-                last.left = last.left.saturating_add(left);
-                last.pieces += pieces;
+        let more = self.more();
+        match msg.into_bytes() {
+            Ok(bytes) if as_stream => {
+                more.push(Run { left, pieces: usize::from(!bytes.is_empty()) }, done);
+                self.bytes.hold(bytes);
             }
-            _ => self.entries.push_back(Entry { left, pieces, done }),
+            Ok(bytes) => more.push_message(bytes.into(), left, done),
+            Err(msg) => more.push_message(msg, left, done),
         }
     }
 
-    fn push_message(&mut self, msg: Msg, weight: usize) -> usize {
-        self.messages.push_back((msg, weight));
-        1
+    /// Appends bytes to a stream, for whose writing nobody waits.
+    #[inline]
+    pub(crate) fn push_bytes(&mut self, bytes: Bytes) {
+        if let Some(more) = &mut self.more {
+            let pieces = usize::from(!bytes.is_empty());
+            more.held_run.add(Run { left: bytes.len(), pieces });
+        }
+        self.bytes.hold(bytes);
+    }
+
+    /// From now on it is counted who waits for what.
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_with(|| {
+            let [flushed_run, held_run] =
+                self.bytes.counts().map(|(left, pieces)| Run { left, pieces });
+            Box::new(More { flushed_run, held_run, ..More::default() })
+        })
     }
 
     /// Whether there is anything in it, flushed or not.
     pub(crate) fn holds_anything(&self) -> bool {
-        !self.entries.is_empty()
+        match &self.more {
+            None => self.bytes.counts().iter().any(|(_, chunks)| *chunks > 0),
+            Some(more) => {
+                let unawaited = more.flushed_run.pieces + more.held_run.pieces;
+                unawaited > 0 || !more.entries.is_empty()
+            }
+        }
     }
 
     /// Everything so far is to be written. What was cancelled falls out.
     #[inline]
     pub(crate) fn flush(&mut self) -> Option<Cancelled> {
-        let cancelled = self.awaited.then(|| self.take_cancelled());
-        self.flushed = self.entries.len();
+        let cancelled = if self.more.is_some() { self.flush_more() } else { None };
         self.bytes.release();
+        cancelled
+    }
+
+    #[inline(never)]
+    fn flush_more(&mut self) -> Option<Cancelled> {
+        let cancelled = self.more().awaited.then(|| self.take_cancelled());
+        let more = self.more();
+        let held = mem::take(&mut more.held_run);
+        more.flushed_run.add(held);
+        more.flushed = more.entries.len();
         cancelled
     }
 
@@ -187,21 +281,23 @@ impl Outbound {
     #[cold]
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
-        let Outbound { bytes, messages, entries, .. } = self.split_held();
+        let Outbound { bytes, more, .. } = self.split_held();
+        let More { messages, entries, .. } = *more.unwrap_or_default();
         let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
         for mut entry in entries {
             let wanted = entry.done.begin();
             // One of the two has them: a transport writes one kind.
-            let chunks = bytes.by_ref().take(entry.pieces);
-            let msgs = messages.by_ref().take(entry.pieces);
+            let chunks = bytes.by_ref().take(entry.run.pieces);
+            let msgs = messages.by_ref().take(entry.run.pieces);
             if wanted {
-                chunks.for_each(|chunk| _ = self.bytes.hold(chunk));
-                self.messages.extend(msgs);
-                self.entries.push_back(entry);
+                chunks.for_each(|chunk| self.bytes.hold(chunk));
+                let more = self.more();
+                more.messages.extend(msgs);
+                more.entries.push_back(entry);
             } else {
                 let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
-                cancelled.bytes = cancelled.bytes.saturating_add(entry.left);
+                cancelled.bytes = cancelled.bytes.saturating_add(entry.run.left);
             }
         }
         cancelled
@@ -214,17 +310,34 @@ impl Outbound {
 
     /// Takes out all that was not flushed.
     fn split_held(&mut self) -> Outbound {
-        let entries = self.entries.split_off(self.flushed);
-        let pieces: usize = self.entries.iter().map(|entry| entry.pieces).sum();
-        let messages = self.messages.split_off(pieces.min(self.messages.len()));
-        let awaited = mem::take(&mut self.awaited);
-        Outbound { bytes: self.bytes.split_held(), messages, entries, awaited, ..Self::default() }
+        let more = self.more();
+        more.list_runs();
+        let entries = more.entries.split_off(more.flushed);
+        let pieces: usize = more.entries.iter().map(|entry| entry.run.pieces).sum();
+        let messages = more.messages.split_off(pieces.min(more.messages.len()));
+        let awaited = mem::take(&mut more.awaited);
+        let more = Box::new(More { messages, entries, awaited, ..More::default() });
+        Outbound { bytes: self.bytes.split_held(), more: Some(more), ..Self::default() }
     }
 
-    /// What was written, or has failed, since this was last asked.
+    /// Whether anything has left since this was last asked. To be asked before how much it was.
     #[inline]
-    pub(crate) fn take_finished(&mut self) -> Option<Finished> {
-        self.finished.any.then(|| mem::take(&mut self.finished))
+    pub(crate) fn take_moved(&mut self) -> bool {
+        let moved = self.more.as_mut().is_some_and(|more| mem::take(&mut more.moved));
+        moved || self.left > 0
+    }
+
+    /// How many bytes have left since this was last asked.
+    #[inline]
+    pub(crate) fn take_left(&mut self) -> usize {
+        mem::take(&mut self.left)
+    }
+
+    /// Whom to tell of what has left since this was last asked.
+    #[inline]
+    pub(crate) fn take_completions(&mut self) -> Option<Completions> {
+        let more = self.more.as_mut().filter(|more| !more.completions.is_empty());
+        more.map(|more| mem::take(&mut more.completions))
     }
 
     /// Takes out what was flushed: it will not be written.
@@ -233,15 +346,20 @@ impl Outbound {
         mem::replace(self, held)
     }
 
-    /// All of it has failed; the messages, to be dropped where nothing is borrowed.
-    pub(crate) fn fail(self, error: &Error) -> (Finished, VecDeque<Msg>) {
-        let mut finished = self.finished;
-        for Entry { left, done, .. } in self.entries {
-            finished.add(left, done, Err(error.clone()));
+    /// All of it has failed.
+    pub(crate) fn fail(mut self, error: &Error) -> Failed {
+        self.more().list_runs();
+        let More { messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
+        let mut bytes = self.left;
+        for Entry { run, done } in entries {
+            bytes = bytes.saturating_add(run.left);
+            if !done.is_none() {
+                completions.push_back((done, Err(error.clone())));
+            }
         }
-        let mut messages: VecDeque<Msg> = self.messages.into_iter().map(|(msg, _)| msg).collect();
+        let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(self.bytes.into_chunks().map(Msg::from));
-        (finished, messages)
+        Failed { bytes, completions, messages }
     }
 }
 
@@ -249,7 +367,7 @@ impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbound")
             .field("bytes", &self.bytes.len())
-            .field("messages", &self.messages.len())
+            .field("messages", &self.more.as_ref().map_or(0, |more| more.messages.len()))
             .finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
@@ -12,7 +13,7 @@ use super::receive::Sizer;
 use super::transport::TransportEvent;
 use crate::driver::ReadPlan;
 use crate::event_loop::command::{Ask, LoopCommand};
-use crate::pipeline::event::{BeginRead, Event, Failure, Read, ReadComplete};
+use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
 
@@ -27,8 +28,7 @@ pub(crate) struct Reading {
     in_round: Cell<bool>,
     /// A read failed, and the next would too.
     paused: Cell<bool>,
-    sizer: Cell<Sizer>,
-    reads_per_round: u32,
+    sizer: Sizer,
 }
 
 impl Reading {
@@ -39,16 +39,12 @@ impl Reading {
             wanted: Cell::new(false),
             in_round: Cell::new(false),
             paused: Cell::new(false),
-            sizer: Cell::new(Sizer::new(options.receive_sizes)),
-            reads_per_round: options.reads_per_round.max(1),
+            sizer: Sizer::new(options.receive_sizes),
         }
     }
 
-    fn plan(&self) -> ReadPlan {
-        ReadPlan { max_reads: self.reads_per_round, size: self.sizer.get().size() }
-    }
-
-    /// Something was read, or there was nothing: what is asked for from now on is another round.
+    /// Something was read: what is asked for from now on is another round.
+    #[inline]
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
             self.wanted.set(false);
@@ -63,6 +59,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 const EVENTS_PER_PUMP: usize = 64;
 
 impl ChannelCore {
+    /// Bytes were read: the same as the event of that name, and mostly what happens.
+    #[inline]
+    pub(super) fn on_bytes(self: &Rc<Self>, bytes: Bytes) {
+        if self.life.get().is_open() {
+            self.on_read(bytes.into());
+        }
+    }
+
+    /// So is the end of a round.
+    #[inline]
+    pub(super) fn on_round_over(self: &Rc<Self>) {
+        if self.life.get().is_open() {
+            self.on_read_complete();
+            self.here.channels().settle_if_outermost();
+        }
+    }
+
     /// Something happened below. From the loop, never inside of a dispatch of this channel.
     pub(crate) fn on_transport_event(self: &Rc<Self>, event: TransportEvent) {
         if let TransportEvent::Closed = event {
@@ -84,29 +97,22 @@ impl ChannelCore {
         self.here.channels().settle_if_outermost();
     }
 
-    fn inward(self: &Rc<Self>, event: impl Event) {
-        self.enter(|core| core.go(HEAD, event));
-    }
-
     fn on_read(self: &Rc<Self>, msg: Msg) {
         self.reading.begin_round();
         let size = msg.size_hint();
         self.here.counters().bytes_read(size);
-        let mut sizer = self.reading.sizer.get();
-        let grown = sizer.on_read(size);
-        self.reading.sizer.set(sizer);
+        let grown = self.reading.sizer.on_read(size, &self.options().receive_sizes);
         if grown && self.reading.on.get() {
             self.set_read(true);
         }
-        self.inward(Read(msg));
+        self.enter_anew(|core| core.go(HEAD, Read(msg)));
     }
 
     fn on_read_complete(self: &Rc<Self>) {
-        self.reading.begin_round();
-        let mut sizer = self.reading.sizer.get();
-        let changed = sizer.on_round();
-        self.reading.sizer.set(sizer);
-        self.enter(|core| {
+        // A round in which nothing was read is not the one that was asked for: reading stays on, and so
+        // the end is told that such a round comes to.
+        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.enter_anew(|core| {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
         });
@@ -122,13 +128,13 @@ impl ChannelCore {
         if self.is_connecting() {
             return self.on_connect_failed(error);
         }
-        self.inward(Failure(error.clone()));
+        self.enter(|core| core.go(HEAD, Failure(error.clone())));
         self.close(Some(error), Completion::none());
     }
 
     /// One read failed, and the next would too: reading pauses, whoever asks for it (L16).
     fn on_read_failed(self: &Rc<Self>, error: Error) {
-        self.inward(Failure(error));
+        self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
         let resume = LoopCommand(Ask::ResumeReading(self.token()));
         // Refused after the loop's last pass: then nothing is read any more.
@@ -149,10 +155,21 @@ impl ChannelCore {
     }
 
     /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
+    #[inline]
     pub(super) fn read_if_auto(self: &Rc<Self>) {
         if self.reading.auto.get() && self.is_active() {
-            self.go(TAIL, BeginRead);
+            self.go_through(BeginRead);
         }
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.on.get()
+    }
+
+    /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
+    pub(super) fn end_round(&self) -> bool {
+        self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.reading.in_round.replace(false)
     }
 
     /// More is to be read; it has passed all handlers.
@@ -182,17 +199,16 @@ impl ChannelCore {
         }
     }
 
-    pub(super) fn is_reading(&self) -> bool {
-        self.reading.on.get()
-    }
-
     pub(super) fn set_read(self: &Rc<Self>, on: bool) {
         if on || self.reading.on.get() {
             self.reading.on.set(on);
             if self.reading.paused.get() {
                 return; // Said when the pause is over.
             }
-            let plan = on.then(|| self.reading.plan());
+            let plan = on.then(|| ReadPlan {
+                max_reads: self.options().reads_per_round.max(1),
+                size: self.reading.sizer.size(),
+            });
             self.with_transport(|transport, up| transport.set_read(up, plan));
         }
     }

@@ -1,7 +1,11 @@
 //! How many bytes to ask for in a read (C09): up fast, down slowly.
 //!
 //! Sizes go in steps: by 16 below 512, then doubling. A read that filled its buffer goes four steps up
-//! at once; two rounds in a row that would have fitted the step below go one step down.
+//! at once; two rounds in a row that would have fitted the step below, with room to spare, go one step
+//! down. Without that room the next read would fill it: that takes another read to see that there is no
+//! more, and goes up again.
+
+use std::cell::Cell;
 
 use super::options::InvalidOption;
 
@@ -51,54 +55,67 @@ impl Default for ReceiveSizes {
 const UP: u32 = 4;
 
 /// Guesses the size of the next read from the last ones.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Sizer {
-    sizes: ReceiveSizes,
-    size: usize,
+    size: Cell<u32>,
     /// What this round has read so far.
-    total: usize,
+    total: Cell<u32>,
     /// The last round would have fitted the step below.
-    was_small: bool,
+    was_small: Cell<bool>,
 }
 
 impl Sizer {
     pub(crate) fn new(sizes: ReceiveSizes) -> Self {
-        Self { sizes, size: sizes.start, total: 0, was_small: false }
+        let size = Cell::new(narrow(sizes.start));
+        Self { size, total: Cell::new(0), was_small: Cell::new(false) }
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.size
+        self.size.get() as usize
     }
 
     /// A read gave so many bytes. `true`: the size has changed.
-    pub(crate) fn on_read(&mut self, len: usize) -> bool {
-        self.total += len;
-        len >= self.size && self.record(len)
+    #[inline]
+    pub(crate) fn on_read(&self, len: usize, sizes: &ReceiveSizes) -> bool {
+        let len = narrow(len);
+        self.total.set(self.total.get().saturating_add(len));
+        len >= self.size.get() && self.go_up(sizes)
     }
 
     /// The round is over. `true`: the size has changed.
-    pub(crate) fn on_round(&mut self) -> bool {
-        let total = std::mem::take(&mut self.total);
-        self.record(total)
+    #[inline]
+    pub(crate) fn on_round(&self, sizes: &ReceiveSizes) -> bool {
+        let (total, size) = (self.total.take(), self.size.get());
+        if total >= size {
+            return self.go_up(sizes);
+        }
+        let is_small = total < narrow(step_down(size as usize));
+        if is_small && self.was_small.get() {
+            self.was_small.set(false);
+            return self.go_down(sizes);
+        }
+        self.was_small.set(is_small);
+        false
     }
 
-    fn record(&mut self, len: usize) -> bool {
-        let before = self.size;
-        if len >= self.size {
-            for _ in 0..UP {
-                self.size = step_up(self.size).min(self.sizes.max);
-            }
-            self.was_small = false;
-        } else if len <= step_down(self.size) {
-            if self.was_small {
-                self.size = step_down(self.size).max(self.sizes.min);
-            }
-            self.was_small = !self.was_small;
-        } else {
-            self.was_small = false;
-        }
-        self.size != before
+    #[cold]
+    fn go_up(&self, sizes: &ReceiveSizes) -> bool {
+        self.was_small.set(false);
+        let up = (0..UP).fold(self.size(), |size, _| step_up(size).min(sizes.max));
+        self.size.replace(narrow(up)) != narrow(up)
     }
+
+    #[cold]
+    fn go_down(&self, sizes: &ReceiveSizes) -> bool {
+        let down = step_down(self.size()).max(sizes.min);
+        self.size.replace(narrow(down)) != narrow(down)
+    }
+}
+
+/// No read is larger: what a driver takes at a time is far below.
+#[inline]
+fn narrow(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
 }
 
 fn step_up(size: usize) -> usize {
@@ -113,50 +130,62 @@ fn step_down(size: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn round(sizer: &mut Sizer, len: usize) -> usize {
-        sizer.on_read(len);
-        sizer.on_round();
+    const SIZES: ReceiveSizes = ReceiveSizes { min: 64, start: 2048, max: 64 * 1024 };
+
+    fn round(sizer: &Sizer, len: usize) -> usize {
+        sizer.on_read(len, &SIZES);
+        sizer.on_round(&SIZES);
         sizer.size()
     }
 
     #[test]
     fn c09_full_reads_go_up_fast_and_stop_at_the_top() {
-        let mut sizer = Sizer::new(ReceiveSizes::default());
+        let sizer = Sizer::new(SIZES);
         assert_eq!(sizer.size(), 2048);
-        assert!(sizer.on_read(2048), "in the middle of a round");
+        assert!(sizer.on_read(2048, &SIZES), "in the middle of a round");
         assert_eq!(sizer.size(), 32 * 1024);
-        assert!(sizer.on_read(32 * 1024));
+        assert!(sizer.on_read(32 * 1024, &SIZES));
         assert_eq!(sizer.size(), 64 * 1024);
-        assert!(!sizer.on_read(64 * 1024));
+        assert!(!sizer.on_read(64 * 1024, &SIZES));
     }
 
     #[test]
     fn c09_small_rounds_go_down_slowly_and_stop_at_the_bottom() {
-        let mut sizer = Sizer::new(ReceiveSizes::default());
-        let sizes: Vec<usize> = (0..6).map(|_| round(&mut sizer, 10)).collect();
+        let sizer = Sizer::new(SIZES);
+        let sizes: Vec<usize> = (0..6).map(|_| round(&sizer, 10)).collect();
         assert_eq!(sizes, [2048, 1024, 1024, 512, 512, 496], "every second round");
         for _ in 0..100 {
-            round(&mut sizer, 10);
+            round(&sizer, 10);
         }
         assert_eq!(sizer.size(), 64);
     }
 
     #[test]
+    fn c09_a_size_that_the_last_rounds_would_fill_is_not_gone_down_to() {
+        let sizer = Sizer::new(SIZES);
+        for _ in 0..100 {
+            round(&sizer, 64);
+        }
+        let settled = sizer.size();
+        assert_eq!((settled, round(&sizer, 64)), (80, 80), "no read of 64 bytes fills it");
+    }
+
+    #[test]
     fn c09_one_small_round_among_others_changes_nothing() {
-        let mut sizer = Sizer::new(ReceiveSizes::default());
+        let sizer = Sizer::new(SIZES);
         for len in [10, 1500, 10, 1500, 10] {
-            assert_eq!(round(&mut sizer, len), 2048);
+            assert_eq!(round(&sizer, len), 2048);
         }
     }
 
     #[test]
     fn c09_small_sizes_go_in_steps_of_sixteen() {
         let sizes = ReceiveSizes::new(64, 64, 1 << 20).unwrap();
-        let mut sizer = Sizer::new(sizes);
-        sizer.on_read(64);
+        let sizer = Sizer::new(sizes);
+        sizer.on_read(64, &sizes);
         assert_eq!(sizer.size(), 128);
         for _ in 0..30 {
-            sizer.on_read(sizer.size());
+            sizer.on_read(sizer.size(), &sizes);
         }
         assert_eq!(sizer.size(), 1 << 20);
     }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::engine::report;
-use waterwheel_executor::{CommandSender, Fault, Rejected, SharedFuture};
+use waterwheel_executor::{CommandSender, Fault, Promise, Rejected, SharedFuture};
 
 use super::address::Address;
 use super::attributes::Attributes;
@@ -14,7 +14,7 @@ use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::handle::Channel;
 use super::holds::Holds;
-use super::options::{ChannelOptions, WaterMarks};
+use super::options::ChannelOptions;
 use super::request::Submitted;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
@@ -51,8 +51,9 @@ impl fmt::Debug for ChannelId {
 pub(crate) struct ChannelShared {
     pub(super) id: ChannelId,
     pub(super) sender: CommandSender<LoopCommand>,
-    pub(super) token: OnceLock<Token>,
-    pub(super) water_marks: WaterMarks,
+    /// As bits; [`NO_TOKEN`] at first.
+    token: AtomicU64,
+    pub(super) options: Arc<ChannelOptions>,
     pub(super) open: AtomicBool,
     pub(super) active: AtomicBool,
     pub(super) registered: AtomicBool,
@@ -66,51 +67,62 @@ pub(crate) struct ChannelShared {
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: AtomicBool,
     pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
-    pub(super) closed: SharedFuture<()>,
+    /// The future of the close and its promise: made when somebody first asks for it, which few do.
+    /// Whoever asks and the loop that tells take turns by the lock, and nothing of the user's runs
+    /// while it is held.
+    closed: Mutex<Option<Box<Closed>>>,
+    /// The close was told. Changes under that lock only.
+    told: AtomicBool,
     pub(super) attributes: Attributes,
     pub(super) parent: Option<Channel>,
 }
 
+struct Closed {
+    promise: Promise<()>,
+    future: SharedFuture<()>,
+}
+
+/// No token: an index that no table reaches.
+const NO_TOKEN: u64 = u64::MAX;
+
 impl ChannelShared {
     pub(super) fn new(
         sender: CommandSender<LoopCommand>,
-        options: &ChannelOptions,
-        closed: SharedFuture<()>,
+        options: Arc<ChannelOptions>,
         attributes: Attributes,
         parent: Option<Channel>,
     ) -> Self {
         Self {
             id: ChannelId::next(),
             sender,
-            token: OnceLock::new(),
-            water_marks: options.water_marks,
+            token: AtomicU64::new(NO_TOKEN),
             open: AtomicBool::new(true),
             active: AtomicBool::new(false),
             registered: AtomicBool::new(false),
             writable: AtomicBool::new(true),
             auto_read: AtomicBool::new(options.auto_read),
+            options,
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
             holds: Holds::new(),
             refused: AtomicU64::new(0),
             pumping: AtomicBool::new(false),
             addresses: Mutex::default(),
-            closed,
+            closed: Mutex::default(),
+            told: AtomicBool::new(false),
             attributes,
             parent,
         }
     }
 
     pub(crate) fn token(&self) -> Token {
-        match self.token.get() {
-            Some(token) => *token,
-            None => unreachable!("set before anybody has a handle"),
-        }
+        // Whoever has a handle has it from the loop, or from one who has: it was set before.
+        Token::from_bits(self.token.load(Ordering::Relaxed))
     }
 
     pub(super) fn set_token(&self, token: Token) {
-        let set = self.token.set(token);
-        debug_assert!(set.is_ok(), "a channel is entered once");
+        let before = self.token.swap(token.to_bits(), Ordering::Relaxed);
+        debug_assert_eq!(before, NO_TOKEN, "a channel is entered once");
     }
 
     pub(super) fn set_pending(&self, bytes: usize) {
@@ -150,6 +162,32 @@ impl ChannelShared {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Completes when it has been closed.
+    #[track_caller]
+    pub(super) fn closed(&self) -> SharedFuture<()> {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asked) = &*closed {
+            return asked.future.clone();
+        }
+        let (mut promise, future) = self.sender.executor().new_promise();
+        promise.set_uncancellable();
+        let future = future.shared();
+        if self.told.load(Ordering::Relaxed) {
+            drop(closed);
+            promise.set_success(());
+        } else {
+            *closed = Some(Box::new(Closed { promise, future: future.clone() }));
+        }
+        future
+    }
+
+    /// It has been closed. Those who waited for it; who comes later need not wait.
+    pub(super) fn take_closed(&self) -> Option<Promise<()>> {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.told.store(true, Ordering::Relaxed);
+        closed.take().map(|asked| asked.promise)
+    }
+
     /// The channel, if this is its loop and it is still there.
     pub(super) fn here(&self) -> Option<Rc<ChannelCore>> {
         if !self.sender.in_event_loop() {
@@ -167,7 +205,7 @@ impl ChannelShared {
     /// # Errors
     /// So much may not wait.
     pub(crate) fn weigh(self: &Arc<Self>, size: usize) -> Result<Submitted, ChannelError> {
-        let (limit, mut pending) = (self.water_marks.most(), 0);
+        let (limit, mut pending) = (self.options.water_marks.most(), 0);
         // Added only if it may wait: what is refused must not look like a full channel for a moment.
         let added = self.submitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
             pending = before.saturating_add(self.pending.load(Ordering::Relaxed));

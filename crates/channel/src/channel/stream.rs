@@ -145,7 +145,7 @@ impl Transport for Stream {
             return Err(unsupported(self.name, "be connected twice"));
         };
         let sockets = sockets.clone();
-        let events = Events { up: up.clone(), connecting: Some(remote) };
+        let events = Events { up: up.clone(), connecting: Some(Box::new(remote)) };
         let attach = |io| up.event_loop().attach(io, Role::Connecting(remote), events);
         let token = sockets
             .dial(to, &self.options)
@@ -175,13 +175,18 @@ impl Transport for Stream {
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        match (self.token(), up) {
-            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
-            _ => {
-                self.options.push(option);
-                Ok(())
+        match (&self.state, up) {
+            (State::Attached(token), Some(up)) => {
+                return Ok(up.event_loop().set_option(*token, option)?);
             }
+            // Those of the next attempt have it too, should there be one.
+            (State::Connecting(token, _), Some(up)) => {
+                up.event_loop().set_option(*token, option)?;
+            }
+            _ => {}
         }
+        self.options.push(option);
+        Ok(())
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
@@ -238,22 +243,28 @@ impl Transport for Stream {
 struct Events {
     up: Upcalls,
     /// An attempt, of which the channel may have others.
-    connecting: Option<SocketAddr>,
+    connecting: Option<Box<SocketAddr>>,
 }
 
 impl Registrant for Events {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
+            IoEvent::Read(_, bytes) => {
+                self.up.read(bytes);
+                return Ok(());
+            }
+            IoEvent::ReadComplete(_) => {
+                self.up.read_complete();
+                return Ok(());
+            }
             IoEvent::Connected(_) => {
                 self.connecting = None;
                 TransportEvent::Connected
             }
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
-            IoEvent::Read(_, bytes) => TransportEvent::Read(bytes.into()),
-            IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
             IoEvent::Eof(_) => TransportEvent::Eof,
-            IoEvent::Failed(_, error) => TransportEvent::Failed(match self.connecting {
-                Some(remote) => cannot_connect(remote, error),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(match &self.connecting {
+                Some(remote) => cannot_connect(**remote, error),
                 None => Error::new(error),
             }),
             IoEvent::Accepted(..)

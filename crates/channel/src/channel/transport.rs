@@ -20,6 +20,7 @@ use std::net::Shutdown;
 use std::rc::Weak;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::address::{Address, Target};
@@ -228,6 +229,21 @@ impl Upcalls {
     pub fn event(&self, event: TransportEvent) {
         if let Some(core) = self.core.upgrade() {
             core.on_transport_event(event);
+        }
+    }
+
+    /// The same for bytes that came in, and for the end of a round.
+    #[inline]
+    pub(super) fn read(&self, bytes: Bytes) {
+        if let Some(core) = self.core.upgrade() {
+            core.on_bytes(bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn read_complete(&self) {
+        if let Some(core) = self.core.upgrade() {
+            core.on_round_over();
         }
     }
 

@@ -1,14 +1,15 @@
 //! What goes out: the outbound buffer, the water marks, the writing itself (C07).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use waterwheel_executor::{Error, Nanos};
 
 use super::core::{ChannelCore, Work};
 use super::error::ChannelError;
-use super::outbound::{Finished, Outbound};
+use super::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::{Completion, Msg, Types};
@@ -28,23 +29,13 @@ pub(crate) enum Writing {
     Pending,
 }
 
-/// When something was last written. The clock is looked at only for whoever asks for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum LastWrite {
-    #[default]
-    NotNoted,
-    /// Not since it is noted.
-    None,
-    At(Nanos),
-}
-
 /// How full a channel is.
 #[derive(Debug)]
 pub(crate) struct Level {
     /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
     pending: Cell<usize>,
     /// Handlers with too many writes waiting.
-    overflow: Cell<usize>,
+    overflow: Cell<u32>,
     writable: Cell<bool>,
     /// What the handlers were told last.
     announced: Cell<bool>,
@@ -68,9 +59,11 @@ impl Level {
     /// Whether the handlers are to be told: what they were told last is no longer so, or was not so for
     /// a while. A handler that stopped writing because of that would never go on.
     pub(super) fn takes_announcement(&self) -> bool {
-        let writable = self.writable.get();
-        let missed = self.missed.take();
-        self.announced.replace(writable) != writable || (missed && writable)
+        // Nothing has changed if it has not changed since.
+        self.missed.take() && {
+            let writable = self.writable.get();
+            self.announced.replace(writable) != writable || writable
+        }
     }
 }
 
@@ -112,7 +105,7 @@ impl ChannelCore {
 
     #[inline]
     pub(crate) fn rise(self: &Rc<Self>) {
-        if self.level.writable.get() && self.waiting() > self.options.water_marks.high() {
+        if self.level.writable.get() && self.waiting() > self.options().water_marks.high() {
             self.set_writable(false);
         }
     }
@@ -120,7 +113,7 @@ impl ChannelCore {
     #[inline]
     pub(crate) fn fall(self: &Rc<Self>) {
         let writable = self.level.writable.get() || self.level.overflow.get() > 0;
-        if !writable && self.waiting() < self.options.water_marks.low() {
+        if !writable && self.waiting() < self.options().water_marks.low() {
             self.set_writable(true);
         }
     }
@@ -129,92 +122,129 @@ impl ChannelCore {
     fn set_writable(self: &Rc<Self>, writable: bool) {
         self.level.writable.set(writable);
         self.level.missed.set(true);
-        self.shared.set_writable(writable);
+        self.show_writable();
         self.mark(Work::WRITABILITY);
+    }
+
+    /// Shows other threads whether it is. One whose output is over never is: whoever writes as long as it
+    /// is would never end.
+    pub(super) fn show_writable(&self) {
+        self.shared.set_writable(self.level.writable.get() && !self.is_output_over());
     }
 
     /// Whoever is told that it is not will be told when it is again: also if what is on its way from
     /// other threads is all that is in the way.
     pub(crate) fn is_writable(self: &Rc<Self>) -> bool {
         self.rise();
-        self.life.get().is_open() && self.level.writable.get()
+        self.life.get().is_open() && self.level.writable.get() && !self.is_output_over()
     }
 
     pub(crate) fn bytes_before_unwritable(self: &Rc<Self>) -> usize {
-        let high = self.options.water_marks.high();
+        let high = self.options().water_marks.high();
         if self.is_writable() { high.saturating_sub(self.waiting()).saturating_add(1) } else { 0 }
     }
 
     pub(crate) fn bytes_before_writable(self: &Rc<Self>) -> usize {
-        let low = self.options.water_marks.low();
+        let low = self.options().water_marks.low();
         if self.is_writable() { 0 } else { self.waiting().saturating_add(1).saturating_sub(low) }
     }
 
     // At the head.
 
     /// A message is to be written; it has passed all handlers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
+        let open = self.life.get().is_open() && !self.is_output_over();
+        let plain = open && self.below.takes_bytes && done.is_none();
+        match msg.into_bytes() {
+            Ok(bytes) if plain => {
+                std::mem::forget(done); // Nobody is told: nothing is left to be dropped.
+                self.write_bytes(bytes);
+            }
+            Ok(bytes) => self.write_any(bytes.into(), done),
+            Err(msg) => self.write_any(msg, done),
+        }
+    }
+
+    /// Bytes for a stream that takes them, and nobody waits for them.
+    #[inline(always)]
+    fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
+        let (size, high) = (bytes.len(), self.options().water_marks.high());
+        // No limit is below the high mark.
+        if size > high.saturating_sub(self.waiting()) {
+            return self.write_any(bytes.into(), Completion::none());
+        }
+        self.out.borrow_mut().push_bytes(bytes);
+        self.set_pending(self.level.pending.get() + size);
+    }
+
+    #[inline(never)]
+    fn write_any(self: &Rc<Self>, msg: Msg, done: Completion) {
         let size = msg.size_hint();
-        if let Err(error) = self.check_write(&msg, size) {
-            return self.refuse_write(&error, done);
+        let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
+        let open = self.life.get().is_open() && !self.is_output_over();
+        if !(fits && open && self.accepts(&msg)) {
+            return self.refuse_write(&msg, size, done);
         }
         self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
         self.add_pending(size);
     }
 
-    fn check_write(&self, msg: &Msg, size: usize) -> Result<(), ChannelError> {
+    fn accepts(&self, msg: &Msg) -> bool {
+        self.ends().accepts.include(msg.type_id_of_value())
+    }
+
+    fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
         if !self.life.get().is_open() {
-            return Err(ChannelError::Closed { cause: self.cause() });
+            return ChannelError::Closed { cause: self.cause() };
         }
         if self.is_output_over() {
-            return Err(ChannelError::OutputShutDown);
+            return ChannelError::OutputShutDown;
         }
-        if let Types::These(types) = self.below.ends.accepts
-            && !types.iter().any(|tag| tag.id() == msg.type_id_of_value())
+        let ends = self.ends();
+        if let Types::These(types) = ends.accepts
+            && !self.accepts(msg)
         {
             let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
-            return Err(ChannelError::UnsupportedMessage {
+            return ChannelError::UnsupportedMessage {
                 message: msg.type_name(),
-                transport: self.below.ends.name,
+                transport: ends.name,
                 accepts: names.join(" or "),
-            });
+            };
         }
-        let (pending, limit) = (self.waiting(), self.options.water_marks.most());
-        if size > limit.saturating_sub(pending) {
-            return Err(ChannelError::BufferFull { pending, limit, size });
-        }
-        Ok(())
+        let (pending, limit) = (self.waiting(), self.options().water_marks.most());
+        ChannelError::BufferFull { pending, limit, size }
     }
 
     #[cold]
-    fn refuse_write(self: &Rc<Self>, error: &ChannelError, done: Completion) {
-        // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and is reported
-        // if nobody waits for it.
+    fn refuse_write(self: &Rc<Self>, msg: &Msg, size: usize, done: Completion) {
+        let error = self.refusal(msg, size);
+        // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and
+        // is reported if nobody waits for it.
         let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
         if done.is_none() && !expected {
-            self.shared.report_refused(error);
+            self.shared.report_refused(&error);
         }
-        self.complete_later(done, Err(Error::new(error.clone())));
+        self.complete_later(done, Err(Error::new(error)));
     }
 
     /// What was written is to be sent; this has passed all handlers.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn flush(self: &Rc<Self>) {
         if !self.life.get().is_open() {
             return;
         }
-        let (cancelled, something) = {
-            let mut out = self.out.borrow_mut();
-            (out.flush(), !out.is_empty())
-        };
+        let mut out = self.out.borrow_mut();
+        let cancelled = out.flush();
+        let nothing = out.is_empty();
+        drop(out);
         if let Some(cancelled) = cancelled {
             self.remove_pending(cancelled.bytes);
             self.drop_messages(cancelled.messages);
         }
-        if self.level.pending.get() > self.options.water_marks.high() {
+        if self.level.pending.get() > self.options().water_marks.high() {
             self.write_out();
-        } else if something {
+        } else if !nothing {
             self.mark(Work::FLUSH);
         }
     }
@@ -222,28 +252,34 @@ impl ChannelCore {
     // To the transport.
 
     /// Hands what was flushed to the transport, as much as it takes.
+    #[inline(never)]
     pub(crate) fn write_out(self: &Rc<Self>) {
-        self.try_write_out();
-        self.end_output_if_written();
+        self.write_out_inline();
     }
 
+    #[inline(always)]
+    pub(super) fn write_out_inline(self: &Rc<Self>) {
+        self.try_write_out();
+        if self.is_output_over() {
+            self.end_output_if_written();
+        }
+    }
+
+    #[inline(always)]
     fn try_write_out(self: &Rc<Self>) {
-        let may_write = self.life.get().is_open() || self.lingering.get();
-        let free = self.writing.get() == Writing::Free;
-        if !free || !may_write || self.out.borrow().is_empty() {
+        if self.writing.get() != Writing::Free || self.out.borrow().is_empty() {
             return;
         }
         if !self.is_active() && !self.lingering.get() {
-            let error = Error::new(ChannelError::NotConnected);
-            let early = self.out.borrow_mut().take_flushed();
-            return self.fail_outbound(early, &error);
+            return self.fail_early_writes();
         }
         for _ in 0..WRITE_SPINS {
-            let written = self
-                .with_transport(|transport, up| transport.write(up, &mut self.out.borrow_mut()));
-            self.harvest();
+            let mut out = self.out.borrow_mut();
+            let written = self.with_transport(|transport, up| transport.write(up, &mut out));
+            let all = out.is_empty();
+            self.harvest(out);
             match written {
-                Ok(Submit::Done(_)) if self.out.borrow().is_empty() => return,
+                Ok(Submit::Done(_)) if all => return,
                 Ok(Submit::Done(_)) => {}
                 Ok(Submit::Full) => return self.writing.set(Writing::Full),
                 Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
@@ -251,6 +287,17 @@ impl ChannelCore {
             }
         }
         self.write_out_later();
+    }
+
+    /// Something was flushed before there was a connection. If there is none any more it fails later, as
+    /// part of the end.
+    #[cold]
+    fn fail_early_writes(self: &Rc<Self>) {
+        if self.life.get().is_open() {
+            let error = Error::new(ChannelError::NotConnected);
+            let early = self.out.borrow_mut().take_flushed();
+            self.fail_outbound(early, &error);
+        }
     }
 
     /// The rest has its turn after what is queued now.
@@ -287,42 +334,40 @@ impl ChannelCore {
     pub(super) fn on_wrote(self: &Rc<Self>, n: usize) {
         self.writing.set(Writing::Free);
         if n > 0 {
-            self.out.borrow_mut().wrote(n);
-            self.harvest();
+            let mut out = self.out.borrow_mut();
+            out.wrote(n);
+            self.harvest(out);
         }
         self.write_out();
     }
 
     /// Sees to what has left the buffer.
     #[inline]
-    fn harvest(self: &Rc<Self>) {
-        let finished = self.out.borrow_mut().take_finished();
-        if let Some(finished) = finished {
-            if self.last_write.get() != LastWrite::NotNoted {
-                self.last_write.set(LastWrite::At(self.here.now()));
-            }
-            self.here.counters().bytes_written(finished.bytes);
-            self.finish_writes(finished);
+    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
+        let something = out.take_moved();
+        let (bytes, completions) = (out.take_left(), out.take_completions());
+        drop(out);
+        if something && self.notes_writes.get() {
+            self.rare.make().last_write = Some(self.here.now());
+        }
+        self.here.counters().bytes_written(bytes);
+        self.remove_pending(bytes);
+        if let Some(completions) = completions {
+            self.complete_all_later(completions);
         }
     }
 
-    fn finish_writes(self: &Rc<Self>, finished: Finished) {
-        self.remove_pending(finished.bytes);
-        for (done, result) in finished.completions {
+    fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
+        for (done, result) in completions {
             self.complete_later(done, result);
         }
     }
 
-    /// When something was last written; noted from the first time that this is asked.
+    /// When something was last written; noted from the first time that this is asked, because the clock
+    /// is looked at for it.
     pub(crate) fn last_write(&self) -> Option<Nanos> {
-        match self.last_write.get() {
-            LastWrite::NotNoted => {
-                self.last_write.set(LastWrite::None);
-                None
-            }
-            LastWrite::None => None,
-            LastWrite::At(time) => Some(time),
-        }
+        self.notes_writes.set(true);
+        self.rare.look().and_then(|rare| rare.last_write)
     }
 
     /// Nothing of what waits will be written.
@@ -338,9 +383,10 @@ impl ChannelCore {
     }
 
     fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
-        let (finished, messages) = outbound.fail(error);
-        self.finish_writes(finished);
-        self.drop_messages(messages);
+        let failed = outbound.fail(error);
+        self.remove_pending(failed.bytes);
+        self.complete_all_later(failed.completions);
+        self.drop_messages(failed.messages);
     }
 
     /// One by one: a destructor that panics keeps none of the others.

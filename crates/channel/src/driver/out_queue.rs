@@ -9,9 +9,11 @@ use bytes::{Buf, Bytes};
 /// and a completion driver keeps clones of its chunks until the kernel is through with them.
 #[derive(Debug, Default)]
 pub struct OutQueue {
-    /// None of them empty.
-    chunks: VecDeque<Bytes>,
-    /// How many of them may be written; the others are held back until they are flushed.
+    /// Mostly the only one: it costs no list then, and an idle stream keeps none.
+    first: Option<Bytes>,
+    /// The others, once there were any.
+    rest: Option<Box<Rest>>,
+    /// How many of all may be written; the others are held back until they are flushed.
     released: usize,
     /// How many bytes may be written.
     len: usize,
@@ -19,21 +21,29 @@ pub struct OutQueue {
     held: usize,
 }
 
+/// None of them is empty, and there are none if there is no first.
+#[derive(Debug, Default)]
+struct Rest {
+    chunks: VecDeque<Bytes>,
+}
+
 impl OutQueue {
     /// An empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { chunks: VecDeque::new(), released: 0, len: 0, held: 0 }
+        Self { first: None, rest: None, released: 0, len: 0, held: 0 }
     }
 
     /// How many bytes wait.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether none does.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -44,38 +54,67 @@ impl OutQueue {
         self.release();
     }
 
-    /// Appends a chunk that is not to be written yet. `false` if it is empty, and was left out.
+    /// Appends a chunk that is not to be written yet, unless it is empty.
     #[inline]
-    pub(crate) fn hold(&mut self, chunk: Bytes) -> bool {
-        let something = !chunk.is_empty();
-        if something {
+    pub(crate) fn hold(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() {
             self.held += chunk.len();
-            self.chunks.push_back(chunk);
+            match self.first {
+                None => self.first = Some(chunk),
+                Some(_) => self.rest.get_or_insert_default().chunks.push_back(chunk),
+            }
         }
-        something
     }
 
     /// What was held back is to be written.
     #[inline]
     pub(crate) fn release(&mut self) {
         self.len += std::mem::take(&mut self.held);
-        self.released = self.chunks.len();
+        self.released = self.count();
+    }
+
+    #[inline]
+    fn count(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.chunks.len());
+        usize::from(self.first.is_some()) + rest
+    }
+
+    /// How many bytes, in how many chunks, are to be written, and how many are held back.
+    pub(crate) fn counts(&self) -> [(usize, usize); 2] {
+        [(self.len, self.released), (self.held, self.count() - self.released)]
+    }
+
+    fn next_first(&mut self) -> Option<Bytes> {
+        self.rest.as_mut()?.chunks.pop_front()
     }
 
     /// Takes out what is held back; there too it is held.
     pub(crate) fn split_held(&mut self) -> OutQueue {
-        let chunks = self.chunks.split_off(self.released);
-        OutQueue { chunks, held: std::mem::take(&mut self.held), ..OutQueue::new() }
+        let from = self.released.saturating_sub(1);
+        let rest = self.rest.as_mut().map(|rest| rest.chunks.split_off(from));
+        let rest = rest.map(|chunks| Box::new(Rest { chunks }));
+        let held = std::mem::take(&mut self.held);
+        let mut split = OutQueue { rest, held, ..OutQueue::new() };
+        split.first = if self.released == 0 { self.first.take() } else { split.next_first() };
+        split
     }
 
     /// All chunks, held back or not.
     pub(crate) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
-        self.chunks.into_iter()
+        self.first.into_iter().chain(self.rest.unwrap_or_default().chunks)
     }
 
     /// The chunks, in order; none is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
-        self.chunks.range(..self.released)
+        let rest = self.rest.iter().flat_map(|rest| &rest.chunks);
+        self.first.iter().chain(rest).take(self.released)
+    }
+
+    /// The bytes, if they are in one chunk.
+    #[must_use]
+    #[inline]
+    pub fn only_chunk(&self) -> Option<&Bytes> {
+        self.first.as_ref().filter(|_| self.released == 1)
     }
 
     /// Fills `slices` from the front; returns how many are filled.
@@ -88,18 +127,24 @@ impl OutQueue {
     ///
     /// # Panics
     /// If there are fewer: a driver that claims to have written them is wrong.
+    #[inline]
     pub fn advance(&mut self, mut n: usize) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
+        if self.len == 0 && self.released == 1 && self.rest.is_none() {
+            self.released = 0;
+            self.first = None;
+            return;
+        }
         while self.released > 0
-            && let Some(first) = self.chunks.front_mut()
+            && let Some(first) = &mut self.first
         {
             if n < first.len() {
                 first.advance(n);
                 return;
             }
             n -= first.len();
-            self.chunks.pop_front();
+            self.first = self.next_first();
             self.released -= 1;
         }
     }
@@ -130,12 +175,28 @@ mod tests {
     #[test]
     fn what_is_held_back_is_not_to_be_written_yet() {
         let mut queue = queue();
-        assert!(queue.hold(Bytes::from_static(b"later")) && !queue.hold(Bytes::new()));
+        queue.hold(Bytes::from_static(b"later"));
+        queue.hold(Bytes::new());
         assert_eq!((queue.len(), queue.chunks().count()), (6, 3));
         queue.advance(6);
         assert!(queue.is_empty());
         queue.release();
         assert_eq!((queue.len(), queue.chunks().count()), (5, 1));
+    }
+
+    #[test]
+    fn what_is_held_back_is_taken_out_wherever_the_mark_is() {
+        for released in 0..=4 {
+            let mut queue = OutQueue::new();
+            let chunks = [&b"a"[..], b"b", b"c", b"d"];
+            let (flushed, held) = chunks.split_at(released);
+            flushed.iter().for_each(|chunk| queue.push(Bytes::from_static(chunk)));
+            held.iter().for_each(|chunk| queue.hold(Bytes::from_static(chunk)));
+            let rest = queue.split_held();
+            assert_eq!((queue.len(), rest.held, rest.len()), (released, 4 - released, 0));
+            let all: Vec<u8> = queue.into_chunks().chain(rest.into_chunks()).flatten().collect();
+            assert_eq!(all, b"abcd", "after {released}");
+        }
     }
 
     #[test]

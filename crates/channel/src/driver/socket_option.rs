@@ -37,8 +37,9 @@ pub enum SocketOption {
     /// After so many tries without an answer the connection is broken.
     KeepAliveCount(u32),
     /// What a close does with bytes that the peer has not acknowledged. `None`: they are sent in the
-    /// background. Zero: they are thrown away and the peer sees a reset. Longer: the close waits for them
-    /// at most so long.
+    /// background. Zero: they are thrown away and the peer sees a reset. Longer: they are sent in the
+    /// background for so long, in whole seconds, and then there is a reset; a thread of the
+    /// [global executor](waterwheel_executor::GlobalExecutor) waits for it.
     Linger(Option<Duration>),
     /// The size of the kernel's buffer for what is sent.
     SendBuffer(usize),

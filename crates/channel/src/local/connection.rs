@@ -106,6 +106,8 @@ impl End {
         loop {
             let mut fill = match self.to_peer.room() {
                 Room::Gone => return Err(LocalError::PeerClosed.into()),
+                // Asked again it finds no room, and then waits for some.
+                Room::None if taken > 0 => return Ok(Submit::Done(taken)),
                 Room::None => {
                     self.blocked = true;
                     return Ok(Submit::Full);

@@ -7,9 +7,9 @@ use waterwheel_executor::{Error, Nanos};
 
 use super::completion::Completion;
 use super::event::{
-    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Event, Failure, Flush,
-    Inactive, Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent,
-    WritabilityChanged, Write,
+    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Event, Failure, Inactive,
+    Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent, WritabilityChanged,
+    Write,
 };
 use super::events::Events;
 use super::handler::{Handler, HandlerResult};
@@ -190,7 +190,7 @@ impl<'a> Ctx<'a> {
     /// Writes a message: it waits in the channel until it is flushed. Costs no allocation.
     #[inline]
     pub fn write(&self, msg: impl Into<Msg>) {
-        self.write_with(msg, Completion::none());
+        self.core.write_from(self.at, msg.into());
     }
 
     /// Writes a message, and calls `f` on the loop when it was sent, or could not be.
@@ -200,15 +200,14 @@ impl<'a> Ctx<'a> {
     }
 
     /// Writes a message, and tells `done`.
-    #[inline]
     pub fn write_with(&self, msg: impl Into<Msg>, done: Completion) {
-        self.go(Write(msg.into(), done));
+        self.go_out_of_line(Write(msg.into(), done));
     }
 
     /// Sends what was written, at the end of the outermost call into a channel.
     #[inline]
     pub fn flush(&self) {
-        self.go(Flush);
+        self.core.flush_from(self.at);
     }
 
     /// Sends what was written at once, as far as it has reached the transport's end.

@@ -14,12 +14,13 @@ use std::rc::Rc;
 
 use waterwheel_executor::UserCode;
 
+use super::completion::Completion;
 use super::context::Ctx;
-use super::event::{AnyEvent, Event};
+use super::event::{AnyEvent, Event, Flush, Write};
 use super::events::Events;
 use super::handler::Handler;
-use super::offload::Offloading;
-use super::slots::{Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
+use super::message::Msg;
+use super::slots::{About, Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
 use crate::channel::core::{ChannelCore, Work, guarded};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
@@ -29,35 +30,52 @@ pub(crate) const MAX_WAITING_WRITES: usize = 64;
 /// The handlers of a channel.
 pub(crate) struct Handlers {
     pub(crate) slots: RefCell<Slots>,
+    /// What some slot has ever stopped for: nothing else needs a walk.
+    stopped_for: Cell<Events>,
     /// Whose handler has panicked: [`HEAD`] if none has.
     culprit: Cell<u32>,
     /// How many handlers have got a name of their type's.
-    pub(crate) named: Cell<usize>,
+    pub(crate) named: Cell<u32>,
     /// They are being removed, all of them, and no others may come.
     pub(crate) closed: Cell<bool>,
     /// How many have been removed, so that one can tell cheaply that it was not.
     pub(crate) removals: Cell<u32>,
     /// How many timers they have set, to number them.
     pub(crate) timers: Cell<u32>,
-    /// For those that run on other executors.
-    pub(crate) offloading: Offloading,
 }
 
 impl Handlers {
     pub(crate) fn new() -> Self {
         Self {
             slots: RefCell::new(Slots::new()),
+            stopped_for: Cell::new(Events::NONE),
             culprit: Cell::new(HEAD),
             named: Cell::new(0),
             removals: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
-            offloading: Offloading::default(),
         }
     }
 }
 
+impl Handlers {
+    /// Some slot stops for these from now on.
+    pub(crate) fn will_stop_for(&self, events: Events) {
+        self.stopped_for.set(self.stopped_for.get() | events);
+    }
+}
+
 impl ChannelCore {
+    /// Sends an event on its way from one end of the pipeline to the other.
+    #[inline(always)]
+    pub(crate) fn go_through<E: Event>(self: &Rc<Self>, event: E) {
+        if self.handlers.stopped_for.get().contains(E::BIT) {
+            self.go(if E::INBOUND { HEAD } else { TAIL }, event);
+        } else {
+            event.arrive(self);
+        }
+    }
+
     /// Sends an event on its way, inward or outward, from this slot on.
     #[inline(always)]
     pub(crate) fn go<E: Event>(self: &Rc<Self>, from: u32, event: E) {
@@ -87,6 +105,18 @@ impl ChannelCore {
         }
     }
 
+    /// A write that nobody waits for, and a flush: mostly the last steps of an answer. One copy of the
+    /// way does for all handlers, and each step is one call.
+    #[inline(never)]
+    pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
+        self.go(from, Write(msg, Completion::none()));
+    }
+
+    #[inline(never)]
+    pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
+        self.go(from, Flush);
+    }
+
     /// Calls a handler that was taken out of its slot, and puts it back.
     #[inline(always)]
     pub(crate) fn call(
@@ -101,7 +131,7 @@ impl ChannelCore {
         let mut slots = self.handlers.slots.borrow_mut();
         let slot = slots.at_mut(at);
         if slot.state != SlotState::Removed && !slot.has_backlog() {
-            slot.handler = Some(handler);
+            slot.end_call(handler);
         } else {
             drop(slots);
             self.finish_call(at, handler);
@@ -164,12 +194,8 @@ impl ChannelCore {
     }
 
     fn next_waiting(self: &Rc<Self>, at: u32) -> Option<Waiting> {
-        let mut slots = self.handlers.slots.borrow_mut();
-        let backlog = slots.at_mut(at).backlog.as_mut()?;
-        let before = backlog.writes();
-        let waiting = backlog.pop()?;
-        let after = backlog.writes();
-        drop(slots);
+        let next = self.handlers.slots.borrow_mut().at_mut(at).next_waiting();
+        let (waiting, before, after) = next?;
         self.no_longer_waiting(waiting.bytes, before, after);
         Some(waiting)
     }
@@ -189,6 +215,7 @@ impl ChannelCore {
         slot.state = SlotState::Removed;
         // What waits here keeps its place: others stop behind it, and go past it in turn (rule 4).
         slot.stops = if slot.has_backlog() { Events::ALL } else { Events::NONE };
+        self.handlers.will_stop_for(slot.stops);
         if let Some(handler) = slot.begin_call() {
             drop(slots);
             self.finish_call(at, handler);
@@ -197,19 +224,24 @@ impl ChannelCore {
 
     /// Takes a slot out of the order, with all that is in it. Destructors run outside of any borrow.
     pub(crate) fn discard(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
-        let (about, backlog) = self.handlers.slots.borrow_mut().unlink(at);
-        let type_name = about.as_ref().map_or("handler", |about| about.type_name);
-        for (_, timer) in about.iter().flat_map(|about| &about.timers) {
+        let about = self.handlers.slots.borrow_mut().unlink(at);
+        let type_name = about.as_ref().map_or("handler", |about| about.kind.name());
+        let more = about.and_then(|about| about.take_more());
+        for (_, timer) in more.iter().flat_map(|more| &more.timers) {
             self.here.sender().take_back(*timer);
         }
         if let Some(handler) = handler {
             self.drop_guarded(type_name, handler);
         }
-        self.fail_backlog(backlog);
+        if let Some(more) = more {
+            self.fail_backlog(more.backlog);
+        }
     }
 
-    fn fail_backlog(self: &Rc<Self>, backlog: Option<Box<Backlog>>) {
-        let Some(mut backlog) = backlog.filter(|backlog| !backlog.is_empty()) else { return };
+    fn fail_backlog(self: &Rc<Self>, mut backlog: Backlog) {
+        if backlog.is_empty() {
+            return;
+        }
         let error = self.closed_error();
         loop {
             let before = backlog.writes();
@@ -224,7 +256,7 @@ impl ChannelCore {
     pub(crate) fn take_culprit(&self) -> (String, &'static str) {
         let slots = self.handlers.slots.borrow();
         let culprit = slots.at(self.handlers.culprit.replace(HEAD)).about();
-        let known = culprit.map(|about| (about.name.to_string(), about.type_name));
+        let known = culprit.map(|about| (about.name.to_string(), about.kind.name()));
         known.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 
@@ -233,7 +265,7 @@ impl ChannelCore {
         while let Some(at) = self.next_poisoned() {
             let (handler, link) = {
                 let mut slots = self.handlers.slots.borrow_mut();
-                let link = slots.at(at).about().and_then(|about| about.offloaded.clone());
+                let link = slots.at(at).about().and_then(About::link);
                 (slots.at_mut(at).handler.take(), link)
             };
             self.discard(at, handler);

@@ -7,7 +7,7 @@
 //!              └─ fits ──► in the order of the changes: on_added of what came, on_removed of what went
 //! ```
 
-use std::any::{TypeId, type_name};
+use std::any::type_name;
 use std::fmt;
 use std::rc::Rc;
 
@@ -299,15 +299,8 @@ impl<'a> Edit<'a> {
     }
 
     fn insert_unchecked<H: Handler>(&mut self, after: u32, name: Name, handler: H) -> SlotId {
-        let about = About {
-            name: if name.is_auto() { self.core.generate_name(type_name::<H>()) } else { name },
-            type_name: type_name::<H>(),
-            type_id: TypeId::of::<H>(),
-            interest: handler.interest(),
-            signature: handler.signature(),
-            timers: Vec::new(),
-            offloaded: None,
-        };
+        let name = if name.is_auto() { self.core.generate_name(type_name::<H>()) } else { name };
+        let about = About::new(name, &handler);
         let mut slots = self.core.handlers.slots.borrow_mut();
         let at = slots.insert(after, Box::new(handler), about);
         let id = slots.id(at);
@@ -407,7 +400,7 @@ impl ChannelCore {
         let ends: Ends = self.ends();
         let slots = self.handlers.slots.borrow();
         let abouts = slots.present().filter_map(|at| slots.at(at).about());
-        check(ends, abouts.map(|about| (&about.name as &dyn fmt::Display, about.signature)))
+        check(ends, abouts.map(|about| (&about.name as &dyn fmt::Display, about.signature())))
     }
 
     /// A staged handler takes its place: from now on events stop there.
@@ -420,6 +413,7 @@ impl ChannelCore {
         let slot = slots.at_mut(at);
         slot.state = SlotState::Live;
         slot.stops = slot.about().map_or(Events::NONE, |about| about.interest);
+        self.handlers.will_stop_for(slot.stops);
         let Some(handler) = slot.begin_call() else { return Ok(()) };
         drop(slots);
         let mut added = Ok(());

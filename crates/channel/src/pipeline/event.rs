@@ -58,6 +58,7 @@ macro_rules! events {
                     }
                 }
 
+                #[inline(always)]
                 fn arrive(self, core: &Rc<ChannelCore>) {
                     let $in $(($in_arg))? = self;
                     ($at_tail)(core $(, $in_arg)?)
@@ -85,6 +86,7 @@ macro_rules! events {
                     }
                 }
 
+                #[inline(always)]
                 fn arrive(self, core: &Rc<ChannelCore>) {
                     let $out($($out_arg,)? done) = self;
                     ($at_head)(core, $($out_arg,)? done)
@@ -110,6 +112,7 @@ macro_rules! events {
                     }
                 }
 
+                #[inline(always)]
                 fn arrive(self, core: &Rc<ChannelCore>) {
                     ($sig_head)(core)
                 }

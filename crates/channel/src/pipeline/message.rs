@@ -116,6 +116,7 @@ impl Msg {
     ///
     /// # Errors
     /// Itself, if it is something else.
+    #[inline]
     pub fn into_bytes(self) -> Result<Bytes, Msg> {
         match self.0 {
             Repr::Bytes(bytes) => Ok(bytes),

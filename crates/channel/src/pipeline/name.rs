@@ -65,7 +65,7 @@ impl Name {
     }
 
     /// A name made from a type's name: without its path, and numbered.
-    pub(crate) fn of_type(type_name: &str, number: usize) -> Self {
+    pub(crate) fn of_type(type_name: &str, number: u32) -> Self {
         let plain = type_name.split('<').next().unwrap_or(type_name);
         let short = plain.rsplit("::").next().unwrap_or(plain);
         Self::from(format!("{short}#{number}"))

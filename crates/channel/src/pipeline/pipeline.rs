@@ -166,7 +166,7 @@ impl<'a> Pipeline<'a> {
     ) -> Option<R> {
         let at = self.core.find_handler(at.into()).ok()?;
         let mut slots = self.core.handlers.slots.borrow_mut();
-        if slots.at(at).about()?.type_id != TypeId::of::<H>() {
+        if slots.at(at).about()?.kind.id() != TypeId::of::<H>() {
             return None;
         }
         let handler = slots.at_mut(at).begin_call()?;

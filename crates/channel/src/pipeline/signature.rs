@@ -30,6 +30,11 @@ impl TypeTag {
         Self { id: TypeId::of::<T>, name: std::any::type_name::<T> }
     }
 
+    /// The tag of a type that need not be a message.
+    pub(crate) const fn of_any<T: 'static>() -> &'static TypeTag {
+        const { &TypeTag { id: TypeId::of::<T>, name: std::any::type_name::<T> } }
+    }
+
     /// A list of `T` alone.
     #[must_use]
     pub const fn list<T: Message>() -> &'static [TypeTag] {
@@ -78,6 +83,14 @@ impl Types {
     #[must_use]
     pub const fn of<T: Message>() -> Self {
         Types::These(TypeTag::list::<T>())
+    }
+
+    /// Whether it could be one of these.
+    pub(crate) fn include(self, id: TypeId) -> bool {
+        match self {
+            Types::Unknown => true,
+            Types::These(types) => types.iter().any(|tag| tag.id() == id),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use super::events::Events;
 use super::handler::Handler;
 use super::name::Name;
 use super::offload::Link;
-use super::signature::Signature;
+use super::signature::{Signature, TypeTag};
 
 /// The transport's end. No handler; its slot is there to be linked.
 pub(crate) const HEAD: u32 = 0;
@@ -48,7 +48,10 @@ impl fmt::Debug for SlotId {
 
 pub(crate) struct Slots {
     slots: Vec<Slot>,
-    free: Vec<u32>,
+    /// The first that is free, from which the others follow; the head if none is.
+    free: u32,
+    /// How many handlers there have been.
+    generations: u32,
 }
 
 pub(crate) struct Slot {
@@ -58,10 +61,9 @@ pub(crate) struct Slot {
     pub(crate) prev: u32,
     /// What the walk stops for.
     pub(crate) stops: Events,
-    generation: u32,
     pub(crate) state: SlotState,
-    /// Made when it is first needed, kept from then on.
-    pub(crate) backlog: Option<Box<Backlog>>,
+    /// Something waits here.
+    waits: bool,
     about: Option<Box<About>>,
 }
 
@@ -85,14 +87,25 @@ pub(crate) enum SlotState {
 /// What is known of a handler besides the handler.
 pub(crate) struct About {
     pub(crate) name: Name,
-    pub(crate) type_name: &'static str,
-    pub(crate) type_id: TypeId,
+    /// Its type.
+    pub(crate) kind: &'static TypeTag,
     pub(crate) interest: Events,
-    pub(crate) signature: Signature,
+    /// Tells it from those that were in the same place before.
+    generation: u32,
+    /// `None` if it says nothing.
+    signature: Option<Box<Signature>>,
+    /// Made when it is first needed, kept from then on.
+    more: Option<Box<More>>,
+}
+
+/// What few handlers have.
+#[derive(Default)]
+pub(crate) struct More {
     /// Its timers that are not due yet, each with its number.
     pub(crate) timers: Vec<(u32, TimerKey)>,
     /// If it runs on another executor: the way there.
     pub(crate) offloaded: Option<Arc<Link>>,
+    pub(crate) backlog: Backlog,
 }
 
 /// What came to a slot while its handler ran.
@@ -137,6 +150,41 @@ impl Backlog {
     }
 }
 
+impl About {
+    pub(crate) fn new<H: Handler>(name: Name, handler: &H) -> Self {
+        let (interest, signature) = (handler.interest(), handler.signature());
+        Self {
+            name,
+            kind: TypeTag::of_any::<H>(),
+            interest,
+            generation: 0,
+            signature: (signature != Signature::any()).then(|| Box::new(signature)),
+            more: None,
+        }
+    }
+
+    /// What few handlers have, if it does.
+    pub(crate) fn more(&self) -> Option<&More> {
+        self.more.as_deref()
+    }
+
+    pub(crate) fn more_mut(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    pub(crate) fn take_more(mut self) -> Option<Box<More>> {
+        self.more.take()
+    }
+
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.more()?.offloaded.clone()
+    }
+
+    pub(crate) fn signature(&self) -> Signature {
+        self.signature.as_deref().copied().unwrap_or(Signature::any())
+    }
+}
+
 impl Slot {
     fn end(prev: u32, next: u32) -> Self {
         Self { prev, next, stops: Events::ALL, state: SlotState::Live, ..Self::free() }
@@ -148,9 +196,8 @@ impl Slot {
             next: TAIL,
             prev: HEAD,
             stops: Events::NONE,
-            generation: 0,
             state: SlotState::Free,
-            backlog: None,
+            waits: false,
             about: None,
         }
     }
@@ -158,31 +205,61 @@ impl Slot {
     /// Whether something waits here.
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
-        self.backlog.as_ref().is_some_and(|backlog| !backlog.is_empty())
+        self.waits
     }
 
     /// Whether something came since the running call began: what the handler emits outward from now
     /// on has to stand behind it (rule 3).
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        self.backlog.as_ref().is_some_and(|backlog| backlog.waiting.len() > backlog.older)
+        self.waits && self.backlog().is_some_and(|backlog| backlog.waiting.len() > backlog.older)
     }
 
     /// Takes the handler out, to be called. What waits here is older than that call.
     #[inline]
     pub(crate) fn begin_call(&mut self) -> Option<Box<dyn Handler>> {
         let handler = self.handler.take()?;
-        if let Some(backlog) = &mut self.backlog {
+        if self.waits
+            && let Some(backlog) = self.backlog_mut()
+        {
             backlog.older = backlog.waiting.len();
         }
         Some(handler)
     }
 
+    /// Puts the handler back after its call.
+    #[inline]
+    pub(crate) fn end_call(&mut self, handler: Box<dyn Handler>) {
+        let nobody = self.handler.replace(handler);
+        debug_assert!(nobody.is_none(), "it was taken out");
+        std::mem::forget(nobody); // Spares the way out a destructor that finds nothing to do.
+    }
+
+    fn backlog(&self) -> Option<&Backlog> {
+        self.about()?.more().map(|more| &more.backlog)
+    }
+
+    fn backlog_mut(&mut self) -> Option<&mut Backlog> {
+        self.about_mut()?.more.as_deref_mut().map(|more| &mut more.backlog)
+    }
+
     /// Lets an event wait; how many writes do so now.
     pub(crate) fn wait(&mut self, waiting: Waiting) -> usize {
-        let backlog = self.backlog.get_or_insert_default();
+        self.waits = true;
+        let Some(about) = self.about_mut() else { unreachable!("nothing waits at the ends") };
+        let backlog = &mut about.more_mut().backlog;
         backlog.push(waiting);
         backlog.writes
+    }
+
+    /// The next one that waits, with how many writes did so before and do now.
+    pub(crate) fn next_waiting(&mut self) -> Option<(Waiting, usize, usize)> {
+        let backlog = self.backlog_mut()?;
+        let before = backlog.writes;
+        let waiting = backlog.pop()?;
+        let (after, waits) = (backlog.writes, !backlog.is_empty());
+        self.waits = waits;
+        Some((waiting, before, after))
     }
 
     pub(crate) fn about(&self) -> Option<&About> {
@@ -201,7 +278,10 @@ impl Slot {
 
 impl Slots {
     pub(crate) fn new() -> Self {
-        Self { slots: vec![Slot::end(HEAD, TAIL), Slot::end(HEAD, TAIL)], free: Vec::new() }
+        // Both ends, and one handler.
+        let mut slots = Vec::with_capacity(3);
+        slots.extend([Slot::end(HEAD, TAIL), Slot::end(HEAD, TAIL)]);
+        Self { slots, free: HEAD, generations: 0 }
     }
 
     #[inline]
@@ -235,14 +315,14 @@ impl Slots {
     }
 
     pub(crate) fn id(&self, index: u32) -> SlotId {
-        SlotId { index, generation: self.at(index).generation }
+        let generation = self.at(index).about().map_or(0, |about| about.generation);
+        SlotId { index, generation }
     }
 
     /// The index, if the slot is still in use.
     pub(crate) fn find(&self, id: SlotId) -> Option<u32> {
-        let slot = self.slots.get(id.index as usize)?;
-        let found = slot.generation == id.generation && slot.state != SlotState::Free;
-        (found && id.index > TAIL).then_some(id.index)
+        let about = self.slots.get(id.index as usize)?.about()?;
+        (about.generation == id.generation).then_some(id.index)
     }
 
     /// The index, if the slot is in this state.
@@ -272,15 +352,14 @@ impl Slots {
 
     pub(crate) fn by_type(&self, type_id: TypeId) -> Option<u32> {
         self.present()
-            .find(|index| self.at(*index).about().is_some_and(|about| about.type_id == type_id))
+            .find(|index| self.at(*index).about().is_some_and(|about| about.kind.id() == type_id))
     }
 
     /// Puts a handler behind the slot `after`, staged.
     pub(crate) fn insert(&mut self, after: u32, handler: Box<dyn Handler>, about: About) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::free());
-            u32::try_from(self.slots.len() - 1).unwrap_or_else(|_| unreachable!("four billion"))
-        });
+        let index = self.take_free();
+        self.generations = self.generations.wrapping_add(1);
+        let about = About { generation: self.generations, ..about };
         let before = self.at(after).next;
         let slot = self.at_mut(index);
         slot.handler = Some(handler);
@@ -293,16 +372,27 @@ impl Slots {
         index
     }
 
+    fn take_free(&mut self) -> u32 {
+        if self.free != HEAD {
+            let next = self.at(self.free).next;
+            return std::mem::replace(&mut self.free, next);
+        }
+        // Few are added, and none of them in a hurry.
+        self.slots.reserve_exact(1);
+        self.slots.push(Slot::free());
+        u32::try_from(self.slots.len() - 1).unwrap_or_else(|_| unreachable!("four billion"))
+    }
+
     /// Takes a slot out of the order; its index may be used again. The caller drops what was in it
     /// outside of any borrow.
-    pub(crate) fn unlink(&mut self, index: u32) -> (Option<Box<About>>, Option<Box<Backlog>>) {
+    pub(crate) fn unlink(&mut self, index: u32) -> Option<Box<About>> {
         let slot = self.at_mut(index);
         let (prev, next) = (slot.prev, slot.next);
-        let left = (slot.about.take(), slot.backlog.take());
-        *slot = Slot { generation: slot.generation.wrapping_add(1), ..Slot::free() };
+        let left = slot.about.take();
+        *slot = Slot::free();
         self.at_mut(prev).next = next;
         self.at_mut(next).prev = prev;
-        self.free.push(index);
+        self.at_mut(index).next = std::mem::replace(&mut self.free, index);
         left
     }
 }

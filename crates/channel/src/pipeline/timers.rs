@@ -35,7 +35,7 @@ impl ChannelCore {
         let key = self.here.sender().send_at(due, LoopCommand(Ask::Timer(timer))).ok();
         let mut slots = self.handlers.slots.borrow_mut();
         if let (Some(key), Some(about)) = (key, slots.at_mut(at).about_mut()) {
-            about.timers.push((number, key));
+            about.more_mut().timers.push((number, key));
         }
         TimerId(key)
     }
@@ -63,7 +63,8 @@ impl ChannelCore {
     fn forget_timer(&self, at: u32, is_it: impl Fn((u32, TimerKey)) -> bool) -> bool {
         let mut slots = self.handlers.slots.borrow_mut();
         let Some(about) = slots.at_mut(at).about_mut() else { return false };
-        let found = about.timers.iter().position(|timer| is_it(*timer));
-        found.map(|found| about.timers.swap_remove(found)).is_some()
+        let timers = &mut about.more_mut().timers;
+        let found = timers.iter().position(|timer| is_it(*timer));
+        found.map(|found| timers.swap_remove(found)).is_some()
     }
 }

@@ -206,6 +206,10 @@ impl Registration {
                 Some(Ok((end, address))) => {
                     Some(IoEvent::Accepted(self.token, Io::new(end), address))
                 }
+                // It was gone before it was accepted: the next one is tried.
+                Some(Err(gone)) if gone.kind() == io::ErrorKind::ConnectionAborted => {
+                    return (Stage::Read { left: left - 1 }, None);
+                }
                 Some(Err(error)) => {
                     self.failure = Some(error);
                     None

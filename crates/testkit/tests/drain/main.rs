@@ -6,3 +6,4 @@ mod groups;
 mod holds;
 mod offloaded;
 mod phases;
+mod traffic;

@@ -5,6 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use waterwheel_channel::{LocalLoop, local};
 use waterwheel_executor::Nanos;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::Moment;
@@ -97,4 +98,30 @@ fn c07_a_write_that_fails_does_not_count() {
     });
     assert!(!channel.is_open());
     assert_eq!(asked.answer.get().map(|at| asked.bench.now().since(at)), Some(SECOND));
+}
+
+#[test]
+fn c07_what_goes_before_a_local_channel_is_full_counts() {
+    let mut asked = asked(Embedded::builder());
+    let told = asked.answer.clone();
+    let (near, far) = local::pair();
+    let asks = asked.bench.log.recorder().at(Moment::UserEvent, move |ctx| {
+        told.set(ctx.last_write());
+        Ok(())
+    });
+    let channel = asked.bench.on_loop(|_| {
+        let here = LocalLoop::current().unwrap();
+        here.register_with(near, |edit| Ok(edit.add_last("asks", asks).map(drop)?)).unwrap()
+    });
+    asked.bench.run();
+    channel.fire_user_event(text("when?"));
+    for _ in 0..=local::QUEUED_MESSAGES {
+        drop(channel.write(Weightless));
+    }
+    channel.flush();
+    asked.bench.run();
+    channel.fire_user_event(text("when?"));
+    asked.bench.run();
+    assert_eq!(asked.answer.get(), Some(asked.bench.now()), "though one is left");
+    drop(far);
 }

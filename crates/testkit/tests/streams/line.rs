@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{
-    Channel, ChannelFuture, ChannelOptions, Ctx, Handler, HandlerResult, Msg, NewChannel, Stream,
+    Channel, ChannelFuture, ChannelOptions, Ctx, HalfClosed, Handler, HandlerResult, Msg,
+    NewChannel, Stream,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::loop_suite::Bench;
@@ -154,6 +155,11 @@ impl Handler for Probe {
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.note("read complete")
+    }
+
+    fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        let half = event.get::<HalfClosed>();
+        self.note(half.map_or_else(|| event.type_name().into(), |half| format!("{half:?} over")))
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {

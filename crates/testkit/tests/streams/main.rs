@@ -4,6 +4,7 @@ mod breaking;
 mod closing;
 mod endings;
 mod faults;
+mod half_closure;
 mod leaving;
 mod line;
 mod reads;

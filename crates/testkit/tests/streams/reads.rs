@@ -109,3 +109,28 @@ fn c09_auto_read_switched_off_by_a_handler_ends_the_round() {
         assert!(line.channel.is_open(), "nobody asked whether there is an end");
     });
 }
+
+#[test]
+fn c09_without_auto_read_the_end_is_told_by_the_read_that_comes_to_it() {
+    both(|manual| {
+        let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+        let mut line = Line::with(&manual, &manual, options, |_, _| ());
+        line.run();
+        line.taken_log();
+        line.peer.send("last");
+        line.peer.finish();
+        line.run();
+        assert_eq!(line.taken_log(), [""; 0]);
+        line.here(|channel| channel.read());
+        line.run();
+        let first = line.taken_log();
+        assert_eq!(first[..2], ["read 4", "read complete"]);
+        if line.channel.is_open() {
+            line.here(|channel| channel.read());
+            line.run();
+            let log = line.taken_log();
+            assert_eq!(log[log.len() - 3..], ["inactive", "unregistered", "removed"]);
+        }
+        assert!(line.channel.closed().is_done());
+    });
+}

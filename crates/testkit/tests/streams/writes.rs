@@ -1,9 +1,14 @@
 //! How a stream writes (C07).
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
+use waterwheel_channel::{ChannelOptions, Ctx};
 use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::manual::Peer;
 
 use super::line::{Line, both};
 
@@ -90,4 +95,32 @@ fn c07_a_flush_in_many_parts_lets_others_run_in_between() {
     assert_eq!(*seen.lock().unwrap(), [24, 8], "sixteen parts, then the rest in its turn");
     assert_eq!(std::iter::from_fn(|| channel.read_outbound::<Bytes>()).count(), 40);
     assert_eq!(channel.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn c07_a_write_is_noted_when_the_driver_has_done_it() {
+    both(|manual| {
+        let when = Rc::new(Cell::new(None));
+        let tells = when.clone();
+        let asks = move |ctx: &Ctx<'_>, _: &Peer| tells.set(ctx.last_write());
+        let mut line = Line::with(&manual, &manual, ChannelOptions::default(), asks);
+        line.peer.send(b"when?");
+        line.run();
+        manual.hold_completions();
+        line.peer.set_limit(0);
+        line.write(0, "hello", true);
+        line.run();
+        line.peer.send(b"when?");
+        line.run();
+        assert_eq!(when.get(), None, "it is under way, or waits");
+        manual.advance(Duration::from_secs(1));
+        manual.release();
+        line.peer.set_limit(1000);
+        line.run();
+        let then = manual.clock().now();
+        manual.advance(Duration::from_secs(1));
+        line.peer.send(b"when?");
+        line.run();
+        assert_eq!((line.told(), when.get()), (vec![(0, true)], Some(then)));
+    });
 }

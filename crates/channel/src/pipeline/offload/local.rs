@@ -1,6 +1,5 @@
 //! The loop's side: what comes back from an offloaded handler goes on from its slot.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,10 +23,10 @@ const EMISSIONS_PER_COMMAND: usize = 256;
 pub(crate) struct Offloading {
     /// Which executor of a group they were given: all of a channel's the same. A group goes by the
     /// name of its first child.
-    pinned: RefCell<Vec<(ExecutorId, EventExecutor)>>,
+    pinned: Vec<(ExecutorId, EventExecutor)>,
     /// Completions whose numbers are on their way.
-    left: RefCell<HashMap<u64, Completion>>,
-    numbered: Cell<u64>,
+    left: HashMap<u64, Completion>,
+    numbered: u64,
 }
 
 /// When the loop has seen to emissions, even if a handler has panicked meanwhile, it comes again if
@@ -50,12 +49,12 @@ impl ChannelCore {
     pub(super) fn pin(&self, group: &EventExecutorGroup) -> EventExecutor {
         let choose = || group.next_for(&self.channel().id());
         let Some(key) = group.children().next().map(|first| first.id()) else { return choose() };
-        let mut pinned = self.handlers.offloading.pinned.borrow_mut();
-        if let Some((_, executor)) = pinned.iter().find(|(known, _)| *known == key) {
+        let mut offloading = self.offloading();
+        if let Some((_, executor)) = offloading.pinned.iter().find(|(known, _)| *known == key) {
             return executor.clone();
         }
         let executor = choose();
-        pinned.push((key, executor.clone()));
+        offloading.pinned.push((key, executor.clone()));
         executor
     }
 
@@ -67,10 +66,10 @@ impl ChannelCore {
         match done.into_promise() {
             Ok(promise) => promise.into(),
             Err(done) => {
-                let offloading = &self.handlers.offloading;
-                let number = offloading.numbered.get();
-                offloading.numbered.set(number + 1);
-                offloading.left.borrow_mut().insert(number, done);
+                let mut offloading = self.offloading();
+                let number = offloading.numbered;
+                offloading.numbered += 1;
+                offloading.left.insert(number, done);
                 RemoteCompletion::left(link, number)
             }
         }
@@ -86,7 +85,7 @@ impl ChannelCore {
     }
 
     fn left(&self, number: u64) -> Completion {
-        self.handlers.offloading.left.borrow_mut().remove(&number).unwrap_or_default()
+        self.offloading().left.remove(&number).unwrap_or_default()
     }
 
     /// Why nothing goes out from a slot that is gone.
@@ -163,6 +162,7 @@ impl ChannelCore {
         let slot = slots.at_mut(at);
         slot.state = SlotState::Lingering;
         slot.stops = Events::ALL;
+        self.handlers.will_stop_for(slot.stops);
     }
 
     /// Sends a last letter through one offloaded handler after the other, from this slot inward; when
@@ -171,7 +171,7 @@ impl ChannelCore {
         let next = {
             let slots = self.handlers.slots.borrow();
             let mut behind = slots.behind(from);
-            behind.find_map(|at| slots.at(at).about()?.offloaded.clone())
+            behind.find_map(|at| slots.at(at).about()?.link())
         };
         match next {
             Some(link) => link.post(Letter::Last),

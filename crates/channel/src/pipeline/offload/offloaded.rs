@@ -115,7 +115,7 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
         let link = Arc::new(Link::new(place, Occupant::Unbuilt(build)));
         link.open()?;
         if let Some(about) = core.handlers.slots.borrow_mut().at_mut(ctx.at()).about_mut() {
-            about.offloaded = Some(link.clone());
+            about.more_mut().offloaded = Some(link.clone());
         }
         self.link = Some(link);
         Ok(())

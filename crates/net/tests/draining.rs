@@ -1,0 +1,59 @@
+//! Drains of loops with sockets (L11).
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    Address, Ctx, DrainOptions, Drained, Draining, EventLoopGroup, Handler, HandlerResult, Msg,
+    ServerBootstrap,
+};
+use waterwheel_net::{Auto, Tcp};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// More than the buffers of both sockets hold.
+const MUCH: usize = 16 << 20;
+
+/// Sends much, and says goodbye when it is told to end.
+struct Sends;
+
+impl Handler for Sends {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.write_and_flush(Bytes::from(vec![b'.'; MUCH]));
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.is::<Draining>() {
+            ctx.write_and_flush(Bytes::from_static(b"goodbye"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn l11_a_server_that_drains_accepts_nobody_and_sends_what_waits() {
+    let group = EventLoopGroup::builder(Auto).threads(2).build().unwrap();
+    let server = ServerBootstrap::new(&group, Tcp).child_initialiser(|edit| {
+        edit.add_last("sends", Sends)?;
+        Ok(())
+    });
+    let server = server.bind("127.0.0.1:0").join().unwrap();
+    let Some(Address::Ip(address)) = server.local_address() else { panic!("it is bound") };
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(LONG)).unwrap();
+    client.read_exact(&mut [0]).unwrap(); // It is registered: what it sends has begun to come.
+    let options = DrainOptions::within(LONG).shutdown(Duration::ZERO, LONG).unwrap();
+    let drained = group.drain(options);
+    server.closed().wait_timeout(LONG).unwrap();
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(!drained.is_done(), "most of it still waits");
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len(), MUCH - 1 + "goodbye".len());
+    assert!(rest.ends_with(b".goodbye"));
+    group.termination().wait_timeout(LONG).unwrap();
+    assert_eq!(drained.join().unwrap(), Drained::Complete);
+}

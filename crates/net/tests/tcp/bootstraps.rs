@@ -1,0 +1,245 @@
+//! Servers and clients over TCP (C12, L10).
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::SocketOption;
+use waterwheel_channel::{
+    Address, Bootstrap, ChannelOptions, EventLoopGroup, Resolver, ServerBootstrap,
+};
+use waterwheel_executor::{Error, Promise};
+use waterwheel_net::{Epoll, Tcp};
+
+use crate::door::{Door, Echo, Probe, echo, group, ip, read_to_end, until};
+use crate::loops::{LONG, Rig, get, on_every_loop};
+
+/// Knows the same addresses for every name.
+struct Knows(Vec<SocketAddr>);
+
+impl Resolver for Knows {
+    fn resolve(&self, _: &str, found: Promise<Vec<Address>>) {
+        found.set_success(self.0.iter().map(|address| (*address).into()).collect());
+    }
+}
+
+/// An address at which nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn client(rig: &Rig) -> Bootstrap {
+    Bootstrap::new(&group(rig), Tcp)
+}
+
+#[test]
+fn c12_a_client_connects_to_localhost_by_its_name() {
+    on_every_loop(|rig| {
+        let (_server, address) = echo(rig);
+        let channel = get(client(rig).connect(("localhost", address.port())));
+        assert_eq!(ip(channel.peer_address()), address);
+        assert!(ip(channel.local_address()).port() != 0);
+        let named = get(client(rig).connect(format!("localhost:{}", address.port())));
+        assert_eq!(ip(named.peer_address()), address);
+    });
+}
+
+#[test]
+fn c12_a_name_that_nobody_knows_is_named_in_the_error() {
+    on_every_loop(|rig| {
+        let error = client(rig).connect("no.such.name.invalid:80").join().unwrap_err().to_string();
+        assert!(error.contains("no.such.name.invalid:80"), "{error}");
+        let error = client(rig).connect("without-a-port").join().unwrap_err().to_string();
+        assert!(error.contains("without-a-port"), "{error}");
+    });
+}
+
+#[test]
+fn c12_the_addresses_of_a_name_are_tried_until_one_answers() {
+    on_every_loop(|rig| {
+        let (_server, address) = echo(rig);
+        let (first, second) = (nobody(), nobody());
+        let some = Arc::new(Knows(vec![first, second, address]));
+        let channel = get(client(rig).resolver(some).connect("name:1"));
+        assert_eq!(ip(channel.peer_address()), address);
+        let none = Arc::new(Knows(vec![first, second]));
+        let error = client(rig).resolver(none).connect("name:1").join().unwrap_err().to_string();
+        let at = |address: SocketAddr| error.find(&address.to_string());
+        assert!(at(first).is_some() && at(first) < at(second), "{error}");
+        rig.assert_calm();
+        until("without timers", || rig.event_loop.metrics().timers == 0);
+    });
+}
+
+#[test]
+fn c12_a_client_connects_from_its_local_address() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, |server| server);
+        let from: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let channel = get(client(rig).local_address(from).connect(door.address));
+        let local = ip(channel.local_address());
+        assert_eq!(local.ip(), from.ip());
+        let (accepted, _) = door.accepted();
+        assert_eq!(ip(accepted.peer_address()), local);
+        assert_eq!(ip(accepted.local_address()), door.address);
+
+        let taken = ip(door.server.local_address());
+        let error = client(rig).local_address(taken).connect(door.address).join().unwrap_err();
+        assert!(error.to_string().contains(&format!("cannot connect from {taken}")), "{error}");
+    });
+}
+
+/// A listener that answers nobody: its backlog is full.
+fn silent() -> (SocketAddr, Vec<TcpStream>, socket2::Socket) {
+    let listener =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    listener.bind(&any.into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(peer) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+        waiting.push(peer);
+    }
+    (address, waiting, listener)
+}
+
+#[test]
+fn c12_a_connect_that_nobody_answers_times_out_or_is_cancelled() {
+    let (address, _waiting, _listener) = silent();
+    on_every_loop(|rig| {
+        let brief = ChannelOptions {
+            connect_timeout: Some(Duration::from_millis(50)),
+            ..Default::default()
+        };
+        let error = client(rig).options(brief).connect(address).join().unwrap_err().to_string();
+        assert!(error.contains(&address.to_string()) && error.contains("after"), "{error}");
+        let connected = client(rig).connect(address);
+        rig.assert_calm();
+        assert_eq!(rig.event_loop.metrics().registrations, 1);
+        assert!(connected.cancel());
+        until("given up", || {
+            let metrics = rig.event_loop.metrics();
+            (metrics.registrations, metrics.channels, metrics.timers) == (0, 0, 0)
+        });
+    });
+}
+
+#[test]
+fn c12_a_port_in_use_is_named_and_free_again_after_a_close() {
+    on_every_loop(|rig| {
+        let (first, address) = echo(rig);
+        let server = ServerBootstrap::new(&group(rig), Tcp);
+        let error = server.bind(address).join().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot listen at {address}: ")), "{error}");
+        assert!(error.contains("in use"), "{error}");
+        // One that was used, by a connection that is still around.
+        let mut peer = TcpStream::connect(address).unwrap();
+        std::io::Write::write_all(&mut peer, b"x").unwrap();
+        std::io::Read::read_exact(&mut peer, &mut [0]).unwrap();
+        get(first.close());
+        let again = get(server.bind(address));
+        assert_eq!(ip(again.local_address()), address);
+        get(again.close());
+        until("left with the connection", || rig.event_loop.metrics().registrations == 1);
+    });
+}
+
+#[test]
+fn c12_a_failing_initialiser_of_a_child_closes_its_socket() {
+    on_every_loop(|rig| {
+        let made = AtomicUsize::new(0);
+        let server =
+            ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
+                match made.fetch_add(1, Ordering::Relaxed) {
+                    0 => Err(Error::new("no key for you")),
+                    _ => Ok(edit.add_last("echo", Echo).map(drop)?),
+                }
+            });
+        let server = get(server.bind("127.0.0.1:0"));
+        let address = ip(server.local_address());
+        let mut first = TcpStream::connect(address).unwrap();
+        assert_eq!(read_to_end(&mut first), b"");
+        rig.report_with("no key for you");
+        let mut second = TcpStream::connect(address).unwrap();
+        std::io::Write::write_all(&mut second, b"x").unwrap();
+        std::io::Read::read_exact(&mut second, &mut [0]).unwrap();
+        assert_eq!(rig.event_loop.metrics().channels, 2);
+    });
+}
+
+#[test]
+fn c12_connections_are_spread_over_the_workers() {
+    let boss = EventLoopGroup::builder(Epoll::default()).threads(1).build().unwrap();
+    let workers = EventLoopGroup::builder(Epoll::default()).threads(4).build().unwrap();
+    let server = ServerBootstrap::new(&workers, Tcp).boss(&boss).child_initialiser(|edit| {
+        edit.add_last("echo", Echo)?;
+        Ok(())
+    });
+    let server = get(server.bind("127.0.0.1:0"));
+    let address = ip(server.local_address());
+    let peers: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    until("all are there", || workers.children().all(|it| it.metrics().channels == 10));
+    assert_eq!(boss.next().metrics().channels, 1);
+
+    // The workers go: those who come later are closed, and the server stays.
+    workers.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    for mut peer in peers {
+        assert_eq!(read_to_end(&mut peer), b"");
+    }
+    for _ in 0..40 {
+        assert_eq!(read_to_end(&mut TcpStream::connect(address).unwrap()), b"");
+    }
+    assert!(server.is_active());
+    boss.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn c12_a_connection_with_its_first_data_in_the_request_works_as_any_other() {
+    on_every_loop(|rig| {
+        let (_server, address) = echo(rig);
+        let (probe, notes) = Probe::new();
+        let probe = std::sync::Mutex::new(Some(probe));
+        let fast = client(rig).socket_option(SocketOption::FastOpenConnect(true)).initialiser(
+            move |edit| {
+                edit.add_last("probe", probe.lock().unwrap().take().expect("one"))?;
+                Ok(())
+            },
+        );
+        let channel = get(fast.connect(address));
+        channel.send(Bytes::from("hello"));
+        assert_eq!(notes.take(3), ["registered", "active", "read hello"]);
+        get(channel.close());
+    });
+}
+
+#[test]
+fn l10_a_shutdown_closes_servers_and_connections_with_writes_in_flight() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, |server| {
+            server.child_socket_option(SocketOption::SendBuffer(8 * 1024))
+        });
+        let mut all: Vec<_> = (0..20).map(|_| door.connect()).collect();
+        let unread = Bytes::from(vec![7; 4_000_000]);
+        let writes: Vec<_> = all
+            .iter()
+            .enumerate()
+            .map(|(n, (channel, _, _))| match n % 2 {
+                0 => channel.write_and_flush(Bytes::from("last words")),
+                _ => channel.write_and_flush(unread.clone()),
+            })
+            .collect();
+        rig.end();
+        for (n, ((channel, peer, notes), written)) in all.iter_mut().zip(writes).enumerate() {
+            assert!(channel.closed().is_done() && !channel.is_open());
+            assert_eq!(written.join().is_ok(), n % 2 == 0);
+            let got = read_to_end(peer);
+            assert!(n % 2 == 1 || got == b"last words", "{n}: {} bytes", got.len());
+            assert_eq!(notes.to_the_end(), ["inactive", "unregistered", "removed"]);
+        }
+        assert!(TcpStream::connect(door.address).is_err());
+    });
+}

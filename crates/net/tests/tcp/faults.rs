@@ -1,0 +1,170 @@
+//! Peers and handlers that misbehave.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, ServerBootstrap};
+use waterwheel_net::Tcp;
+use waterwheel_testkit::loop_suite::blow;
+
+use crate::door::{Door, echo, group, ip, read_to_end, reset, until};
+use crate::loops::{get, on_every_loop, on_loop};
+
+#[track_caller]
+fn assert_echoes(address: std::net::SocketAddr) {
+    let mut peer = TcpStream::connect(address).unwrap();
+    peer.write_all(b"ping").unwrap();
+    let mut back = [0; 4];
+    peer.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"ping");
+}
+
+#[test]
+fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing() {
+    on_loop(
+        "epoll",
+        waterwheel_net::Epoll::default(),
+        |builder| builder,
+        |rig| {
+            let (_server, address) = echo(rig);
+            for n in 0..10_000 {
+                let mut peer = TcpStream::connect(address).unwrap();
+                if n % 3 == 0 {
+                    peer.write_all(b"gone").unwrap();
+                }
+                reset(peer);
+            }
+            assert_echoes(address);
+            until("all are gone", || rig.event_loop.metrics().channels == 1);
+            assert_eq!(rig.event_loop.metrics().registrations, 1);
+            rig.assert_calm();
+        },
+    );
+}
+
+/// Panics when it reads something bad.
+struct Touchy;
+
+impl Handler for Touchy {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        if msg.get::<bytes::Bytes>().is_some_and(|bytes| bytes.starts_with(b"bad")) {
+            blow("too bad");
+        }
+        ctx.write_and_flush(msg);
+        Ok(())
+    }
+}
+
+#[test]
+fn c02_a_panicking_handler_closes_its_channel_only_and_is_named() {
+    on_every_loop(|rig| {
+        let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
+            edit.add_last("touchy", Touchy)?;
+            Ok(())
+        });
+        let server = get(server.bind("127.0.0.1:0"));
+        let address = ip(server.local_address());
+        let mut good = TcpStream::connect(address).unwrap();
+        let mut bad = TcpStream::connect(address).unwrap();
+        bad.write_all(b"bad").unwrap();
+        assert_eq!(read_to_end(&mut bad), b"");
+        let report = rig.report_with("panicked");
+        assert!(report.contains("`touchy`") && report.contains("too bad"), "{report}");
+        good.write_all(b"fine").unwrap();
+        let mut back = [0; 4];
+        good.read_exact(&mut back).unwrap();
+        assert_eq!(&back, b"fine");
+        assert_echoes(address);
+        assert!(server.is_active());
+    });
+}
+
+/// The peers' side of the next test, in a process of its own.
+const PEERS_OF: &str = "WATERWHEEL_PEERS_OF";
+
+#[test]
+fn c02_peers_whose_process_is_killed_are_closed() {
+    if let Ok(address) = std::env::var(PEERS_OF) {
+        let mut peers: Vec<_> =
+            (0..50).map(|_| TcpStream::connect(address.as_str()).unwrap()).collect();
+        for peer in &mut peers {
+            peer.write_all(b"here").unwrap();
+        }
+        // Until it is killed.
+        let _ = std::io::stdin().read(&mut [0]);
+        return;
+    }
+    on_loop(
+        "epoll",
+        waterwheel_net::Epoll::default(),
+        |builder| builder,
+        |rig| {
+            let door = Door::open(rig, |server| server);
+            let mut peers = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "faults::c02_peers_whose_process_is_killed_are_closed"])
+                .env(PEERS_OF, door.address.to_string())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let children: Vec<_> = (0..50).map(|_| door.accepted()).collect();
+            for (_, notes) in &children {
+                assert_eq!(notes.next(), "read here");
+            }
+            peers.kill().unwrap();
+            peers.wait().unwrap();
+            for (channel, notes) in children {
+                let told = notes.to_the_end();
+                assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
+                assert!(!channel.is_open());
+            }
+            rig.assert_calm();
+            assert_eq!(rig.event_loop.metrics().channels, 1);
+        },
+    );
+}
+
+#[test]
+fn c02_a_handler_that_fails_while_its_peer_resets_is_told_of_one_end() {
+    static ENDS: AtomicUsize = AtomicUsize::new(0);
+    struct Ends;
+    impl Handler for Ends {
+        fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+            ctx.close();
+            drop(ctx.channel().close());
+            ctx.shutdown_output();
+            Err(waterwheel_executor::Error::new("no more"))
+        }
+
+        fn on_error(&mut self, ctx: &Ctx<'_>, _: waterwheel_executor::Error) -> HandlerResult {
+            ctx.close();
+            Ok(())
+        }
+
+        fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+            ENDS.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+    on_every_loop(|rig| {
+        ENDS.store(0, Ordering::Relaxed);
+        let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
+            edit.add_last("ends", Ends)?;
+            Ok(())
+        });
+        let server = get(server.bind("127.0.0.1:0"));
+        let address = ip(server.local_address());
+        for _ in 0..100 {
+            let mut peer = TcpStream::connect(address).unwrap();
+            peer.write_all(b"x").unwrap();
+            reset(peer);
+        }
+        until("all have ended", || {
+            ENDS.load(Ordering::Relaxed) == 100 && rig.event_loop.metrics().channels == 1
+        });
+        rig.assert_calm();
+        assert_eq!(ENDS.load(Ordering::Relaxed), 100);
+    });
+}

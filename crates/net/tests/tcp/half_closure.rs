@@ -1,0 +1,127 @@
+//! One direction of a TCP connection is over (C10).
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::SocketOption;
+use waterwheel_channel::{ChannelOptions, ServerBootstrap};
+
+use crate::door::{Door, read_to_end, reset};
+use crate::loops::{get, on_every_loop};
+
+const ENDED: [&str; 3] = ["inactive", "unregistered", "removed"];
+
+fn half_closable(server: ServerBootstrap) -> ServerBootstrap {
+    server.child_options(ChannelOptions { allow_half_closure: true, ..Default::default() })
+}
+
+#[test]
+fn c10_the_end_of_the_peer_closes_a_connection_that_does_not_allow_half_closure() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, |server| server);
+        let (channel, mut peer, notes) = door.connect();
+        peer.write_all(b"last").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        channel.closed().wait_timeout(crate::loops::LONG).unwrap();
+        assert_eq!(read_to_end(&mut peer), b"");
+        let told = notes.to_the_end();
+        assert_eq!(told[0], "read last");
+        assert_eq!(told[told.len() - 3..], ENDED);
+    });
+}
+
+#[test]
+fn c10_a_server_answers_after_the_end_of_the_request() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, half_closable);
+        let (channel, mut peer, notes) = door.connect();
+        peer.write_all(b"question").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        while notes.next() != "Input over" {}
+        rig.assert_calm();
+        get(channel.write_and_flush(Bytes::from("answer")));
+        let mut answer = [0; 6];
+        peer.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"answer");
+        assert!(channel.is_active());
+        get(channel.shutdown_output());
+        assert_eq!(read_to_end(&mut peer), b"");
+        assert_eq!(notes.to_the_end(), ["Output over", "inactive", "unregistered", "removed"]);
+    });
+}
+
+#[test]
+fn c10_a_shut_output_delivers_what_was_flushed_to_a_peer_that_reads_late() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, |server| {
+            half_closable(server).child_socket_option(SocketOption::SendBuffer(8 * 1024))
+        });
+        let (channel, mut peer, notes) = door.connect();
+        let body: Vec<u8> = (0..4_000_000_u32).map(|n| n as u8).collect();
+        let written = channel.write_and_flush(Bytes::from(body.clone()));
+        let held = channel.write(Bytes::from("never flushed"));
+        let shut = channel.shutdown_output();
+        let late = channel.write_and_flush(Bytes::from("late"));
+        for refused in [held, late] {
+            let error = refused.join().unwrap_err().to_string();
+            assert_eq!(error, "the output of the channel was shut down");
+        }
+        assert!(!written.is_done() && !shut.is_done(), "nobody has read it");
+        assert!(!channel.is_writable());
+        rig.assert_calm();
+        assert!(read_to_end(&mut peer) == body);
+        get(written);
+        get(shut);
+        assert_eq!(notes.next(), "Output over");
+        peer.write_all(b"thanks").unwrap();
+        assert_eq!(notes.next(), "read thanks");
+        assert!(channel.is_active());
+    });
+}
+
+#[test]
+fn c10_a_shut_input_reads_nothing_more_and_still_writes() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, half_closable);
+        let (channel, mut peer, notes) = door.connect();
+        get(channel.shutdown_input());
+        get(channel.shutdown_input());
+        assert_eq!(notes.next(), "Input over");
+        peer.write_all(b"nobody listens").unwrap();
+        channel.read();
+        rig.assert_calm();
+        assert_eq!(notes.rest(), [""; 0]);
+        get(channel.write_and_flush(Bytes::from("answer")));
+        let mut answer = [0; 6];
+        peer.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"answer");
+        get(channel.shutdown_output());
+        assert_eq!(notes.to_the_end(), ["Output over", "inactive", "unregistered", "removed"]);
+    });
+}
+
+#[test]
+fn c10_a_reset_ends_a_connection_that_is_half_closed() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, half_closable);
+        let (channel, peer, notes) = door.connect();
+        get(channel.shutdown_output());
+        assert_eq!(notes.next(), "Output over");
+        rig.assert_calm();
+        reset(peer);
+        let told = notes.to_the_end();
+        assert_eq!(told[told.len() - 3..], ENDED);
+        assert_eq!(told.iter().filter(|it| it.contains("over")).count(), 0, "{told:?}");
+        assert!(!channel.is_open());
+
+        // With the input over, it is seen too.
+        let (channel, peer, notes) = door.connect();
+        get(channel.shutdown_input());
+        assert_eq!(notes.next(), "Input over");
+        reset(peer);
+        let told = notes.to_the_end();
+        assert_eq!(told[told.len() - 3..], ENDED);
+        rig.assert_calm();
+    });
+}

@@ -1,0 +1,14 @@
+//! TCP channels over every driver, with real sockets on the loopback.
+
+#[path = "../loops/mod.rs"]
+mod loops;
+
+mod bootstraps;
+mod corners;
+mod door;
+mod faults;
+mod half_closure;
+mod leaving;
+mod linger;
+mod order;
+mod writes;

@@ -1,0 +1,233 @@
+//! Accepts that fail: a pause, and no spinning (L16). Listeners that leave and end.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use waterwheel_channel::{
+    Channel, ChannelOptions, Ctx, Handler, HandlerResult, In, InboundHandler, NewChannel,
+    ServerBootstrap,
+};
+use waterwheel_executor::Error;
+use waterwheel_testkit::manual::Port;
+use waterwheel_testkit::recorder::Log;
+
+use super::house::{House, both, secs};
+
+/// Notes what comes by, and passes it on.
+struct Notes(Log);
+
+impl Handler for Notes {
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.push("complete");
+        ctx.fire_read_complete();
+        Ok(())
+    }
+
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.0.push(format!("error {error}"));
+        ctx.fire_error(error);
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.push("unregistered");
+        ctx.fire_unregistered();
+        Ok(())
+    }
+}
+
+/// Counts what is accepted before the acceptor has it.
+struct Counts(Log);
+
+impl InboundHandler for Counts {
+    type In = NewChannel;
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, new: NewChannel) -> HandlerResult {
+        self.0.push("accepted");
+        ctx.fire_read(new);
+        Ok(())
+    }
+}
+
+fn noting(house: &House, log: &Log) -> ServerBootstrap {
+    let log = log.clone();
+    house.server().initialiser(move |edit| {
+        edit.add_last("notes", Notes(log.clone()))?;
+        edit.add_last("counts", In(Counts(log.clone())))?;
+        Ok(())
+    })
+}
+
+fn server(house: &House) -> (Channel, Port, Log) {
+    let log = Log::new();
+    let (server, port) = house.bind(&noting(house, &log));
+    (server, port, log)
+}
+
+/// An accept fails for want of descriptors, with connections behind it.
+fn fail(house: &House, port: &Port) -> waterwheel_testkit::manual::Peer {
+    port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+    let peer = port.connect().unwrap();
+    house.settle();
+    peer
+}
+
+fn failed() -> String {
+    format!("error {}", std::io::Error::from(ErrorKind::OutOfMemory))
+}
+
+#[test]
+fn l16_a_failed_accept_pauses_for_a_second_and_is_told_and_reported() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let turns = house.first().metrics().turns;
+        let peer = fail(&house, &port);
+        assert_eq!(log.take(), ["complete".to_owned(), failed()]);
+        let reports = house.reports.take();
+        assert_eq!(reports.len(), 1);
+        assert!(reports[0].contains("out of memory"), "{reports:?}");
+        house.manual.advance(secs(1) - Duration::from_nanos(1));
+        house.settle();
+        assert!(house.first().metrics().turns - turns < 5, "it does not spin");
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        house.manual.advance(Duration::from_nanos(1));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+        assert!(server.is_active() && !peer.is_closed());
+        assert_eq!(house.first().stats().timers, 0);
+    });
+}
+
+#[test]
+fn l16_a_cause_that_lasts_is_told_once_a_second() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        for _ in 0..3 {
+            port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        }
+        house.settle();
+        for left in [2, 1, 0] {
+            assert_eq!((log.take(), port.backlog()), (vec!["complete".into(), failed()], left));
+            house.manual.advance(secs(1));
+            house.settle();
+        }
+        let _peer = port.connect().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_a_connection_that_was_gone_does_not_pause_the_others() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        port.fail_accept(ErrorKind::ConnectionAborted).unwrap();
+        let _peer = port.connect().unwrap();
+        house.settle();
+        let log = log.take();
+        assert!(
+            log.contains(&"accepted".into()) && !log.iter().any(|it| it.contains("error")),
+            "{log:?}"
+        );
+    });
+}
+
+#[test]
+fn l16_reads_that_go_off_and_on_in_the_pause_do_not_shorten_it() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let _peer = fail(&house, &port);
+        drop(log.take());
+        server.set_auto_read(false);
+        server.set_auto_read(true);
+        server.read();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_reads_that_went_off_in_the_pause_stay_off() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let _peer = fail(&house, &port);
+        drop(log.take());
+        server.set_auto_read(false);
+        house.manual.advance(secs(5));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        server.read();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+    });
+}
+
+#[test]
+fn l16_without_auto_read_a_read_in_the_pause_is_done_after_it() {
+    both(|house| {
+        let log = Log::new();
+        let manual_read = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+        let (server, port) = house.bind(&noting(&house, &log).options(manual_read));
+        server.read();
+        let _peer = fail(&house, &port);
+        assert_eq!(log.take(), ["complete".to_owned(), failed()]);
+        server.read();
+        house.settle();
+        assert_eq!(port.backlog(), 1);
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+        let _later = port.connect().unwrap();
+        house.settle();
+        assert_eq!(port.backlog(), 1, "one round was asked for");
+    });
+}
+
+#[test]
+fn l16_a_close_in_the_pause_ends_the_listener() {
+    both(|house| {
+        let (server, port, _log) = server(&house);
+        let peer = fail(&house, &port);
+        server.close().join().unwrap();
+        house.settle();
+        assert!(port.is_closed() && peer.is_closed());
+        house.manual.advance(secs(2));
+        house.settle();
+    });
+}
+
+#[test]
+fn c04_a_listener_that_leaves_lets_connections_wait() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        server.deregister().join().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["unregistered"]);
+        let peers: Vec<_> = (0..3).map(|_| port.connect().unwrap()).collect();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 3));
+        server.register().join().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "accepted", "accepted", "complete"]);
+        assert!(peers.iter().all(|peer| !peer.is_closed()));
+    });
+}
+
+#[test]
+fn l16_a_pause_outlasts_a_leave() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let _peer = fail(&house, &port);
+        drop(log.take());
+        server.deregister().join().unwrap();
+        server.register().join().unwrap();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["unregistered".into()], 1));
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+    });
+}

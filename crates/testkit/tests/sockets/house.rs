@@ -1,0 +1,131 @@
+//! A group of loops over a manual driver, and the sockets that its channels are made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_channel::{
+    Address, Bootstrap, Channel, ChannelOptions, EventLoop, EventLoopGroup, Resolver,
+    ServerBootstrap,
+};
+use waterwheel_executor::{Error, Promise, PromiseFuture};
+use waterwheel_testkit::manual::{Manual, ManualSockets, Port, Time};
+use waterwheel_testkit::recorder::Log;
+
+/// Longer than anything here takes, in real time.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+pub(crate) struct House {
+    pub(crate) manual: Manual,
+    pub(crate) sockets: ManualSockets,
+    pub(crate) group: EventLoopGroup,
+    pub(crate) reports: Log,
+}
+
+impl House {
+    pub(crate) fn new(manual: Manual) -> Self {
+        Self::with_loops(manual, 1)
+    }
+
+    pub(crate) fn with_loops(manual: Manual, loops: usize) -> Self {
+        let reports = Log::new();
+        let group = EventLoopGroup::builder(manual.clone())
+            .threads(loops)
+            .reporter(Arc::new(reports.clone()))
+            .build()
+            .unwrap();
+        let house = Self { sockets: manual.sockets(), manual, group, reports };
+        house.start();
+        house
+    }
+
+    /// Starts the loops: one that was never started is never idle.
+    fn start(&self) {
+        for event_loop in self.group.children() {
+            event_loop.submit(|| ()).unwrap().join().unwrap();
+        }
+    }
+
+    pub(crate) fn first(&self) -> EventLoop {
+        self.group.children().next().expect("at least one")
+    }
+
+    /// Until all loops sleep.
+    pub(crate) fn settle(&self) {
+        self.manual.until_idle();
+    }
+
+    pub(crate) fn client(&self) -> Bootstrap {
+        Bootstrap::new(&self.group, self.sockets.clone())
+    }
+
+    pub(crate) fn server(&self) -> ServerBootstrap {
+        ServerBootstrap::new(&self.group, self.sockets.clone())
+    }
+
+    /// Binds a server, and gives the port to connect to.
+    pub(crate) fn bind(&self, server: &ServerBootstrap) -> (Channel, Port) {
+        let channel = server.bind("192.0.2.9:80").join().unwrap();
+        self.settle();
+        (channel, self.sockets.next_port().unwrap())
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.manual.set_time(Time::Jumps);
+        if let Ok(ended) = self.group.shutdown_gracefully(Duration::ZERO, LONG)
+            && !std::thread::panicking()
+        {
+            ended.wait_timeout(LONG).expect("it terminates");
+        }
+    }
+}
+
+/// Runs a test over both kinds of drivers.
+pub(crate) fn both(test: impl Fn(House)) {
+    for manual in [Manual::readiness(), Manual::completion()] {
+        test(House::new(manual));
+    }
+}
+
+pub(crate) fn options(timeout: Option<Duration>) -> ChannelOptions {
+    ChannelOptions { connect_timeout: timeout, ..ChannelOptions::default() }
+}
+
+pub(crate) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// What a future that has to be done by now has come to, in words.
+#[track_caller]
+pub(crate) fn failure<T: Send + 'static>(future: PromiseFuture<T>) -> String {
+    assert!(future.is_done(), "it is still open");
+    future.join().err().expect("it failed").to_string()
+}
+
+/// Knows one name, and answers when it is told to.
+#[derive(Default)]
+pub(crate) struct Book {
+    asked: std::sync::Mutex<Vec<(String, Promise<Vec<Address>>)>>,
+}
+
+impl Book {
+    /// Answers what was asked first.
+    #[track_caller]
+    pub(crate) fn answer(&self, addresses: Result<Vec<Address>, Error>) -> String {
+        let (name, found) = self.asked.lock().unwrap().remove(0);
+        found.complete(addresses);
+        name
+    }
+}
+
+impl Resolver for Book {
+    fn resolve(&self, name: &str, found: Promise<Vec<Address>>) {
+        self.asked.lock().unwrap().push((name.to_owned(), found));
+    }
+}
+
+/// Addresses that nobody has.
+pub(crate) fn addresses(n: u8) -> Vec<Address> {
+    (1..=n).map(|last| std::net::SocketAddr::from(([192, 0, 2, last], 80)).into()).collect()
+}
