@@ -130,25 +130,37 @@ pub(crate) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
 /// Prints the matrix, and fails if something in it makes no sense.
 pub(crate) fn print_and_check(cells: &[Box<dyn Cell>]) {
     let cases = conformance_suite!(@each @names);
-    let mut empty = Vec::new();
-    println!("{} cases", cases.len());
+    let mut reasons: Vec<&str> = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
+        println!("{:1$}{2}", "", 4 * number, cell.name());
+    }
     for case in cases {
-        println!("{case}");
+        let mut runs = 0;
         for cell in cells {
-            let reason = reason(&**cell, case);
-            println!("    {:24}{}", cell.name(), reason.unwrap_or("runs"));
-            empty.extend(reason.map(|reason| (case, cell.name(), reason)));
+            match reason(&**cell, case) {
+                None => {
+                    print!("{:4}", "+");
+                    runs += 1;
+                }
+                Some(reason) => {
+                    assert!(reason.len() > 20, "{case} over {} is empty: {reason:?}", cell.name());
+                    let known = reasons.iter().position(|known| *known == reason);
+                    let number = known.unwrap_or_else(|| {
+                        reasons.push(reason);
+                        reasons.len() - 1
+                    });
+                    print!("{:<4}", number + 1);
+                }
+            }
         }
-        let everywhere = empty.iter().filter(|(name, ..)| *name == case).count();
-        assert!(everywhere < cells.len(), "{case} runs nowhere");
+        println!("{case}");
+        assert!(runs > 0, "{case} runs nowhere");
     }
-    for (name, _) in NEEDS {
-        assert!(cases.contains(&name), "{name} needs something and is no case");
+    for (number, reason) in reasons.iter().enumerate() {
+        println!("{:<4}empty: {reason}", number + 1);
     }
-    for name in ALONE {
-        assert!(cases.contains(&name), "{name} is to run alone and is no case");
-    }
-    for (case, cell, reason) in empty {
-        assert!(reason.len() > 20, "{case} over {cell} is empty for no reason: {reason:?}");
+    let listed = NEEDS.iter().map(|(name, _)| *name).chain(ALONE);
+    for name in listed {
+        assert!(cases.contains(&name), "{name} is no case");
     }
 }
