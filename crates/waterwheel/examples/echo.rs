@@ -10,12 +10,19 @@
 use std::error::Error;
 use std::time::Duration;
 
-use waterwheel::channel::{Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap};
+use waterwheel::channel::{
+    Ctx, EventLoopGroup, Events, Handler, HandlerResult, Msg, ServerBootstrap,
+};
 use waterwheel::net::{Auto, Tcp};
 
 struct Echo;
 
 impl Handler for Echo {
+    /// Passed by all else at no cost.
+    fn interest(&self) -> Events {
+        Events::READ | Events::READ_COMPLETE
+    }
+
     /// Written as it comes; nothing is copied.
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         ctx.write(msg);
