@@ -20,10 +20,13 @@
 //! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one,
 //! `micro stream <peers> <rounds>` does so over sockets, `micro connections <n>` lets connections come and
 //! go, and `micro chain <by-hand|chain|slots> <lines>` takes lines apart and adds them up in three ways.
+//! `micro served <echoes>` echoes over a socket too, on a loop's own thread, of which the main thread
+//! is the peer.
 
 mod chains;
 mod connections;
 mod hops;
+mod served;
 mod streams;
 
 use std::error::Error;
@@ -63,6 +66,7 @@ fn main() -> Outcome {
         "hop" => hops::hops(number(&arguments, 1, 3)?, number(&arguments, 2, 1_000_000)?),
         "echo" => hops::echoes(number(&arguments, 1, 1_000_000)?),
         "stream" => streams::streams(number(&arguments, 1, 1)?, number(&arguments, 2, 100_000)?),
+        "served" => served::served(number(&arguments, 1, 100_000)?),
         "connections" => connections::connections(number(&arguments, 1, 10_000)?),
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);

@@ -8,33 +8,44 @@ use std::fmt;
 /// Names a registration of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
-    index: u32,
-    generation: u32,
+    /// The generation above, the index below: one word to compare and to pass on.
+    bits: u64,
 }
 
 impl Token {
+    fn new(index: u32, generation: u32) -> Self {
+        Self { bits: u64::from(generation) << 32 | u64::from(index) }
+    }
+
     /// The place in a table of registrations.
+    #[inline]
     #[must_use]
     pub fn index(self) -> usize {
-        self.index as usize
+        self.bits as u32 as usize
+    }
+
+    fn generation(self) -> u32 {
+        (self.bits >> 32) as u32
     }
 
     /// As one word, for what the kernel carries along with an event.
+    #[inline]
     #[must_use]
     pub fn to_bits(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
+        self.bits
     }
 
     /// The token that [`to_bits`](Self::to_bits) gave.
+    #[inline]
     #[must_use]
     pub fn from_bits(bits: u64) -> Self {
-        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+        Self { bits }
     }
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token({}.{})", self.index, self.generation)
+        write!(f, "Token({}.{})", self.index(), self.generation())
     }
 }
 
@@ -150,7 +161,7 @@ impl<T> Slab<T> {
             self.generations.push(0);
             index
         });
-        let token = Token { index, generation: self.generations[index as usize] };
+        let token = Token::new(index, self.generations[index as usize]);
         self.values.insert(token, value);
         token
     }
@@ -169,8 +180,8 @@ impl<T> Slab<T> {
     /// Takes a value out. From now on its token finds nothing.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let value = self.values.remove(token)?;
-        self.generations[token.index()] = token.generation.wrapping_add(1);
-        self.free.push(token.index);
+        self.generations[token.index()] = token.generation().wrapping_add(1);
+        self.free.push(token.bits as u32);
         Some(value)
     }
 
@@ -215,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_token_survives_the_way_through_the_kernel() {
-        let token = Token { index: u32::MAX, generation: 17 };
+        let token = Token::new(u32::MAX, 17);
         assert_eq!(Token::from_bits(token.to_bits()), token);
     }
 }

@@ -27,6 +27,13 @@ impl Nanos {
         Nanos(self.0.saturating_add(nanos))
     }
 
+    /// This instant, unless it is the last one, which never comes.
+    #[inline]
+    #[must_use]
+    pub fn if_ever(self) -> Option<Nanos> {
+        (self < Nanos::MAX).then_some(self)
+    }
+
     /// How long after `earlier` this instant is; zero if it is not.
     #[must_use]
     pub fn since(self, earlier: Nanos) -> Duration {
@@ -52,6 +59,7 @@ pub enum Clock {
 
 impl Clock {
     /// The time now.
+    #[inline]
     #[must_use]
     pub fn now(&self) -> Nanos {
         match self {
@@ -124,6 +132,7 @@ mod tests {
         assert_eq!(Nanos(5).plus(Duration::MAX), Nanos::MAX);
         assert_eq!(Nanos(5).since(Nanos(9)), Duration::ZERO);
         assert_eq!(Nanos(9).since(Nanos(5)), Duration::from_nanos(4));
+        assert_eq!((Nanos(9).if_ever(), Nanos::MAX.if_ever()), (Some(Nanos(9)), None));
     }
 
     #[test]

@@ -108,8 +108,8 @@ pub struct LoopCore<X: Send + 'static> {
     last_activity: Option<Nanos>,
     /// The last pass ran a user task.
     pub(crate) was_active: bool,
-    /// The next time a shutdown wants to be looked at.
-    quiet_until: Option<Nanos>,
+    /// The next time a shutdown wants to be looked at; the end of time, if there is none.
+    quiet_until: Nanos,
     /// Commands taken whose admissions are not given back yet: one atomic operation pays for many,
     /// and the word that producers write with every submission is left alone meanwhile.
     taken: Depth,
@@ -123,7 +123,7 @@ impl<X: Send + 'static> LoopCore<X> {
             loop_locals: Some(Rc::default()),
             last_activity: None,
             was_active: false,
-            quiet_until: None,
+            quiet_until: Nanos::MAX,
             taken: Depth::NONE,
         }
     }
@@ -149,23 +149,38 @@ impl<X: Send + 'static> LoopCore<X> {
 
     /// Sleeps if there is nothing to do, until there is.
     pub fn wait(&mut self, park: &mut dyn Park) {
-        self.wait_until(None, &|| false, park);
+        self.wait_until(None, || false, park);
     }
 
-    /// As [`wait`](Self::wait), but not beyond `limit`, and not if `has_more_work`. Whether it slept.
+    /// As [`wait`](Self::wait), but not beyond `limit`, and not if `has_more_work`: that is asked again
+    /// after the sleep was announced, so other threads may change it. Whether it slept.
+    #[inline]
     pub fn wait_until(
         &mut self,
         limit: Option<Nanos>,
-        has_more_work: &dyn Fn() -> bool,
-        park: &mut dyn Park,
+        has_more_work: impl Fn() -> bool,
+        park: &mut (impl Park + ?Sized),
+    ) -> bool {
+        let until = self.next_deadline().min(limit.unwrap_or(Nanos::MAX));
+        self.sleep_until(until, has_more_work, park)
+    }
+
+    /// As [`wait_until`](Self::wait_until), for a caller that knows the
+    /// [next deadline](Self::next_deadline) already: `until` is not beyond it.
+    #[inline]
+    pub fn sleep_until(
+        &mut self,
+        until: Nanos,
+        has_more_work: impl Fn() -> bool,
+        park: &mut (impl Park + ?Sized),
     ) -> bool {
         self.shared.counters.turn();
         if self.local.has_work() || has_more_work() {
             return false;
         }
         self.give_back();
-        let until = earliest(limit, self.next_deadline());
         self.shared.counters.sleep();
+        let until = until.if_ever();
         let has_more_work = || self.local.has_ready() || has_more_work();
         self.shared.inbox.sleep(until, has_more_work, || park.park(until)) == Slept::Yes
     }
@@ -174,21 +189,36 @@ impl<X: Send + 'static> LoopCore<X> {
     /// same.
     pub fn skip_wait(&mut self) {
         self.shared.counters.turn();
-        if self.taken.total() > 0 {
-            self.give_back();
-        }
+        self.give_back();
     }
 
-    /// When the loop has to be awake at the latest: for a timer, or for the end of a quiet period.
-    pub fn next_deadline(&self) -> Option<Nanos> {
-        earliest(self.quiet_until, self.local.next_deadline())
+    /// Whether a task phase at this time would have something to do.
+    #[inline]
+    #[must_use]
+    pub fn has_tasks_at(&self, now: Nanos) -> bool {
+        self.local.has_work() || self.local.is_due(now)
+    }
+
+    /// Goes on without a task phase: for a loop that has found nothing to run.
+    #[inline]
+    pub fn skip_tasks(&mut self) {
+        self.was_active = false;
+        self.shared.counters.timers(self.local.timers());
+    }
+
+    /// When the loop has to be awake at the latest: for a timer, or for the end of a quiet period. The
+    /// end of time, if for neither.
+    #[inline]
+    #[must_use]
+    pub fn next_deadline(&self) -> Nanos {
+        self.local.next_deadline().min(self.quiet_until)
     }
 
     /// Runs tasks and other commands in the order of their acceptance; returns how many user tasks.
     ///
     /// `extension` gets the commands of the layer above.
     pub fn run_tasks(&mut self, pass: Pass, extension: &mut dyn FnMut(X)) -> usize {
-        let needs_now = pass != Pass::Queued || self.local.next_deadline().is_some();
+        let needs_now = pass != Pass::Queued || self.local.next_deadline() < Nanos::MAX;
         let now = if needs_now { self.shared.clock.now() } else { Nanos(0) };
         self.run_tasks_at(now, pass, extension)
     }
@@ -265,11 +295,11 @@ impl<X: Send + 'static> LoopCore<X> {
             _ if has_work => Verdict::Work,
             _ => Verdict::End,
         };
-        self.quiet_until = None;
+        self.quiet_until = Nanos::MAX;
         match verdict {
             Verdict::End => return Turn::Done,
             Verdict::Work => {}
-            Verdict::QuietUntil(at) => self.quiet_until = Some(at),
+            Verdict::QuietUntil(at) => self.quiet_until = at,
         }
         Turn::Again
     }
@@ -337,6 +367,7 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// The time.
+    #[inline]
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.shared.clock.now()
@@ -349,13 +380,17 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Whether a shutdown was begun.
+    #[inline]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shared.life.state() >= State::ShuttingDown
     }
 
+    #[inline]
     pub(crate) fn give_back(&mut self) {
-        self.shared.inbox.leave(std::mem::replace(&mut self.taken, Depth::NONE));
+        if self.taken != Depth::NONE {
+            self.shared.inbox.leave(std::mem::replace(&mut self.taken, Depth::NONE));
+        }
     }
 
     fn is_overdue(&self, now: Nanos) -> bool {
@@ -431,7 +466,7 @@ pub(crate) struct RestingCore<X: Send + 'static> {
     local: Local<X>,
     last_activity: Option<Nanos>,
     was_active: bool,
-    quiet_until: Option<Nanos>,
+    quiet_until: Nanos,
 }
 
 impl<X: Send + 'static> LoopCore<X> {
@@ -471,12 +506,5 @@ impl<X: Send + 'static> RestingCore<X> {
 impl<X: Send + 'static> fmt::Debug for LoopCore<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LoopCore").field("name", &self.shared.name).finish_non_exhaustive()
-    }
-}
-
-fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

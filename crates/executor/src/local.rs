@@ -31,6 +31,8 @@ pub(crate) struct Local<X: Send + 'static> {
     /// Taken over from the inbox, in order. Still counted as admitted.
     ready: RefCell<VecDeque<Command<X>>>,
     timers: RefCell<TimerHeap<Due<X>>>,
+    /// The heap's earliest deadline, where it is found without a look at the heap.
+    next_deadline: Cell<Nanos>,
     pub(crate) hooks: RefCell<Hooks>,
     /// The last pass is over: nothing that is queued here would ever run.
     finished: Cell<bool>,
@@ -43,6 +45,7 @@ impl<X: Send + 'static> Local<X> {
             shared,
             ready: RefCell::new(VecDeque::with_capacity(READY)),
             timers: RefCell::new(TimerHeap::new()),
+            next_deadline: Cell::new(Nanos::MAX),
             hooks: RefCell::default(),
             finished: Cell::new(false),
         }
@@ -71,9 +74,20 @@ impl<X: Send + 'static> Local<X> {
         self.ready.borrow().len() + self.shared.inbox.len()
     }
 
-    /// When the loop has to be awake at the latest. The end of time never comes.
-    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
-        self.timers.borrow().peek().filter(|deadline| *deadline < Nanos::MAX)
+    /// When the loop has to be awake at the latest: at the end of time, which never comes, if there is
+    /// no timer.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Nanos {
+        self.next_deadline.get()
+    }
+
+    /// Changes the heap, of which nothing is run or dropped meanwhile.
+    #[inline]
+    fn with_timers<R>(&self, change: impl FnOnce(&mut TimerHeap<Due<X>>) -> R) -> R {
+        let mut timers = self.timers.borrow_mut();
+        let result = change(&mut timers);
+        self.next_deadline.set(timers.peek());
+        result
     }
 
     pub(crate) fn timers(&self) -> usize {
@@ -82,15 +96,17 @@ impl<X: Send + 'static> Local<X> {
 
     /// Puts a timer into the heap.
     pub(crate) fn schedule(&self, deadline: Nanos, timer: TimerRef) {
-        self.timers.borrow_mut().insert_with(deadline, |key| {
-            timer.place().set(key);
-            Due::Timer(timer)
+        self.with_timers(|timers| {
+            timers.insert_with(deadline, |key| {
+                timer.place().set(key);
+                Due::Timer(timer)
+            })
         });
     }
 
     /// Puts a command of the layer above into the heap.
     pub(crate) fn schedule_extension(&self, deadline: Nanos, command: X) -> TimerKey {
-        self.timers.borrow_mut().insert(deadline, Due::Extension(command))
+        self.with_timers(|timers| timers.insert(deadline, Due::Extension(command)))
     }
 
     /// Takes a command of the layer above out of the heap again.
@@ -104,19 +120,28 @@ impl<X: Send + 'static> Local<X> {
 
     /// Takes a timer out of the heap; the caller drops it outside of any borrow.
     fn unschedule(&self, key: TimerKey) -> Option<Due<X>> {
-        self.timers.borrow_mut().remove(key)
+        self.with_timers(|timers| timers.remove(key))
+    }
+
+    /// Whether a timer is due. One at the end of time never is.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        let next = self.next_deadline();
+        next <= now && next < Nanos::MAX
     }
 
     /// Moves the timers that are due behind everything that is queued.
     pub(crate) fn queue_due(&self, now: Nanos) {
-        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+        if !self.is_due(now) {
             return;
         }
         self.take_over();
-        let (mut timers, mut ready) = (self.timers.borrow_mut(), self.ready.borrow_mut());
-        while let Some(due) = timers.pop_due(now) {
-            ready.push_back(Command::System(System::Due(due)));
-        }
+        let mut ready = self.ready.borrow_mut();
+        self.with_timers(|timers| {
+            while let Some(due) = timers.pop_due(now) {
+                ready.push_back(Command::System(System::Due(due)));
+            }
+        });
     }
 
     /// Puts the timers that other threads have scheduled into the heap, past the tasks before them:
@@ -138,9 +163,10 @@ impl<X: Send + 'static> Local<X> {
 
     /// Takes any timer out of the heap.
     pub(crate) fn take_any_timer(&self) -> Option<Due<X>> {
-        self.timers.borrow_mut().pop_any()
+        self.with_timers(TimerHeap::pop_any)
     }
 
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.ready.borrow().is_empty() || !self.shared.inbox.is_empty()
     }

@@ -101,9 +101,9 @@ impl ManualExecutor {
     fn run_until(&mut self, end: Nanos) {
         self.run_instant();
         while !self.hand.is_over() && self.now() < end {
-            match (&self.hand.core.shared.clock, self.hand.core.next_deadline()) {
+            match (&self.hand.core.shared.clock, self.hand.core.next_deadline().if_ever()) {
                 (Clock::Monotonic, _) => {
-                    self.hand.core.wait_until(Some(end), &|| false, &mut self.park);
+                    self.hand.core.wait_until(Some(end), || false, &mut self.park);
                 }
                 (Clock::Virtual(clock), Some(next)) if next <= end => clock.advance_to(next),
                 (Clock::Virtual(clock), _) => {
@@ -172,7 +172,8 @@ impl ManualExecutor {
         self.pass();
         if matches!(self.hand.core.shared.clock, Clock::Virtual(_)) {
             for _ in 1..PASSES_PER_INSTANT {
-                let is_due = self.hand.core.next_deadline().is_some_and(|at| at <= self.now());
+                let is_due =
+                    self.hand.core.next_deadline().if_ever().is_some_and(|at| at <= self.now());
                 if self.hand.is_over() || !is_due && !self.hand.core.local.has_work() {
                     break;
                 }
@@ -183,7 +184,7 @@ impl ManualExecutor {
 
     /// Waits for something to do; `is_woken` is one more such thing.
     fn rest(&mut self, is_woken: &dyn Fn() -> bool) {
-        match (&self.hand.core.shared.clock, self.hand.core.next_deadline()) {
+        match (&self.hand.core.shared.clock, self.hand.core.next_deadline().if_ever()) {
             // Time does not pass by itself: it jumps to the next thing that is due.
             (Clock::Virtual(clock), Some(next)) => {
                 if !is_woken() && !self.hand.core.local.has_work() {

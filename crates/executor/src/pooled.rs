@@ -84,7 +84,7 @@ fn turn<X: Send + 'static>(mut core: LoopCore<X>, rest: Arc<Rest<X>>) {
 
 /// Puts the loop to rest if there is nothing to do; asks for its next turn otherwise.
 fn lie_down<X: Send + 'static>(mut core: LoopCore<X>, rest: Arc<Rest<X>>) {
-    let deadline = core.next_deadline();
+    let deadline = core.next_deadline().if_ever();
     let has_work = !core.announce_sleep(deadline);
     let core = core.rest();
     if has_work {

@@ -63,6 +63,13 @@ impl<X: Send + 'static> CommandSender<X> {
         self.shared.take_back(key)
     }
 
+    /// Says what the loop is doing from now on; `None`: nothing of the user's. To be called on the loop,
+    /// where [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
+    #[inline]
+    pub fn set_running(&self, origin: Option<Origin>) {
+        self.shared.running.replace(origin);
+    }
+
     /// Runs code of the user's on the loop, as what the loop is doing right now. A panic is reported,
     /// and comes back as an error. To be called on the loop.
     ///

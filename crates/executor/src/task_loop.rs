@@ -25,7 +25,7 @@ impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
         // While a timer waits it is not idle, and need not look at the clock every now and then.
         let idle_limit = self.idle_limit.filter(|_| core.local.timers() == 0);
         let idle_end = idle_limit.map(|limit| core.shared.clock.now().plus(limit));
-        core.wait_until(idle_end, &|| false, &mut self.park);
+        core.wait_until(idle_end, || false, &mut self.park);
         core.run_tasks(Pass::Queued, &mut |none| match none {});
         if idle_end.is_some_and(|end| core.is_idle_since(end)) {
             core.shared.end_if_idle();

@@ -156,21 +156,28 @@ fn resolution_told_by(probe: rustix::io::Result<usize>) -> io::Result<Resolution
     }
 }
 
-const TABLE: [(epoll::EventFlags, Ready); 6] = [
-    (epoll::EventFlags::IN, Ready::READ),
-    (epoll::EventFlags::OUT, Ready::WRITE),
-    (epoll::EventFlags::PRI, Ready::PRIORITY),
-    (epoll::EventFlags::ERR, Ready::ERROR),
-    (epoll::EventFlags::HUP, Ready::HANG_UP),
-    (epoll::EventFlags::RDHUP, Ready::READ_END),
-];
+// The kernel's bits are ours.
+const _: () = {
+    let table = [
+        (epoll::EventFlags::IN, Ready::READ),
+        (epoll::EventFlags::OUT, Ready::WRITE),
+        (epoll::EventFlags::PRI, Ready::PRIORITY),
+        (epoll::EventFlags::ERR, Ready::ERROR),
+        (epoll::EventFlags::HUP, Ready::HANG_UP),
+        (epoll::EventFlags::RDHUP, Ready::READ_END),
+    ];
+    let mut at = 0;
+    while at < table.len() {
+        assert!(Ready::from_epoll(table[at].0.bits()).is(table[at].1));
+        at += 1;
+    }
+};
 
 fn signal(event: EpollEvent) -> Signal {
-    let (flags, data) = (epoll::EventFlags::from_bits_retain(event.events), event.u64);
-    if data == WAKER {
+    if event.u64 == WAKER {
         return Signal::Woken;
     }
-    Signal::Ready(Token::from_bits(data), Ready::from_table(&TABLE, |flag| flags.contains(flag)))
+    Signal::Ready(Token::from_bits(event.u64), Ready::from_epoll(event.events))
 }
 
 fn flags(interest: Interest) -> epoll::EventFlags {

@@ -57,26 +57,26 @@ pub(crate) enum Signal {
     Ready(Token, Ready),
 }
 
-/// What the kernel says of a descriptor.
+/// What the kernel says of a descriptor. The bits are epoll's, so that its words need no translation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ready(u8);
+pub(crate) struct Ready(u16);
 
 impl Ready {
     pub(crate) const NONE: Ready = Ready(0);
     /// There is something to read, or its end.
     pub(crate) const READ: Ready = Ready(1);
-    /// There is room to write, or a connection was made.
-    pub(crate) const WRITE: Ready = Ready(1 << 1);
     /// There is something urgent.
-    pub(crate) const PRIORITY: Ready = Ready(1 << 2);
+    pub(crate) const PRIORITY: Ready = Ready(1 << 1);
+    /// There is room to write, or a connection was made.
+    pub(crate) const WRITE: Ready = Ready(1 << 2);
     /// There is an error to be fetched.
     pub(crate) const ERROR: Ready = Ready(1 << 3);
     /// Both directions are shut.
     pub(crate) const HANG_UP: Ready = Ready(1 << 4);
+    /// It is not an open descriptor. Not a word of epoll's.
+    pub(crate) const INVALID: Ready = Ready(1 << 5);
     /// The peer will send no more: behind what there is to read comes the end.
-    pub(crate) const READ_END: Ready = Ready(1 << 5);
-    /// It is not an open descriptor.
-    pub(crate) const INVALID: Ready = Ready(1 << 6);
+    pub(crate) const READ_END: Ready = Ready(1 << 13);
 
     /// Each bit for which `set` says so.
     pub(crate) fn from_table<T: Copy>(table: &[(T, Ready)], set: impl Fn(T) -> bool) -> Ready {
@@ -85,9 +85,19 @@ impl Ready {
         Ready(bits)
     }
 
+    /// What these bits of epoll's say; others are not asked for.
+    pub(crate) const fn from_epoll(bits: u32) -> Ready {
+        Ready(bits as u16)
+    }
+
     /// These and those.
     pub(crate) const fn or(self, other: Ready) -> Ready {
         Ready(self.0 | other.0)
+    }
+
+    /// Whether it is just these.
+    pub(crate) const fn is(self, other: Ready) -> bool {
+        self.0 == other.0
     }
 
     /// Whether any of these is there.
@@ -137,7 +147,7 @@ impl std::ops::BitOrAssign for Ready {
 
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ready({:07b})", self.0)
+        write!(f, "Ready({:#x})", self.0)
     }
 }
 

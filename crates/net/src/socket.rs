@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::driver::{Io, OutQueue, SocketOption};
@@ -125,7 +126,7 @@ impl Socket {
     /// Accepts a connection.
     pub(crate) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (fd, peer) = rustix::io::retry_on_intr(|| rustix::net::acceptfrom_with(self, flags))?;
+        let (fd, peer) = retry_on_intr(|| rustix::net::acceptfrom_with(self, flags))?;
         let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or_else(|| {
             let what = "a connection was refused: its peer has no internet address";
             io::Error::new(io::ErrorKind::Unsupported, what)
@@ -134,19 +135,22 @@ impl Socket {
         Ok((Self { fd: Some(fd), sole: true, lingers: self.lingers().into() }, peer))
     }
 
-    /// Writes the front of a queue, in one system call.
-    pub(crate) fn send(&self, queue: &OutQueue) -> io::Result<usize> {
+    /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and
+    /// does not end the process.
+    #[inline]
+    pub(crate) fn send(&self, queue: &OutQueue) -> rustix::io::Result<usize> {
+        let Some(one) = queue.only_chunk() else { return self.send_many(queue) };
+        retry_on_intr(|| rustix::net::send(self, one, SendFlags::NOSIGNAL))
+    }
+
+    #[inline(never)]
+    fn send_many(&self, queue: &OutQueue) -> rustix::io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let filled = queue.fill(&mut slices);
-        let sent = rustix::io::retry_on_intr(|| match &slices[..filled] {
-            // Without a signal: the error tells the same, and does not end the process.
-            [one] => rustix::net::send(self, one, SendFlags::NOSIGNAL),
-            many => {
-                let mut nothing = SendAncillaryBuffer::default();
-                rustix::net::sendmsg(self, many, &mut nothing, SendFlags::NOSIGNAL)
-            }
-        });
-        Ok(sent?)
+        retry_on_intr(|| {
+            let mut nothing = SendAncillaryBuffer::default();
+            rustix::net::sendmsg(self, &slices[..filled], &mut nothing, SendFlags::NOSIGNAL)
+        })
     }
 
     /// Takes the error that the kernel keeps for it.

@@ -32,8 +32,9 @@ pub(crate) fn epoll_pwait2(
     epoll::wait(set, events, timeout)
 }
 
-/// `epoll_wait` with a limit in milliseconds, none if negative. rustix compiles in either this or
-/// `epoll_pwait2`, and we have asked for the latter.
+/// `epoll_pwait` without a signal mask, with a limit in milliseconds, none if negative. rustix compiles
+/// in either this or `epoll_pwait2`, and we have asked for the latter. Not through libc's own function,
+/// which makes a point of being one at which the thread can be cancelled.
 pub(crate) fn epoll_wait(
     set: BorrowedFd<'_>,
     events: &mut [EpollEvent],
@@ -41,8 +42,18 @@ pub(crate) fn epoll_wait(
 ) -> io::Result<usize> {
     let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
     // SAFETY: the pointer is to at least `room` events that are ours alone for the call, and any
-    // bits the kernel writes are a valid event.
-    let n = unsafe { libc::epoll_wait(set.as_raw_fd(), events.as_mut_ptr(), room, millis) };
+    // bits the kernel writes are a valid event. There is no mask, so its size is not looked at.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait,
+            set.as_raw_fd(),
+            events.as_mut_ptr(),
+            room,
+            millis,
+            std::ptr::null::<libc::sigset_t>(),
+            0usize,
+        )
+    };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
@@ -64,7 +75,12 @@ pub(crate) fn poll(set: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
 
 /// Receives at most `size` bytes into the spare room of `block`, and cuts them off. Done with safe
 /// code it would write every byte twice, with zeros first.
-pub(crate) fn recv(fd: BorrowedFd<'_>, block: &mut BytesMut, size: usize) -> io::Result<Bytes> {
+#[inline(always)]
+pub(crate) fn recv(
+    fd: BorrowedFd<'_>,
+    block: &mut BytesMut,
+    size: usize,
+) -> rustix::io::Result<Bytes> {
     debug_assert!(block.is_empty() && block.capacity() >= size);
     let spare = &mut block.spare_capacity_mut()[..size];
     let ((received, _), _) = rustix::net::recv(fd, spare, RecvFlags::empty())?;

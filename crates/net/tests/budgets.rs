@@ -134,7 +134,7 @@ fn l15_a_sleep_that_is_given_up_and_taken_up_again_allocates_nothing() {
 const CONNECTIONS: usize = 256;
 
 /// What an idle connection may cost in all: channel, pipeline with one handler, registration, and what the
-/// driver knows of it. 1,022 bytes in seven allocations; each of these also costs the allocator some
+/// driver knows of it. 1,022 bytes in six allocations; each of these also costs the allocator some
 /// bytes, eight in most cases.
 const MOST_PER_CONNECTION: usize = 1024;
 

@@ -2,7 +2,7 @@
 
 use waterwheel_testkit::faulty::{Call, Fault, Faults, Faulty, FaultyDriver, Lost, Spin, Times};
 use waterwheel_testkit::manual::{
-    Counts, Dial, ForeignSource, Manual, ManualDriver, Peer, Port, Time,
+    Counts, Dial, ForeignSource, Manual, ManualDriver, Network, Peer, Port, Time,
 };
 use waterwheel_testkit::recorder::{Log, Moment};
 use waterwheel_testkit::seeded::Seeded;
@@ -17,6 +17,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Peer>();
     is_send_and_sync::<Port>();
     is_send_and_sync::<Dial>();
+    is_send_and_sync::<Network>();
     is_send_and_sync::<ForeignSource>();
     is_send_and_sync::<(Counts, Time)>();
     is_send_and_sync::<Faulty<Manual>>();
@@ -24,7 +25,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Seeded>();
     is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
     is_send_and_sync::<(Log, Moment)>();
-    is_clone::<(Manual, Port, ForeignSource, Faults, Log)>();
+    is_clone::<(Manual, Network, Port, ForeignSource, Faults, Log)>();
 }
 
 #[test]

@@ -378,7 +378,7 @@ impl ChannelCore {
             self.leave_loop()
         };
         if left.is_ok() {
-            if self.end_round() {
+            if self.break_off_round() {
                 self.step(Step::RoundOver);
             }
             let mut life = self.life.get();

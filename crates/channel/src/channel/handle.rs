@@ -241,7 +241,8 @@ impl Channel {
         future
     }
 
-    /// Reads nothing more: what the peer still sends is thrown away. The handlers are told by
+    /// Reads nothing more. The peer is not told: if it goes on sending it has to wait, as for one that
+    /// does not read, until this channel is closed. The handlers are told by
     /// [`HalfClosed::Input`](crate::HalfClosed); if the output is shut down too, it is closed.
     #[track_caller]
     pub fn shutdown_input(&self) -> ChannelFuture {

@@ -146,6 +146,10 @@ impl Transport for Listener {
         Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
     }
 
+    fn is_listening(&self) -> bool {
+        true
+    }
+
     fn close(&mut self, up: &Upcalls) -> Detach {
         match std::mem::replace(&mut self.state, State::Gone) {
             State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,

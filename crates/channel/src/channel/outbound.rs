@@ -259,8 +259,17 @@ impl Outbound {
         }
     }
 
-    /// Everything so far is to be written. What was cancelled falls out.
+    /// The same as [`flush`](Self::flush), if it is bytes that nobody waits for and nothing else.
+    /// Whether that has led to nothing.
     #[inline]
+    pub(crate) fn flush_plain(&mut self) -> bool {
+        if self.more.is_none() {
+            self.bytes.release();
+        }
+        self.more.is_some() || self.bytes.is_empty()
+    }
+
+    /// Everything so far is to be written. What was cancelled falls out.
     pub(crate) fn flush(&mut self) -> Option<Cancelled> {
         let cancelled = if self.more.is_some() { self.flush_more() } else { None };
         self.bytes.release();
@@ -333,11 +342,15 @@ impl Outbound {
         mem::take(&mut self.left)
     }
 
-    /// Whom to tell of what has left since this was last asked.
+    /// Whether somebody is to be told of what has left.
     #[inline]
-    pub(crate) fn take_completions(&mut self) -> Option<Completions> {
-        let more = self.more.as_mut().filter(|more| !more.completions.is_empty());
-        more.map(|more| mem::take(&mut more.completions))
+    pub(crate) fn has_completions(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.completions.is_empty())
+    }
+
+    /// Whom to tell of what has left since this was last asked.
+    pub(crate) fn take_completions(&mut self) -> Completions {
+        self.more.as_mut().map(|more| mem::take(&mut more.completions)).unwrap_or_default()
     }
 
     /// Takes out what was flushed: it will not be written.

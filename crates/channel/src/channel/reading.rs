@@ -67,6 +67,28 @@ impl ChannelCore {
         }
     }
 
+    /// Bytes were read, and that was all of the round: both are told in one call, so that what is flushed
+    /// in the course of either is written once.
+    #[inline]
+    pub(super) fn on_last_bytes(self: &Rc<Self>, bytes: Bytes) {
+        if !self.life.get().is_open() {
+            return;
+        }
+        let grown = self.note_read(bytes.len());
+        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.enter_anew(|core| {
+            core.go(HEAD, Read(bytes.into()));
+            // Unless it was closed, or has left its loop.
+            let life = core.life.get();
+            if life.is_open() && life.is_registered() {
+                core.go(HEAD, ReadComplete);
+                core.read_if_auto();
+            }
+        });
+        self.end_round(grown || changed);
+        self.here.channels().settle_if_outermost();
+    }
+
     /// So is the end of a round.
     #[inline]
     pub(super) fn on_round_over(self: &Rc<Self>) {
@@ -97,11 +119,16 @@ impl ChannelCore {
         self.here.channels().settle_if_outermost();
     }
 
-    fn on_read(self: &Rc<Self>, msg: Msg) {
+    /// So much was read. Whether the next read is to be larger.
+    #[inline]
+    fn note_read(&self, size: usize) -> bool {
         self.reading.begin_round();
-        let size = msg.size_hint();
         self.here.counters().bytes_read(size);
-        let grown = self.reading.sizer.on_read(size, &self.options().receive_sizes);
+        self.reading.sizer.on_read(size, &self.options().receive_sizes)
+    }
+
+    fn on_read(self: &Rc<Self>, msg: Msg) {
+        let grown = self.note_read(msg.size_hint());
         if grown && self.reading.on.get() {
             self.set_read(true);
         }
@@ -116,6 +143,11 @@ impl ChannelCore {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
         });
+        self.end_round(changed);
+    }
+
+    #[inline]
+    fn end_round(self: &Rc<Self>, changed: bool) {
         self.reading.in_round.set(false);
         if !self.reading.wanted.get() {
             self.set_read(false);
@@ -167,7 +199,7 @@ impl ChannelCore {
     }
 
     /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
-    pub(super) fn end_round(&self) -> bool {
+    pub(super) fn break_off_round(&self) -> bool {
         let begun = self.reading.in_round.replace(false);
         if begun {
             self.reading.sizer.on_round(&self.options().receive_sizes);
@@ -176,6 +208,7 @@ impl ChannelCore {
     }
 
     /// More is to be read; it has passed all handlers.
+    #[inline]
     pub(crate) fn begin_read(self: &Rc<Self>) {
         let life = self.life.get();
         if life.is_active() && life.is_registered() && !self.is_input_over() {

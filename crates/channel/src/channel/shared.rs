@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::engine::report;
@@ -63,7 +63,7 @@ pub(crate) struct ChannelShared {
     pub(super) submitted: AtomicUsize,
     pub(super) holds: Holds,
     /// How many writes that nobody waited for were refused.
-    pub(super) refused: AtomicU64,
+    pub(super) refused: AtomicU32,
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: AtomicBool,
     pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
@@ -105,7 +105,7 @@ impl ChannelShared {
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
             holds: Holds::new(),
-            refused: AtomicU64::new(0),
+            refused: AtomicU32::new(0),
             pumping: AtomicBool::new(false),
             addresses: Mutex::default(),
             closed: Mutex::default(),

@@ -247,10 +247,14 @@ struct Events {
 }
 
 impl Registrant for Events {
-    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+    fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
-            IoEvent::Read(_, bytes) => {
-                self.up.read(bytes);
+            IoEvent::Read(token, bytes) => {
+                if here.take_read_complete(token) {
+                    self.up.read_last(bytes);
+                } else {
+                    self.up.read(bytes);
+                }
                 return Ok(());
             }
             IoEvent::ReadComplete(_) => {

@@ -240,6 +240,14 @@ impl Upcalls {
         }
     }
 
+    /// The same for bytes that were all of a round.
+    #[inline]
+    pub(super) fn read_last(&self, bytes: Bytes) {
+        if let Some(core) = self.core.upgrade() {
+            core.on_last_bytes(bytes);
+        }
+    }
+
     #[inline]
     pub(super) fn read_complete(&self) {
         if let Some(core) = self.core.upgrade() {

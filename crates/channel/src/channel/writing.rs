@@ -235,18 +235,27 @@ impl ChannelCore {
             return;
         }
         let mut out = self.out.borrow_mut();
-        let cancelled = out.flush();
-        let nothing = out.is_empty();
+        let mut nothing = out.flush_plain();
         drop(out);
-        if let Some(cancelled) = cancelled {
-            self.remove_pending(cancelled.bytes);
-            self.drop_messages(cancelled.messages);
+        if nothing {
+            nothing = self.flush_awaited();
         }
         if self.level.pending.get() > self.options().water_marks.high() {
             self.write_out();
         } else if !nothing {
             self.mark(Work::FLUSH);
         }
+    }
+
+    /// What is not bytes, or is waited for, and may have been cancelled. Whether there is nothing to send.
+    #[cold]
+    fn flush_awaited(self: &Rc<Self>) -> bool {
+        let cancelled = self.out.borrow_mut().flush();
+        if let Some(cancelled) = cancelled {
+            self.remove_pending(cancelled.bytes);
+            self.drop_messages(cancelled.messages);
+        }
+        self.out.borrow().is_empty()
     }
 
     // To the transport.
@@ -342,17 +351,17 @@ impl ChannelCore {
     }
 
     /// Sees to what has left the buffer.
-    #[inline]
+    #[inline(always)]
     fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
-        let something = out.take_moved();
-        let (bytes, completions) = (out.take_left(), out.take_completions());
-        drop(out);
-        if something && self.notes_writes.get() {
+        if self.notes_writes.get() && out.take_moved() {
             self.rare.make().last_write = Some(self.here.now());
         }
+        let (bytes, told) = (out.take_left(), out.has_completions());
+        drop(out);
         self.here.counters().bytes_written(bytes);
         self.remove_pending(bytes);
-        if let Some(completions) = completions {
+        if told {
+            let completions = self.out.borrow_mut().take_completions();
             self.complete_all_later(completions);
         }
     }

@@ -11,7 +11,10 @@ use crate::token::Token;
 
 /// Something that happened to a registration. Their order is part of the
 /// [contract](super#the-contract).
+///
+/// Its form is fixed so that the token is in the same place whatever has happened.
 #[derive(Debug)]
+#[repr(u32)]
 pub enum IoEvent {
     /// A connecting stream is connected.
     Connected(Token),
@@ -37,6 +40,7 @@ pub enum IoEvent {
 
 impl IoEvent {
     /// Whom it concerns.
+    #[inline]
     #[must_use]
     pub fn token(&self) -> Token {
         match self {

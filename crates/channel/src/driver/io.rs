@@ -7,14 +7,36 @@ use std::net::SocketAddr;
 /// A socket or a foreign descriptor on its way to a driver: opaque here, because this crate knows no
 /// operating system. The driver's crate makes them and takes them apart.
 pub struct Io {
-    inner: Box<dyn Any + Send>,
-    kind: &'static str,
+    inner: Box<dyn Inner>,
+}
+
+/// What is in an [`Io`]. Two words are enough for it: they travel with every event.
+trait Inner: Send {
+    fn kind(&self) -> &'static str;
+
+    fn as_any(&self) -> &dyn Any;
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<T: Any + Send> Inner for T {
+    fn kind(&self) -> &'static str {
+        type_name::<T>()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
 }
 
 impl Io {
     /// Wraps what a driver understands.
     pub fn new<T: Any + Send>(inner: T) -> Self {
-        Self { inner: Box::new(inner), kind: type_name::<T>() }
+        Self { inner: Box::new(inner) }
     }
 
     /// Takes it apart again, if it is a `T`.
@@ -22,23 +44,25 @@ impl Io {
     /// # Errors
     /// Itself, if it is something else.
     pub fn downcast<T: Any>(self) -> Result<T, Io> {
-        let kind = self.kind;
-        match self.inner.downcast::<T>() {
+        if !(*self.inner).as_any().is::<T>() {
+            return Err(self);
+        }
+        match self.inner.into_any().downcast::<T>() {
             Ok(inner) => Ok(*inner),
-            Err(inner) => Err(Io { inner, kind }),
+            Err(_) => unreachable!("it was looked at"),
         }
     }
 
     /// What it is, for errors: the name of its type.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        self.kind
+        (*self.inner).kind()
     }
 }
 
 impl fmt::Debug for Io {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Io({})", self.kind)
+        write!(f, "Io({})", self.kind())
     }
 }
 

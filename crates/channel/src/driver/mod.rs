@@ -36,7 +36,7 @@
 //! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read` or `Accepted`, then
 //!   `ReadComplete`, then `Eof`; `AcceptFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
-//!   after it.
+//!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out.
 //! - One round of events is finite: a busy peer cannot keep `next_event` from returning `None`.
 //! - `Failed` means that it is broken: no other event follows, and the driver has stopped watching it.
 //! - `AcceptFailed` means that a listener could not accept one connection, and the round of accepts has
@@ -52,7 +52,7 @@
 //!   refused, and the socket stays attached, while a write is under way.
 //! - `detach` of a registration with nothing in flight is `Done`; otherwise `Pending`, and one
 //!   `Detached` follows. Of a token that is not attached it is `Done`.
-//! - A call with a token that is not attached, or is of another kind (a write to a foreign
+//! - A call with a token that is not attached, or is detaching, or is of another kind (a write to a foreign
 //!   descriptor), is an error or does nothing; it never panics. To attach something under a token that
 //!   is in use is an error.
 //! - A foreign registration gets `Foreign` events as long as its descriptor is ready for something it
@@ -187,6 +187,14 @@ pub trait Driver: Send {
 
     /// The next event of this round.
     fn next_event(&mut self) -> Option<IoEvent>;
+
+    /// Asked by whoever was just given a `Read`: whether it was the last of its round, and nothing but
+    /// `ReadComplete` follows. If so that is hereby said, and is not given out any more. A driver may
+    /// always say no.
+    fn take_read_complete(&mut self, token: Token) -> bool {
+        let _ = token;
+        false
+    }
 }
 
 /// What ended a wait.

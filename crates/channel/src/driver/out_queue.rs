@@ -61,9 +61,14 @@ impl OutQueue {
             self.held += chunk.len();
             match self.first {
                 None => self.first = Some(chunk),
-                Some(_) => self.rest.get_or_insert_default().chunks.push_back(chunk),
+                Some(_) => self.push_rest(chunk),
             }
         }
+    }
+
+    #[inline(never)]
+    fn push_rest(&mut self, chunk: Bytes) {
+        self.rest.get_or_insert_default().chunks.push_back(chunk);
     }
 
     /// What was held back is to be written.
@@ -128,14 +133,20 @@ impl OutQueue {
     /// # Panics
     /// If there are fewer: a driver that claims to have written them is wrong.
     #[inline]
-    pub fn advance(&mut self, mut n: usize) {
+    pub fn advance(&mut self, n: usize) {
+        if n == self.len && self.released == 1 && self.rest.is_none() {
+            self.released = 0;
+            self.len = 0;
+            self.first = None;
+        } else {
+            self.advance_by_chunks(n);
+        }
+    }
+
+    #[inline(never)]
+    fn advance_by_chunks(&mut self, mut n: usize) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
-        if self.len == 0 && self.released == 1 && self.rest.is_none() {
-            self.released = 0;
-            self.first = None;
-            return;
-        }
         while self.released > 0
             && let Some(first) = &mut self.first
         {

@@ -19,7 +19,7 @@ use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::Attachment;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
-use crate::event_loop::strategy::{SelectStrategy, WaitStrategy};
+use crate::event_loop::strategy::SelectStrategy;
 use crate::event_loop::turn::Wheel;
 use crate::event_loop::waker::LoopWaker;
 use crate::metrics::Counters;
@@ -56,7 +56,8 @@ pub struct EventLoopGroupBuilder {
 pub(crate) struct LoopOptions {
     pub(crate) driver: Arc<dyn OpenDriver>,
     pub(crate) budget: TaskBudget,
-    pub(crate) strategy: Arc<dyn SelectStrategy>,
+    /// `None`: the usual one, which need not be asked.
+    pub(crate) strategy: Option<Arc<dyn SelectStrategy>>,
     pub(crate) rebuild_after: u32,
     pub(crate) spin: Duration,
 }
@@ -84,7 +85,7 @@ impl EventLoopGroupBuilder {
         let options = LoopOptions {
             driver: Arc::new(driver),
             budget: TaskBudget::default(),
-            strategy: Arc::new(WaitStrategy),
+            strategy: None,
             rebuild_after: DEFAULT_REBUILD_THRESHOLD,
             spin: Duration::ZERO,
         };
@@ -149,9 +150,9 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// How a turn begins. Default: [`WaitStrategy`].
+    /// How a turn begins. Default: [`WaitStrategy`](crate::WaitStrategy).
     pub fn strategy(mut self, strategy: impl SelectStrategy + 'static) -> Self {
-        self.options.strategy = Arc::new(strategy);
+        self.options.strategy = Some(Arc::new(strategy));
         self
     }
 

@@ -1,10 +1,12 @@
 //! The loop as seen from its own thread.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
 use crate::channel::channels::Channels;
 use crate::driver::{
-    Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::draining::CurrentDrain;
@@ -49,8 +51,8 @@ struct Parts {
     closing: Cell<bool>,
     /// A rebuild was asked for.
     rebuild: Cell<bool>,
-    /// No wait goes beyond this: of a loop that is driven by hand.
-    wait_limit: Cell<Option<Nanos>>,
+    /// No wait goes beyond this: of a loop that is driven by hand. Otherwise the end of time.
+    wait_limit: Cell<Nanos>,
 }
 
 /// The loop was shut down, or is shutting down.
@@ -80,7 +82,7 @@ impl LocalLoop {
             counters,
             closing: Cell::new(false),
             rebuild: Cell::new(false),
-            wait_limit: Cell::new(None),
+            wait_limit: Cell::new(Nanos::MAX),
         };
         Self { parts: Rc::new(parts) }
     }
@@ -221,7 +223,16 @@ impl LocalLoop {
     /// # Errors
     /// What the driver says; that the token is not attached.
     pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        self.with_live(token, |driver| driver.write(token, queue))
+        // Of a token that is going the driver knows as little as of one that is gone.
+        self.with_driver(|driver| driver.write(token, queue))
+    }
+
+    /// Asked in the course of a `Read`: whether that was all of its round. `ReadComplete` does not follow
+    /// then.
+    #[inline]
+    pub(crate) fn take_read_complete(&self, token: Token) -> bool {
+        let mut driver = self.parts.driver.borrow_mut();
+        driver.as_mut().is_some_and(|driver| driver.take_read_complete(token))
     }
 
     /// Shuts one or both directions of an attached stream down.
@@ -236,18 +247,19 @@ impl LocalLoop {
         self.with_live(token, |driver| driver.set_interest(token, interest))
     }
 
+    #[inline]
     fn with_live<R>(
         &self,
         token: Token,
         call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
     ) -> io::Result<R> {
         if !self.parts.registrations.is_live(token) {
-            let message = format!("{token:?} is not registered");
-            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+            return Err(not_registered(token));
         }
         self.with_driver(call)
     }
 
+    #[inline]
     fn with_driver<R>(&self, call: impl FnOnce(&mut dyn Driver) -> io::Result<R>) -> io::Result<R> {
         match self.parts.driver.borrow_mut().as_mut() {
             Some(driver) => call(&mut **driver),
@@ -324,6 +336,7 @@ impl LocalLoop {
     }
 
     /// Whether there is something to do that is not in the executor's queue.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         let parts = &self.parts;
         parts.futures.has_ready()
@@ -334,10 +347,10 @@ impl LocalLoop {
     }
 
     pub(crate) fn set_wait_limit(&self, limit: Option<Nanos>) {
-        self.parts.wait_limit.set(limit);
+        self.parts.wait_limit.set(limit.unwrap_or(Nanos::MAX));
     }
 
-    pub(crate) fn wait_limit(&self) -> Option<Nanos> {
+    pub(crate) fn wait_limit(&self) -> Nanos {
         self.parts.wait_limit.get()
     }
 
@@ -365,18 +378,53 @@ impl LocalLoop {
     }
 
     /// Hands out the events of this round; returns how many there were.
+    #[inline]
     pub(crate) fn dispatch_events(&self) -> u64 {
-        let mut count = 0;
-        while let Some(event) = self.next_event() {
-            count += 1;
-            let token = event.token();
-            if let Err(error) = self.parts.registrations.dispatch(self, event) {
+        let (count, last) = (Cell::new(0), Cell::new(None));
+        // One guard for all of them, raised again after whoever panics: that is detached.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
+            self.panicked(last.get(), payload);
+        }
+        if count.get() > 0 {
+            self.parts.sender.set_running(None);
+        }
+        count.get()
+    }
+
+    /// Hands out events until there are none; `last` is whoever is called.
+    #[inline]
+    fn dispatch(&self, count: &Cell<u64>, last: &Cell<Option<Token>>) {
+        loop {
+            let event = self.next_event();
+            let Some(token) = event.as_ref().map(IoEvent::token) else { return };
+            count.set(count.get() + 1);
+            if let Some(IoEvent::Detached(_)) = event {
+                self.parts.registrations.detached(token, Detach::Done);
+                continue;
+            }
+            let Some(mut taken) = self.parts.registrations.take(token) else { continue };
+            last.set(Some(token));
+            self.parts.sender.set_running(Some(taken.origin));
+            let Some(event) = event else { continue };
+            let called = taken.on_event(self, event);
+            drop(taken);
+            last.set(None);
+            if let Err(error) = called {
                 self.detach_with(token, Some(error));
             }
         }
-        count
     }
 
+    #[cold]
+    fn panicked(&self, token: Option<Token>, payload: Box<dyn Any + Send>) {
+        let found = token.and_then(|token| Some((token, self.parts.registrations.origin(token)?)));
+        // Otherwise it is the driver that panics: nobody knows what it would do next.
+        let Some((token, origin)) = found else { resume_unwind(payload) };
+        let caught = run_user_code(UserCode::Callback, origin, || resume_unwind(payload));
+        self.detach_with(token, caught.err());
+    }
+
+    #[inline]
     fn next_event(&self) -> Option<IoEvent> {
         self.parts.driver.borrow_mut().as_mut()?.next_event()
     }
@@ -396,11 +444,16 @@ impl LocalLoop {
     }
 
     /// Tells the registrations that have ended.
+    #[inline]
     pub(crate) fn finish_ended(&self) {
         if self.parts.registrations.has_ended() {
-            self.parts.registrations.finish_ended(self);
-            self.parts.counters.registrations(self.registrations());
+            self.tell_ended();
         }
+    }
+
+    fn tell_ended(&self) {
+        self.parts.registrations.finish_ended(self);
+        self.parts.counters.registrations(self.registrations());
     }
 
     pub(crate) fn take_rebuild_request(&self) -> bool {
@@ -448,6 +501,11 @@ impl LocalLoop {
         self.parts.futures.close();
         self.parts.sleepers.close();
     }
+}
+
+#[cold]
+fn not_registered(token: Token) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{token:?} is not registered"))
 }
 
 impl fmt::Debug for LocalLoop {

@@ -84,6 +84,7 @@ impl Registrations {
         drop(entry);
     }
 
+    #[inline]
     pub(crate) fn is_live(&self, token: Token) -> bool {
         let entries = self.entries.borrow();
         entries.get(token).is_some_and(|entry| matches!(entry.state, State::Live))
@@ -121,28 +122,24 @@ impl Registrations {
         }
     }
 
-    /// Hands an event to the one it concerns; an error means that it wants to be detached.
-    pub(crate) fn dispatch(&self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        let token = event.token();
-        if let IoEvent::Detached(_) = event {
-            self.detached(token, Detach::Done);
-            return Ok(());
-        }
-        let Some((origin, mut registrant)) = self.take(token) else { return Ok(()) };
-        let call = || registrant.on_event(here, event);
-        let called = here.sender().run_user_code(UserCode::Callback, origin, call);
-        if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
-            entry.registrant = Some(registrant);
-        }
-        called.and_then(|result| result)
+    /// Where it was registered.
+    pub(crate) fn origin(&self, token: Token) -> Option<Origin> {
+        self.entries.borrow().get(token).map(|entry| entry.origin)
     }
 
-    fn take(&self, token: Token) -> Option<(Origin, Box<dyn Registrant>)> {
-        match self.entries.borrow_mut().get_mut(token) {
-            Some(entry) if matches!(entry.state, State::Live) => {
-                entry.registrant.take().map(|registrant| (entry.origin, registrant))
-            }
-            _ => None,
+    /// Takes out the one whom events with this token concern, if it is to have any.
+    #[inline]
+    pub(crate) fn take(&self, token: Token) -> Option<Taken<'_>> {
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.get_mut(token).filter(|entry| matches!(entry.state, State::Live))?;
+        let (origin, registrant) = (entry.origin, entry.registrant.take()?);
+        Some(Taken { registrations: self, token, origin, registrant: Some(registrant) })
+    }
+
+    #[inline]
+    fn put_back(&self, token: Token, registrant: Box<dyn Registrant>) {
+        if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
+            entry.registrant = Some(registrant);
         }
     }
 
@@ -173,6 +170,34 @@ impl Registrations {
         let tell = || registrant.on_detached(here, cause);
         let _ = here.sender().run_user_code(UserCode::Callback, origin, tell);
         let _ = here.sender().run_user_code(UserCode::Destructor, origin, || drop(registrant));
+    }
+}
+
+/// A registrant that runs, out of its place. It goes back when this is dropped, on unwind too.
+pub(crate) struct Taken<'a> {
+    registrations: &'a Registrations,
+    token: Token,
+    pub(crate) origin: Origin,
+    /// `None` once it is back.
+    registrant: Option<Box<dyn Registrant>>,
+}
+
+impl Taken<'_> {
+    #[inline]
+    pub(crate) fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        match &mut self.registrant {
+            Some(registrant) => registrant.on_event(here, event),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(registrant) = self.registrant.take() {
+            self.registrations.put_back(self.token, registrant);
+        }
     }
 }
 

@@ -40,10 +40,10 @@ const SPINS_PER_POLL: u32 = 64;
 pub(crate) struct Wheel {
     local: LocalLoop,
     counters: Arc<Counters>,
-    strategy: Arc<dyn SelectStrategy>,
+    strategy: Option<Arc<dyn SelectStrategy>>,
     strategy_origin: Origin,
     budget: TaskBudget,
-    spin: Duration,
+    spin: Option<Duration>,
     spin_guard: SpinGuard,
     back_off: BackOff,
     /// The driver is left alone until then; the loop sleeps on its token meanwhile.
@@ -55,21 +55,21 @@ pub(crate) struct Wheel {
 }
 
 /// How the first phase ended.
+#[derive(Default)]
 struct Selected {
-    /// `None`: the driver was left alone, and nothing is known of it.
-    waited: Option<io::Result<Waited>>,
+    /// The driver was asked. If not, nothing is known of it.
+    asked: bool,
     /// It was meant to block.
-    slept: Option<Until>,
+    slept: bool,
+    /// Its waker has ended that.
+    woken: bool,
+    /// It could not wait.
+    error: Option<io::Error>,
+    /// It was to sleep until a timer, or the end of a quiet period ...
+    deadline: Nanos,
+    /// ... and as long as the one who drives the loop by hand has said.
+    limit: Nanos,
     at: Nanos,
-}
-
-/// How long a wait may last.
-#[derive(Clone, Copy)]
-struct Until {
-    /// Until a timer, or the end of a quiet period.
-    deadline: Option<Nanos>,
-    /// As long as the one who drives the loop by hand has said.
-    limit: Option<Nanos>,
 }
 
 /// What the task phase did.
@@ -93,7 +93,7 @@ impl Wheel {
             strategy: options.strategy.clone(),
             strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
-            spin: options.spin,
+            spin: Some(options.spin).filter(|spin| !spin.is_zero()),
             spin_guard: SpinGuard::new(options.rebuild_after),
             back_off: BackOff::default(),
             paused_until: None,
@@ -105,63 +105,68 @@ impl Wheel {
     }
 
     /// Phase 1: waits for something to do, or looks whether there is.
+    #[inline]
     fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
         if let Some(until) = self.paused_until {
             return self.sleep_through(until, core);
         }
-        let strategy = self.choose(core);
-        let (waited, slept) = match strategy {
-            Strategy::Continue => {
-                core.skip_wait();
-                (None, None)
-            }
-            Strategy::BusyWait => {
-                core.skip_wait();
-                (Some(self.local.wait(NOW)), None)
-            }
-            Strategy::Wait => {
-                let (waited, slept) = self.wait(core);
-                (Some(waited), slept)
-            }
-        };
-        Selected { waited, slept, at: core.now() }
+        let mut selected = Selected::default();
+        let strategy = self.strategy.as_deref().map_or(Strategy::Wait, |it| self.ask(it, core));
+        match strategy {
+            Strategy::Continue => core.skip_wait(),
+            Strategy::BusyWait => self.look(core, &mut selected),
+            Strategy::Wait => self.wait(core, &mut selected),
+        }
+        selected.at = core.now();
+        selected
     }
 
-    fn choose(&self, core: &LoopCore<LoopCommand>) -> Strategy {
+    fn ask(&self, strategy: &dyn SelectStrategy, core: &LoopCore<LoopCommand>) -> Strategy {
         let outlook = Outlook {
             has_tasks: core.has_work() || self.local.has_work(),
             registrations: self.local.registrations(),
         };
-        let choose = || self.strategy.choose(&outlook);
+        let choose = || strategy.choose(&outlook);
         let chosen =
             self.local.sender().run_user_code(UserCode::Strategy, self.strategy_origin, choose);
         chosen.unwrap_or(Strategy::Wait)
     }
 
     /// Blocks in the driver if there is nothing to do, and only then.
-    fn wait(&mut self, core: &mut LoopCore<LoopCommand>) -> (io::Result<Waited>, Option<Until>) {
-        if !self.spin.is_zero()
-            && let Some(found) = self.spin_for_work(core)
+    #[inline]
+    fn wait(&mut self, core: &mut LoopCore<LoopCommand>, selected: &mut Selected) {
+        if let Some(spin) = self.spin
+            && let Some(found) = self.spin_for_work(spin, core)
         {
             core.skip_wait();
-            return (found, None);
+            (selected.asked, selected.error) = (true, found.err());
+            return;
         }
-        let limit = self.local.wait_limit();
-        let until = Until { deadline: core.next_deadline(), limit };
-        let mut park = DriverPark { local: &self.local, waited: None };
-        let local = &self.local;
-        core.wait_until(limit, &|| local.has_work(), &mut park);
-        match park.waited {
-            Some(waited) => (waited, Some(until)),
-            None => (self.local.wait(NOW), None),
+        if self.local.has_work() {
+            return self.look(core, selected);
+        }
+        (selected.deadline, selected.limit) = (core.next_deadline(), self.local.wait_limit());
+        let until = selected.deadline.min(selected.limit);
+        // What the loop has to do besides is its own thread's affair: it need not be asked again.
+        let mut park = DriverPark { local: &self.local, selected };
+        if !core.sleep_until(until, || false, &mut park) {
+            (selected.asked, selected.error) = (true, self.local.wait(NOW).err());
         }
     }
 
+    /// Looks for events and does not block.
+    fn look(&self, core: &mut LoopCore<LoopCommand>, selected: &mut Selected) {
+        core.skip_wait();
+        (selected.asked, selected.error) = (true, self.local.wait(NOW).err());
+    }
+
     /// Looks for work for a while: `None` if there is none.
-    fn spin_for_work(&self, core: &LoopCore<LoopCommand>) -> Option<io::Result<Waited>> {
-        let end = core.now().plus(self.spin);
-        let limits = [core.next_deadline(), self.local.wait_limit()];
-        let end = limits.into_iter().flatten().fold(end, Nanos::min);
+    fn spin_for_work(
+        &self,
+        spin: Duration,
+        core: &LoopCore<LoopCommand>,
+    ) -> Option<io::Result<Waited>> {
+        let end = core.now().plus(spin).min(core.next_deadline()).min(self.local.wait_limit());
         loop {
             for _ in 0..SPINS_PER_POLL {
                 if core.has_work() || self.local.has_work() {
@@ -181,16 +186,16 @@ impl Wheel {
 
     /// Sleeps on the token while the driver is left alone. Tasks, timers and a shutdown end it.
     fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> Selected {
-        let limit = self.local.wait_limit().map_or(until, |limit| limit.min(until));
+        let limit = self.local.wait_limit().min(until);
         self.waker.set_paused(true);
         let local = &self.local;
-        core.wait_until(Some(limit), &|| local.has_work(), &mut self.pause);
+        core.wait_until(Some(limit), || local.has_work(), &mut self.pause);
         self.waker.set_paused(false);
         let at = core.now();
         if at >= until {
             self.paused_until = None;
         }
-        Selected { waited: None, slept: None, at }
+        Selected { at, ..Selected::default() }
     }
 
     /// Phase 2: hands out the events of this round; how many, and when that was done.
@@ -205,7 +210,21 @@ impl Wheel {
     }
 
     /// Phase 3: tasks and timers as long as the budget lasts, then futures, then tail tasks.
+    #[inline]
     fn run_tasks(
+        &mut self,
+        core: &mut LoopCore<LoopCommand>,
+        selected: &Selected,
+        (events, io_done): (u64, Nanos),
+    ) -> Ran {
+        if !core.has_tasks_at(io_done) && !self.local.has_work() {
+            core.skip_tasks();
+            return Ran { tasks: 0, polled: 0, at: io_done };
+        }
+        self.run_what_there_is(core, selected, (events, io_done))
+    }
+
+    fn run_what_there_is(
         &mut self,
         core: &mut LoopCore<LoopCommand>,
         selected: &Selected,
@@ -232,7 +251,7 @@ impl Wheel {
         }
         let outcome = match cause {
             Cause::Failed => {
-                if let Some(Err(error)) = &selected.waited {
+                if let Some(error) = &selected.error {
                     report(Fault::Driver(format!("the wait failed: {error}")));
                 }
                 self.rebuild_and_pause("the wait failed", ran.at);
@@ -240,7 +259,7 @@ impl Wheel {
             }
             Cause::Premature if ran.tasks == 0 && ran.polled == 0 => WaitOutcome::Premature,
             // In a pause, say: that it ends does not mean that the driver has recovered.
-            _ if selected.waited.is_none() => return cause,
+            _ if !selected.asked => return cause,
             _ => WaitOutcome::Useful,
         };
         match self.spin_guard.after(outcome) {
@@ -261,26 +280,26 @@ impl Wheel {
     /// registered.
     fn check_shutdown(&self, core: &mut LoopCore<LoopCommand>) -> Turn {
         self.local.check_drain();
-        if core.is_shutting_down() {
-            self.local.begin_closing();
-            self.local.finish_ended();
-            self.local.settle_channels();
+        if !core.is_shutting_down() {
+            return Turn::Again;
         }
+        self.local.begin_closing();
+        self.local.finish_ended();
+        self.local.settle_channels();
         core.check_shutdown_with(self.local.is_populated())
     }
 }
 
 /// What ended the wait.
 fn cause(selected: &Selected, events: u64) -> Cause {
-    let passed = |time: Option<Nanos>| time.is_some_and(|time| selected.at >= time);
-    match (&selected.waited, selected.slept) {
-        (Some(Err(_)), _) => Cause::Failed,
-        (None, _) | (_, None) => Cause::None,
+    match selected {
+        Selected { error: Some(_), .. } => Cause::Failed,
+        Selected { slept: false, .. } => Cause::None,
         // What is ready and says nothing, a hang-up that nobody asked about, is no event.
-        (Some(Ok(_)), _) if events > 0 => Cause::Io,
-        (Some(Ok(waited)), _) if waited.woken => Cause::Task,
-        (_, Some(until)) if passed(until.deadline) => Cause::Timer,
-        (_, Some(until)) if passed(until.limit) => Cause::None,
+        _ if events > 0 => Cause::Io,
+        Selected { woken: true, .. } => Cause::Task,
+        Selected { at, deadline, .. } if at >= deadline => Cause::Timer,
+        Selected { at, limit, .. } if at >= limit => Cause::None,
         _ => Cause::Premature,
     }
 }
@@ -310,11 +329,16 @@ impl Drop for Wheel {
 /// Parks in the driver, and keeps what it said.
 struct DriverPark<'a> {
     local: &'a LocalLoop,
-    waited: Option<io::Result<Waited>>,
+    selected: &'a mut Selected,
 }
 
 impl Park for DriverPark<'_> {
+    #[inline]
     fn park(&mut self, until: Option<Nanos>) {
-        self.waited = Some(self.local.wait(until));
+        (self.selected.asked, self.selected.slept) = (true, true);
+        match self.local.wait(until) {
+            Ok(waited) => self.selected.woken = waited.woken,
+            Err(error) => self.selected.error = Some(error),
+        }
     }
 }

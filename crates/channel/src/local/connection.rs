@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem;
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use waterwheel_executor::engine::run_user_code;
@@ -224,6 +225,17 @@ impl Transport for Connection {
             Some(end) => end.write(outbound),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+
+    /// What is no longer read need not be shut: the peer is held back by a lane that nobody empties, as
+    /// it is by a socket.
+    fn shutdown(&mut self, _: &Upcalls, how: Shutdown) -> Result<(), Error> {
+        match &self.end {
+            Some(end) if how != Shutdown::Read => end.to_peer.finish(),
+            Some(_) => {}
+            None => return Err(unsupported(self.name(), "be shut down before it is connected")),
+        }
+        Ok(())
     }
 
     fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {

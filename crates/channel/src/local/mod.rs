@@ -71,6 +71,8 @@
 //! - An end that is dropped, closed, or never accepted, closes the other one: that reads what is left,
 //!   then it is closed. Writing to an end that is gone fails with [`LocalError::PeerClosed`], as a
 //!   broken pipe, and closes the writer.
+//! - An end may say that it will send no more (C10): the other one reads what is left, then the end, and
+//!   may go on sending. An end that wants to read no more just does not: see the next point.
 //! - A peer that does not read holds its writer back: between the ends wait at most [`QUEUED_BYTES`] and
 //!   [`QUEUED_MESSAGES`]. The writer goes on when half of that is gone.
 //!

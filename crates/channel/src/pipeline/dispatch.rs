@@ -30,7 +30,8 @@ pub(crate) const MAX_WAITING_WRITES: usize = 64;
 /// The handlers of a channel.
 pub(crate) struct Handlers {
     pub(crate) slots: RefCell<Slots>,
-    /// What some slot has ever stopped for: nothing else needs a walk.
+    /// What some slot has ever stopped for, which is everything once something had to wait: nothing
+    /// else needs a walk.
     stopped_for: Cell<Events>,
     /// Whose handler has panicked: [`HEAD`] if none has.
     culprit: Cell<u32>,
@@ -70,7 +71,7 @@ impl ChannelCore {
     #[inline(always)]
     pub(crate) fn go_through<E: Event>(self: &Rc<Self>, event: E) {
         if self.handlers.stopped_for.get().contains(E::BIT) {
-            self.go(if E::INBOUND { HEAD } else { TAIL }, event);
+            self.walk(if E::INBOUND { HEAD } else { TAIL }, event);
         } else {
             event.arrive(self);
         }
@@ -109,12 +110,27 @@ impl ChannelCore {
     /// way does for all handlers, and each step is one call.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
-        self.go(from, Write(msg, Completion::none()));
+        self.go_out(from, Write(msg, Completion::none()));
     }
 
     #[inline(never)]
     pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
-        self.go(from, Flush);
+        self.go_out(from, Flush);
+    }
+
+    /// Outward, past all handlers if none stops for it and nothing waits at any.
+    #[inline(always)]
+    fn go_out<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        if self.handlers.stopped_for.get().contains(E::BIT) {
+            self.walk(from, event);
+        } else {
+            event.arrive(self);
+        }
+    }
+
+    #[inline(never)]
+    fn walk<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        self.go(from, event);
     }
 
     /// Calls a handler that was taken out of its slot, and puts it back.
@@ -184,6 +200,7 @@ impl ChannelCore {
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
         let waiting = Waiting { event, bytes, for_handler };
+        self.handlers.will_stop_for(Events::ALL);
         let writes = self.handlers.slots.borrow_mut().at_mut(at).wait(waiting);
         if is_write {
             self.add_pending(bytes);

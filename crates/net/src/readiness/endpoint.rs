@@ -11,8 +11,11 @@
 
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use bytes::Bytes;
+use rustix::io::Errno;
 use socket2::SockRef;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Interest, IoEvent, OutQueue, ReadPlan, Role, Submit};
@@ -31,7 +34,7 @@ pub(super) struct Endpoint {
     socket: Socket,
     phase: Phase,
     /// Reads are on.
-    plan: Option<ReadPlan>,
+    plan: Option<Plan>,
     round: Round,
     /// `Eof` was given out.
     ended: bool,
@@ -44,6 +47,25 @@ pub(super) struct Endpoint {
     ready: Ready,
     /// `Failed`, or `AcceptFailed` of a listener, is owed, after everything else of this round.
     failure: Option<io::Error>,
+}
+
+/// A [`ReadPlan`] in one word: at least one read in a round, of at least one byte.
+#[derive(Clone, Copy)]
+struct Plan {
+    max_reads: u32,
+    size: NonZeroU32,
+}
+
+impl Plan {
+    fn of(plan: ReadPlan) -> Self {
+        // A read of nothing would look like the end.
+        let size = u32::try_from(plan.size.min(ReadPlan::MAX_SIZE)).ok().and_then(NonZeroU32::new);
+        Self { max_reads: plan.max_reads.max(1), size: size.unwrap_or(NonZeroU32::MIN) }
+    }
+
+    fn size(self) -> usize {
+        self.size.get() as usize
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,16 +92,25 @@ enum Round {
 }
 
 /// What one read or accept came to.
-enum Taken {
+pub(super) enum Taken {
     /// Something, and there may be more.
     Event(IoEvent),
-    /// Something, and there is no more.
-    Last(IoEvent),
     /// Nothing yet.
     Again,
     Nothing,
     End,
     Error(io::Error),
+}
+
+impl Taken {
+    #[cold]
+    fn of_errno(error: Errno) -> Self {
+        match error {
+            Errno::AGAIN => Taken::Nothing,
+            Errno::INTR => Taken::Again,
+            _ => Taken::Error(error.into()),
+        }
+    }
 }
 
 impl Endpoint {
@@ -145,34 +176,41 @@ impl Endpoint {
         self.break_with(error);
     }
 
-    /// Whether there is something to say without the kernel's help.
+    /// Whether its round is not over: there may be something to say.
+    #[inline]
     pub(super) fn is_ready(&self) -> bool {
-        self.ready != Ready::NONE || self.failure.is_some()
+        self.ready != Ready::NONE || self.round != Round::Waiting || self.failure.is_some()
     }
 
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
-        self.plan = plan;
+        self.plan = plan.map(Plan::of);
     }
 
+    #[inline]
     pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
-        if self.write_pending {
-            let what = "a write is pending: no other may be begun before its Wrote or Failed";
-            return Err(io::Error::new(ErrorKind::InvalidInput, what));
-        }
-        if self.phase != Phase::Connected {
-            return Err(self.not_connected("written to"));
+        if self.write_pending || self.phase != Phase::Connected {
+            return Err(self.not_to_be_written());
         }
         match self.socket.send(queue) {
             Ok(n) => Ok(Submit::Done(n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Err(Errno::AGAIN) => {
                 self.write_pending = true;
                 Ok(Submit::Full)
             }
             Err(error) => {
                 self.phase = Phase::Broken;
-                Err(error)
+                Err(error.into())
             }
         }
+    }
+
+    #[cold]
+    fn not_to_be_written(&self) -> io::Error {
+        if self.write_pending {
+            let what = "a write is pending: no other may be begun before its Wrote or Failed";
+            return io::Error::new(ErrorKind::InvalidInput, what);
+        }
+        self.not_connected("written to")
     }
 
     /// Lets the socket go, without closing it. Refused while it connects: the kernel is at it.
@@ -199,23 +237,69 @@ impl Endpoint {
         SockRef::from(&self.socket).shutdown(how)
     }
 
-    /// The next event of this round, if there is one.
-    pub(super) fn next(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
-        let event = match self.phase {
+    /// Reads, if there is something to read and nothing else: so it is nearly always. Whether it is the
+    /// last of its round: that is over then, but for its `ReadComplete`. Anything but bytes is for
+    /// [`next`](Self::next) to say.
+    #[inline(always)]
+    pub(super) fn read_plainly(
+        &mut self,
+        block: &mut ReadBlock,
+    ) -> Result<(Bytes, bool), Option<Taken>> {
+        let Some(plan) = self.plan else { return Err(None) };
+        let left = match self.round {
+            Round::Waiting if !self.ended => plan.max_reads,
+            Round::Reading { left } => left,
+            _ => 0,
+        };
+        if self.phase != Phase::Connected || self.ready != Ready::READ || left == 0 {
+            return Err(None);
+        }
+        let bytes = match block.recv(self.socket.as_fd(), plan.size()) {
+            Ok(bytes) if bytes.is_empty() => return Err(Some(Taken::End)),
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.round = Round::Reading { left: left - 1 };
+                return Err(Some(Taken::of_errno(error)));
+            }
+        };
+        let last = bytes.len() < plan.size() || left == 1;
+        if last {
+            (self.ready, self.round) = (Ready::NONE, Round::Waiting);
+        } else {
+            self.round = Round::Reading { left: left - 1 };
+        }
+        Ok((bytes, last))
+    }
+
+    /// The next event of this round, if there is one; `taken` is what came of a read of it.
+    #[inline(never)]
+    pub(super) fn next(
+        &mut self,
+        token: Token,
+        taken: Option<Taken>,
+        block: &mut ReadBlock,
+    ) -> Option<IoEvent> {
+        let event = taken.and_then(|taken| self.told_by(taken, token));
+        let event = event.or_else(|| self.next_step(token, block));
+        if event.is_some() {
+            return event;
+        }
+        self.settle();
+        let failure = self.failure.take();
+        failure.map(|error| match self.phase {
+            Phase::Listening => IoEvent::AcceptFailed(token, error),
+            _ => IoEvent::Failed(token, error),
+        })
+    }
+
+    fn next_step(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
+        match self.phase {
             Phase::Broken => None,
             Phase::Connecting => self.finish_connect(token),
             Phase::Listening | Phase::Connected => {
                 self.finish_write(token).or_else(|| self.read(token, block))
             }
-        };
-        event.or_else(|| {
-            self.settle();
-            let failure = self.failure.take();
-            failure.map(|error| match self.phase {
-                Phase::Listening => IoEvent::AcceptFailed(token, error),
-                _ => IoEvent::Failed(token, error),
-            })
-        })
+        }
     }
 
     fn finish_connect(&mut self, token: Token) -> Option<IoEvent> {
@@ -251,7 +335,7 @@ impl Endpoint {
     fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
         if self.round == Round::Waiting {
             let plan = self.plan.filter(|_| !self.ended && self.ready.any(READ_WILL_TELL))?;
-            self.round = Round::Reading { left: plan.max_reads.max(1) };
+            self.round = Round::Reading { left: plan.max_reads };
         }
         while let Round::Reading { left } = self.round {
             let Some(plan) = self.plan else { return self.complete(token, Round::Over) };
@@ -261,19 +345,15 @@ impl Endpoint {
                 return self.complete(token, Round::Over);
             };
             self.round = Round::Reading { left };
-            match self.take_one(token, plan, block) {
-                Taken::Event(event) => return Some(event),
-                Taken::Last(event) => {
-                    self.round = Round::Reading { left: 0 };
-                    return Some(event);
-                }
-                Taken::Again => {}
-                Taken::Nothing => return self.complete(token, Round::Over),
-                Taken::End => return self.complete(token, Round::AtEnd),
-                Taken::Error(error) => {
-                    self.on_read_error(error);
-                    return self.complete(token, Round::Over);
-                }
+            let taken = match self.phase {
+                Phase::Listening => self.accept(token),
+                _ => match self.recv(plan.size(), block) {
+                    Ok(bytes) => Taken::Event(IoEvent::Read(token, bytes)),
+                    Err(taken) => taken,
+                },
+            };
+            if let Some(event) = self.told_by(taken, token) {
+                return Some(event);
             }
         }
         // Reads may have gone off since the end was seen: it will be there when they are on again.
@@ -282,33 +362,49 @@ impl Endpoint {
         (at_end && self.ended).then_some(IoEvent::Eof(token))
     }
 
+    /// What is to be said of one read or accept; nothing: it is to be made again.
+    fn told_by(&mut self, taken: Taken, token: Token) -> Option<IoEvent> {
+        match taken {
+            Taken::Event(event) => Some(event),
+            Taken::Again => None,
+            Taken::Nothing => self.complete(token, Round::Over),
+            Taken::End => self.complete(token, Round::AtEnd),
+            Taken::Error(error) => {
+                self.on_read_error(error);
+                self.complete(token, Round::Over)
+            }
+        }
+    }
+
     fn complete(&mut self, token: Token, next: Round) -> Option<IoEvent> {
         self.round = next;
+        if next == Round::Over && self.ready == Ready::READ {
+            // There is nothing left to settle: it need not be asked again.
+            self.ready = Ready::NONE;
+            self.round = Round::Waiting;
+        }
         Some(IoEvent::ReadComplete(token))
     }
 
-    fn take_one(&self, token: Token, plan: ReadPlan, block: &mut ReadBlock) -> Taken {
-        if self.phase == Phase::Listening {
-            return match self.socket.accept() {
-                Ok((socket, peer)) => Taken::Event(IoEvent::Accepted(token, socket.into(), peer)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Taken::Nothing,
-                Err(error) if is_of_the_peer(&error) => Taken::Again,
-                Err(error) => Taken::Error(error),
-            };
+    /// Reads once. A short read is the last of its round, unless something else is behind the data.
+    #[inline(always)]
+    fn recv(&mut self, size: usize, block: &mut ReadBlock) -> Result<Bytes, Taken> {
+        let bytes = block.recv(self.socket.as_fd(), size).map_err(Taken::of_errno)?;
+        if bytes.is_empty() {
+            return Err(Taken::End);
         }
-        // A read of nothing would look like the end.
-        let size = plan.size.clamp(1, ReadPlan::MAX_SIZE);
-        match block.recv(self.socket.as_fd(), size) {
-            Ok(bytes) if bytes.is_empty() => Taken::End,
-            Ok(bytes) if bytes.len() == size || self.ready.any(MORE_THAN_DATA) => {
-                Taken::Event(IoEvent::Read(token, bytes))
-            }
-            Ok(bytes) => Taken::Last(IoEvent::Read(token, bytes)),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => Taken::Nothing,
-                ErrorKind::Interrupted => Taken::Again,
-                _ => Taken::Error(error),
-            },
+        if bytes.len() < size && !self.ready.any(MORE_THAN_DATA) {
+            self.round = Round::Reading { left: 0 };
+        }
+        Ok(bytes)
+    }
+
+    fn accept(&self, token: Token) -> Taken {
+        match self.socket.accept() {
+            Ok((socket, peer)) => Taken::Event(IoEvent::Accepted(token, socket.into(), peer)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Taken::Nothing,
+            Err(error) if is_of_the_peer(&error) => Taken::Again,
+            Err(error) => Taken::Error(error),
         }
     }
 
@@ -329,7 +425,7 @@ impl Endpoint {
         }
         self.hung_up |= ready.any(Ready::HANG_UP);
         if ready.any(Ready::INVALID) {
-            self.break_with(rustix::io::Errno::BADF.into());
+            self.break_with(Errno::BADF.into());
         }
         if ready.any(Ready::ERROR) {
             match self.socket.take_error() {
@@ -362,7 +458,6 @@ impl Endpoint {
 /// Whether an accept failed because of the one connection that was to be accepted: it has gone away
 /// again, or something on its way has failed. The next may be there.
 fn is_of_the_peer(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     matches!(
         Errno::from_io_error(error),
         Some(

@@ -51,6 +51,8 @@ pub(crate) struct ReadinessDriver<S> {
     /// Those that have something to say, from `next` on. Each living one is there at most once.
     queue: Vec<Token>,
     next: usize,
+    /// Its round is over but for `ReadComplete`, which comes before anything else.
+    complete: Option<Token>,
     block: ReadBlock,
 }
 
@@ -65,6 +67,7 @@ impl<S: Selector> ReadinessDriver<S> {
             changes: Vec::new(),
             queue: Vec::new(),
             next: 0,
+            complete: None,
             block: ReadBlock::default(),
         }
     }
@@ -85,6 +88,7 @@ impl<S: Selector> ReadinessDriver<S> {
     }
 
     /// Tells the kernel what has changed since the last wait.
+    #[inline(never)]
     fn apply_changes(&mut self) {
         for token in self.changes.drain(..) {
             let Some(registration) = self.registrations.get_mut(token) else { continue };
@@ -98,7 +102,7 @@ impl<S: Selector> ReadinessDriver<S> {
 
     /// How many have something to say already.
     fn waiting(&self) -> usize {
-        let left = self.queue[self.next..].iter();
+        let left = self.queue[self.next..].iter().chain(&self.complete);
         left.filter(|token| self.registrations.get(**token).is_some()).count()
     }
 
@@ -185,7 +189,15 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
-        self.with_socket(token, |endpoint| endpoint.write(queue))
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let Subject::Socket(endpoint) = &mut registration.subject else {
+            return Err(wrong_kind(token, "a foreign descriptor", "a socket"));
+        };
+        let written = endpoint.write(queue);
+        if !matches!(written, Ok(Submit::Done(_))) {
+            note_change(registration, token, &mut self.changes);
+        }
+        written
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
@@ -239,13 +251,17 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
-        let waiting = self.waiting();
-        if waiting > 0 {
-            return Ok(Waited { ready: waiting, woken: false });
+        if self.next < self.queue.len() || self.complete.is_some() {
+            let waiting = self.waiting();
+            if waiting > 0 {
+                return Ok(Waited { ready: waiting, woken: false });
+            }
         }
         self.queue.clear();
-        self.next = 0;
-        self.apply_changes();
+        (self.next, self.complete) = (0, None);
+        if !self.changes.is_empty() {
+            self.apply_changes();
+        }
         loop {
             let timeout = match until {
                 _ if !self.queue.is_empty() => Some(Duration::ZERO),
@@ -263,23 +279,60 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         }
     }
 
-    fn next_event(&mut self) -> Option<IoEvent> {
-        while let Some(&token) = self.queue.get(self.next) {
-            if let Some(registration) = self.registrations.get_mut(token) {
-                let event = registration.subject.next(token, &mut self.block);
-                note_change(registration, token, &mut self.changes);
-                if event.is_some() {
-                    return event;
-                }
-                registration.queued = false;
-            }
-            self.next += 1;
+    fn take_read_complete(&mut self, token: Token) -> bool {
+        let taken = self.complete == Some(token);
+        if taken {
+            self.complete = None;
         }
-        None
+        taken
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        let nothing = self.next == self.queue.len() && self.complete.is_none();
+        if nothing { None } else { self.next_in_queue() }
     }
 }
 
 impl<S: Selector> ReadinessDriver<S> {
+    #[inline(never)]
+    fn next_in_queue(&mut self) -> Option<IoEvent> {
+        if let Some(token) = self.complete.take()
+            && self.registrations.get(token).is_some()
+        {
+            return Some(IoEvent::ReadComplete(token));
+        }
+        while let Some(&token) = self.queue.get(self.next) {
+            let Some(registration) = self.registrations.get_mut(token) else {
+                self.next += 1;
+                continue;
+            };
+            let mut taken = None;
+            if let Subject::Socket(endpoint) = &mut registration.subject {
+                match endpoint.read_plainly(&mut self.block) {
+                    Ok((bytes, last)) => {
+                        if last {
+                            registration.queued = false;
+                            self.next += 1;
+                            self.complete = Some(token);
+                        }
+                        return Some(IoEvent::Read(token, bytes));
+                    }
+                    Err(otherwise) => taken = otherwise,
+                }
+            }
+            let event = registration.subject.next(token, taken, &mut self.block);
+            note_change(registration, token, &mut self.changes);
+            if !registration.subject.is_ready() {
+                registration.queued = false;
+                self.next += 1;
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+
     fn check_free(&self, token: Token) -> Result<()> {
         match self.registrations.get(token) {
             None => Ok(()),
@@ -292,6 +345,7 @@ impl<S: Selector> ReadinessDriver<S> {
 }
 
 /// Puts a token on the list of changes if the kernel's set is not as it should be.
+#[inline]
 fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<Token>) {
     if registration.is_changed() && !std::mem::replace(&mut registration.changing, true) {
         changes.push(token);
@@ -299,16 +353,19 @@ fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<
 }
 
 /// Puts a token on the queue of those that have something to say.
+#[inline]
 fn enqueue(registration: &mut Registration, token: Token, queue: &mut Vec<Token>) {
     if !std::mem::replace(&mut registration.queued, true) {
         queue.push(token);
     }
 }
 
+#[cold]
 fn unknown(token: Token) -> Error {
     Error::new(ErrorKind::NotFound, format!("{token:?} is not attached"))
 }
 
+#[cold]
 fn wrong_kind(token: Token, was: &str, expected: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("{token:?} is {was}; expected {expected}"))
 }

@@ -1,6 +1,5 @@
 //! Where a loop's reads go.
 
-use std::io;
 use std::os::fd::BorrowedFd;
 
 use bytes::{Bytes, BytesMut};
@@ -21,11 +20,17 @@ pub(super) struct ReadBlock {
 
 impl ReadBlock {
     /// Receives at most `size` bytes. Empty: the peer will send no more.
-    pub(super) fn recv(&mut self, fd: BorrowedFd<'_>, size: usize) -> io::Result<Bytes> {
+    #[inline]
+    pub(super) fn recv(&mut self, fd: BorrowedFd<'_>, size: usize) -> rustix::io::Result<Bytes> {
         if self.free.capacity() < size {
-            self.free.reserve(size.max(BLOCK));
+            self.refill(size);
         }
         sys::recv(fd, &mut self.free, size)
+    }
+
+    #[cold]
+    fn refill(&mut self, size: usize) {
+        self.free.reserve(size.max(BLOCK));
     }
 }
 

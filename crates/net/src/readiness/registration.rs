@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Interest, IoEvent};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Taken};
 use super::read_block::ReadBlock;
 use crate::foreign::Descriptor;
 use crate::selector::{Ready, Selector};
@@ -120,10 +120,24 @@ impl Subject {
         }
     }
 
-    /// The next event of this round, if there is one.
-    pub(super) fn next(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
+    /// Whether it may have something more to say in this round.
+    #[inline]
+    pub(super) fn is_ready(&self) -> bool {
         match self {
-            Subject::Socket(endpoint) => endpoint.next(token, block),
+            Subject::Socket(endpoint) => endpoint.is_ready(),
+            Subject::Foreign(watched) => watched.ready != Ready::NONE || watched.failure.is_some(),
+        }
+    }
+
+    /// The next event of this round, if there is one; `taken` is what came of a read of it.
+    pub(super) fn next(
+        &mut self,
+        token: Token,
+        taken: Option<Taken>,
+        block: &mut ReadBlock,
+    ) -> Option<IoEvent> {
+        match self {
+            Subject::Socket(endpoint) => endpoint.next(token, taken, block),
             Subject::Foreign(watched) => watched.next(token),
         }
     }

@@ -117,6 +117,15 @@ impl<'f> Bench<'f> {
         event
     }
 
+    /// Asks whether the read that was just given out was the last of its round.
+    pub(super) fn take_read_complete(&mut self, token: Token) -> bool {
+        let taken = self.driver.take_read_complete(token);
+        if taken {
+            self.ledger.note(&IoEvent::ReadComplete(token));
+        }
+        taken
+    }
+
     /// Takes what is left of this round.
     pub(super) fn round(&mut self) -> Vec<IoEvent> {
         let mut events = Vec::new();

@@ -30,6 +30,40 @@ pub fn l05_a_round_of_reads_ends_with_one_read_complete(fixture: &dyn Fixture) {
     }
 }
 
+/// Whoever asks after a read may be told that the round is over with it. Then that is not told again, and
+/// never to anybody else.
+pub fn l05_a_read_complete_that_was_taken_is_not_given_out(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.reading_stream();
+    let (other, _other_remote) = bench.reading_stream();
+    for _ in 0..3 {
+        remote.send(b"hello");
+        assert!(bench.wait(PATIENCE).ready > 0);
+        let read = bench.next();
+        assert!(matches!(&read, Some(IoEvent::Read(of, _)) if *of == token), "{read:?}");
+        assert!(!bench.take_read_complete(other), "that one has read nothing");
+        let taken = bench.take_read_complete(token);
+        assert!(!taken || !bench.take_read_complete(token), "it was taken");
+        let left = bench.round();
+        assert_eq!(left.len(), usize::from(!taken), "{left:?}");
+        bench.assert_quiet();
+    }
+}
+
+/// The end of a round that is owed to somebody who is detached is not given out either.
+pub fn l07_a_detached_stream_has_no_read_complete(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.reading_stream();
+    remote.send(b"hello");
+    assert!(bench.wait(PATIENCE).ready > 0);
+    let read = bench.next();
+    assert!(matches!(&read, Some(IoEvent::Read(of, _)) if *of == token), "{read:?}");
+    bench.detach(token);
+    let left = bench.round();
+    assert!(left.is_empty(), "{left:?}");
+    bench.assert_quiet();
+}
+
 /// At most so many reads in a round, of so many bytes each; what is left comes in later rounds.
 pub fn l05_a_plan_bounds_a_round(fixture: &dyn Fixture) {
     const SENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";

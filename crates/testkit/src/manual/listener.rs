@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kernel::Kernel;
-use super::peer::Peer;
-use super::stream::{self, StreamEnd, Watcher};
+use super::link::link;
+use super::peer::{Dial, Peer};
+use super::stream::{self, Connection, Stream, StreamEnd, Watcher};
 
 /// The end that a driver is given. Dropping it closes the port and what it has not accepted.
 pub(super) struct ListenerEnd {
@@ -48,12 +49,29 @@ struct Listener {
 
 struct State {
     backlog: VecDeque<io::Result<(StreamEnd, SocketAddr)>>,
+    /// So many dials may be in the backlog.
+    limit: usize,
+    /// Those that found no room there.
+    waiting: VecDeque<Waiting>,
     closed: bool,
     watcher: Option<Watcher>,
 }
 
+/// A dial that is not answered yet, and what will be accepted then.
+struct Waiting {
+    dial: Dial,
+    end: StreamEnd,
+    address: SocketAddr,
+}
+
 pub(super) fn listener(kernel: Arc<Kernel>) -> (ListenerEnd, Port) {
-    let state = State { backlog: VecDeque::new(), closed: false, watcher: None };
+    let state = State {
+        backlog: VecDeque::new(),
+        limit: usize::MAX,
+        waiting: VecDeque::new(),
+        closed: false,
+        watcher: None,
+    };
     let listener = Arc::new(Listener { state: Mutex::new(state) });
     (ListenerEnd { listener: listener.clone() }, Port { kernel, listener })
 }
@@ -75,6 +93,27 @@ impl Port {
     /// `ConnectionRefused` if the listener is closed.
     pub fn fail_accept(&self, error: impl Into<io::Error>) -> io::Result<()> {
         self.listener.arrive(Err(error.into()))
+    }
+
+    /// Connects one who dials: answered when there is room in the backlog.
+    pub(super) fn admit(&self, dial: Dial) {
+        let address = self.kernel.new_address();
+        let stream = Stream::new(address, Connection::Open);
+        link(dial.stream(), &stream);
+        let end = StreamEnd::new(stream);
+        let mut state = self.listener.lock();
+        if state.closed {
+            drop(state);
+            return dial.refuse(io::ErrorKind::ConnectionRefused);
+        }
+        state.waiting.push_back(Waiting { dial, end, address });
+        drop(state);
+        self.listener.admit_waiting();
+    }
+
+    /// From now on so many dials may wait to be accepted; more are not answered.
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.listener.lock().limit = limit;
     }
 
     /// How much waits to be accepted.
@@ -106,7 +145,9 @@ impl ListenerEnd {
     }
 
     pub(super) fn accept(&self) -> Option<io::Result<(StreamEnd, SocketAddr)>> {
-        self.listener.lock().backlog.pop_front()
+        let accepted = self.listener.lock().backlog.pop_front();
+        self.listener.admit_waiting();
+        accepted
     }
 }
 
@@ -116,12 +157,37 @@ impl Drop for ListenerEnd {
         state.closed = true;
         state.watcher = None;
         let backlog = std::mem::take(&mut state.backlog);
+        let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         drop(backlog);
+        for unanswered in waiting {
+            unanswered.dial.refuse(io::ErrorKind::ConnectionRefused);
+        }
     }
 }
 
 impl Listener {
+    /// Answers those who dialled, as far as there is room.
+    fn admit_waiting(&self) {
+        let mut state = self.lock();
+        let mut answered = Vec::new();
+        state.waiting.retain(|waiting| !waiting.dial.is_closed());
+        while state.backlog.len() < state.limit
+            && let Some(Waiting { dial, end, address }) = state.waiting.pop_front()
+        {
+            state.backlog.push_back(Ok((end, address)));
+            answered.push(dial);
+        }
+        let watcher = state.watcher.clone();
+        drop(state);
+        if !answered.is_empty() {
+            answered.into_iter().for_each(Dial::answer);
+            if let Some(watcher) = watcher {
+                watcher.touch();
+            }
+        }
+    }
+
     fn arrive(&self, arrival: io::Result<(StreamEnd, SocketAddr)>) -> io::Result<()> {
         let mut state = self.lock();
         if state.closed {

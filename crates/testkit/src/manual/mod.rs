@@ -61,7 +61,9 @@
 mod driver;
 mod foreign;
 mod kernel;
+mod link;
 mod listener;
+mod network;
 mod peer;
 mod registration;
 mod sockets;
@@ -82,6 +84,7 @@ pub use self::driver::ManualDriver;
 pub use self::foreign::ForeignSource;
 pub use self::kernel::{Counts, Time};
 pub use self::listener::Port;
+pub use self::network::Network;
 pub use self::peer::{Dial, Peer};
 pub use self::sockets::ManualSockets;
 pub use self::stream::SEND_BUFFER;
@@ -181,6 +184,12 @@ impl Manual {
     #[must_use]
     pub fn sockets(&self) -> ManualSockets {
         ManualSockets::new(self.clone())
+    }
+
+    /// Sockets of channels that reach each other: for tests with a server and its clients.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        Network::new(self.clone())
     }
 
     /// A foreign source, ready for nothing, and the hand that makes it ready.

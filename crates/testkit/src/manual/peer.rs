@@ -133,7 +133,8 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.stream.change_for_driver(|state| {
             state.abandoned = true;
-            state.inbound_over = true;
+            // One that was reset has no end: what it has is an error.
+            state.inbound_over |= state.reset.is_none();
         });
     }
 }
@@ -181,6 +182,15 @@ impl Dial {
     pub fn accept(self) -> Peer {
         self.stream.change_for_driver(|state| state.connection = Connection::Accepted);
         Peer::new(self.stream)
+    }
+
+    /// Accepts it, without being the peer.
+    pub(super) fn answer(self) {
+        self.stream.change_for_driver(|state| state.connection = Connection::Accepted);
+    }
+
+    pub(super) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
     }
 
     /// Refuses it, with `ConnectionRefused` or whatever else may happen to a connect.

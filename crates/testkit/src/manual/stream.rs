@@ -9,15 +9,19 @@
 //!
 //! Touched by the loop's thread through [`StreamEnd`] and by the test's threads through
 //! [`Peer`] and [`Dial`], always under the stream's own lock.
+//!
+//! Instead of a test there may be another driver's end at the other side: then two streams are
+//! [linked](super::link), and what goes out of one comes in at the other.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
 use super::PATIENCE;
 use super::kernel::Kernel;
+use super::link::Link;
 use super::peer::{Dial, Peer};
 
 /// How many bytes of a stream may be under way to the peer, unless the test says otherwise.
@@ -32,6 +36,8 @@ pub(super) struct Stream {
     pub(super) address: SocketAddr,
     state: Mutex<State>,
     changed: Condvar,
+    /// Set once, before a driver has it.
+    pub(super) link: OnceLock<Link>,
 }
 
 pub(super) struct State {
@@ -85,6 +91,10 @@ pub(super) fn dialling(address: SocketAddr) -> (StreamEnd, Dial) {
 }
 
 impl StreamEnd {
+    pub(super) fn new(stream: Arc<Stream>) -> Self {
+        Self { stream }
+    }
+
     pub(super) fn watch(&self, watcher: Watcher) {
         self.stream.lock().watcher = Some(watcher);
     }
@@ -192,7 +202,7 @@ impl Drop for StreamEnd {
 }
 
 impl Stream {
-    fn new(address: SocketAddr, connection: Connection) -> Arc<Self> {
+    pub(super) fn new(address: SocketAddr, connection: Connection) -> Arc<Self> {
         let state = State {
             connection,
             inbound: BytesMut::new(),
@@ -205,7 +215,8 @@ impl Stream {
             abandoned: false,
             watcher: None,
         };
-        Arc::new(Self { address, state: Mutex::new(state), changed: Condvar::new() })
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Arc::new(Self { address, state, changed, link: OnceLock::new() })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -216,6 +227,9 @@ impl Stream {
     fn change<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
         let result = how(&mut self.lock());
         self.changed.notify_all();
+        if let Some(link) = self.link.get() {
+            link.carry(self);
+        }
         result
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use waterwheel_channel::driver::{OpenDriver, TaskOnly};
 use waterwheel_channel::{
-    Channel, Ctx, EventLoop, EventLoopGroup, Handler, HandlerResult, LocalLoop, Msg, NewChannel,
+    Channel, Ctx, EventLoop, EventLoopGroup, HalfClosed, Handler, HandlerResult, LocalLoop, Msg,
+    NewChannel,
 };
 use waterwheel_executor::{Error, PromiseFuture};
 use waterwheel_testkit::loop_suite::Bench;
@@ -229,6 +230,13 @@ impl Handler for Record {
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.note("read complete");
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if let Some(half) = event.get::<HalfClosed>() {
+            self.note(&format!("event {half:?}"));
+        }
         Ok(())
     }
 

@@ -1,0 +1,86 @@
+//! A round of reads that is one read: both are told in one call, as if they were two.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::Duration;
+
+use waterwheel_channel::driver::OpenDriver;
+use waterwheel_channel::{
+    Ctx, EventLoopGroup, Handler, HandlerResult, LocalLoop, Msg, NewChannel, Stream,
+};
+use waterwheel_net::{Epoll, Poll, Socket};
+
+type Log = Rc<RefCell<Vec<&'static str>>>;
+
+/// Notes what it is told, and does something when it has read.
+struct Noting {
+    log: Log,
+    on_read: fn(&Ctx<'_>),
+}
+
+impl Handler for Noting {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        self.log.borrow_mut().push("read");
+        (self.on_read)(ctx);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.log.borrow_mut().push("complete");
+        Ok(())
+    }
+}
+
+/// What a handler is told of two messages, each read in a turn of its own.
+fn told(driver: impl OpenDriver + 'static, on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
+    let mut manual = EventLoopGroup::builder(driver).build_manual().unwrap();
+    let (mut peer, socket) = UnixStream::pair().unwrap();
+    let new = NewChannel::new(Stream::connected(Socket::new(socket).unwrap().into(), None));
+    let log = Log::default();
+    let noting = Noting { log: log.clone(), on_read };
+    let register = |here: &LocalLoop| {
+        here.register_with(new, |edit| {
+            edit.add_last("noting", noting)?;
+            Ok(())
+        })
+    };
+    manual.on_loop(register).unwrap().unwrap();
+    for _ in 0..2 {
+        // After a close the peer has nobody to write to.
+        let _ = peer.write_all(b"hello");
+        for _ in 0..3 {
+            manual.turn(Some(Duration::ZERO));
+        }
+    }
+    drop(manual);
+    Rc::into_inner(log).unwrap().into_inner()
+}
+
+fn over_both(on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
+    let told_by_epoll = told(Epoll::default(), on_read);
+    assert_eq!(told(Poll, on_read), told_by_epoll);
+    told_by_epoll
+}
+
+#[test]
+fn c09_a_round_of_one_read_ends_with_read_complete() {
+    assert_eq!(over_both(|_| ()), ["read", "complete", "read", "complete"]);
+}
+
+#[test]
+fn c09_reads_that_go_off_in_a_read_end_the_round_all_the_same() {
+    let told = over_both(|ctx| ctx.channel().set_auto_read(false));
+    assert_eq!(told, ["read", "complete"]);
+}
+
+#[test]
+fn c02_a_channel_that_its_read_closes_has_no_read_complete() {
+    assert_eq!(over_both(|ctx| ctx.close()), ["read"]);
+}
+
+#[test]
+fn c04_a_channel_that_leaves_its_loop_in_a_read_has_no_read_complete() {
+    assert_eq!(over_both(|ctx| ctx.deregister()), ["read"]);
+}

@@ -1,0 +1,98 @@
+//! Two streams that are each other's peer.
+//!
+//! ```text
+//!   driver A          stream A        link         stream B          driver B
+//!   send ──► outbound ═══════════════ carry ═════════════► inbound ──► read
+//!   read ◄── inbound  ◄══════════════ carry ══════════════ outbound ◄── send
+//! ```
+//!
+//! Rules:
+//!
+//! 1. After each change that a driver makes to its stream, what can be carried is, both ways.
+//! 2. One thread carries at a time, under the link's lock: what two of them took could arrive in the wrong
+//!    order. It locks one stream at a time, and nobody who has locked a stream carries.
+//! 3. Each keeps the other, so that what the one has sent is read also if it was closed since. When one is
+//!    closed and nothing of it is left, they let each other go.
+//! 4. So much as [`SEND_BUFFER`] waits to be read; the rest stays where it was written, and holds the
+//!    writer back.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::stream::{SEND_BUFFER, Stream};
+
+/// A stream's way to the one at the other side.
+pub(super) struct Link {
+    other: Mutex<Option<Arc<Stream>>>,
+    carrying: Arc<Mutex<()>>,
+}
+
+/// Makes two streams each other's peer.
+pub(super) fn link(one: &Arc<Stream>, other: &Arc<Stream>) {
+    let carrying = Arc::new(Mutex::new(()));
+    for (from, to) in [(one, other), (other, one)] {
+        let way = Link { other: Mutex::new(Some(to.clone())), carrying: carrying.clone() };
+        assert!(from.link.set(way).is_ok(), "a stream has one peer");
+    }
+}
+
+impl Link {
+    /// Carries what can be, from this stream to the other one and back.
+    pub(super) fn carry(&self, stream: &Stream) {
+        let Some(other) = self.other().clone() else { return };
+        let _one_at_a_time = self.carrying.lock().unwrap_or_else(PoisonError::into_inner);
+        carry(stream, &other);
+        carry(&other, stream);
+        if has_nothing_left(stream, &other) || has_nothing_left(&other, stream) {
+            self.other().take();
+            let back = other.link.get().and_then(|link| link.other().take());
+            debug_assert!(back.is_none_or(|back| std::ptr::eq(&*back, stream)));
+        }
+    }
+
+    fn other(&self) -> MutexGuard<'_, Option<Arc<Stream>>> {
+        self.other.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether it is closed, and nobody waits for anything it has sent.
+fn has_nothing_left(closed: &Stream, other: &Stream) -> bool {
+    let reads = !other.lock().closed;
+    let closed = closed.lock();
+    closed.closed && (closed.outbound.is_empty() || !reads)
+}
+
+fn carry(from: &Stream, to: &Stream) {
+    let (gone, over, room) = {
+        let to = to.lock();
+        (to.closed, to.inbound_over, SEND_BUFFER.saturating_sub(to.inbound.len()))
+    };
+    if gone {
+        let abandoned = from.lock().abandoned;
+        if !abandoned {
+            from.change_for_driver(|state| {
+                state.abandoned = true;
+                state.outbound.clear();
+            });
+        }
+        return;
+    }
+    if over {
+        return; // Shut down, by its own driver or by the end of what is carried here.
+    }
+    let (waits, ends) = {
+        let from = from.lock();
+        (from.outbound.len(), from.outbound_over)
+    };
+    let len = waits.min(room);
+    let bytes = match len {
+        0 => Default::default(),
+        _ => from.change_for_driver(|state| state.outbound.split_to(len)),
+    };
+    let ends = ends && len == waits;
+    if len > 0 || ends {
+        to.change_for_driver(|state| {
+            state.inbound.extend_from_slice(&bytes);
+            state.inbound_over = ends;
+        });
+    }
+}

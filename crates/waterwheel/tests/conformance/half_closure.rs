@@ -1,0 +1,145 @@
+//! Closing one direction (C10).
+
+use bytes::Bytes;
+use waterwheel::channel::{ChannelOptions, Ctx, HalfClosed, Handler, HandlerResult, Msg};
+
+use crate::cell::Cell;
+use crate::dice::Dice;
+use crate::stage::{PATIENCE, Stage, Told, get};
+
+fn half_open() -> ChannelOptions {
+    ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() }
+}
+
+/// Answers when its peer has finished, and finishes too.
+struct Answer {
+    question: Vec<u8>,
+    answer: Vec<Bytes>,
+}
+
+impl Handler for Answer {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.question.extend_from_slice(&msg.into_bytes().expect("bytes are sent here"));
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.get::<HalfClosed>() == Some(&HalfClosed::Input) {
+            assert_eq!(self.question, b"what?");
+            self.answer.drain(..).for_each(|piece| ctx.write(piece));
+            ctx.flush();
+            ctx.shutdown_output();
+        }
+        Ok(())
+    }
+}
+
+/// A server that answers like that.
+fn answering(stage: &Stage<'_>, answer: &Bytes) -> waterwheel::channel::Channel {
+    let answer = Dice::new().cut(answer.clone(), 30_000);
+    stage.serve(half_open(), move |edit| {
+        let handler = Answer { question: Vec::new(), answer: answer.clone() };
+        edit.add_last("answer", handler).map(drop)
+    })
+}
+
+pub(crate) fn c10_a_peer_that_has_finished_reads_the_whole_answer(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let answer = Dice::new().bytes(1 << 20);
+    let server = answering(&stage, &answer);
+    for _ in 0..10 {
+        let (client, mut ear) = stage.client(&server);
+        client.send(Bytes::from_static(b"what?"));
+        get(client.shutdown_output()).unwrap();
+        assert!(ear.rest() == answer, "what was read is not what was sent");
+        client.closed().wait_timeout(PATIENCE).unwrap();
+    }
+}
+
+pub(crate) fn c10_a_foreign_peer_that_has_finished_reads_the_whole_answer(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let answer = Dice::new().bytes(1 << 20);
+    let server = answering(&stage, &answer);
+    let mut peer = cell.foreign(&server);
+    peer.send(b"what?");
+    peer.finish();
+    assert!(peer.receive_all().unwrap() == answer, "what was read is not what was sent");
+}
+
+pub(crate) fn c10_the_end_closes_a_channel_that_does_not_allow_half_of_it(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let (server, mut ear) = stage.tapped(ChannelOptions::default());
+    let (client, mut heard) = stage.client_with(&server, half_open());
+    client.send(Bytes::from_static(b"last words"));
+    get(client.shutdown_output()).unwrap();
+    assert_eq!(ear.rest(), "last words");
+    assert_eq!(heard.ending(), ["Output", "Input"]);
+}
+
+pub(crate) fn c10_what_was_flushed_goes_before_the_end(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let (server, mut ear) = stage.tapped(ChannelOptions { auto_read: false, ..half_open() });
+    let (client, _) = stage.client_with(&server, half_open());
+    let child = ear.channel();
+    let mut dice = Dice::new();
+    let data = dice.bytes(1 << 22);
+    let pieces = dice.cut(data.clone(), 60_000);
+    let written: Vec<_> = pieces.into_iter().map(|piece| client.write(piece)).collect();
+    client.flush();
+    let unflushed = client.write(Bytes::from_static(b"never flushed"));
+    let finished = client.shutdown_output();
+    let late = client.write_and_flush(Bytes::from_static(b"too late"));
+    for refused in [unflushed, late] {
+        let error = get(refused).unwrap_err();
+        assert_eq!(error.to_string(), "the output of the channel was shut down");
+    }
+    child.set_auto_read(true);
+    assert!(ear.bytes(data.len()) == data, "what was read is not what was sent");
+    ear.find(|told| match told {
+        Told::Half(HalfClosed::Input) => Some(()),
+        Told::Half(other) => panic!("{other:?}"),
+        Told::Read(bytes) => panic!("{} bytes too many", bytes.len()),
+        _ => None,
+    });
+    get(finished).unwrap();
+    written.into_iter().for_each(|write| get(write).unwrap());
+    assert!(client.is_active() && child.is_active());
+    child.send(Bytes::from_static(b"still here"));
+    get(child.close()).unwrap();
+}
+
+pub(crate) fn c10_when_both_have_finished_both_are_closed(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let (server, mut ear) = stage.tapped(half_open());
+    for _ in 0..50 {
+        let (client, mut heard) = stage.client_with(&server, half_open());
+        let child = ear.channel();
+        let (one, other) = (client.shutdown_output(), child.shutdown_output());
+        // If the other was quicker it is closed already, by its peer's end.
+        drop((one.wait_timeout(PATIENCE), other.wait_timeout(PATIENCE)));
+        for ending in [heard.ending(), ear.ending()] {
+            let mut halves = ending;
+            halves.sort();
+            assert_eq!(halves, ["Input", "Output"], "each once");
+        }
+        client.closed().wait_timeout(PATIENCE).unwrap();
+        child.closed().wait_timeout(PATIENCE).unwrap();
+    }
+}
+
+pub(crate) fn c10_an_input_that_is_shut_down_reads_nothing_more(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 1);
+    let (server, mut ear) = stage.tapped(half_open());
+    let (client, mut heard) = stage.client_with(&server, half_open());
+    let child = ear.channel();
+    get(child.shutdown_input()).unwrap();
+    assert!(matches!(ear.next().1, Told::Half(HalfClosed::Input)));
+    get(client.write_and_flush(Bytes::from_static(b"unheard"))).unwrap();
+    child.read();
+    stage.settle();
+    ear.assert_nothing_read();
+    child.send(Bytes::from_static(b"said"));
+    assert_eq!(heard.bytes(4), "said");
+    get(child.shutdown_output()).unwrap();
+    assert_eq!(ear.ending(), ["Output"]);
+}

@@ -1,0 +1,166 @@
+//! The list of all cases, what they need, and the matrix that comes of it.
+
+use std::sync::RwLock;
+
+use crate::cell::{Ability, Cell};
+
+/// Makes a module with one `#[test]` for each case, for one cell:
+/// `conformance_suite!(name_of_the_module, cell)`. The cell is an expression, evaluated for every test.
+macro_rules! conformance_suite {
+    ($module:ident, $cell:expr) => {
+        mod $module {
+            #[allow(unused_imports, reason = "the cell may be an expression that needs nothing")]
+            use super::*;
+
+            $crate::listing::conformance_suite! { @each @tests $cell }
+        }
+    };
+    (@each @$what:ident $($arg:tt)*) => {
+        $crate::listing::conformance_suite! { @$what ($($arg)*)
+            echoing {
+                c13_random_data_of_many_connections_is_echoed_intact
+                c13_what_comes_byte_by_byte_is_echoed_intact
+            }
+            reading {
+                c09_nothing_is_read_while_auto_read_is_off
+                c09_auto_read_that_goes_off_and_on_loses_nothing
+                c09_a_round_has_at_most_sixteen_reads
+                c09_two_flooding_peers_take_turns
+            }
+            writing {
+                c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes
+                c07_short_writes_arrive_whole_and_are_told_in_order
+                c07_a_long_write_to_a_slow_reader_arrives_whole
+                c07_a_write_cancelled_before_the_flush_is_skipped
+                c07_a_write_in_a_write_listener_is_next
+                c05_a_close_inside_of_a_flush_delivers_what_was_flushed
+                c07_a_close_in_the_middle_of_a_flush_tells_every_write
+            }
+            half_closure {
+                c10_a_peer_that_has_finished_reads_the_whole_answer
+                c10_the_end_closes_a_channel_that_does_not_allow_half_of_it
+                c10_what_was_flushed_goes_before_the_end
+                c10_when_both_have_finished_both_are_closed
+                c10_an_input_that_is_shut_down_reads_nothing_more
+                c10_a_foreign_peer_that_has_finished_reads_the_whole_answer
+            }
+            resets {
+                c02_a_reset_is_an_error_and_the_end
+                c11_a_close_that_lingers_for_nothing_resets_the_peer
+            }
+            connecting {
+                c12_a_refused_connect_fails_and_leaves_nothing
+                c12_a_connect_that_takes_too_long_is_given_up
+                c12_a_cancelled_connect_leaves_nothing
+            }
+            editing {
+                c05_edits_while_data_flows_lose_and_reorder_nothing
+                c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing
+            }
+            pressure {
+                c07_a_peer_that_never_reads_leaves_memory_at_the_mark
+                c07_beyond_the_cap_writes_fail_and_the_others_arrive
+            }
+            leaving {
+                c04_a_channel_that_comes_and_goes_in_the_middle_of_traffic_loses_nothing
+            }
+            ending {
+                l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything
+                l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything
+                l11_a_drain_in_the_middle_of_traffic_sends_what_waits
+            }
+            waves {
+                c13_waves_of_connections_leave_nothing
+            }
+        }
+    };
+    (@tests ($cell:expr) $($part:ident { $($test:ident)* })*) => {
+        $($(
+            #[test]
+            fn $test() {
+                $crate::listing::run(&$cell, stringify!($test), $crate::$part::$test);
+            }
+        )*)*
+    };
+    (@names () $($part:ident { $($test:ident)* })*) => {
+        [$($(stringify!($test),)*)*]
+    };
+}
+
+pub(crate) use conformance_suite;
+
+/// What a case needs that not every cell has.
+const NEEDS: [(&str, Ability); 7] = [
+    ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),
+    ("c07_short_writes_arrive_whole_and_are_told_in_order", Ability::SocketOptions),
+    ("c10_a_foreign_peer_that_has_finished_reads_the_whole_answer", Ability::ForeignPeer),
+    ("c02_a_reset_is_an_error_and_the_end", Ability::ForeignPeer),
+    ("c11_a_close_that_lingers_for_nothing_resets_the_peer", Ability::SocketOptions),
+    ("c12_a_connect_that_takes_too_long_is_given_up", Ability::SlowConnect),
+    ("c12_a_cancelled_connect_leaves_nothing", Ability::SlowConnect),
+];
+
+/// The cases that count what the whole process has.
+const ALONE: [&str; 1] = ["c13_waves_of_connections_leave_nothing"];
+
+static COMPANY: RwLock<()> = RwLock::new(());
+
+/// Why there is no such case in this cell.
+fn reason(cell: &dyn Cell, case: &str) -> Option<&'static str> {
+    let mut needs = NEEDS.iter().filter(|(name, _)| *name == case);
+    needs.find_map(|(_, ability)| cell.lacks(*ability))
+}
+
+/// Runs a case over a cell, or says why not.
+pub(crate) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
+    if let Some(reason) = reason(cell, name) {
+        println!("{}: {name} is empty: {reason}", cell.name());
+        return;
+    }
+    // A case that failed has poisoned it, and is told of anyway.
+    if ALONE.contains(&name) {
+        let _alone = COMPANY.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        case(cell);
+    } else {
+        let _together = COMPANY.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        case(cell);
+    }
+}
+
+/// Prints the matrix, and fails if something in it makes no sense.
+pub(crate) fn print_and_check(cells: &[Box<dyn Cell>]) {
+    let cases = conformance_suite!(@each @names);
+    let mut reasons: Vec<&str> = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
+        println!("{:1$}{2}", "", 4 * number, cell.name());
+    }
+    for case in cases {
+        let mut runs = 0;
+        for cell in cells {
+            match reason(&**cell, case) {
+                None => {
+                    print!("{:4}", "+");
+                    runs += 1;
+                }
+                Some(reason) => {
+                    assert!(reason.len() > 20, "{case} over {} is empty: {reason:?}", cell.name());
+                    let known = reasons.iter().position(|known| *known == reason);
+                    let number = known.unwrap_or_else(|| {
+                        reasons.push(reason);
+                        reasons.len() - 1
+                    });
+                    print!("{:<4}", number + 1);
+                }
+            }
+        }
+        println!("{case}");
+        assert!(runs > 0, "{case} runs nowhere");
+    }
+    for (number, reason) in reasons.iter().enumerate() {
+        println!("{:<4}empty: {reason}", number + 1);
+    }
+    let listed = NEEDS.iter().map(|(name, _)| *name).chain(ALONE);
+    for name in listed {
+        assert!(cases.contains(&name), "{name} is no case");
+    }
+}

@@ -1,0 +1,101 @@
+//! Peers that do not read: what waits stays bounded (C07).
+
+use bytes::Bytes;
+use waterwheel::channel::{ChannelOptions, Ctx, Handler, HandlerResult, WaterMarks};
+
+use crate::cell::Cell;
+use crate::stage::{Stage, get, until};
+
+const BLOCK: usize = 8 * 1024;
+
+fn deaf() -> ChannelOptions {
+    ChannelOptions { auto_read: false, ..ChannelOptions::default() }
+}
+
+/// Writes as long as there is room.
+struct Flood;
+
+impl Flood {
+    fn write(ctx: &Ctx<'_>) {
+        while ctx.is_writable() {
+            ctx.write(Bytes::from_static(&[7; BLOCK]));
+            ctx.flush();
+        }
+    }
+}
+
+impl Handler for Flood {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        Self::write(ctx);
+        Ok(())
+    }
+
+    fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        Self::write(ctx);
+        Ok(())
+    }
+}
+
+pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 1);
+    let (server, mut ear) = stage.tapped(deaf());
+    let marks = WaterMarks::new(32 * 1024, 64 * 1024).unwrap();
+    let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
+    let client = cell
+        .client(&stage.group)
+        .options(options)
+        .initialiser(|edit| Ok(edit.add_last("flood", Flood).map(drop)?))
+        .connect(server.local_address().unwrap());
+    let client = get(client).unwrap();
+    let child = ear.channel();
+    // The kernel takes some too: until it does not, for a while.
+    let mut full = 0;
+    until("there is no room anywhere", || {
+        get(client.with_pipeline(|_| ())).unwrap();
+        assert!(client.pending_bytes() <= marks.high() + BLOCK, "{}", client.pending_bytes());
+        full = if client.is_writable() { 0 } else { full + 1 };
+        full == 500
+    });
+    // When somebody reads it goes on.
+    let written = client.event_loop().metrics().bytes_written;
+    child.set_auto_read(true);
+    until("it goes on", || client.event_loop().metrics().bytes_written > written);
+    assert!(client.pending_bytes() <= marks.high() + BLOCK, "{}", client.pending_bytes());
+    get(client.close()).unwrap();
+}
+
+pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &dyn Cell) {
+    const CAP: usize = 128 * 1024;
+    let stage = Stage::new(cell, 2);
+    let (server, mut ear) = stage.tapped(deaf());
+    let marks = WaterMarks::new(BLOCK, 2 * BLOCK).unwrap().limit(CAP).unwrap();
+    let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
+    let (client, _) = stage.client_with(&server, options);
+    let child = ear.channel();
+    let (mut accepted, mut written, mut refused) = (Vec::new(), 0, 0);
+    until("enough is refused", || {
+        let mut write = client.write_and_flush(Bytes::from_static(&[7; BLOCK]));
+        assert!(client.pending_bytes() <= CAP, "{}", client.pending_bytes());
+        match write.try_take() {
+            Some(Err(error)) => {
+                assert!(error.to_string().contains("131072"), "{error}");
+                refused += 1;
+                // So that it is the peer that is in the way, and not what is under way to the loop.
+                get(client.with_pipeline(|_| ())).unwrap();
+            }
+            Some(Ok(())) => written += 1,
+            None => accepted.push(write),
+        }
+        refused == 500
+    });
+    assert!(client.is_open() && !client.is_writable());
+    child.set_auto_read(true);
+    for write in accepted {
+        // What was under way to the loop may still have been refused there.
+        written += usize::from(get(write).is_ok());
+    }
+    ear.bytes(written * BLOCK);
+    until("it is writable again", || client.is_writable());
+    get(client.close()).unwrap();
+    assert_eq!(ear.rest().len(), 0, "those that failed did not arrive");
+}

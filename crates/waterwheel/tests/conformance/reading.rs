@@ -1,0 +1,136 @@
+//! When and how much is read (C09).
+
+use bytes::Bytes;
+use waterwheel::channel::{ChannelOptions, ReceiveSizes};
+
+use crate::cell::Cell;
+use crate::dice::Dice;
+use crate::stage::{Stage, Told, get};
+
+/// The size of each read, where it matters.
+const SIZE: usize = 64;
+
+/// A round has at most so many reads by default.
+const ROUND: usize = 16;
+
+fn quiet() -> ChannelOptions {
+    ChannelOptions { auto_read: false, ..ChannelOptions::default() }
+}
+
+/// Reads when it is told to, and always so much.
+fn quiet_and_even() -> ChannelOptions {
+    ChannelOptions { receive_sizes: ReceiveSizes::new(SIZE, SIZE, SIZE).unwrap(), ..quiet() }
+}
+
+pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 1);
+    let (server, mut ear) = stage.tapped(quiet());
+    let (client, _) = stage.client(&server);
+    let child = ear.channel();
+    get(client.write_and_flush(Bytes::from_static(b"first"))).unwrap();
+    stage.settle();
+    ear.assert_nothing_read();
+    child.read();
+    assert_eq!(ear.bytes(5), "first");
+
+    get(client.write_and_flush(Bytes::from_static(b"second"))).unwrap();
+    stage.settle();
+    ear.assert_nothing_read();
+    child.set_auto_read(true);
+    assert_eq!(ear.bytes(6), "second");
+    client.send(Bytes::from_static(b"third"));
+    assert_eq!(ear.bytes(5), "third");
+
+    let off = child.clone();
+    get(child.with_pipeline(move |_| off.set_auto_read(false))).unwrap();
+    get(client.write_and_flush(Bytes::from_static(b"fourth"))).unwrap();
+    get(client.close()).unwrap();
+    stage.settle();
+    ear.assert_nothing_read();
+    assert!(child.is_active(), "not even the end was read");
+    child.set_auto_read(true);
+    assert_eq!(ear.rest(), "fourth");
+}
+
+pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let (server, mut ear) = stage.tapped(ChannelOptions::default());
+    let (client, _) = stage.client(&server);
+    let child = ear.channel();
+    let mut dice = Dice::new();
+    let data = dice.bytes(1 << 19);
+    for piece in dice.cut(data.clone(), 4_000) {
+        client.send(piece);
+        match dice.below(4) {
+            0 => child.set_auto_read(false),
+            1 => child.read(),
+            2 => child.set_auto_read(true),
+            _ => {}
+        }
+    }
+    child.set_auto_read(true);
+    assert!(ear.bytes(data.len()) == data, "what was read is not what was sent");
+}
+
+pub(crate) fn c09_a_round_has_at_most_sixteen_reads(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 1);
+    let (server, mut ear) = stage.tapped(quiet_and_even());
+    let (client, _) = stage.client(&server);
+    let child = ear.channel();
+    let (data, rounds) = (Dice::new().bytes(SIZE * ROUND * 5), 5);
+    let mut rest = data.clone();
+    while !rest.is_empty() {
+        drop(client.write(rest.split_to(SIZE)));
+    }
+    get(client.write_and_flush(Bytes::new())).unwrap();
+    stage.settle();
+    child.set_auto_read(true);
+    let (mut read, mut in_round) = (Vec::new(), Vec::new());
+    let mut reads = 0;
+    while in_round.len() < rounds {
+        match ear.next().1 {
+            Told::Read(bytes) => {
+                read.extend_from_slice(&bytes);
+                reads += 1;
+            }
+            Told::RoundOver if reads > 0 => in_round.push(std::mem::take(&mut reads)),
+            _ => {}
+        }
+    }
+    // A message of nothing is a read too where messages keep their shape.
+    assert_eq!(in_round, [ROUND; 5]);
+    assert!(read == data, "what was read is not what was sent");
+}
+
+/// Two peers of one loop have sent a lot, and both are read from now on: neither has two rounds in a row.
+pub(crate) fn c09_two_flooding_peers_take_turns(cell: &dyn Cell) {
+    const ROUNDS: usize = 8;
+    let stage = Stage::new(cell, 1);
+    let (server, mut ear) = stage.tapped(quiet_and_even());
+    let mut children = Vec::new();
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let (client, _) = stage.client(&server);
+        children.push(ear.channel());
+        for _ in 1..ROUNDS * ROUND {
+            drop(client.write(Bytes::from_static(&[7; SIZE])));
+        }
+        get(client.write_and_flush(Bytes::from_static(&[7; SIZE]))).unwrap();
+        clients.push(client);
+    }
+    stage.settle();
+    let both = children.clone();
+    let begun =
+        children[0].with_pipeline(move |_| both.iter().for_each(|it| it.set_auto_read(true)));
+    get(begun).unwrap();
+    let (mut rounds, mut left) = (Vec::new(), 2 * ROUNDS * ROUND);
+    while left > 0 || rounds.len() < 2 * ROUNDS {
+        match ear.next() {
+            (_, Told::Read(_)) => left -= 1,
+            (id, Told::RoundOver) => rounds.push(id),
+            _ => {}
+        }
+    }
+    let twice = rounds.windows(2).position(|pair| pair[0] == pair[1]);
+    assert_eq!(twice, None, "one was read twice in a row: {rounds:?}");
+}

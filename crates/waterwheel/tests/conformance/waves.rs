@@ -1,0 +1,83 @@
+//! Many connections, again and again: nothing of them is left.
+
+use std::fs;
+
+use bytes::Bytes;
+use waterwheel::channel::{Channel, Ctx, Handler, HandlerResult, Msg};
+
+use crate::cell::Cell;
+use crate::stage::{PATIENCE, Stage, get, until};
+
+const WAVES: usize = 3;
+const CONNECTIONS: usize = 4_000;
+
+/// So many are open at the same time: a tenth of what a process may have by default.
+const AT_ONCE: usize = 100;
+
+/// The memory of a process that does the same again may grow by so much: the allocator's own affairs.
+const SLACK_KIB: u64 = 4 * 1024;
+
+pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &dyn Cell) {
+    let stage = Stage::new(cell, 2);
+    let server = stage.echo();
+    // The first wave makes room in slabs and allocators.
+    let mut after_first = None;
+    for wave in 0..WAVES {
+        for _ in 0..CONNECTIONS / AT_ONCE {
+            crowd(&stage, &server);
+        }
+        until("only the server is left", || stage.channels() == 1);
+        let registered = || stage.group.children().map(|at| at.metrics().registrations).sum();
+        let left: usize = registered();
+        assert!(left <= 1, "{left} registrations after wave {wave}");
+        let (files, memory) = (open_files(), resident_kib());
+        match after_first {
+            None => after_first = Some((files, memory)),
+            Some((files_before, memory_before)) => {
+                assert_eq!(files, files_before, "descriptors after wave {wave}");
+                let limit = memory_before + SLACK_KIB;
+                assert!(memory <= limit, "{memory_before} KiB after the first wave, now {memory}");
+            }
+        }
+    }
+}
+
+/// Connects many, has each of them served and close itself.
+fn crowd(stage: &Stage<'_>, server: &Channel) {
+    let clients = stage
+        .cell
+        .client(&stage.group)
+        .initialiser(|edit| Ok(edit.add_last("once", Once).map(drop)?));
+    let to = server.local_address().expect("a server is bound");
+    let connected: Vec<_> = (0..AT_ONCE).map(|_| clients.connect(to.clone())).collect();
+    for client in connected {
+        let client = get(client).expect("a connection");
+        client.closed().wait_timeout(PATIENCE).expect("it is served");
+    }
+}
+
+/// Asks once, and closes with the answer.
+struct Once;
+
+impl Handler for Once {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.write_and_flush(Bytes::from_static(b"!"));
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        assert_eq!(msg.into_bytes().expect("bytes are sent here"), "!");
+        ctx.close();
+        Ok(())
+    }
+}
+
+fn open_files() -> usize {
+    fs::read_dir("/proc/self/fd").expect("Linux").count()
+}
+
+fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
