@@ -38,7 +38,8 @@ const MAX_QUEUED_ERRORS: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    fd: OwnedFd,
+    /// There until it is dropped.
+    fd: Option<OwnedFd>,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
     /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
@@ -55,7 +56,7 @@ impl Socket {
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
         let lingers = is_long(socket.linger()?);
-        Ok(Self { fd, sole: false, lingers: lingers.into() })
+        Ok(Self { fd: Some(fd), sole: false, lingers: lingers.into() })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -65,27 +66,27 @@ impl Socket {
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(family_of);
         let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
-        Ok(Self { fd: socket.into(), sole: false, lingers: false.into() })
+        Ok(Self { fd: Some(socket.into()), sole: false, lingers: false.into() })
     }
 
     /// Binds it, and listens with this backlog.
     pub(crate) fn listen(&self, at: SocketAddr, backlog: u32) -> io::Result<()> {
         self.bind(at)?;
-        rustix::net::listen(&self.fd, i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        rustix::net::listen(self, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(())
     }
 
     pub(crate) fn bind(&self, at: SocketAddr) -> io::Result<()> {
-        Ok(rustix::net::bind(&self.fd, &at)?)
+        Ok(rustix::net::bind(self, &at)?)
     }
 
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        let address = rustix::net::getsockname(&self.fd).ok()?;
+        let address = rustix::net::getsockname(self).ok()?;
         SocketAddr::try_from(address).ok()
     }
 
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
-        socket_options::set(self.fd.as_fd(), option)?;
+        socket_options::set(self.as_fd(), option)?;
         if let SocketOption::Linger(time) = option {
             self.lingers.store(is_long(time), Ordering::Relaxed);
         }
@@ -109,7 +110,7 @@ impl Socket {
 
     /// Begins to connect; whether that is done already.
     pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<bool> {
-        match rustix::net::connect(&self.fd, &address) {
+        match rustix::net::connect(self, &address) {
             Ok(()) => Ok(true),
             // After an interruption it goes on by itself, as if it had been asked not to block.
             Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => Ok(false),
@@ -119,19 +120,19 @@ impl Socket {
 
     /// Whether it has a peer, as opposed to never having had one or having lost it.
     pub(crate) fn has_peer(&self) -> bool {
-        rustix::net::getpeername(&self.fd).is_ok_and(|peer| peer.is_some())
+        rustix::net::getpeername(self).is_ok_and(|peer| peer.is_some())
     }
 
     /// Accepts a connection.
     pub(crate) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (fd, peer) = retry_on_intr(|| rustix::net::acceptfrom_with(&self.fd, flags))?;
+        let (fd, peer) = retry_on_intr(|| rustix::net::acceptfrom_with(self, flags))?;
         let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or_else(|| {
             let what = "a connection was refused: its peer has no internet address";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
-        Ok((Self { fd, sole: true, lingers: self.lingers().into() }, peer))
+        Ok((Self { fd: Some(fd), sole: true, lingers: self.lingers().into() }, peer))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and
@@ -139,7 +140,7 @@ impl Socket {
     #[inline]
     pub(crate) fn send(&self, queue: &OutQueue) -> rustix::io::Result<usize> {
         let Some(one) = queue.only_chunk() else { return self.send_many(queue) };
-        retry_on_intr(|| rustix::net::send(&self.fd, one, SendFlags::NOSIGNAL))
+        retry_on_intr(|| rustix::net::send(self, one, SendFlags::NOSIGNAL))
     }
 
     #[inline(never)]
@@ -148,13 +149,13 @@ impl Socket {
         let filled = queue.fill(&mut slices);
         retry_on_intr(|| {
             let mut nothing = SendAncillaryBuffer::default();
-            rustix::net::sendmsg(&self.fd, &slices[..filled], &mut nothing, SendFlags::NOSIGNAL)
+            rustix::net::sendmsg(self, &slices[..filled], &mut nothing, SendFlags::NOSIGNAL)
         })
     }
 
     /// Takes the error that the kernel keeps for it.
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        SockRef::from(&self.fd).take_error()
+        SockRef::from(self).take_error()
     }
 
     /// Throws its error queue away: nobody here reads it, and while there is something in it the
@@ -162,7 +163,7 @@ impl Socket {
     pub(crate) fn drain_error_queue(&self) {
         let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
         for _ in 0..MAX_QUEUED_ERRORS {
-            if rustix::net::recv(&self.fd, &mut [0u8; 1], flags).is_err() {
+            if rustix::net::recv(self, &mut [0u8; 1], flags).is_err() {
                 return;
             }
         }
@@ -170,12 +171,11 @@ impl Socket {
 }
 
 impl Drop for Socket {
-    /// A close that lingers blocks until the peer has taken everything, non-blocking or not: the last
-    /// descriptor is closed elsewhere. Where no other is to be had, or nobody to close it, it is closed here.
+    /// A close that lingers blocks until the peer has taken everything, non-blocking or not: it is done
+    /// elsewhere, or here if nobody takes it.
     fn drop(&mut self) {
-        if self.lingers()
-            && let Ok(last) = self.fd.try_clone()
-        {
+        if self.lingers() {
+            let last = self.fd.take();
             let _ = GlobalExecutor::get().execute(move || drop(last));
         }
     }
@@ -183,7 +183,7 @@ impl Drop for Socket {
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.fd.as_ref().expect("there until it is dropped").as_fd()
     }
 }
 

@@ -59,8 +59,11 @@ fn in_table(address: SocketAddr) -> String {
     format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
 }
 
+/// Whether the kernel has it.
+type IsSet = fn(&OwnedFd) -> bool;
+
 /// Options that every TCP socket has, each with a look at what the kernel has of it.
-fn all() -> Vec<(SocketOption, fn(&OwnedFd) -> bool)> {
+fn all() -> Vec<(SocketOption, IsSet)> {
     fn at(fd: &OwnedFd) -> SockRef<'_> {
         SockRef::from(fd)
     }

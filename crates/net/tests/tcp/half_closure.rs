@@ -5,7 +5,8 @@ use std::net::Shutdown;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
-use waterwheel_channel::{ChannelOptions, ServerBootstrap};
+use waterwheel_channel::{ChannelOptions, Offloaded, RemoteHandler, ServerBootstrap};
+use waterwheel_executor::EventExecutorGroup;
 
 use crate::door::{Door, read_to_end, reset};
 use crate::loops::{get, on_every_loop};
@@ -123,5 +124,41 @@ fn c10_a_reset_ends_a_connection_that_is_half_closed() {
         let told = notes.to_the_end();
         assert_eq!(told[told.len() - 3..], ENDED);
         rig.assert_calm();
+    });
+}
+
+/// Passes everything on, on another thread.
+struct Passes;
+
+impl RemoteHandler for Passes {}
+
+#[test]
+fn c10_the_end_of_the_output_goes_through_an_offloaded_handler_in_its_turn() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, half_closable);
+        let (channel, mut peer, notes) = door.connect();
+        let threads = EventExecutorGroup::builder().threads(1).build().unwrap();
+        let elsewhere = threads.clone();
+        get(channel.with_pipeline(move |pipeline| {
+            pipeline.add_first("passes", Offloaded::new(&elsewhere, || Passes)).map(drop)
+        }))
+        .unwrap();
+        let mut expected = Vec::new();
+        for n in 0..100_u32 {
+            let piece = format!("{n},");
+            expected.extend_from_slice(piece.as_bytes());
+            channel.send(Bytes::from(piece));
+        }
+        let shut = channel.shutdown_output();
+        let late = channel.write_and_flush(Bytes::from("late"));
+        assert_eq!(read_to_end(&mut peer), expected);
+        get(shut);
+        assert!(late.join().is_err());
+        assert_eq!(notes.next(), "Output over");
+        peer.write_all(b"heard").unwrap();
+        assert_eq!(notes.next(), "read heard");
+        drop(peer);
+        let told = notes.to_the_end();
+        assert_eq!(told[told.len() - 4..], ["Input over", "inactive", "unregistered", "removed"]);
     });
 }

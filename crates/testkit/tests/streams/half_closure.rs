@@ -270,7 +270,7 @@ fn c10_a_write_that_breaks_in_a_shutdown_fails_it_with_the_cause() {
     let mut line = half_closable(&manual);
     line.bench.faults.fail(Call::Write, Times::Next(1), ErrorKind::BrokenPipe);
     let done = line.here(|channel| {
-        let _ = channel.write(Bytes::from("x"));
+        drop(channel.write(Bytes::from("x")));
         channel.flush();
         outcome(channel.shutdown_output())
     });

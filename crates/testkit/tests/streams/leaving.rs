@@ -211,7 +211,8 @@ fn c04_leaving_and_coming_back_in_one_call_loses_nothing() {
         line.peer.send("hello");
         let (left, came) = line.here(|channel| (channel.deregister(), channel.register()));
         line.run();
-        (left.join().unwrap(), came.join().unwrap());
+        left.join().unwrap();
+        came.join().unwrap();
         let order = ["unregistered", "registered", "read 5", "read complete"];
         assert_eq!(line.taken_log(), order);
     });
