@@ -36,6 +36,7 @@
 //! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
+//! | files as messages | [`FileRegion`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |
@@ -48,6 +49,7 @@ mod bootstrap;
 mod channel;
 pub mod driver;
 mod event_loop;
+mod file_region;
 mod foreign;
 mod futures;
 pub mod local;
@@ -85,6 +87,7 @@ pub use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
 pub use crate::event_loop::registrations::Registrant;
 pub use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
 pub use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy, WaitStrategy};
+pub use crate::file_region::FileRegion;
 pub use crate::foreign::{
     Foreign, ForeignContext, ForeignHandle, ForeignHandler, OnReady, on_ready,
 };

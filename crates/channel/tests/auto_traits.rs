@@ -19,7 +19,7 @@ use waterwheel_channel::{
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
-    EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, Foreign,
+    EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, FileRegion, Foreign,
     ForeignContext, ForeignHandle, ForeignHandler, Hold, In, Inbound, InboundHandler, Interval,
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
     ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
@@ -57,6 +57,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Place: true true true),
         is!(dyn Resolver: true true false),
         is!(Local: true true true),
+        is!(FileRegion: true true true),
         is!(HalfClosed: true true true),
         is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),

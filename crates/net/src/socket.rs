@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
-use waterwheel_channel::driver::{Io, OutQueue, SocketOption};
+use waterwheel_channel::FileRegion;
+use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
 use waterwheel_executor::GlobalExecutor;
 
 use crate::socket_options;
@@ -17,6 +18,10 @@ use crate::socket_options;
 /// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
 /// limit of 1024.
 const MAX_SLICES: usize = 64;
+
+/// At most so many bytes of a file go into one call: 1 MiB, a few of the largest buffers a socket has by
+/// default. It is the caller's turn to be fair then.
+const SENT_AT_ONCE: usize = 1 << 20;
 
 /// At most so many messages are taken out of an error queue at a time.
 const MAX_QUEUED_ERRORS: usize = 64;
@@ -113,7 +118,7 @@ impl Socket {
         match rustix::net::connect(self, &address) {
             Ok(()) => Ok(true),
             // After an interruption it goes on by itself, as if it had been asked not to block.
-            Err(rustix::io::Errno::INPROGRESS | rustix::io::Errno::INTR) => Ok(false),
+            Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -151,6 +156,29 @@ impl Socket {
             let mut nothing = SendAncillaryBuffer::default();
             rustix::net::sendmsg(self, &slices[..filled], &mut nothing, SendFlags::NOSIGNAL)
         })
+    }
+
+    /// Sends the front of a file, in one system call.
+    ///
+    /// Unlike a write it cannot be asked to leave a signal out: a program in which SIGPIPE is not ignored,
+    /// as it is in any that begins with a Rust `main`, ends if the peer is gone.
+    pub(crate) fn send_file(&self, file: &FileRegion) -> io::Result<usize> {
+        let most = usize::try_from(file.len()).unwrap_or(usize::MAX).min(SENT_AT_ONCE);
+        let sent = retry_on_intr(|| {
+            let mut offset = file.offset();
+            rustix::fs::sendfile(&self.fd, file.file(), Some(&mut offset), most)
+        });
+        match sent {
+            Ok(0) => Err(file.ended()),
+            Ok(n) => Ok(n),
+            // Not every file system can do it.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                let copy = file.read(COPIED_AT_ONCE)?;
+                let send = || rustix::net::send(&self.fd, &copy, SendFlags::NOSIGNAL);
+                Ok(retry_on_intr(send)?)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes the error that the kernel keeps for it.

@@ -8,6 +8,7 @@
 //! | test a decoder, however its bytes may be cut | [`decoder_verifier`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
+//! | have a file to send | [`paper`] |
 //! | have events in another order with every seed | [`seeded`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
 //! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
@@ -21,5 +22,6 @@ pub mod faulty;
 mod listed;
 pub mod loop_suite;
 pub mod manual;
+pub mod paper;
 pub mod recorder;
 pub mod seeded;

@@ -4,6 +4,7 @@ use waterwheel_testkit::faulty::{Call, Fault, Faults, Faulty, FaultyDriver, Lost
 use waterwheel_testkit::manual::{
     Counts, Dial, ForeignSource, Manual, ManualDriver, Network, Peer, Port, Time,
 };
+use waterwheel_testkit::paper::Paper;
 use waterwheel_testkit::recorder::{Log, Moment};
 use waterwheel_testkit::seeded::Seeded;
 
@@ -24,7 +25,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Faults>();
     is_send_and_sync::<Seeded>();
     is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
-    is_send_and_sync::<(Log, Moment)>();
+    is_send_and_sync::<(Log, Moment, Paper)>();
     is_clone::<(Manual, Network, Port, ForeignSource, Faults, Log)>();
 }
 

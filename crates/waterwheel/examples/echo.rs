@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("{server:?}");
+    println!("listening on {}", server.local_address().ok_or("it is bound")?);
     server.closed().join()?;
     Ok(())
 }

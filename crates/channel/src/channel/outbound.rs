@@ -18,23 +18,30 @@ use std::mem;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
+use super::out_files::{OutFiles, Progress};
 use crate::driver::OutQueue;
+use crate::file_region::FileRegion;
 use crate::pipeline::{Completion, Msg};
 
 /// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,
 /// messages if it writes messages.
 #[derive(Default)]
 pub struct Outbound {
-    /// For a transport that writes a stream.
+    /// For a transport that writes a stream: what is before the first file.
     bytes: OutQueue,
-    /// How many bytes have left since this was last asked.
+    /// How many bytes have left since this was last asked; files as what they weigh.
     left: usize,
-    /// What a stream does without, as long as nobody waits for its writes: the bytes say it all.
+    /// What a stream does without, as long as nobody waits for its writes and there are no files: the bytes
+    /// say it all.
     more: Option<Box<More>>,
 }
 
 #[derive(Default)]
 struct More {
+    /// Of a stream, and what follows them.
+    files: OutFiles,
+    /// What left with files is so much more than they weighed; it wraps, if they weighed more.
+    surplus: usize,
     /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
     /// borrowed.
     messages: VecDeque<(Msg, usize)>,
@@ -56,9 +63,10 @@ struct More {
 /// Messages in a row, as far as they are still to be written.
 #[derive(Clone, Copy, Default)]
 struct Run {
-    /// How many bytes of them are to be written, or how much they weigh.
+    /// How many bytes of them are to be written, or how much they weigh; files of a stream weigh the same
+    /// until they are sent.
     left: usize,
-    /// How many chunks of bytes, or messages, they are.
+    /// How many chunks of bytes, files, or messages, they are.
     pieces: usize,
 }
 
@@ -114,23 +122,31 @@ impl Outbound {
         }
     }
 
-    /// The bytes, for a transport that writes a stream.
+    /// The bytes, for a transport that writes a stream: those before the next file.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &OutQueue {
         &self.bytes
     }
 
-    /// So many of the bytes were written.
+    /// For a transport that writes a stream: the file that is next. There are no bytes before it.
+    #[must_use]
+    pub fn file(&self) -> Option<&FileRegion> {
+        self.more.as_ref()?.files.next(&self.bytes)
+    }
+
+    /// So many of the bytes, or of the file that is next, were written.
     ///
     /// # Panics
     /// If there are fewer: a transport that claims to have written them is wrong.
     #[inline]
     pub fn wrote(&mut self, n: usize) {
-        self.bytes.advance(n);
-        self.left += n;
-        if let Some(more) = &mut self.more {
-            more.wrote(n);
+        match &mut self.more {
+            None => {
+                self.bytes.advance(n);
+                self.left += n;
+            }
+            Some(more) => self.left += more.advance(&mut self.bytes, n),
         }
     }
 
@@ -159,6 +175,17 @@ impl Outbound {
 }
 
 impl More {
+    /// So much was written; how much lighter what is left is now.
+    fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
+        let Progress { lighter, of_file } = self.files.advance(front, n);
+        if of_file {
+            self.surplus = self.surplus.wrapping_add(n).wrapping_sub(lighter);
+            self.moved = true;
+        }
+        self.wrote(lighter);
+        lighter
+    }
+
     fn wrote(&mut self, mut n: usize) {
         while self.flushed > 0
             && let Some(entry) = self.entries.front_mut()
@@ -222,9 +249,16 @@ impl Outbound {
         match msg.into_bytes() {
             Ok(bytes) if as_stream => {
                 more.push(Run { left, pieces: usize::from(!bytes.is_empty()) }, done);
-                self.bytes.hold(bytes);
+                self.hold(bytes);
             }
             Ok(bytes) => more.push_message(bytes.into(), left, done),
+            Err(msg) if as_stream => match msg.take::<FileRegion>() {
+                Ok(file) => {
+                    more.push(Run { left, pieces: usize::from(!file.is_empty()) }, done);
+                    more.files.hold(file);
+                }
+                Err(msg) => more.push_message(msg, left, done),
+            },
             Err(msg) => more.push_message(msg, left, done),
         }
     }
@@ -236,7 +270,15 @@ impl Outbound {
             let pieces = usize::from(!bytes.is_empty());
             more.held_run.add(Run { left: bytes.len(), pieces });
         }
-        self.bytes.hold(bytes);
+        self.hold(bytes);
+    }
+
+    #[inline]
+    fn hold(&mut self, bytes: Bytes) {
+        match &mut self.more {
+            None => self.bytes.hold(bytes),
+            Some(more) => more.files.last(&mut self.bytes).hold(bytes),
+        }
     }
 
     /// From now on it is counted who waits for what.
@@ -283,6 +325,7 @@ impl Outbound {
         let held = mem::take(&mut more.held_run);
         more.flushed_run.add(held);
         more.flushed = more.entries.len();
+        more.files.release();
         cancelled
     }
 
@@ -291,25 +334,33 @@ impl Outbound {
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
         let Outbound { bytes, more, .. } = self.split_held();
-        let More { messages, entries, .. } = *more.unwrap_or_default();
-        let (mut bytes, mut messages) = (bytes.into_chunks(), messages.into_iter());
+        let More { files, messages, entries, .. } = *more.unwrap_or_default();
+        let (mut stream, mut messages) = (files.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
             let wanted = entry.done.begin();
             // One of the two has them: a transport writes one kind.
-            let chunks = bytes.by_ref().take(entry.run.pieces);
+            let parts = stream.by_ref().take(entry.run.pieces);
             let msgs = messages.by_ref().take(entry.run.pieces);
             if wanted {
-                chunks.for_each(|chunk| self.bytes.hold(chunk));
+                parts.for_each(|part| self.hold_again(part));
                 let more = self.more();
                 more.messages.extend(msgs);
                 more.entries.push_back(entry);
             } else {
                 let msgs = msgs.map(|(msg, _)| msg);
-                cancelled.messages.extend(chunks.map(Msg::from).chain(msgs));
+                cancelled.messages.extend(parts.chain(msgs));
                 cancelled.bytes = cancelled.bytes.saturating_add(entry.run.left);
             }
         }
         cancelled
+    }
+
+    /// Puts back what was a part of the stream.
+    fn hold_again(&mut self, part: Msg) {
+        match part.into_bytes() {
+            Ok(bytes) => self.hold(bytes),
+            Err(part) => _ = part.take().map(|file| self.more().files.hold(file)),
+        }
     }
 
     /// Takes out all that was not flushed: it will not be written.
@@ -325,8 +376,12 @@ impl Outbound {
         let pieces: usize = more.entries.iter().map(|entry| entry.run.pieces).sum();
         let messages = more.messages.split_off(pieces.min(more.messages.len()));
         let awaited = mem::take(&mut more.awaited);
-        let more = Box::new(More { messages, entries, awaited, ..More::default() });
-        Outbound { bytes: self.bytes.split_held(), more: Some(more), ..Self::default() }
+        let (bytes, files) = match &mut self.more {
+            None => (self.bytes.split_held(), OutFiles::default()),
+            Some(more) => more.files.split_held(&mut self.bytes),
+        };
+        let more = Box::new(More { files, messages, entries, awaited, ..More::default() });
+        Outbound { bytes, more: Some(more), ..Self::default() }
     }
 
     /// Whether anything has left since this was last asked. To be asked before how much it was.
@@ -336,10 +391,12 @@ impl Outbound {
         moved || self.left > 0
     }
 
-    /// How many bytes have left since this was last asked.
+    /// How many bytes no longer wait, and how many were written, since this was last asked.
     #[inline]
-    pub(crate) fn take_left(&mut self) -> usize {
-        mem::take(&mut self.left)
+    pub(crate) fn take_left(&mut self) -> (usize, usize) {
+        let left = mem::take(&mut self.left);
+        let surplus = self.more.as_mut().map_or(0, |more| mem::take(&mut more.surplus));
+        (left, left.wrapping_add(surplus))
     }
 
     /// Whether somebody is to be told of what has left.
@@ -362,7 +419,7 @@ impl Outbound {
     /// All of it has failed.
     pub(crate) fn fail(mut self, error: &Error) -> Failed {
         self.more().list_runs();
-        let More { messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
+        let More { files, messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
         let mut bytes = self.left;
         for Entry { run, done } in entries {
             bytes = bytes.saturating_add(run.left);
@@ -371,7 +428,7 @@ impl Outbound {
             }
         }
         let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
-        messages.extend(self.bytes.into_chunks().map(Msg::from));
+        messages.extend(files.into_messages(self.bytes));
         Failed { bytes, completions, messages }
     }
 }
@@ -380,6 +437,7 @@ impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbound")
             .field("bytes", &self.bytes.len())
+            .field("file", &self.file())
             .field("messages", &self.more.as_ref().map_or(0, |more| more.messages.len()))
             .finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
 use super::sockets::Sockets;
-use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
+use super::transport::{Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
@@ -102,7 +102,7 @@ impl Transport for Stream {
     }
 
     fn accepts(&self) -> Types {
-        Types::of::<bytes::Bytes>()
+        STREAM_TYPES
     }
 
     fn writes_stream(&self) -> bool {
@@ -201,11 +201,13 @@ impl Transport for Stream {
             State::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
-        if outbound.bytes().is_empty() {
-            outbound.wrote(0); // Nothing but empty messages.
-            return Ok(Submit::Done(0));
-        }
-        let submitted = up.event_loop().write(token, outbound.bytes())?;
+        let submitted = if !outbound.bytes().is_empty() {
+            up.event_loop().write(token, outbound.bytes())?
+        } else if let Some(file) = outbound.file() {
+            up.event_loop().send_file(token, file)?
+        } else {
+            Submit::Done(0) // Nothing but empty messages.
+        };
         if let Submit::Done(n) = submitted {
             outbound.wrote(n);
         }

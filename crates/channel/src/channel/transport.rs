@@ -32,7 +32,12 @@ use super::shared::ChannelShared;
 pub use super::sockets::{Sockets, Transports};
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
-use crate::pipeline::{Msg, Types};
+use crate::file_region::FileRegion;
+use crate::pipeline::{Msg, TypeTag, Types};
+
+/// What can be written to a stream of bytes.
+pub const STREAM_TYPES: Types =
+    Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>()] });
 
 /// The lower end of a channel. See the [module's documentation](self) for the contract.
 pub trait Transport: Send + 'static {
@@ -45,8 +50,8 @@ pub trait Transport: Send + 'static {
     /// The types of messages it writes.
     fn accepts(&self) -> Types;
 
-    /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then. Otherwise it
-    /// takes message by message.
+    /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then, and files in
+    /// [`Outbound::file`] if it accepts them. Otherwise it takes message by message.
     fn writes_stream(&self) -> bool;
 
     /// Comes to its loop, for the first time or again. Whether it is connected.

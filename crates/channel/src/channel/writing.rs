@@ -356,9 +356,9 @@ impl ChannelCore {
         if self.notes_writes.get() && out.take_moved() {
             self.rare.make().last_write = Some(self.here.now());
         }
-        let (bytes, told) = (out.take_left(), out.has_completions());
+        let ((bytes, written), told) = (out.take_left(), out.has_completions());
         drop(out);
-        self.here.counters().bytes_written(bytes);
+        self.here.counters().bytes_written(written);
         self.remove_pending(bytes);
         if told {
             let completions = self.out.borrow_mut().take_completions();

@@ -67,6 +67,9 @@
 //!   if it is under way. After the last two exactly one `Wrote` or `Failed` follows, and no other write
 //!   may be begun before. `Wrote(0)` says that the write is to be repeated. A write that returns an
 //!   error is not followed by `Failed`.
+//! - A file that is sent is a write: what is said of writes is said of it. It is never `Done(0)`: a file that
+//!   has become too short is an error. A driver that cannot have the kernel send it copies it, and so
+//!   does one whose kernel does not know how to send this file.
 //! - What is `Pending` ends without the peer's help: one that finds no room ends in `Wrote(0)`, and its
 //!   repetition is `Full`. So whoever closes a stream may wait for it. What is `Full` may last for ever.
 //! - `Connecting` ends with one `Connected` or one `Failed`, unless `attach` itself has failed.
@@ -95,7 +98,11 @@ pub use self::io::{Interest, Io, ReadPlan, Role};
 pub use self::out_queue::OutQueue;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
+use crate::file_region::FileRegion;
 use crate::token::Token;
+
+/// So much of a file is copied at a time, where it has to be: 64 KiB, what a fresh socket takes.
+pub const COPIED_AT_ONCE: usize = 64 * 1024;
 
 /// Opens a driver for each loop that is built. Drivers are values: a loop is built with one of these.
 pub trait OpenDriver: Send + Sync {
@@ -152,6 +159,19 @@ pub trait Driver: Send {
     /// # Errors
     /// What the kernel says; the stream is broken then.
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit>;
+
+    /// Sends as much of a file as the kernel takes at once, and at most a share that lets others have
+    /// their turn. The caller notes how much was sent. The region is not empty.
+    ///
+    /// Unless a driver knows better, a piece of it is copied and written.
+    ///
+    /// # Errors
+    /// What the kernel says; that the file has [ended](FileRegion::ended). The stream is broken then.
+    fn send_file(&mut self, token: Token, file: &FileRegion) -> Result<Submit> {
+        let mut queue = OutQueue::new();
+        queue.push(file.read(COPIED_AT_ONCE)?);
+        self.write(token, &queue)
+    }
 
     /// Shuts one or both directions of a stream down.
     ///

@@ -21,6 +21,7 @@ use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::draining::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::registrations::{Registrant, Registrations};
+use crate::file_region::FileRegion;
 use crate::futures::{Futures, LocalJoin, Sleepers};
 use crate::metrics::Counters;
 use crate::tail::Tail;
@@ -233,6 +234,14 @@ impl LocalLoop {
     pub(crate) fn take_read_complete(&self, token: Token) -> bool {
         let mut driver = self.parts.driver.borrow_mut();
         driver.as_mut().is_some_and(|driver| driver.take_read_complete(token))
+    }
+
+    /// Sends as much of a file as the kernel takes at once; the caller notes how far it has come.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn send_file(&self, token: Token, file: &FileRegion) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_file(token, file))
     }
 
     /// Shuts one or both directions of an attached stream down.

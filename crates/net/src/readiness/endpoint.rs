@@ -17,8 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytes::Bytes;
 use rustix::io::Errno;
 use socket2::SockRef;
-use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Interest, IoEvent, OutQueue, ReadPlan, Role, Submit};
+use waterwheel_channel::{FileRegion, Token};
 
 use super::read_block::ReadBlock;
 use crate::selector::Ready;
@@ -200,6 +200,23 @@ impl Endpoint {
             Err(error) => {
                 self.phase = Phase::Broken;
                 Err(error.into())
+            }
+        }
+    }
+
+    pub(super) fn send_file(&mut self, file: &FileRegion) -> io::Result<Submit> {
+        if self.write_pending || self.phase != Phase::Connected {
+            return Err(self.not_to_be_written());
+        }
+        match self.socket.send_file(file) {
+            Ok(n) => Ok(Submit::Done(n)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.write_pending = true;
+                Ok(Submit::Full)
+            }
+            Err(error) => {
+                self.phase = Phase::Broken;
+                Err(error)
             }
         }
     }

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Token, TokenMap};
+use waterwheel_channel::{FileRegion, Token, TokenMap};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use self::endpoint::Endpoint;
@@ -198,6 +198,10 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             note_change(registration, token, &mut self.changes);
         }
         written
+    }
+
+    fn send_file(&mut self, token: Token, file: &FileRegion) -> Result<Submit> {
+        self.with_socket(token, |endpoint| endpoint.send_file(file))
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {

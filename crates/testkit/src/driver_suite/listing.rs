@@ -38,6 +38,8 @@ macro_rules! driver_suite {
                     l05_what_is_written_arrives_in_order
                     l05_a_write_without_room_is_pending_until_there_is
                     l05_wrote_comes_before_read
+                    l05_a_file_arrives_among_what_is_written
+                    l05_a_file_that_was_cut_is_an_error
                     l05_a_shut_down_output_is_the_peers_end
                 }
                 connections {

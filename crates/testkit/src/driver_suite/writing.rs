@@ -1,12 +1,14 @@
 //! Writing (L05).
 
+use std::io::ErrorKind;
 use std::net::Shutdown;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{OutQueue, ReadPlan, Submit};
 
 use super::Fixture;
-use super::bench::{Bench, PATIENCE, bytes_of, is_failed, wrote};
+use super::bench::{Bench, GLANCE, PATIENCE, bytes_of, is_failed, wrote};
+use crate::paper::Paper;
 
 /// What is written arrives, in order, however many chunks it is in.
 pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
@@ -77,6 +79,66 @@ pub fn l05_wrote_comes_before_read(fixture: &dyn Fixture) {
         remote.drain();
     }
     assert_eq!(read, b"x");
+}
+
+/// A file that is sent arrives between what was written before and after, however slowly it is read.
+pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
+    let paper = Paper::new(3_000_000);
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    bench.write(token, b"before ");
+    let mut file = paper.region(3..);
+    let mut arrived = Vec::new();
+    while !file.is_empty() {
+        let submit = bench.driver.send_file(token, &file).expect("send_file");
+        match submit {
+            Submit::Done(n) => {
+                assert!(n > 0, "one that sent nothing is Full");
+                file.advance(n);
+            }
+            Submit::Full | Submit::Pending => {
+                let most = usize::try_from(file.len()).expect("it is in memory");
+                bench.ledger.entry(token).writing = Some(most);
+                let deadline = bench.now().plus(PATIENCE);
+                file.advance(loop {
+                    arrived.extend(remote.drain());
+                    match wrote(&bench.turn(GLANCE), token) {
+                        Some(n) => break n,
+                        None => assert!(bench.now() < deadline, "{} arrived", arrived.len()),
+                    }
+                });
+            }
+        }
+    }
+    let sent = [b"before ", &paper.text()[3..]].concat();
+    arrived.extend(remote.receive(sent.len() - arrived.len()));
+    assert!(arrived == sent, "{} bytes are not those that were sent", arrived.len());
+    bench.write(token, b" after");
+    assert_eq!(remote.receive(6), b" after");
+    bench.assert_quiet();
+}
+
+/// A file that has become shorter than it was is an error, as soon as its end is met.
+pub fn l05_a_file_that_was_cut_is_an_error(fixture: &dyn Fixture) {
+    let paper = Paper::new(1000);
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    let mut file = paper.region(..);
+    paper.cut(10);
+    let error = loop {
+        match bench.driver.send_file(token, &file) {
+            Ok(Submit::Done(n)) => file.advance(n),
+            Ok(Submit::Full | Submit::Pending) => {
+                bench.ledger.entry(token).writing = Some(10);
+                let seen = bench.until("Wrote", |seen| wrote(seen, token).is_some());
+                file.advance(wrote(&seen, token).unwrap_or(0));
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), file.offset()), (ErrorKind::UnexpectedEof, 10));
+    assert!(error.to_string().contains("was cut"), "{error}");
+    assert_eq!(remote.receive(10), &paper.text()[..10]);
 }
 
 /// A shut-down output is the peer's end, after what was written; the other direction stays open.

@@ -6,9 +6,9 @@ use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
+use waterwheel_channel::driver::{COPIED_AT_ONCE, Detach, ReadPlan, Submit};
 use waterwheel_channel::transport::{
-    Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
+    Outbound, Progress, STREAM_TYPES, Transport, TransportEvent, TransportWaker, Upcalls,
 };
 use waterwheel_channel::{Address, Msg, Target, Types};
 use waterwheel_executor::Error;
@@ -140,7 +140,13 @@ impl State {
             self.blocked = true;
             return Ok(Submit::Full);
         }
-        let taken = if stream {
+        let taken = if stream && let Some(file) = outbound.file() {
+            let copied = file.read(most.min(COPIED_AT_ONCE))?;
+            let taken = copied.len();
+            self.outbox.push_back(copied.into());
+            outbound.wrote(taken);
+            taken
+        } else if stream {
             self.take_bytes(outbound, most)
         } else {
             let taken = std::iter::from_fn(|| outbound.take()).take(most);
@@ -180,10 +186,6 @@ impl WireTransport {
     pub(super) fn new(wire: Wire, unconnected: bool, stream: bool) -> Self {
         Self { wire, unconnected, stream, peer: None }
     }
-
-    fn types(&self) -> Types {
-        if self.stream { Types::of::<Bytes>() } else { Types::Unknown }
-    }
 }
 
 impl Transport for WireTransport {
@@ -192,11 +194,11 @@ impl Transport for WireTransport {
     }
 
     fn reads(&self) -> Types {
-        self.types()
+        if self.stream { Types::of::<Bytes>() } else { Types::Unknown }
     }
 
     fn accepts(&self) -> Types {
-        self.types()
+        if self.stream { STREAM_TYPES } else { Types::Unknown }
     }
 
     fn writes_stream(&self) -> bool {

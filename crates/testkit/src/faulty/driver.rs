@@ -8,10 +8,10 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 
-use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
+use waterwheel_channel::{FileRegion, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use super::Faults;
@@ -111,6 +111,11 @@ impl Driver for FaultyDriver {
     fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
         self.faults.lock().call(Call::Write)?;
         self.inner.write(token, queue)
+    }
+
+    fn send_file(&mut self, token: Token, file: &FileRegion) -> io::Result<Submit> {
+        self.faults.lock().call(Call::Write)?;
+        self.inner.send_file(token, file)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {

@@ -57,7 +57,8 @@ fn fitting() -> Bench {
 }
 
 fn short(error: &impl ToString) -> String {
-    error.to_string().replace("rules::types::", "").replace("bytes::bytes::", "")
+    let paths = ["rules::types::", "bytes::bytes::", "waterwheel_channel::file_region::"];
+    paths.iter().fold(error.to_string(), |message, path| message.replace(path, ""))
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn c06_the_transport_is_a_neighbour_too() {
         edit.add_last("answering", answering())?;
         Ok(())
     });
-    let message = "`embedded` accepts Bytes but `answering` after it emits Request";
+    let message = "`embedded` accepts Bytes or FileRegion but `answering` after it emits Request";
     assert_eq!(short(&made.expect_err("it does not fit")), message);
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("encoder", encoder())?;
@@ -128,7 +129,10 @@ fn c06_what_does_not_fit_is_found_when_the_pipeline_is_changed() {
     let swapped = edit_fails(|edit| edit.replace("requests", "encoder", encoder()).map(drop_slot));
     assert_eq!(swapped, "`app` accepts Request but `lines` before it emits Line");
     let added = edit_fails(|edit| edit.add_before("app", "answers", answering()).map(drop_slot));
-    assert_eq!(added, "`embedded` accepts Bytes but `answers` after it emits Request");
+    assert_eq!(
+        added,
+        "`embedded` accepts Bytes or FileRegion but `answers` after it emits Request"
+    );
 }
 
 fn drop_slot(_: waterwheel_channel::SlotId) {}

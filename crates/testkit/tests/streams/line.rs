@@ -86,13 +86,18 @@ impl Line {
 
     /// Writes on the loop; what becomes of it is noted under this number.
     pub(crate) fn write(&mut self, number: usize, bytes: impl Into<Bytes>, flush: bool) {
-        let (told, bytes) = (self.told.clone(), bytes.into());
+        self.write_msg(number, bytes.into(), flush);
+    }
+
+    /// The same with any message.
+    pub(crate) fn write_msg(&mut self, number: usize, msg: impl Into<Msg>, flush: bool) {
+        let (told, msg) = (self.told.clone(), msg.into());
         self.here(|channel| {
             let note = move |result: Result<(), Error>| {
                 told.lock().unwrap().push((number, result.is_ok()));
             };
             let written: ChannelFuture =
-                if flush { channel.write_and_flush(bytes) } else { channel.write(bytes) };
+                if flush { channel.write_and_flush(msg) } else { channel.write(msg) };
             written.on_complete(note);
         });
     }

@@ -4,6 +4,7 @@ mod breaking;
 mod closing;
 mod endings;
 mod faults;
+mod files;
 mod half_closure;
 mod leaving;
 mod line;

@@ -363,7 +363,10 @@ fn c06_typed_handlers_that_do_not_fit_are_refused_with_both_names() {
         edit.add_last("typed", In(Typed))?;
         Ok(())
     });
-    assert_eq!(wrong, "`embedded` accepts bytes::bytes::Bytes but `typed` after it emits bool");
+    assert_eq!(
+        wrong,
+        "`embedded` accepts bytes::bytes::Bytes or waterwheel_channel::file_region::FileRegion but `typed` after it emits bool"
+    );
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! A server that throws away what it gets, counts it, and says every second how much it was.
+//!
+//! ```sh
+//! cargo run --release --example discard -- 7000
+//! head -c 2G /dev/zero | nc -q1 localhost 7000     # in another terminal
+//! ```
+//!
+//! It shows a handler that many loops share something with (a counter), and a timer of a group.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use waterwheel::bytes::Bytes;
+use waterwheel::channel::{
+    Ctx, EventLoopGroup, HandlerResult, In, InboundHandler, ServerBootstrap,
+};
+use waterwheel::net::{Auto, Tcp};
+
+/// How often it says what came in.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Each connection has one; all of them count into the same.
+struct Discard(Arc<AtomicU64>);
+
+impl InboundHandler for Discard {
+    type In = Bytes;
+
+    /// The bytes are dropped at the end, and their memory is read into again.
+    fn on_read(&mut self, _: &Ctx<'_>, bytes: Bytes) -> HandlerResult {
+        self.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let port: u16 = std::env::args().nth(1).map_or(Ok(7000), |port| port.parse())?;
+    let group = EventLoopGroup::builder(Auto).name("discard").build()?;
+    let total = Arc::new(AtomicU64::new(0));
+
+    let counter = total.clone();
+    let server = ServerBootstrap::new(&group, Tcp)
+        .child_initialiser(move |edit| {
+            edit.add_last("discard", In(Discard(counter.clone())))?;
+            Ok(())
+        })
+        .bind(("127.0.0.1", port))
+        .join()?;
+    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+
+    let mut before = 0;
+    let tell = move || {
+        let now = total.load(Ordering::Relaxed);
+        if now != before {
+            let rate = (now - before) as f64 / PERIOD.as_secs_f64() / 1e6;
+            println!("{now} bytes in all, {rate:.1} MB/s");
+        }
+        before = now;
+    };
+    let telling = group.schedule_at_fixed_rate(PERIOD, PERIOD, tell)?;
+
+    server.closed().join()?;
+    telling.cancel();
+    Ok(())
+}

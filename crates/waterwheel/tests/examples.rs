@@ -1,0 +1,294 @@
+//! The examples, run as programs and talked to as anybody would.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use waterwheel_testkit::paper::Paper;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program that was started, and is ended with its test.
+struct Program {
+    child: Child,
+    address: SocketAddr,
+    said: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// Starts an example; it says first where it listens.
+    fn start(name: &str, args: &[&dyn fmt::Display]) -> Self {
+        let mut command = Command::new(path_of(name));
+        command.args(args.iter().map(ToString::to_string)).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        said.read_line(&mut first).unwrap();
+        let address = first.trim().strip_prefix("listening on ").and_then(|at| at.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("{name} says {first:?}"));
+        Self { child, address, said }
+    }
+
+    fn connect(&self) -> TcpStream {
+        connect(self.address)
+    }
+
+    /// How much memory it has, in KiB.
+    fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Beside the tests: cargo builds the examples with them.
+fn path_of(example: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().parent().unwrap().join("examples").join(example)
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn read(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Somebody at a terminal.
+struct Guest {
+    stream: BufReader<TcpStream>,
+}
+
+impl Guest {
+    fn new(program: &Program) -> Self {
+        Self { stream: BufReader::new(program.connect()) }
+    }
+
+    fn named(program: &Program, name: &str) -> Self {
+        let mut guest = Self::new(program);
+        assert_eq!(guest.hears(), "What is your name?");
+        guest.says(name);
+        assert_eq!(guest.hears(), format!("Hello {name}."));
+        guest
+    }
+
+    fn says(&mut self, line: &str) {
+        self.stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    fn hears(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+#[test]
+fn c12_echo_sends_back_what_it_gets() {
+    let runs: [&[&dyn fmt::Display]; 3] = [&[&0], &[&"--threads", &2, &0], &[&"--spin", &0]];
+    for args in runs {
+        let echo = Program::start("echo", args);
+        let mut clients = [echo.connect(), echo.connect()];
+        let text = vec![b'x'; 30_000];
+        for client in &mut clients {
+            client.write_all(&text).unwrap();
+        }
+        for client in &mut clients {
+            assert!(read(client, text.len()) == text);
+        }
+    }
+}
+
+#[test]
+fn c12_discard_says_how_much_it_has_thrown_away() {
+    let mut discard = Program::start("discard", &[&0]);
+    let mut client = discard.connect();
+    client.write_all(&vec![0; 1_000_000]).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&mut client), b"", "it answers nothing");
+    let mut line = String::new();
+    while !line.starts_with("1000000 bytes in all, ") {
+        line.clear();
+        assert!(discard.said.read_line(&mut line).unwrap() > 0, "it has ended");
+    }
+    assert!(line.trim_end().ends_with(" MB/s"), "{line}");
+}
+
+#[test]
+fn c15_chat_passes_lines_to_all_others() {
+    let chat = Program::start("chat", &[&0]);
+    let mut ann = Guest::named(&chat, "ann");
+    let mut bob = Guest::named(&chat, "bob");
+    assert_eq!(ann.hears(), "* bob is here");
+    // Enough of them that there are several on every loop.
+    let mut others: Vec<Guest> = (0..20).map(|n| Guest::named(&chat, &format!("n{n}"))).collect();
+    for _ in 0..20 {
+        assert!(ann.hears().ends_with("is here") && bob.hears().ends_with("is here"));
+    }
+    ann.says("hello");
+    assert_eq!(bob.hears(), "ann: hello");
+    assert!(others.iter_mut().all(|guest| loop {
+        match guest.hears().as_str() {
+            "ann: hello" => break true,
+            line if line.ends_with("is here") => {}
+            _ => break false,
+        }
+    }));
+    bob.says(&"x".repeat(5000));
+    assert!(bob.hears().starts_with("! "), "it is too long");
+    bob.says("/quit");
+    assert_eq!(ann.hears(), "* bob has gone", "ann does not hear what she says herself");
+    assert_eq!(bob.hears(), "", "the end");
+}
+
+#[test]
+fn c07_chat_goes_on_when_somebody_does_not_listen() {
+    let chat = Program::start("chat", &[&0]);
+    let _deaf = Guest::named(&chat, "deaf");
+    let (mut ann, mut bob) = (Guest::named(&chat, "ann"), Guest::named(&chat, "bob"));
+    assert_eq!(ann.hears(), "* bob is here");
+    let before = chat.memory();
+    let line = "x".repeat(1000);
+    for _ in 0..20_000 {
+        ann.says(&line);
+        assert!(bob.hears().len() == 1005);
+    }
+    let grown = chat.memory().saturating_sub(before);
+    assert!(grown < 10_000, "20 MB were said, and it grew by {grown} KiB");
+}
+
+/// A proxy, and what is behind it.
+fn proxy() -> (Program, TcpListener) {
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Program::start("proxy", &[&"127.0.0.1:0", &target.local_addr().unwrap()]);
+    (proxy, target)
+}
+
+#[test]
+fn c10_proxy_passes_both_directions_and_their_ends() {
+    let (proxy, target) = proxy();
+    let mut client = proxy.connect();
+    let mut server = accept(&target);
+    client.write_all(b"request").unwrap();
+    assert_eq!(read(&mut server, 7), b"request");
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&mut server), b"", "the end is passed on");
+    server.write_all(b"answer").unwrap();
+    assert_eq!(read(&mut client, 6), b"answer", "the other direction is open");
+    drop(server);
+    assert_eq!(read_all(&mut client), b"");
+}
+
+#[test]
+fn c05_proxy_delivers_what_was_on_its_way_when_a_side_goes() {
+    let (proxy, target) = proxy();
+    let mut client = proxy.connect();
+    let mut server = accept(&target);
+    let text = vec![7; 4_000_000];
+    let wrote = std::thread::spawn({
+        let text = text.clone();
+        move || server.write_all(&text).unwrap() // Then it is closed.
+    });
+    assert!(read_all(&mut client) == text);
+    wrote.join().unwrap();
+}
+
+#[test]
+fn c12_proxy_closes_a_client_whose_target_is_gone() {
+    let (proxy, target) = proxy();
+    drop(target);
+    assert_eq!(read_all(&mut proxy.connect()), b"");
+    assert_eq!(read_all(&mut proxy.connect()), b"", "and goes on");
+}
+
+#[test]
+fn c07_proxy_lets_a_slow_reader_slow_its_writer_down() {
+    const MUCH: usize = 200_000_000;
+    // To the server and to the client: back-pressure goes both ways.
+    for to_server in [true, false] {
+        let (proxy, target) = proxy();
+        let client = proxy.connect();
+        let server = accept(&target);
+        let (writer, mut reader) = if to_server { (client, server) } else { (server, client) };
+        let before = proxy.memory();
+        let (wrote, writes) = mpsc::channel();
+        let writing = std::thread::spawn(move || flood(writer, MUCH, &wrote));
+        let stuck = settled(&writes);
+        assert!(stuck < MUCH / 4, "{stuck} bytes were taken that nobody reads");
+        let grown = proxy.memory().saturating_sub(before);
+        assert!(grown < 10_000, "it grew by {grown} KiB");
+        // Read slowly at first, then all of it: nothing is lost.
+        let mut read = 0;
+        let mut buffer = vec![0; 1 << 16];
+        let mut most = 0;
+        while read < MUCH {
+            let n = reader.read(&mut buffer).unwrap();
+            assert!(n > 0 && buffer[..n].iter().all(|byte| *byte == 7), "after {read} bytes");
+            read += n;
+            most = most.max(proxy.memory().saturating_sub(before));
+        }
+        assert!(most < 10_000, "it grew by {most} KiB");
+        writing.join().unwrap();
+    }
+}
+
+/// Writes so much, and tells how much it was so far.
+fn flood(mut writer: TcpStream, much: usize, wrote: &mpsc::Sender<usize>) {
+    let block = vec![7; 1 << 16];
+    let mut written = 0;
+    while written < much {
+        let n = writer.write(&block[..block.len().min(much - written)]).unwrap();
+        written += n;
+        let _ = wrote.send(written);
+    }
+}
+
+/// How much was written when nothing more goes.
+fn settled(writes: &Receiver<usize>) -> usize {
+    let quiet = Duration::from_millis(500);
+    let mut written = 0;
+    while let Ok(more) = writes.recv_timeout(quiet) {
+        written = more;
+    }
+    written
+}
+
+#[test]
+fn c07_file_server_sends_the_file_and_closes() {
+    let paper = Paper::new(5_000_000);
+    let server = Program::start("file_server", &[&0, &paper.path().display()]);
+    for _ in 0..2 {
+        assert!(read_all(&mut server.connect()) == paper.text());
+    }
+}
