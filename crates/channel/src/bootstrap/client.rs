@@ -108,7 +108,7 @@ impl Bootstrap {
     }
 
     /// Connects a new channel. All addresses of a name are tried, one after the other, within the
-    /// [`connect_timeout`](ChannelOptions::connect_timeout). The future gives the channel when it is
+    /// [`connect_timeout`](ChannelOptions::connect_timeout); looking the name up may take as long. The future gives the channel when it is
     /// connected; cancelling it gives the attempt up.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
@@ -120,6 +120,7 @@ impl Bootstrap {
         let local = self.local.clone();
         let opening = Opening {
             new,
+            limit: self.options.connect_timeout,
             operation: Box::new(move |pipeline, addresses, done| {
                 let mut addresses = addresses.into_iter();
                 // There is at least one.

@@ -166,6 +166,7 @@ impl ServerBootstrap {
         };
         let opening = Opening {
             new,
+            limit: self.options.connect_timeout,
             operation: Box::new(|pipeline, mut addresses, done| {
                 // There is at least one.
                 pipeline.bind_with(addresses.swap_remove(0), done);
