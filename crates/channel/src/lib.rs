@@ -33,9 +33,12 @@
 //! | the same with types | [`InboundHandler`], [`OutboundHandler`]; [`Decoder`], [`Encoder`]; [`Stage`] |
 //! | how a pipeline is made and changed | [`Edit`], [`Pipeline`], [`Signature`] |
 //! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
+//! | servers and clients in a few lines | [`ServerBootstrap`], [`Bootstrap`] |
+//! | what can be set about them | [`ChannelOptions`]; about their sockets: [`SocketOption`](driver::SocketOption) |
 //! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
+//! | ending one direction alone | [`HalfClosed`] |
 //! | files as messages | [`FileRegion`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |

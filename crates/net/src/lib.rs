@@ -13,7 +13,8 @@
 //!   EpollSelector  PollSelector        the kernel's set
 //! ```
 //!
-//! [`Terminate`] ties the end of the process, SIGTERM, to a drain of its loops.
+//! [`Tcp`] is what bootstraps make servers and clients of, over any of these drivers. [`Terminate`]
+//! ties the end of the process, SIGTERM, to a drain of its loops.
 //!
 //! What is watched crosses the driver trait as an opaque
 //! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of

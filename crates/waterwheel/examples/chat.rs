@@ -1,7 +1,7 @@
 //! A chat room: what one says in a line, all others hear.
 //!
 //! ```sh
-//! cargo run --release --example chat -- 7000
+//! cargo run --release -p waterwheel --example chat -- 7000
 //! nc localhost 7000        # in two other terminals: a name first, then lines; /quit leaves
 //! ```
 //!

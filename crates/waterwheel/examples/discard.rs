@@ -1,7 +1,7 @@
 //! A server that throws away what it gets, counts it, and says every second how much it was.
 //!
 //! ```sh
-//! cargo run --release --example discard -- 7000
+//! cargo run --release -p waterwheel --example discard -- 7000
 //! head -c 2G /dev/zero | nc -q1 localhost 7000     # in another terminal
 //! ```
 //!

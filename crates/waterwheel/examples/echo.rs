@@ -1,7 +1,8 @@
 //! A server that sends back what it gets.
 //!
 //! ```sh
-//! cargo run --release --example echo -- 7000     # then, in another terminal: nc localhost 7000
+//! cargo run --release -p waterwheel --example echo -- 7000
+//! nc localhost 7000        # in another terminal
 //! ```
 //!
 //! `--threads N` takes N loops for the connections (default: one, which accepts too); `--spin` makes a

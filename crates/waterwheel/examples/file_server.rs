@@ -1,7 +1,7 @@
 //! Sends a file to whoever connects, then closes the connection.
 //!
 //! ```sh
-//! cargo run --release --example file_server -- 7000 README.md
+//! cargo run --release -p waterwheel --example file_server -- 7000 README.md
 //! nc localhost 7000 | head        # in another terminal
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! Passes connections on to another server, in both directions.
 //!
 //! ```sh
-//! cargo run --release --example proxy -- 127.0.0.1:7001 127.0.0.1:7000    # listen here, pass on there
+//! cargo run --release -p waterwheel --example proxy -- 127.0.0.1:7001 127.0.0.1:7000 # from, to
 //! ```
 //! It shows back-pressure: a side is read only while the other takes what was read, so that a slow reader
 //! slows its writer down, and costs no memory. The end of one direction is passed on, and the other goes on;

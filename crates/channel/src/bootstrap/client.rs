@@ -108,8 +108,8 @@ impl Bootstrap {
     }
 
     /// Connects a new channel. All addresses of a name are tried, one after the other, within the
-    /// [`connect_timeout`](ChannelOptions::connect_timeout); looking the name up may take as long. The future gives the channel when it is
-    /// connected; cancelling it gives the attempt up.
+    /// [`connect_timeout`](ChannelOptions::connect_timeout); looking the name up may take as long. The
+    /// future gives the channel when it is connected; cancelling it gives the attempt up.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
         let at = self.group.next();

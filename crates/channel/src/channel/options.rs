@@ -123,8 +123,7 @@ pub struct ChannelOptions {
     /// Default: it is closed then.
     pub allow_half_closure: bool,
     /// How long a connect may take, all addresses of a name together, and how long the name may be looked
-    /// up before; none has no limit but the system's.
-    /// Default: 30 seconds.
+    /// up before; none has no limit but the system's. Default: 30 seconds.
     pub connect_timeout: Option<Duration>,
 }
 
