@@ -55,20 +55,24 @@ impl Page {
         let shown = table(&self.before, &now, at.since(self.at));
         (self.before, self.at) = (now, at);
         let mut out = io::stdout().lock();
-        let up = if self.in_place { self.lines_shown } else { 0 };
-        self.lines_shown = shown.lines().count();
         // Whoever does not listen any more is not told.
-        let _ = print(&mut out, up, &shown);
+        let _ = if self.in_place {
+            print_over(&mut out, self.lines_shown, &shown)
+        } else {
+            out.write_all(shown.as_bytes())
+        };
+        let _ = out.flush();
+        self.lines_shown = shown.lines().count();
     }
 }
 
-/// Prints a table, so many lines further up.
-fn print(out: &mut impl Write, up: usize, table: &str) -> io::Result<()> {
+/// Prints a table to a terminal, so many lines further up.
+fn print_over(out: &mut impl Write, up: usize, table: &str) -> io::Result<()> {
     if up > 0 {
         write!(out, "\x1b[{up}A\x1b[J")?; // Up, and everything below is wiped out.
     }
-    out.write_all(table.as_bytes())?;
-    out.flush()
+    // Cut off at the edge meanwhile: on a narrow terminal a line would take two, and up would be too short.
+    write!(out, "\x1b[?7l{table}\x1b[?7h")
 }
 
 #[cfg(test)]
@@ -78,8 +82,9 @@ mod tests {
     #[test]
     fn a_table_takes_the_place_of_the_one_before() {
         let mut out = Vec::new();
-        print(&mut out, 0, "a\nb\n").unwrap();
-        print(&mut out, 2, "c\nd\n").unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "a\nb\n\x1b[2A\x1b[Jc\nd\n");
+        print_over(&mut out, 0, "a\nb\n").unwrap();
+        print_over(&mut out, 2, "c\nd\n").unwrap();
+        let printed = String::from_utf8(out).unwrap();
+        assert_eq!(printed, "\x1b[?7la\nb\n\x1b[?7h\x1b[2A\x1b[J\x1b[?7lc\nd\n\x1b[?7h");
     }
 }
