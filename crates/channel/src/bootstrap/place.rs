@@ -1,6 +1,6 @@
 //! Where to bind and connect: addresses, and names that have to be looked up.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use waterwheel_executor::Promise;
 
@@ -9,11 +9,13 @@ use crate::channel::address::Address;
 /// An address, or the name of one.
 ///
 /// ```
+/// use std::net::IpAddr;
 /// use waterwheel_channel::Place;
 ///
 /// assert!(matches!(Place::from("127.0.0.1:80"), Place::Address(_)));
 /// assert!(matches!(Place::from("localhost:80"), Place::Name(_)));
 /// assert_eq!(Place::from(("localhost", 80)), Place::from("localhost:80"));
+/// assert_eq!(Place::from((IpAddr::from([127, 0, 0, 1]), 80)), Place::from("127.0.0.1:80"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -43,6 +45,12 @@ impl From<SocketAddr> for Place {
     }
 }
 
+impl From<(IpAddr, u16)> for Place {
+    fn from(address: (IpAddr, u16)) -> Self {
+        SocketAddr::from(address).into()
+    }
+}
+
 impl From<&str> for Place {
     fn from(name: &str) -> Self {
         match name.parse::<SocketAddr>() {
@@ -60,8 +68,8 @@ impl From<String> for Place {
 
 impl From<(&str, u16)> for Place {
     fn from((host, port): (&str, u16)) -> Self {
-        match host.parse() {
-            Ok(ip) => SocketAddr::new(ip, port).into(),
+        match host.parse::<IpAddr>() {
+            Ok(ip) => (ip, port).into(),
             Err(_) => Place::Name(format!("{host}:{port}")),
         }
     }
