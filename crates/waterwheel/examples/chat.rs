@@ -83,7 +83,8 @@ impl InboundHandler for Member {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let port: u16 = std::env::args().nth(1).map_or(Ok(7000), |port| port.parse())?;
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7000".into());
+    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
     let group = EventLoopGroup::builder(Auto).name("chat").build()?;
     let room = Room::default();
     let server = ServerBootstrap::new(&group, Tcp)
@@ -95,6 +96,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bind(("127.0.0.1", port))
         .join()?;
     println!("listening on {}", server.local_address().ok_or("it is bound")?);
-    server.closed().join()?;
-    Ok(())
+    Ok(server.closed().join()?)
 }

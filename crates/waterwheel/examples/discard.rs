@@ -35,7 +35,8 @@ impl InboundHandler for Discard {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let port: u16 = std::env::args().nth(1).map_or(Ok(7000), |port| port.parse())?;
+    let port = std::env::args().nth(1).unwrap_or_else(|| "7000".into());
+    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
     let group = EventLoopGroup::builder(Auto).name("discard").build()?;
     let total = Arc::new(AtomicU64::new(0));
 

@@ -41,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(port), Some(path)) = (args.next(), args.next()) else {
         return Err("usage: file_server PORT PATH".into());
     };
-    let port: u16 = port.parse()?;
-    let file = Arc::new(File::open(path)?);
+    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
+    let file = Arc::new(File::open(&path).map_err(|error| format!("{path}: {error}"))?);
     FileRegion::whole(file.clone())?; // What cannot be sent is an error now, not then.
     let group = EventLoopGroup::builder(Auto).name("files").build()?;
     let server = ServerBootstrap::new(&group, Tcp)

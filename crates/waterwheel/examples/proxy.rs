@@ -87,7 +87,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(listen), Some(target)) = (args.next(), args.next()) else {
         return Err("usage: proxy LISTEN TARGET, two addresses".into());
     };
-    let target = target.to_socket_addrs()?.next().ok_or("the target has no address")?;
+    let mut addresses = target.to_socket_addrs().map_err(|error| format!("{target}: {error}"))?;
+    let target = addresses.next().ok_or("the target has no address")?;
     let group = EventLoopGroup::builder(Auto).name("proxy").build()?;
     let server = ServerBootstrap::new(&group, Tcp)
         .child_options(ChannelOptions { auto_read: false, ..half_closure() })
@@ -95,6 +96,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bind(listen)
         .join()?;
     println!("listening on {}", server.local_address().ok_or("it is bound")?);
-    server.closed().join()?;
-    Ok(())
+    Ok(server.closed().join()?)
 }

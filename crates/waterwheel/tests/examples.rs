@@ -25,7 +25,8 @@ impl Program {
     fn start(name: &str, args: &[&dyn fmt::Display]) -> Self {
         let mut command = Command::new(path_of(name));
         command.args(args.iter().map(ToString::to_string)).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let missing = "if it is not there: cargo build -p waterwheel --examples";
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{name}: {e}; {missing}"));
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         said.read_line(&mut first).unwrap();
@@ -53,7 +54,7 @@ impl Drop for Program {
     }
 }
 
-/// Beside the tests: cargo builds the examples with them.
+/// Beside the tests: cargo builds the examples with them, unless it is asked for one file of tests alone.
 fn path_of(example: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().parent().unwrap().join("examples").join(example)
