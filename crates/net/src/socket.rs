@@ -166,7 +166,7 @@ impl Socket {
         let most = usize::try_from(file.len()).unwrap_or(usize::MAX).min(SENT_AT_ONCE);
         let sent = retry_on_intr(|| {
             let mut offset = file.offset();
-            rustix::fs::sendfile(&self.fd, file.file(), Some(&mut offset), most)
+            rustix::fs::sendfile(self.as_fd(), file.file(), Some(&mut offset), most)
         });
         match sent {
             Ok(0) => Err(file.ended()),
@@ -174,7 +174,7 @@ impl Socket {
             // Not every file system can do it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 let copy = file.read(COPIED_AT_ONCE)?;
-                let send = || rustix::net::send(&self.fd, &copy, SendFlags::NOSIGNAL);
+                let send = || rustix::net::send(self.as_fd(), &copy, SendFlags::NOSIGNAL);
                 Ok(retry_on_intr(send)?)
             }
             Err(error) => Err(error.into()),
