@@ -24,6 +24,9 @@ use crate::pipeline::{Edit, In};
 /// group, each on the next one. Unless [`boss`](Self::boss) says otherwise both are the same group. What
 /// is `child` here concerns the accepted connections.
 ///
+/// A server keeps a worker group alive that is not its own. It does not keep the boss group alive: when
+/// the last handle of that goes the server is closed.
+///
 /// ```
 /// use std::time::Duration;
 /// use waterwheel_channel::driver::TaskOnly;
@@ -172,7 +175,7 @@ impl ServerBootstrap {
         for option in &self.child.socket_options {
             transport.set_child_option(*option)?;
         }
-        let children = Arc::new(Children::new(self.workers.clone(), self.child.clone()));
+        let children = Arc::new(Children::new(self.workers_of_server(), self.child.clone()));
         let own = self.own.clone();
         let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
             own.initialise(edit)?;
@@ -180,6 +183,11 @@ impl ServerBootstrap {
             Ok(())
         });
         Ok(new)
+    }
+
+    /// The workers, as a server has them: it keeps them alive, but not itself.
+    fn workers_of_server(&self) -> EventLoopGroup {
+        if self.workers == self.boss { self.workers.without_lease() } else { self.workers.clone() }
     }
 }
 
