@@ -78,9 +78,9 @@ impl ChannelCore {
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
             core.go(HEAD, Read(bytes.into()));
-            // Unless it was closed, or has left its loop.
-            let life = core.life.get();
-            if life.is_open() && life.is_registered() {
+            // Unless it was closed, or has left its loop: then the round was broken off, even if it has
+            // come back since.
+            if core.life.get().is_open() && core.reading.in_round.take() {
                 core.go(HEAD, ReadComplete);
                 core.read_if_auto();
             }
@@ -139,6 +139,7 @@ impl ChannelCore {
         // A round in which nothing was read is not the one that was asked for: reading stays on, and so
         // the end is told that such a round comes to.
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.reading.in_round.set(false);
         self.enter_anew(|core| {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
@@ -148,7 +149,6 @@ impl ChannelCore {
 
     #[inline]
     fn end_round(self: &Rc<Self>, changed: bool) {
-        self.reading.in_round.set(false);
         if !self.reading.wanted.get() {
             self.set_read(false);
         } else if changed && self.reading.on.get() {
