@@ -17,7 +17,7 @@ pub(crate) enum Command<X> {
     System(System<X>),
 }
 
-/// What is not a task. `X` is what a layer above adds: an event loop's channel commands travel as
+/// What is not a task. `X` is what a layer above adds: an event loop's own commands travel as
 /// values, not as boxed closures.
 pub(crate) enum System<X> {
     /// Call the listeners of a promise.

@@ -65,8 +65,8 @@ impl Default for DrainOptions {
     }
 }
 
-/// How a drain has ended. A channel *had something left* if bytes waited to be written to it, or a
-/// [`Hold`](crate::Hold) was alive.
+/// How a drain has ended. A channel *had something left* if bytes waited to be written to it, a
+/// [`Hold`](crate::Hold) was alive, or a handler of it was at work on another executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
     /// No channel had anything left.
