@@ -164,7 +164,8 @@ impl ChannelCore {
         self.close(Some(error), Completion::none());
     }
 
-    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16).
+    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16), for a second or
+    /// until a connection that was accepted is closed.
     fn on_read_failed(self: &Rc<Self>, error: Error) {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
@@ -175,12 +176,14 @@ impl ChannelCore {
             self.set_read(false);
             self.reading.paused.set(true);
             self.reading.on.set(on);
+            self.shared.set_paused(true);
         }
     }
 
-    /// The pause is over.
+    /// The pause is over: its time is up, or one that was accepted is closed.
     pub(crate) fn resume_reading(self: &Rc<Self>) {
         self.reading.paused.set(false);
+        self.shared.set_paused(false);
         if self.reading.on.get() && self.life.get().is_open() {
             self.set_read(true);
         }
