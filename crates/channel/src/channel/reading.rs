@@ -170,18 +170,26 @@ impl ChannelCore {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
         let resume = LoopCommand(Ask::ResumeReading(self.token()));
+        if self.reading.paused.get() {
+            return;
+        }
         // Refused after the loop's last pass: then nothing is read any more.
-        if !self.reading.paused.get() && self.here.sender().send_at(until, resume).is_ok() {
+        if let Ok(timer) = self.here.sender().send_at(until, resume) {
             let on = self.reading.on.get();
             self.set_read(false);
             self.reading.paused.set(true);
             self.reading.on.set(on);
+            self.rare.make().pause = Some(timer);
             self.shared.set_paused(true);
         }
     }
 
     /// The pause is over: its time is up, or one that was accepted is closed.
     pub(crate) fn resume_reading(self: &Rc<Self>) {
+        // It would end the next pause too early.
+        if let Some(timer) = self.rare.make().pause.take() {
+            self.here.sender().take_back(timer);
+        }
         self.reading.paused.set(false);
         self.shared.set_paused(false);
         if self.reading.on.get() && self.life.get().is_open() {
