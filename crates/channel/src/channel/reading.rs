@@ -77,16 +77,23 @@ impl ChannelCore {
         let grown = self.note_read(bytes.len());
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
-            core.go(HEAD, Read(bytes.into()));
-            // Unless it was closed, or has left its loop.
-            let life = core.life.get();
-            if life.is_open() && life.is_registered() {
-                core.go(HEAD, ReadComplete);
+            let told = core.go_as_last(bytes.into());
+            if core.goes_on_reading() {
+                if !told {
+                    core.go(HEAD, ReadComplete);
+                }
                 core.read_if_auto();
             }
         });
         self.end_round(grown || changed);
         self.here.channels().settle_if_outermost();
+    }
+
+    /// Unless it was closed, or has left its loop.
+    #[inline]
+    pub(crate) fn goes_on_reading(&self) -> bool {
+        let life = self.life.get();
+        life.is_open() && life.is_registered()
     }
 
     /// So is the end of a round.
@@ -146,7 +153,7 @@ impl ChannelCore {
         self.end_round(changed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_round(self: &Rc<Self>, changed: bool) {
         self.reading.in_round.set(false);
         if !self.reading.wanted.get() {
