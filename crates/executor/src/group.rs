@@ -42,7 +42,8 @@ use crate::wake::Urgency;
 /// ```
 pub struct EventExecutorGroup<X: Send + 'static = NoExtension> {
     members: Arc<Members<X>>,
-    /// `None` on handles made after the last user handle was gone.
+    /// `None` on handles made after the last user handle was gone, and on those that are to keep nothing
+    /// alive.
     lease: Option<Arc<Lease>>,
 }
 
@@ -94,6 +95,25 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
     pub(crate) fn from_members(members: Arc<Members<X>>) -> Self {
         let lease = members.lease.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         Self { members, lease }
+    }
+
+    /// A handle like any other, but for one thing: it does not keep the group alive. It is for what lives
+    /// on the group's own loops, which would never end otherwise.
+    ///
+    /// ```
+    /// use waterwheel_executor::EventExecutorGroup;
+    ///
+    /// let group = EventExecutorGroup::builder().threads(1).build()?;
+    /// let (own, ended) = (group.without_lease(), group.termination());
+    /// assert_eq!(own, group);
+    /// group.execute(move || drop(own))?;
+    /// drop(group);
+    /// ended.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn without_lease(&self) -> Self {
+        Self { members: self.members.clone(), lease: None }
     }
 
     /// The child that the group's chooser picks for the next piece of work.
@@ -352,6 +372,15 @@ impl<X: Send + 'static> Clone for EventExecutorGroup<X> {
         Self { members: self.members.clone(), lease: self.lease.clone() }
     }
 }
+
+/// Handles of the same group are equal.
+impl<X: Send + 'static> PartialEq for EventExecutorGroup<X> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.members, &other.members)
+    }
+}
+
+impl<X: Send + 'static> Eq for EventExecutorGroup<X> {}
 
 impl<X: Send + 'static> fmt::Debug for EventExecutorGroup<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -193,3 +193,27 @@ fn l14_a_task_only_loop_carries_local_channels() {
     end(&group);
     assert!(log.of("b").contains(&"read hello".to_owned()), "{:?}", log.of("b"));
 }
+
+#[test]
+fn c04_the_end_of_a_round_is_told_once_though_the_channel_left_in_it() {
+    for comes_back in [false, true] {
+        Stage::each(|stage| {
+            let log = Log::default();
+            let leaves = Record::new("b", &log).on_read(move |ctx, _| {
+                ctx.deregister();
+                if comes_back {
+                    drop(ctx.channel().register());
+                }
+                Ok(())
+            });
+            let (a, b) = stage.pair(Record::new("a", &log), leaves);
+            let born = log.of("b").len();
+            a.send("hello".to_owned());
+            stage.run();
+            let left = ["read hello", "read complete", "unregistered"];
+            let back: &[&str] = if comes_back { &["registered"] } else { &[] };
+            assert_eq!(log.of("b")[born..], [&left, back].concat());
+            assert_eq!(b.is_registered(), comes_back);
+        });
+    }
+}

@@ -6,31 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{Error, Fault};
 
-use crate::channel::attributes::Attributes;
-use crate::channel::new_channel::{NewChannel, SharedInitialiser};
-use crate::channel::options::ChannelOptions;
+use super::recipe::Recipe;
+use crate::channel::new_channel::NewChannel;
 use crate::event_loop::group::EventLoopGroup;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
 /// What the connections of a server are made with.
 pub(crate) struct Children {
     workers: EventLoopGroup,
-    options: Arc<ChannelOptions>,
-    attributes: Attributes,
-    initialiser: Option<SharedInitialiser>,
+    recipe: Recipe,
     /// How many could not be registered. Counted by whichever loop it is.
     refused: AtomicU64,
 }
 
 impl Children {
-    pub(super) fn new(
-        workers: EventLoopGroup,
-        options: ChannelOptions,
-        attributes: Attributes,
-        initialiser: Option<SharedInitialiser>,
-    ) -> Self {
-        let options = Arc::new(options);
-        Self { workers, options, attributes, initialiser, refused: AtomicU64::new(0) }
+    pub(super) fn new(workers: EventLoopGroup, recipe: Recipe) -> Self {
+        Self { workers, recipe, refused: AtomicU64::new(0) }
     }
 
     /// A connection could not be registered, and is closed. Reported each time their number has doubled:
@@ -60,11 +51,7 @@ impl InboundHandler for Acceptor {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         let children = &self.children;
-        let mut new =
-            accepted.options(children.options.clone()).attributes(children.attributes.clone());
-        if let Some(initialiser) = &children.initialiser {
-            new = new.shared_initialiser(initialiser.clone());
-        }
+        let new = children.recipe.apply(accepted);
         let worker = children.workers.next();
         if worker.in_event_loop() {
             ctx.event_loop().adopt(new, children);

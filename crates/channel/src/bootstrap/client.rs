@@ -7,10 +7,11 @@ use waterwheel_executor::{Error, PromiseFuture};
 
 use super::opening::Opening;
 use super::place::{Place, Resolver};
+use super::recipe::Recipe;
 use crate::channel::address::{Address, Target};
-use crate::channel::attributes::{AttrKey, Attributes};
+use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
-use crate::channel::new_channel::{NewChannel, SharedInitialiser};
+use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
 use crate::channel::transport::Transports;
 use crate::driver::SocketOption;
@@ -46,10 +47,7 @@ pub struct Bootstrap {
     transports: Arc<dyn Transports>,
     resolver: Option<Arc<dyn Resolver>>,
     local: Option<Address>,
-    options: ChannelOptions,
-    socket_options: Vec<SocketOption>,
-    attributes: Attributes,
-    initialiser: Option<SharedInitialiser>,
+    recipe: Recipe,
 }
 
 impl Bootstrap {
@@ -60,10 +58,7 @@ impl Bootstrap {
             resolver: transports.resolver(),
             transports: Arc::new(transports),
             local: None,
-            options: ChannelOptions::default(),
-            socket_options: Vec::new(),
-            attributes: Attributes::default(),
-            initialiser: None,
+            recipe: Recipe::default(),
         }
     }
 
@@ -73,25 +68,25 @@ impl Bootstrap {
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        self.initialiser = Some(Arc::new(initialiser));
+        self.recipe.initialise_by(initialiser);
         self
     }
 
     /// The options of each.
-    pub fn options(mut self, options: ChannelOptions) -> Self {
-        self.options = options;
+    pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.recipe.options = options.into();
         self
     }
 
     /// An option of the socket of each. One that the transport does not have fails the connect.
     pub fn socket_option(mut self, option: SocketOption) -> Self {
-        self.socket_options.push(option);
+        self.recipe.socket_options.push(option);
         self
     }
 
     /// An attribute of each; they share the value.
     pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
-        self.attributes.set(key, value);
+        self.recipe.attributes.set(key, value);
         self
     }
 
@@ -108,8 +103,8 @@ impl Bootstrap {
     }
 
     /// Connects a new channel. All addresses of a name are tried, one after the other, within the
-    /// [`connect_timeout`](ChannelOptions::connect_timeout). The future gives the channel when it is
-    /// connected; cancelling it gives the attempt up.
+    /// [`connect_timeout`](ChannelOptions::connect_timeout); looking the name up may take as long. The
+    /// future gives the channel when it is connected; cancelling it gives the attempt up.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
         let at = self.group.next();
@@ -120,6 +115,7 @@ impl Bootstrap {
         let local = self.local.clone();
         let opening = Opening {
             new,
+            limit: self.recipe.options.connect_timeout,
             operation: Box::new(move |pipeline, addresses, done| {
                 let mut addresses = addresses.into_iter();
                 // There is at least one.
@@ -133,15 +129,10 @@ impl Bootstrap {
 
     fn new_channel(&self) -> Result<NewChannel, Error> {
         let mut transport = self.transports.client();
-        for option in &self.socket_options {
+        for option in &self.recipe.socket_options {
             transport.set_option(None, *option)?;
         }
-        let new =
-            NewChannel::over(transport).options(self.options).attributes(self.attributes.clone());
-        Ok(match &self.initialiser {
-            Some(initialiser) => new.shared_initialiser(initialiser.clone()),
-            None => new,
-        })
+        Ok(self.recipe.apply(NewChannel::over(transport)))
     }
 }
 

@@ -16,6 +16,7 @@ mod acceptor;
 mod client;
 mod opening;
 mod place;
+mod recipe;
 mod server;
 
 pub(crate) use self::acceptor::Children;

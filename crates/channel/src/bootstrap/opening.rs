@@ -1,6 +1,7 @@
 //! From a place to a channel that is bound or connected there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use waterwheel_executor::{Error, ErrorKind, Promise, PromiseFuture};
 
@@ -19,6 +20,8 @@ pub(super) struct Opening {
     pub(super) new: NewChannel,
     /// Binds it, or connects it.
     pub(super) operation: Operation,
+    /// How long a name may be looked up.
+    pub(super) limit: Option<Duration>,
 }
 
 type Operation = Box<dyn FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send>;
@@ -30,6 +33,8 @@ enum NoAddress {
     NoneFound { name: String },
     #[error("{name:?} is no address, and this transport resolves no names")]
     NotResolved { name: String },
+    #[error("{name:?} was not resolved after {after:?}")]
+    Timeout { name: String, after: Duration },
 }
 
 impl Opening {
@@ -47,22 +52,43 @@ impl Opening {
             (Place::Name(name), None) => {
                 promise.set_failure(Error::new(NoAddress::NotResolved { name }));
             }
-            (Place::Name(name), Some(resolver)) => {
-                let (found, addresses) = at.new_promise();
-                resolver.resolve(&name, found);
-                let at = at.clone();
-                addresses.on_complete(move |addresses| match addresses {
-                    Ok(addresses) if addresses.is_empty() => {
-                        promise.set_failure(Error::new(NoAddress::NoneFound { name }));
-                    }
-                    Ok(addresses) => self.open_at(&at, addresses, promise),
-                    Err(error) => {
-                        promise.set_failure(error);
-                    }
-                });
-            }
+            (Place::Name(name), Some(resolver)) => self.look_up(at, name, &*resolver, promise),
         }
         future
+    }
+
+    /// Opens it at the addresses of a name. A lookup that takes too long, or is no longer wanted, is
+    /// cancelled.
+    fn look_up(
+        self,
+        at: &EventLoop,
+        name: String,
+        resolver: &dyn Resolver,
+        mut promise: Promise<Channel>,
+    ) {
+        let (found, addresses) = at.new_promise();
+        let (overdue, unwanted) = (addresses.canceller(), addresses.canceller());
+        promise.on_cancel(move || _ = unwanted.cancel());
+        // Refused by a loop that is over: then so is the opening, as soon as the name is found.
+        let timer = self.limit.and_then(|limit| at.schedule(limit, move || overdue.cancel()).ok());
+        resolver.resolve(&name, found);
+        let at = at.clone();
+        addresses.on_complete(move |addresses| {
+            if let Some(timer) = timer {
+                timer.cancel();
+            }
+            let failure = match (addresses, self.limit) {
+                (Ok(addresses), _) if !addresses.is_empty() => {
+                    return self.open_at(&at, addresses, promise);
+                }
+                (Ok(_), _) => Error::new(NoAddress::NoneFound { name }),
+                (Err(error), Some(after)) if error.is_cancelled() => {
+                    Error::new(NoAddress::Timeout { name, after })
+                }
+                (Err(error), _) => error,
+            };
+            promise.set_failure(failure);
+        });
     }
 
     /// Opens it on the loop: at once if this is the loop.

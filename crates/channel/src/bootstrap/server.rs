@@ -8,9 +8,10 @@ use waterwheel_executor::{Error, PromiseFuture};
 use super::acceptor::{Acceptor, Children};
 use super::opening::Opening;
 use super::place::{Place, Resolver};
-use crate::channel::attributes::{AttrKey, Attributes};
+use super::recipe::Recipe;
+use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
-use crate::channel::new_channel::{NewChannel, SharedInitialiser};
+use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
 use crate::channel::transport::Transports;
 use crate::driver::SocketOption;
@@ -22,6 +23,9 @@ use crate::pipeline::{Edit, In};
 /// The server's own channel lives on a loop of the boss group, what it accepts on the loops of the worker
 /// group, each on the next one. Unless [`boss`](Self::boss) says otherwise both are the same group. What
 /// is `child` here concerns the accepted connections.
+///
+/// A server keeps a worker group alive that is not its own. It does not keep the boss group alive: when
+/// the last handle of that goes the server is closed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,14 +62,8 @@ pub struct ServerBootstrap {
     workers: EventLoopGroup,
     transports: Arc<dyn Transports>,
     resolver: Option<Arc<dyn Resolver>>,
-    options: ChannelOptions,
-    socket_options: Vec<SocketOption>,
-    attributes: Attributes,
-    initialiser: Option<SharedInitialiser>,
-    child_options: ChannelOptions,
-    child_socket_options: Vec<SocketOption>,
-    child_attributes: Attributes,
-    child_initialiser: Option<SharedInitialiser>,
+    own: Recipe,
+    child: Recipe,
 }
 
 impl ServerBootstrap {
@@ -76,14 +74,8 @@ impl ServerBootstrap {
             workers: group.clone(),
             resolver: transports.resolver(),
             transports: Arc::new(transports),
-            options: ChannelOptions::default(),
-            socket_options: Vec::new(),
-            attributes: Attributes::default(),
-            initialiser: None,
-            child_options: ChannelOptions::default(),
-            child_socket_options: Vec::new(),
-            child_attributes: Attributes::default(),
-            child_initialiser: None,
+            own: Recipe::default(),
+            child: Recipe::default(),
         }
     }
 
@@ -99,7 +91,7 @@ impl ServerBootstrap {
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        self.initialiser = Some(Arc::new(initialiser));
+        self.own.initialise_by(initialiser);
         self
     }
 
@@ -109,43 +101,43 @@ impl ServerBootstrap {
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        self.child_initialiser = Some(Arc::new(initialiser));
+        self.child.initialise_by(initialiser);
         self
     }
 
     /// The options of the server.
-    pub fn options(mut self, options: ChannelOptions) -> Self {
-        self.options = options;
+    pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.own.options = options.into();
         self
     }
 
     /// The options of each connection.
-    pub fn child_options(mut self, options: ChannelOptions) -> Self {
-        self.child_options = options;
+    pub fn child_options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.child.options = options.into();
         self
     }
 
     /// An option of the server's socket. One that the transport does not have fails the bind.
     pub fn socket_option(mut self, option: SocketOption) -> Self {
-        self.socket_options.push(option);
+        self.own.socket_options.push(option);
         self
     }
 
     /// An option of the socket of each connection. One that the transport does not have fails the bind.
     pub fn child_socket_option(mut self, option: SocketOption) -> Self {
-        self.child_socket_options.push(option);
+        self.child.socket_options.push(option);
         self
     }
 
     /// An attribute of the server.
     pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
-        self.attributes.set(key, value);
+        self.own.attributes.set(key, value);
         self
     }
 
     /// An attribute of each connection; they share the value.
     pub fn child_attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
-        self.child_attributes.set(key, value);
+        self.child.attributes.set(key, value);
         self
     }
 
@@ -166,6 +158,7 @@ impl ServerBootstrap {
         };
         let opening = Opening {
             new,
+            limit: self.own.options.connect_timeout,
             operation: Box::new(|pipeline, mut addresses, done| {
                 // There is at least one.
                 pipeline.bind_with(addresses.swap_remove(0), done);
@@ -176,30 +169,25 @@ impl ServerBootstrap {
 
     fn new_channel(&self) -> Result<NewChannel, Error> {
         let mut transport = self.transports.server();
-        for option in &self.socket_options {
+        for option in &self.own.socket_options {
             transport.set_option(None, *option)?;
         }
-        for option in &self.child_socket_options {
+        for option in &self.child.socket_options {
             transport.set_child_option(*option)?;
         }
-        let children = Arc::new(Children::new(
-            self.workers.clone(),
-            self.child_options,
-            self.child_attributes.clone(),
-            self.child_initialiser.clone(),
-        ));
-        let initialiser = self.initialiser.clone();
-        let new = NewChannel::over(transport)
-            .options(self.options)
-            .attributes(self.attributes.clone())
-            .initialiser(move |edit| {
-                if let Some(initialiser) = initialiser {
-                    initialiser(edit)?;
-                }
-                edit.add_last("acceptor", In(Acceptor::new(children)))?;
-                Ok(())
-            });
+        let children = Arc::new(Children::new(self.workers_of_server(), self.child.clone()));
+        let own = self.own.clone();
+        let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
+            own.initialise(edit)?;
+            edit.add_last("acceptor", In(Acceptor::new(children)))?;
+            Ok(())
+        });
         Ok(new)
+    }
+
+    /// The workers, as a server has them: it keeps them alive, but not itself.
+    fn workers_of_server(&self) -> EventLoopGroup {
+        if self.workers == self.boss { self.workers.without_lease() } else { self.workers.clone() }
     }
 }
 

@@ -354,6 +354,9 @@ impl ChannelCore {
         self.life.set(life);
         let Some(ended) = ended else { return };
         self.shared.set_registered(false);
+        if let Some(server) = &self.shared.parent {
+            server.shared().child_closed();
+        }
         let steps = [
             (Step::Closed, true),
             (Step::Inactive, ended.inactive),

@@ -122,7 +122,8 @@ pub struct ChannelOptions {
     /// Whether it stays open when the peer sends no more: see [`HalfClosed`](crate::HalfClosed).
     /// Default: it is closed then.
     pub allow_half_closure: bool,
-    /// How long a connect may take, all addresses of a name together; none has no limit but the system's.
+    /// How long a connect may take, all addresses of a name together, and how long the name may be looked
+    /// up before; none has no limit but the system's.
     /// Default: 30 seconds.
     pub connect_timeout: Option<Duration>,
 }

@@ -78,7 +78,7 @@ impl ChannelCore {
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
             let told = core.go_as_last(bytes.into());
-            if core.goes_on_reading() {
+            if told || core.takes_end_of_round() {
                 if !told {
                     core.go(HEAD, ReadComplete);
                 }
@@ -89,11 +89,11 @@ impl ChannelCore {
         self.here.channels().settle_if_outermost();
     }
 
-    /// Unless it was closed, or has left its loop.
+    /// Ends the round; whether that is to be told. Not if it was closed, or has left its loop: then the
+    /// round was broken off, even if it has come back since.
     #[inline]
-    pub(crate) fn goes_on_reading(&self) -> bool {
-        let life = self.life.get();
-        life.is_open() && life.is_registered()
+    pub(crate) fn takes_end_of_round(&self) -> bool {
+        self.life.get().is_open() && self.reading.in_round.take()
     }
 
     /// So is the end of a round.
@@ -146,6 +146,7 @@ impl ChannelCore {
         // A round in which nothing was read is not the one that was asked for: reading stays on, and so
         // the end is told that such a round comes to.
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.reading.in_round.set(false);
         self.enter_anew(|core| {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
@@ -155,7 +156,6 @@ impl ChannelCore {
 
     #[inline(always)]
     fn end_round(self: &Rc<Self>, changed: bool) {
-        self.reading.in_round.set(false);
         if !self.reading.wanted.get() {
             self.set_read(false);
         } else if changed && self.reading.on.get() {
@@ -171,7 +171,8 @@ impl ChannelCore {
         self.close(Some(error), Completion::none());
     }
 
-    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16).
+    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16), for a second or
+    /// until a connection that was accepted is closed.
     fn on_read_failed(self: &Rc<Self>, error: Error) {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
@@ -182,12 +183,14 @@ impl ChannelCore {
             self.set_read(false);
             self.reading.paused.set(true);
             self.reading.on.set(on);
+            self.shared.set_paused(true);
         }
     }
 
-    /// The pause is over.
+    /// The pause is over: its time is up, or one that was accepted is closed.
     pub(crate) fn resume_reading(self: &Rc<Self>) {
         self.reading.paused.set(false);
+        self.shared.set_paused(false);
         if self.reading.on.get() && self.life.get().is_open() {
             self.set_read(true);
         }

@@ -59,6 +59,8 @@ pub(crate) struct ChannelShared {
     pub(super) registered: AtomicBool,
     pub(super) writable: AtomicBool,
     pub(super) auto_read: AtomicBool,
+    /// Its reads pause for want of something. The first of its children that closes ends that.
+    paused: AtomicBool,
     pub(super) pending: AtomicUsize,
     pub(super) submitted: AtomicUsize,
     pub(super) holds: Holds,
@@ -101,6 +103,7 @@ impl ChannelShared {
             registered: AtomicBool::new(false),
             writable: AtomicBool::new(true),
             auto_read: AtomicBool::new(options.auto_read),
+            paused: AtomicBool::new(false),
             options,
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
@@ -147,6 +150,19 @@ impl ChannelShared {
 
     pub(super) fn set_auto_read(&self, auto: bool) {
         self.auto_read.store(auto, Ordering::Release);
+    }
+
+    pub(super) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+    }
+
+    /// One that it has accepted is closed: what it had no room for there may be room for now. If it
+    /// pauses a moment later, a timer ends that.
+    pub(super) fn child_closed(&self) {
+        if self.paused.load(Ordering::Relaxed) && self.paused.swap(false, Ordering::Relaxed) {
+            // Refused by a loop that is over: then nobody is accepted any more.
+            let _ = self.send(LoopCommand(Ask::ResumeReading(self.token())));
+        }
     }
 
     pub(super) fn set_closed(&self) {

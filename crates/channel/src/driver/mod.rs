@@ -36,7 +36,9 @@
 //! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read` or `Accepted`, then
 //!   `ReadComplete`, then `Eof`; `AcceptFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
-//!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out.
+//!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
+//!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
+//!   alone: whoever asks for one round after the other learns of the end too.
 //! - One round of events is finite: a busy peer cannot keep `next_event` from returning `None`.
 //! - `Failed` means that it is broken: no other event follows, and the driver has stopped watching it.
 //! - `AcceptFailed` means that a listener could not accept one connection, and the round of accepts has

@@ -26,7 +26,7 @@ use crate::foreign::{Foreign, ForeignHandle, ForeignHandler};
 /// group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EventLoopGroup {
     executors: EventExecutorGroup<LoopCommand>,
 }
@@ -39,6 +39,12 @@ impl EventLoopGroup {
 
     pub(crate) fn new(executors: EventExecutorGroup<LoopCommand>) -> Self {
         Self { executors }
+    }
+
+    /// A handle that does not keep the group alive: see [`EventExecutorGroup::without_lease`].
+    #[must_use]
+    pub fn without_lease(&self) -> Self {
+        Self::new(self.executors.without_lease())
     }
 
     /// The loop that the group's chooser picks for the next piece of work.

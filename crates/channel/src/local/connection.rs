@@ -190,6 +190,7 @@ impl Transport for Connection {
     }
 
     fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        self.rounds.break_off();
         if let Some(end) = &self.end {
             end.from_peer.set_reader(None);
             end.to_peer.set_writer(None);

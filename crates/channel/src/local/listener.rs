@@ -121,6 +121,7 @@ impl Transport for Listener {
     }
 
     fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        self.rounds.break_off();
         if let Some(port) = self.port() {
             port.set_server(None);
         }

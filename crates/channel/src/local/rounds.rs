@@ -35,6 +35,11 @@ impl Rounds {
         }
     }
 
+    /// It leaves its loop: the channel itself tells that the round is over.
+    pub(super) fn break_off(&mut self) {
+        self.left = None;
+    }
+
     /// What the channel is told next.
     pub(super) fn next(&mut self, take: impl FnOnce() -> Taken) -> Option<TransportEvent> {
         if let Some(plan) = self.plan {

@@ -121,7 +121,7 @@ impl ChannelCore {
         let mut told = false;
         self.call(at, handler, |handler, ctx| {
             Read(msg).deliver(handler, ctx);
-            told = self.goes_on_reading() && self.handlers.slots.borrow().is_next(at);
+            told = self.handlers.slots.borrow().is_next(at) && self.takes_end_of_round();
             if told {
                 ReadComplete.deliver(handler, ctx);
             }

@@ -324,6 +324,7 @@ impl<H: OutboundHandler> Handler for Out<H> {
         disconnect(done: &mut Completion) -> HandlerResult;
         close(done: &mut Completion) -> HandlerResult;
         deregister(done: &mut Completion) -> HandlerResult;
+        shutdown_output(done: &mut Completion) -> HandlerResult;
         read() -> HandlerResult;
         flush() -> HandlerResult;
     }

@@ -36,6 +36,8 @@ pub(super) struct Endpoint {
     /// Reads are on.
     plan: Option<Plan>,
     round: Round,
+    /// A read has found the end. Reads may have gone off before that could be told.
+    end_found: bool,
     /// `Eof` was given out.
     ended: bool,
     /// `Wrote` or `Failed` is owed.
@@ -136,6 +138,7 @@ impl Endpoint {
             phase,
             plan: None,
             round: Round::Waiting,
+            end_found: false,
             ended: false,
             write_pending: false,
             hung_up: false,
@@ -385,7 +388,16 @@ impl Endpoint {
             Taken::Event(event) => Some(event),
             Taken::Again => None,
             Taken::Nothing => self.complete(token, Round::Over),
-            Taken::End => self.complete(token, Round::AtEnd),
+            // Found again: it is told before reads can go off once more, or whoever turns them off after
+            // each round would never learn of it.
+            Taken::End if self.end_found => {
+                (self.round, self.ended) = (Round::Over, true);
+                Some(IoEvent::Eof(token))
+            }
+            Taken::End => {
+                self.end_found = true;
+                self.complete(token, Round::AtEnd)
+            }
             Taken::Error(error) => {
                 self.on_read_error(error);
                 self.complete(token, Round::Over)

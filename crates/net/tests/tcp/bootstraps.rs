@@ -1,5 +1,6 @@
 //! Servers and clients over TCP (C12, L10).
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -242,4 +243,41 @@ fn l10_a_shutdown_closes_servers_and_connections_with_writes_in_flight() {
         }
         assert!(TcpStream::connect(door.address).is_err());
     });
+}
+
+fn loops(threads: usize) -> EventLoopGroup {
+    EventLoopGroup::builder(Epoll::default()).threads(threads).build().unwrap()
+}
+
+#[test]
+fn e21_a_server_does_not_keep_its_own_loops_alive() {
+    let group = loops(2);
+    let ended = group.termination();
+    let server = get(ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0"));
+    let mut peer = TcpStream::connect(ip(server.local_address())).unwrap();
+    drop(group);
+    ended.wait_timeout(LONG).unwrap();
+    assert!(!server.is_open());
+    assert_eq!(read_to_end(&mut peer), b"");
+}
+
+#[test]
+fn e21_a_server_keeps_the_loops_of_its_connections_alive_until_its_own_end() {
+    let (boss, workers) = (loops(1), loops(2));
+    let ended = workers.termination();
+    let server = ServerBootstrap::new(&workers, Tcp).boss(&boss).child_initialiser(|edit| {
+        edit.add_last("echo", Echo)?;
+        Ok(())
+    });
+    drop(workers);
+    let bound = get(server.bind("127.0.0.1:0"));
+    drop(server);
+    let mut peer = TcpStream::connect(ip(bound.local_address())).unwrap();
+    peer.write_all(b"there").unwrap();
+    let mut back = [0; 5];
+    peer.read_exact(&mut back).unwrap();
+    assert!(!ended.is_done());
+    drop(boss);
+    ended.wait_timeout(LONG).unwrap();
+    assert_eq!(read_to_end(&mut peer), b"");
 }

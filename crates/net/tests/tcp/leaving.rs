@@ -5,9 +5,61 @@ use std::net::TcpStream;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
+use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
 
 use crate::door::{Door, read_to_end};
 use crate::loops::{get, on_every_loop};
+
+/// Leaves and comes back, in the course of what is read or of the end of its round.
+struct Restless {
+    at_the_end: bool,
+}
+
+impl Restless {
+    fn turn_round(ctx: &Ctx<'_>) {
+        ctx.deregister();
+        drop(ctx.channel().register());
+    }
+}
+
+impl Handler for Restless {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        if !self.at_the_end {
+            Self::turn_round(ctx);
+        }
+        ctx.fire_read(msg);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        if self.at_the_end {
+            Self::turn_round(ctx);
+        }
+        ctx.fire_read_complete();
+        Ok(())
+    }
+}
+
+#[test]
+fn c04_the_end_of_a_round_is_told_once_though_the_channel_left_and_came_back_in_it() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, |server| server);
+        for at_the_end in [false, true] {
+            let (channel, mut peer, notes) = door.connect();
+            let add = channel.with_pipeline(move |pipeline| {
+                pipeline.add_first("restless", Restless { at_the_end })
+            });
+            get(add).unwrap();
+            for _ in 0..3 {
+                peer.write_all(b"hello").unwrap();
+                let told = notes.take(4);
+                assert_eq!(told, ["read hello", "complete", "unregistered", "registered"]);
+            }
+            rig.assert_calm();
+            assert_eq!(notes.rest(), [""; 0]);
+        }
+    });
+}
 
 #[test]
 fn c04_a_connection_that_was_away_loses_nothing() {

@@ -96,7 +96,8 @@ impl Handler for Life {
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        let _ = self.step("removed", &["unregistered"]);
+        // Without the rest, of one that was not registered: the loop was about to end.
+        let _ = self.step("removed", &["unregistered", "added"]);
         self.lives.ended.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -31,6 +31,7 @@ macro_rules! driver_suite {
                     l05_a_flooding_peer_cannot_keep_a_round_going
                     l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round
                     l05_eof_comes_once_and_last
+                    l05_whoever_asks_for_one_round_after_the_other_learns_of_the_end
                     l05_a_stream_that_has_ended_is_still_written_to
                     l05_a_reset_fails_a_stream_once
                 }

@@ -134,6 +134,30 @@ pub fn l05_eof_comes_once_and_last(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
+/// Reads that are turned off by each `ReadComplete`, and on again after the round, come to the end.
+pub fn l05_whoever_asks_for_one_round_after_the_other_learns_of_the_end(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    remote.send(b"bye");
+    remote.finish();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        bench.set_read(token, Some(ReadPlan::default()));
+        bench.wait(PATIENCE);
+        while let Some(event) = bench.next() {
+            if matches!(event, IoEvent::ReadComplete(_)) {
+                bench.set_read(token, None);
+            }
+            seen.push(event);
+        }
+        if seen.iter().any(|event| is_eof(event, token)) {
+            assert_eq!(bytes_of(&seen, token), b"bye");
+            return bench.assert_quiet();
+        }
+    }
+    panic!("the end was not told: {seen:?}");
+}
+
 /// A stream whose peer has finished can still be written to.
 pub fn l05_a_stream_that_has_ended_is_still_written_to(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);

@@ -211,7 +211,9 @@ impl Transport for WireTransport {
     }
 
     fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
-        self.wire.lock().waker = None;
+        let mut state = self.wire.lock();
+        state.waker = None;
+        state.round = None; // The channel itself tells that it is over.
         Ok(())
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Registration {
     pub(super) reads: Option<ReadPlan>,
     connecting: bool,
     writing: Option<Write>,
+    /// A round of reads came to the end. Reads may have gone off before that could be told.
+    end_found: bool,
     /// `Eof` has been given out.
     ended: bool,
     /// `Failed` is still to be given out, last in the round.
@@ -75,6 +77,7 @@ impl Registration {
             reads: None,
             connecting,
             writing: None,
+            end_found: false,
             ended: false,
             failure: None,
             broken: false,
@@ -178,6 +181,7 @@ impl Registration {
 
     fn after_write(&self) -> Stage {
         match self.reads {
+            Some(_) if self.end_found => Stage::End,
             Some(plan) if self.is_readable() => Stage::Read { left: plan.max_reads },
             _ => Stage::Fail,
         }
@@ -220,7 +224,10 @@ impl Registration {
         };
         match event {
             Some(event) => (Stage::Read { left: left - 1 }, Some(event)),
-            None => (Stage::Complete, None),
+            None => {
+                self.end_found = self.is_at_end();
+                (Stage::Complete, None)
+            }
         }
     }
 

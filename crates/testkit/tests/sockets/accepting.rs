@@ -118,6 +118,26 @@ fn l16_a_cause_that_lasts_is_told_once_a_second() {
 }
 
 #[test]
+fn l16_a_connection_that_closes_ends_the_pause() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        let first = port.connect().unwrap();
+        house.settle();
+        let _waiting = fail(&house, &port);
+        drop(log.take());
+        first.finish();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+        // The timer that is still there does no harm.
+        house.manual.advance(secs(1));
+        house.settle();
+        let _next = port.connect().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
 fn l16_a_connection_that_was_gone_does_not_pause_the_others() {
     both(|house| {
         let (_server, port, log) = server(&house);

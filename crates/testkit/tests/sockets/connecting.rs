@@ -246,6 +246,26 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
 }
 
 #[test]
+fn c12_a_name_that_nobody_answers_for_is_given_up() {
+    both(|house| {
+        let book = Arc::new(Book::default());
+        let client = house.client().options(options(Some(secs(5)))).resolver(book.clone());
+        let connected = client.connect("silent:80");
+        house.settle();
+        house.manual.advance(secs(4));
+        house.settle();
+        assert!(!connected.is_done());
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!(failure(connected), "\"silent:80\" was not resolved after 5s");
+        book.answer(Ok(addresses(1)));
+        house.settle();
+        assert!(house.sockets.next_dial().is_none(), "too late");
+        assert_eq!(house.first().stats().timers, 0);
+    });
+}
+
+#[test]
 fn c12_a_name_that_cannot_be_resolved_fails_with_the_reason() {
     both(|house| {
         let book = Arc::new(Book::default());
@@ -319,8 +339,9 @@ fn c12_a_shutdown_fails_a_connect_under_way() {
     both(|house| {
         let connected = connect(&house, 2, Some(secs(30)));
         let dial = dialled(&house, 1);
-        house.manual.set_time(Time::Jumps);
+        // In this order: a clock that jumps would end the attempt first.
         let ended = house.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
+        house.manual.set_time(Time::Jumps);
         ended.wait_timeout(LONG).expect("it terminates");
         assert!(connected.wait_timeout(LONG).is_ok() && connected.join().is_err());
         assert!(dial.is_closed() && house.sockets.next_dial().is_none());

@@ -387,3 +387,31 @@ fn c06_an_edit_that_would_not_fit_leaves_the_pipeline_as_it_was() {
     let names = channel.with_pipeline(|it| it.names()).unwrap();
     assert_eq!(names, ["lengths", "flags", "typed"]);
 }
+
+/// Keeps the output open.
+struct KeepOpen;
+
+impl OutboundHandler for KeepOpen {
+    type In = u32;
+
+    fn write(&mut self, ctx: &Ctx<'_>, number: u32, done: &mut Completion) -> HandlerResult {
+        ctx.write_with(number, done.take());
+        Ok(())
+    }
+
+    fn shutdown_output(&mut self, _: &Ctx<'_>, _: &mut Completion) -> HandlerResult {
+        Err(Error::new("it stays open"))
+    }
+}
+
+#[test]
+fn c10_an_outbound_handler_is_asked_before_the_output_is_shut_down() {
+    let mut channel = Embedded::new(|edit| {
+        edit.add_last("keep", Out(KeepOpen))?;
+        Ok(())
+    })
+    .unwrap();
+    let shut = channel.on_loop(|channel| channel.shutdown_output());
+    channel.run();
+    assert_eq!(shut.join().unwrap_err().to_string(), "it stays open");
+}

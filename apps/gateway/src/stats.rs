@@ -1,0 +1,228 @@
+//! What the loops do, as a small table (O01).
+//!
+//! ```text
+//! 2 clients, 2 users, 1 topic; 120 lines/s in, 240 out, 0 missed
+//! loop       turns/s   io %  task %  by io  by task  by timer  queue  timers  channels     in/s    out/s
+//! loop-1         361    1.2     0.4    120      240         1      0       3         2    2.4 K    4.7 K
+//! ```
+//!
+//! `turns/s` and the causes of wake-ups are counts of the last second, `io %` and `task %` the parts of it
+//! that the loop was busy with events and with tasks; what is left it has slept. The other columns show
+//! what there is now.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use waterwheel::channel::{EventLoop, EventLoopGroup};
+
+use crate::gateway::Gateway;
+use crate::registry::Census;
+use crate::traffic::Lines;
+
+/// The gateway at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Who is here.
+    pub census: Census,
+    /// What was said so far.
+    pub lines: Lines,
+    /// What each loop has done so far.
+    pub loops: Vec<LoopSnapshot>,
+}
+
+/// A loop at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoopSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its turns.
+    pub turns: u64,
+    /// Time spent on events.
+    pub in_io: Duration,
+    /// Time spent on tasks.
+    pub in_tasks: Duration,
+    /// Waits that were ended by events.
+    pub by_io: u64,
+    /// Waits that were ended by tasks.
+    pub by_task: u64,
+    /// Waits that were ended by timers.
+    pub by_timer: u64,
+    /// Commands that wait.
+    pub queue: usize,
+    /// Timers that wait.
+    pub timers: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+}
+
+impl Snapshot {
+    /// Of this gateway, now.
+    #[must_use]
+    pub fn of(gateway: &Gateway) -> Self {
+        Self { census: gateway.census(), lines: gateway.lines(), loops: of_loops(gateway.loops()) }
+    }
+}
+
+fn of_loops(loops: &EventLoopGroup) -> Vec<LoopSnapshot> {
+    loops.children().map(|each| LoopSnapshot::of(&each)).collect()
+}
+
+impl LoopSnapshot {
+    /// Of this loop, now.
+    #[must_use]
+    pub fn of(event_loop: &EventLoop) -> Self {
+        let metrics = event_loop.metrics();
+        Self {
+            name: event_loop.name().to_owned(),
+            turns: metrics.turns,
+            in_io: metrics.time_in_io,
+            in_tasks: metrics.time_in_tasks,
+            by_io: metrics.wake_ups_by_io,
+            by_task: metrics.wake_ups_by_task,
+            by_timer: metrics.wake_ups_by_timer,
+            queue: metrics.queue_depth,
+            timers: metrics.timers,
+            channels: metrics.channels,
+            bytes_in: metrics.bytes_read,
+            bytes_out: metrics.bytes_written,
+        }
+    }
+}
+
+/// What has happened between two snapshots, so much time apart: a heading, a line of titles, a line for each
+/// loop.
+#[must_use]
+pub fn table(before: &Snapshot, now: &Snapshot, apart: Duration) -> String {
+    let rate = |before: u64, now: u64| per_second(now.saturating_sub(before), apart);
+    let Census { clients, users, topics } = now.census;
+    let received = rate(before.lines.received, now.lines.received);
+    let delivered = rate(before.lines.delivered, now.lines.delivered);
+    let missed = now.lines.missed;
+    let mut table = format!(
+        "{}, {}, {}; {received} lines/s in, {delivered} out, {missed} missed\n\
+         {:<10} {:>7} {:>6} {:>7} {:>6} {:>8} {:>9} {:>6} {:>7} {:>9} {:>8} {:>8}\n",
+        count(clients, "client"),
+        count(users, "user"),
+        count(topics, "topic"),
+        "loop",
+        "turns/s",
+        "io %",
+        "task %",
+        "by io",
+        "by task",
+        "by timer",
+        "queue",
+        "timers",
+        "channels",
+        "in/s",
+        "out/s",
+    );
+    let unknown = LoopSnapshot::default();
+    for (at, now) in now.loops.iter().enumerate() {
+        let before = before.loops.get(at).unwrap_or(&unknown);
+        let written = writeln!(
+            table,
+            "{:<10} {:>7} {:>6.1} {:>7.1} {:>6} {:>8} {:>9} {:>6} {:>7} {:>9} {:>8} {:>8}",
+            now.name,
+            rate(before.turns, now.turns),
+            percent(before.in_io, now.in_io, apart),
+            percent(before.in_tasks, now.in_tasks, apart),
+            rate(before.by_io, now.by_io),
+            rate(before.by_task, now.by_task),
+            rate(before.by_timer, now.by_timer),
+            now.queue,
+            now.timers,
+            now.channels,
+            bytes(rate(before.bytes_in, now.bytes_in)),
+            bytes(rate(before.bytes_out, now.bytes_out)),
+        );
+        debug_assert!(written.is_ok(), "a string takes everything");
+    }
+    table
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn per_second(n: u64, apart: Duration) -> u64 {
+    (n as f64 / apart.as_secs_f64().max(0.001)).round() as u64
+}
+
+fn percent(before: Duration, now: Duration, apart: Duration) -> f64 {
+    100.0 * now.saturating_sub(before).as_secs_f64() / apart.as_secs_f64().max(0.001)
+}
+
+/// In units of 1024, with one digit behind the point where there is a unit.
+fn bytes(n: u64) -> String {
+    let units = ["K", "M", "G", "T"];
+    let mut value = n as f64;
+    if n < 1024 {
+        return n.to_string();
+    }
+    for unit in units {
+        value /= 1024.0;
+        if value < 1024.0 || unit == "T" {
+            return format!("{value:.1} {unit}");
+        }
+    }
+    unreachable!("the last unit takes everything")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        let of =
+            [(0, "0"), (1023, "1023"), (1024, "1.0 K"), (1 << 20, "1.0 M"), (3 << 29, "1.5 G")];
+        for (n, shown) in of {
+            assert_eq!(bytes(n), shown);
+        }
+        assert_eq!(bytes(u64::MAX), "16777216.0 T");
+    }
+
+    #[test]
+    fn o01_the_table_shows_what_happened_in_between() {
+        let before = Snapshot {
+            census: Census::default(),
+            lines: Lines { received: 100, delivered: 100, missed: 0 },
+            loops: vec![LoopSnapshot { turns: 1000, by_io: 10, ..LoopSnapshot::default() }],
+        };
+        let now = Snapshot {
+            census: Census { clients: 2, users: 2, topics: 1 },
+            lines: Lines { received: 220, delivered: 340, missed: 12 },
+            loops: vec![
+                LoopSnapshot {
+                    name: "loop-1".into(),
+                    turns: 1361,
+                    in_io: Duration::from_millis(12),
+                    in_tasks: Duration::from_millis(4),
+                    by_io: 130,
+                    by_task: 240,
+                    by_timer: 1,
+                    queue: 0,
+                    timers: 3,
+                    channels: 2,
+                    bytes_in: 2458,
+                    bytes_out: 4813,
+                },
+                LoopSnapshot { name: "loop-2".into(), channels: 1, ..LoopSnapshot::default() },
+            ],
+        };
+        let expected = "\
+2 clients, 2 users, 1 topic; 120 lines/s in, 240 out, 12 missed
+loop       turns/s   io %  task %  by io  by task  by timer  queue  timers  channels     in/s    out/s
+loop-1         361    1.2     0.4    120      240         1      0       3         2    2.4 K    4.7 K
+loop-2           0    0.0     0.0      0        0         0      0       0         1        0        0
+";
+        assert_eq!(table(&before, &now, Duration::from_secs(1)), expected);
+        let slow = table(&before, &now, Duration::from_secs(2));
+        assert!(slow.contains("60 lines/s in, 120 out, 12 missed"), "{slow}");
+    }
+}

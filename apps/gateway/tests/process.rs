@@ -1,0 +1,137 @@
+//! The program, as it is started from a shell.
+
+mod support;
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::{Client, Process};
+
+#[test]
+fn sigterm_and_ctrl_c_end_it_with_status_0() {
+    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
+        let gateway = Process::start(&[]);
+        let mut client = Client::named(gateway.address, "ann");
+        gateway.signal(signal);
+        client.expect("BYE the gateway is closing");
+        client.expect_end();
+        drop(client);
+        let (status, printed) = gateway.wait();
+        assert_eq!(status.code(), Some(0), "{printed}");
+        let told = format!("{name}: delivering what was accepted; a second one ends it at once\n");
+        assert_eq!(printed, told + "1 lines received, 0 delivered, 0 missed\n");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut gateway = Process::start(&["--overflow", "drop-newest", "--drain", "3600"]);
+    let mut slow = Client::named(gateway.address, "slow");
+    slow.ask("SUB news", "OK");
+    let mut speaker = Client::named(gateway.address, "speaker");
+    // Until there is no room for another line, neither in its queue nor in the kernel: a long drain.
+    let line = format!("PUB news {}", "x".repeat(900));
+    loop {
+        speaker.say(&line);
+        if speaker.hear().as_deref() == Some("OK 0") {
+            break;
+        }
+    }
+    gateway.signal(Signal::TERM);
+    let told = "SIGTERM: delivering what was accepted; a second one ends it at once";
+    assert_eq!(gateway.line(), told);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait().0.code(), Some(143));
+    drop(slow);
+}
+
+#[test]
+fn a_port_in_use_is_told_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let gateway = env!("CARGO_BIN_EXE_gateway");
+    let output = Command::new(gateway).args(["--port", &port.to_string()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains(&format!("cannot listen at 127.0.0.1:{port}")), "{told}");
+    assert!(told.contains("choose one with --port"), "{told}");
+    assert_eq!(output.stdout, b"");
+}
+
+#[test]
+fn an_address_of_another_machine_is_told_with_what_to_do() {
+    let gateway = env!("CARGO_BIN_EXE_gateway");
+    let output = Command::new(gateway).args(["--bind", "192.0.2.1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("choose one with --bind"), "{told}");
+}
+
+#[test]
+fn help_and_wrong_arguments_are_told_as_programs_do() {
+    let run = |arg: &str| Command::new(env!("CARGO_BIN_EXE_gateway")).arg(arg).output().unwrap();
+    let help = run("--help");
+    assert_eq!(help.status.code(), Some(0));
+    let told = String::from_utf8(help.stdout).unwrap();
+    let options = ["bind", "port", "threads", "business", "queue", "overflow", "max-line", "idle"];
+    for option in options.into_iter().chain(["drain", "clients", "stats"]) {
+        assert!(told.contains(&format!("--{option}")), "--{option} in {told}");
+    }
+    assert_eq!(run("--prot").status.code(), Some(2));
+}
+
+#[test]
+fn o01_with_stats_a_table_of_the_loops_is_shown_every_second() {
+    let mut gateway = Process::start(&["--stats", "--threads", "2"]);
+    let mut client = Client::named(gateway.address, "ann");
+    client.ask("SUB news", "OK");
+    for _ in 0..2 {
+        let heading = gateway.line();
+        let told = heading.strip_prefix("1 client, 1 user, 1 topic; ");
+        assert!(told.is_some_and(|rest| rest.ends_with(" out, 0 missed")), "{heading}");
+        let titles = gateway.line();
+        assert!(titles.starts_with("loop ") && titles.ends_with(" out/s"), "{titles}");
+        for _ in 0..2 {
+            let row = gateway.line();
+            assert_eq!(row.len(), titles.len(), "{row}");
+            assert!(row.starts_with("loop-"), "{row}");
+        }
+    }
+}
+
+/// L16, with a whole program: too few descriptors for its clients.
+#[test]
+fn l16_without_descriptors_it_neither_spins_nor_forgets_who_waits() {
+    let gateway = Process::start_by("prlimit", &["--nofile=64:64"], &[]);
+    let mut clients: Vec<_> = (0..200).map(|_| Client::connect_silently(gateway.address)).collect();
+    clients[0].expect("HELLO say USER name, or HELP");
+    // The last one is in the kernel's queue: nothing comes for a second, which is measured.
+    let before = ticks(gateway.id());
+    let last = clients.last().unwrap().stream();
+    last.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let nothing = (&mut &*last).read(&mut [0]).unwrap_err();
+    assert!(matches!(nothing.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{nothing}");
+    let spent = ticks(gateway.id()) - before;
+    assert!(spent < 5, "{spent} hundredths of a second in one second");
+    clients[0].ask("PING", "PONG");
+    // All go, those that wait in the kernel's queue too: one that comes is soon served like the first.
+    drop(clients);
+    let mut newcomer = Client::connect_silently(gateway.address);
+    newcomer.stream().set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    newcomer.expect("HELLO say USER name, or HELP");
+    drop(newcomer);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait().0.code(), Some(0));
+}
+
+/// The time a process has used, in hundredths of a second.
+fn ticks(id: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    // Behind the name, which is in parentheses: the 12th and 13th.
+    let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}

@@ -1,0 +1,217 @@
+//! Clients over TCP, and gateways in this process or in one of their own.
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use waterwheel::channel::Drained;
+use waterwheel::executor::{Report, Reporter};
+use waterwheel_gateway::gateway::{Config, Gateway};
+
+/// Longer than anything here takes: whatever a test waits for comes, or the test fails.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A client with a connection.
+pub(crate) struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+impl Client {
+    /// Connects, and has been greeted.
+    pub(crate) fn connect(to: SocketAddr) -> Self {
+        let mut client = Self::connect_silently(to);
+        client.expect("HELLO say USER name, or HELP");
+        client
+    }
+
+    /// Connects.
+    pub(crate) fn connect_silently(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&to, LIMIT).expect("the gateway listens");
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_write_timeout(Some(LIMIT)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
+    /// Connects and takes a name.
+    pub(crate) fn named(to: SocketAddr, name: &str) -> Self {
+        let mut client = Self::connect(to);
+        client.ask(&format!("USER {name}"), &format!("OK hello {name}"));
+        client
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.reader.get_ref()
+    }
+
+    /// Sends these bytes.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).expect("the gateway reads");
+    }
+
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream().write_all(bytes.as_ref())
+    }
+
+    /// Says a line.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.send(format!("{line}\n"));
+    }
+
+    /// The next line; `None` at the end.
+    pub(crate) fn hear(&mut self) -> Option<String> {
+        self.try_hear().expect("a line, or the end")
+    }
+
+    pub(crate) fn try_hear(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        if self.reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        assert_eq!(line.pop(), Some('\n'), "a line ends: {line:?}");
+        Ok(Some(line))
+    }
+
+    /// The next line is this one.
+    pub(crate) fn expect(&mut self, line: &str) {
+        assert_eq!(self.hear().as_deref(), Some(line));
+    }
+
+    /// The gateway says no more.
+    pub(crate) fn expect_end(&mut self) {
+        assert_eq!(self.hear(), None);
+    }
+
+    /// Says a line, and is answered with this one.
+    pub(crate) fn ask(&mut self, line: &str, answer: &str) {
+        self.say(line);
+        assert_eq!(self.hear().as_deref(), Some(answer), "to {line:?}");
+    }
+
+    /// Says no more.
+    pub(crate) fn finish(&mut self) {
+        self.stream().shutdown(std::net::Shutdown::Write).unwrap();
+    }
+}
+
+/// Keeps what was reported: mostly there should be nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Reports(Arc<Mutex<Vec<String>>>);
+
+impl Reports {
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Reporter for Reports {
+    fn report(&self, report: &Report<'_>) {
+        self.0.lock().unwrap().push(report.fault.to_string());
+    }
+}
+
+/// A gateway in this process. Dropped, it is drained.
+pub(crate) struct InProcess {
+    pub(crate) gateway: Gateway,
+    pub(crate) reports: Reports,
+    pub(crate) address: SocketAddr,
+}
+
+impl InProcess {
+    pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Self {
+        let drain = LIMIT;
+        let mut config = Config { port: 0, drain, ..Config::default() };
+        change(&mut config);
+        let reports = Reports::default();
+        let reporter: Arc<dyn Reporter> = Arc::new(reports.clone());
+        let gateway = Gateway::start(&config, &reporter).expect("any port will do");
+        let address = gateway.address().unwrap();
+        Self { gateway, reports, address }
+    }
+
+    pub(crate) fn client(&self, name: &str) -> Client {
+        Client::named(self.address, name)
+    }
+
+    /// Ends it: everything was in order.
+    pub(crate) fn end(self) {
+        assert_eq!(self.gateway.drain().unwrap(), Drained::Complete);
+        assert_eq!(self.gateway.census(), Default::default(), "everybody was forgotten");
+        assert_eq!(self.reports.all(), Vec::<String>::new(), "nothing was reported");
+    }
+}
+
+/// A gateway as a user starts it. Dropped, it is killed.
+pub(crate) struct Process {
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_from(Command::new(env!("CARGO_BIN_EXE_gateway")), args)
+    }
+
+    /// Started by another command, which takes it as its last argument.
+    pub(crate) fn start_by(command: &str, before: &[&str], args: &[&str]) -> Self {
+        let mut command = Command::new(command);
+        command.args(before).arg(env!("CARGO_BIN_EXE_gateway"));
+        Self::start_from(command, args)
+    }
+
+    fn start_from(mut command: Command, args: &[&str]) -> Self {
+        command.args(["--port", "0"]).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the gateway starts");
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        stdout.read_line(&mut first).unwrap();
+        let address = first.strip_prefix("listening at ").and_then(|rest| rest.split(';').next());
+        let address = address.and_then(|address| address.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("it says where it listens: {first:?}"));
+        Self { child, stdout: Some(stdout), address }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// The next line it prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Waits for its end. What it has printed comes with it.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
+        let mut stdout = self.stdout.take().unwrap();
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            let mut rest = String::new();
+            // Its end closes the pipe: nothing else is waited for.
+            stdout.read_to_string(&mut rest).unwrap();
+            ended.send(rest)
+        });
+        let rest = end.recv_timeout(LIMIT).expect("the gateway ends");
+        (self.child.wait().unwrap(), rest)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails if it is over.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
