@@ -77,16 +77,23 @@ impl ChannelCore {
         let grown = self.note_read(bytes.len());
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
-            core.go(HEAD, Read(bytes.into()));
-            // Unless it was closed, or has left its loop: then the round was broken off, even if it has
-            // come back since.
-            if core.life.get().is_open() && core.reading.in_round.take() {
-                core.go(HEAD, ReadComplete);
+            let told = core.go_as_last(bytes.into());
+            if told || core.takes_end_of_round() {
+                if !told {
+                    core.go(HEAD, ReadComplete);
+                }
                 core.read_if_auto();
             }
         });
         self.end_round(grown || changed);
         self.here.channels().settle_if_outermost();
+    }
+
+    /// Ends the round; whether that is to be told. Not if it was closed, or has left its loop: then the
+    /// round was broken off, even if it has come back since.
+    #[inline]
+    pub(crate) fn takes_end_of_round(&self) -> bool {
+        self.life.get().is_open() && self.reading.in_round.take()
     }
 
     /// So is the end of a round.
@@ -147,7 +154,7 @@ impl ChannelCore {
         self.end_round(changed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_round(self: &Rc<Self>, changed: bool) {
         if !self.reading.wanted.get() {
             self.set_read(false);
