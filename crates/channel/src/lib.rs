@@ -56,6 +56,7 @@ mod file_region;
 mod foreign;
 mod futures;
 pub mod local;
+mod local_queue;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;

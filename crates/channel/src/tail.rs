@@ -1,13 +1,12 @@
 //! Tail tasks: what runs at the end of a turn, after the tasks (L09).
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::{CommandSender, Origin, UserCode};
 
 use crate::event_loop::command::LoopCommand;
+use crate::local_queue::LocalQueue;
 
 /// A tail task that may still be removed.
 #[derive(Clone, Debug)]
@@ -48,23 +47,23 @@ impl TailEntry {
 /// The tail tasks of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    waiting: RefCell<VecDeque<Arc<TailEntry>>>,
+    waiting: LocalQueue<Arc<TailEntry>>,
 }
 
 impl Tail {
     pub(crate) fn push(&self, entry: Arc<TailEntry>) {
-        self.waiting.borrow_mut().push_back(entry);
+        self.waiting.push(entry);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.borrow().is_empty()
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Runs those that wait now; those they add wait for the next turn.
     pub(crate) fn run(&self, sender: &CommandSender<LoopCommand>) {
-        let count = self.waiting.borrow().len();
-        for _ in 0..count {
-            let Some(entry) = self.waiting.borrow_mut().pop_front() else { return };
+        for _ in 0..self.waiting.len() {
+            let Some(entry) = self.waiting.pop() else { return };
             if let Some(task) = entry.take() {
                 // A panic was reported: nobody else waits for it.
                 let _ = sender.run_user_code(UserCode::Task, entry.origin, task);

@@ -174,10 +174,23 @@ impl<X: Send + 'static> LoopCore<X> {
         has_more_work: impl Fn() -> bool,
         park: &mut (impl Park + ?Sized),
     ) -> bool {
-        self.shared.counters.turn();
         if self.local.has_work() || has_more_work() {
+            self.shared.counters.turn();
             return false;
         }
+        self.sleep_idle(until, has_more_work, park)
+    }
+
+    /// As [`sleep_until`](Self::sleep_until), for a caller that has just found that there is
+    /// [nothing to run](Self::has_tasks_at): it is looked for once more, after the announcement.
+    #[inline]
+    pub fn sleep_idle(
+        &mut self,
+        until: Nanos,
+        has_more_work: impl Fn() -> bool,
+        park: &mut (impl Park + ?Sized),
+    ) -> bool {
+        self.shared.counters.turn();
         self.give_back();
         self.shared.counters.sleep();
         let until = until.if_ever();
@@ -383,7 +396,7 @@ impl<X: Send + 'static> LoopCore<X> {
     #[inline]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.life.state() >= State::ShuttingDown
+        self.shared.life.has_reached(State::ShuttingDown)
     }
 
     #[inline]

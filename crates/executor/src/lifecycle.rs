@@ -87,6 +87,12 @@ impl Lifecycle {
         Self { word: AtomicU8::new(State::NotStarted as u8) }
     }
 
+    /// Whether it is in this state, or in one behind it.
+    #[inline]
+    pub(crate) fn has_reached(&self, state: State) -> bool {
+        self.word.load(Ordering::Acquire) >= state as u8
+    }
+
     pub(crate) fn state(&self) -> State {
         ALL[usize::from(self.word.load(Ordering::Acquire))]
     }

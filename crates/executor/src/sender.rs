@@ -67,7 +67,10 @@ impl<X: Send + 'static> CommandSender<X> {
     /// where [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
     #[inline]
     pub fn set_running(&self, origin: Option<Origin>) {
-        self.shared.running.replace(origin);
+        match origin {
+            Some(origin) => self.shared.running.set(origin),
+            None => self.shared.running.clear(),
+        }
     }
 
     /// Runs code of the user's on the loop, as what the loop is doing right now. A panic is reported,
@@ -90,7 +93,7 @@ impl<X: Send + 'static> CommandSender<X> {
     /// Whether a shutdown was begun.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.life.state() >= State::ShuttingDown
+        self.shared.life.has_reached(State::ShuttingDown)
     }
 
     /// Names the executor among all of the process.

@@ -11,7 +11,6 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::FileRegion;
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
-use waterwheel_executor::GlobalExecutor;
 
 use crate::socket_options;
 
@@ -43,8 +42,7 @@ const MAX_QUEUED_ERRORS: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    /// There until it is dropped.
-    fd: Option<OwnedFd>,
+    fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
     /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
@@ -61,7 +59,7 @@ impl Socket {
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
         let lingers = is_long(socket.linger()?);
-        Ok(Self { fd: Some(fd), sole: false, lingers: lingers.into() })
+        Ok(Self { fd, sole: false, lingers: lingers.into() })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -71,7 +69,7 @@ impl Socket {
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(family_of);
         let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
-        Ok(Self { fd: Some(socket.into()), sole: false, lingers: false.into() })
+        Ok(Self { fd: socket.into(), sole: false, lingers: false.into() })
     }
 
     /// Binds it, and listens with this backlog.
@@ -106,7 +104,7 @@ impl Socket {
 
     /// Whether its close is the end of it, and the kernel's set forgets it.
     pub(crate) fn is_sole(&self) -> bool {
-        self.sole && !self.lingers()
+        self.sole
     }
 
     fn lingers(&self) -> bool {
@@ -137,7 +135,7 @@ impl Socket {
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
-        Ok((Self { fd: Some(fd), sole: true, lingers: self.lingers().into() }, peer))
+        Ok((Self { fd, sole: true, lingers: self.lingers().into() }, peer))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and
@@ -199,19 +197,19 @@ impl Socket {
 }
 
 impl Drop for Socket {
-    /// A close that lingers blocks until the peer has taken everything, non-blocking or not: it is done
-    /// elsewhere, or here if nobody takes it.
+    /// A close that lingers blocks until the peer has taken everything, non-blocking or not. Nobody here
+    /// waits for that; and when its time is up, Linux goes on sending in the background as if it had not
+    /// been asked to wait. So it is not asked.
     fn drop(&mut self) {
         if self.lingers() {
-            let last = self.fd.take();
-            let _ = GlobalExecutor::get().execute(move || drop(last));
+            let _ = SockRef::from(&*self).set_linger(None);
         }
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_ref().expect("there until it is dropped").as_fd()
+        self.fd.as_fd()
     }
 }
 

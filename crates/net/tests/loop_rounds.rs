@@ -33,6 +33,15 @@ impl Handler for Noting {
     }
 }
 
+/// Keeps the ends of rounds to itself.
+struct Keeping;
+
+impl Handler for Keeping {
+    fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        Ok(())
+    }
+}
+
 /// What a handler is told of two messages, each read in a turn of its own.
 fn told(driver: impl OpenDriver + 'static, on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
     let mut manual = EventLoopGroup::builder(driver).build_manual().unwrap();
@@ -83,4 +92,25 @@ fn c02_a_channel_that_its_read_closes_has_no_read_complete() {
 #[test]
 fn c04_a_channel_that_leaves_its_loop_in_a_read_has_its_read_complete() {
     assert_eq!(over_both(|ctx| ctx.deregister()), ["read", "complete"]);
+}
+
+#[test]
+fn c09_a_handler_that_removes_itself_in_a_read_is_not_told_that_the_round_is_over() {
+    let told = over_both(|ctx| ctx.pipeline().remove("noting").unwrap());
+    assert_eq!(told, ["read"]);
+}
+
+#[test]
+fn c09_the_end_of_a_round_meets_a_handler_that_was_added_before_in_its_read() {
+    let told = over_both(|ctx| {
+        // The second time it is there already.
+        let _ = ctx.pipeline().add_first("keeping", Keeping);
+    });
+    assert_eq!(told, ["read", "read"]);
+}
+
+#[test]
+fn c09_the_end_of_a_round_stands_behind_what_came_while_the_handler_read() {
+    let told = over_both(|ctx| ctx.pipeline().fire_read_complete());
+    assert_eq!(told, ["read", "complete", "complete", "read", "complete", "complete"]);
 }

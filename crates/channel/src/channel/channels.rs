@@ -222,6 +222,12 @@ impl Channels {
         self.left.get() > 0
     }
 
+    /// How many have.
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        self.left.get()
+    }
+
     /// If no call into a channel is under way, does what calls have left behind.
     #[inline]
     pub(crate) fn settle_if_outermost(&self) {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
-use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, UserCode};
+use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, TimerKey, UserCode};
 
 use super::closing::{Ending, Step, Steps};
 use super::connecting::Connecting;
@@ -81,6 +81,8 @@ pub(super) struct Rare {
     pub(super) steps: VecDeque<Step>,
     pub(super) ending: Ending,
     pub(super) last_write: Option<Nanos>,
+    /// Ends the pause of its reads.
+    pub(super) pause: Option<TimerKey>,
     offloading: Offloading,
 }
 

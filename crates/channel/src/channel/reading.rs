@@ -77,16 +77,23 @@ impl ChannelCore {
         let grown = self.note_read(bytes.len());
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
         self.enter_anew(|core| {
-            core.go(HEAD, Read(bytes.into()));
-            // Unless it was closed, or has left its loop: then the round was broken off, even if it has
-            // come back since.
-            if core.life.get().is_open() && core.reading.in_round.take() {
-                core.go(HEAD, ReadComplete);
+            let told = core.go_as_last(bytes.into());
+            if told || core.takes_end_of_round() {
+                if !told {
+                    core.go(HEAD, ReadComplete);
+                }
                 core.read_if_auto();
             }
         });
         self.end_round(grown || changed);
         self.here.channels().settle_if_outermost();
+    }
+
+    /// Ends the round; whether that is to be told. Not if it was closed, or has left its loop: then the
+    /// round was broken off, even if it has come back since.
+    #[inline]
+    pub(crate) fn takes_end_of_round(&self) -> bool {
+        self.life.get().is_open() && self.reading.in_round.take()
     }
 
     /// So is the end of a round.
@@ -147,7 +154,7 @@ impl ChannelCore {
         self.end_round(changed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_round(self: &Rc<Self>, changed: bool) {
         if !self.reading.wanted.get() {
             self.set_read(false);
@@ -170,18 +177,26 @@ impl ChannelCore {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
         let resume = LoopCommand(Ask::ResumeReading(self.token()));
+        if self.reading.paused.get() {
+            return;
+        }
         // Refused after the loop's last pass: then nothing is read any more.
-        if !self.reading.paused.get() && self.here.sender().send_at(until, resume).is_ok() {
+        if let Ok(timer) = self.here.sender().send_at(until, resume) {
             let on = self.reading.on.get();
             self.set_read(false);
             self.reading.paused.set(true);
             self.reading.on.set(on);
+            self.rare.make().pause = Some(timer);
             self.shared.set_paused(true);
         }
     }
 
     /// The pause is over: its time is up, or one that was accepted is closed.
     pub(crate) fn resume_reading(self: &Rc<Self>) {
+        // It would end the next pause too early.
+        if let Some(timer) = self.rare.make().pause.take() {
+            self.here.sender().take_back(timer);
+        }
         self.reading.paused.set(false);
         self.shared.set_paused(false);
         if self.reading.on.get() && self.life.get().is_open() {

@@ -202,16 +202,16 @@ impl Transport for Stream {
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = if !outbound.bytes().is_empty() {
-            up.event_loop().write(token, outbound.bytes())?
+            up.event_loop().write(token, outbound.bytes())
         } else if let Some(file) = outbound.file() {
-            up.event_loop().send_file(token, file)?
+            up.event_loop().send_file(token, file)
         } else {
-            Submit::Done(0) // Nothing but empty messages.
+            Ok(Submit::Done(0)) // Nothing but empty messages.
         };
-        if let Submit::Done(n) = submitted {
+        if let Ok(Submit::Done(n)) = submitted {
             outbound.wrote(n);
         }
-        Ok(submitted)
+        submitted
     }
 
     fn shutdown(&mut self, up: &Upcalls, how: Shutdown) -> Result<(), Error> {

@@ -276,14 +276,18 @@ impl ChannelCore {
 
     #[inline(always)]
     fn try_write_out(self: &Rc<Self>) {
-        if self.writing.get() != Writing::Free || self.out.borrow().is_empty() {
+        if self.writing.get() != Writing::Free {
+            return;
+        }
+        let mut out = self.out.borrow_mut();
+        if out.is_empty() {
             return;
         }
         if !self.is_active() && !self.lingering.get() {
+            drop(out);
             return self.fail_early_writes();
         }
         for _ in 0..WRITE_SPINS {
-            let mut out = self.out.borrow_mut();
             let written = self.with_transport(|transport, up| transport.write(up, &mut out));
             let all = out.is_empty();
             self.harvest(out);
@@ -294,7 +298,9 @@ impl ChannelCore {
                 Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
                 Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
             }
+            out = self.out.borrow_mut();
         }
+        drop(out);
         self.write_out_later();
     }
 

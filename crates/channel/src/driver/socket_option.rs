@@ -37,9 +37,8 @@ pub enum SocketOption {
     /// After so many tries without an answer the connection is broken.
     KeepAliveCount(u32),
     /// What a close does with bytes that the peer has not acknowledged. `None`: they are sent in the
-    /// background. Zero: they are thrown away and the peer sees a reset. Longer: they are sent in the
-    /// background for so long, in whole seconds, and then there is a reset; a thread of the
-    /// [global executor](waterwheel_executor::GlobalExecutor) waits for it.
+    /// background. Zero: they are thrown away and the peer sees a reset. Longer, in whole seconds: a close
+    /// elsewhere would wait for so long, one of a channel does not; they are sent in the background too.
     Linger(Option<Duration>),
     /// The size of the kernel's buffer for what is sent.
     SendBuffer(usize),

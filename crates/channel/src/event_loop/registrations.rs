@@ -14,13 +14,13 @@
 //! 3. `on_detached` is called from the loop only, never inside of another callback, and exactly once.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
 
 use waterwheel_executor::{Error, Origin, UserCode};
 
 use crate::driver::{Detach, IoEvent};
 use crate::event_loop::local_loop::LocalLoop;
+use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
 
 /// Something registered with a loop: gets the events of its token. Lives on the loop, and need not be
@@ -47,7 +47,7 @@ pub trait Registrant: 'static {
 pub(crate) struct Registrations {
     entries: RefCell<Slab<Entry>>,
     /// The driver has let go of these; they are to be told.
-    ended: RefCell<VecDeque<Token>>,
+    ended: LocalQueue<Token>,
 }
 
 struct Entry {
@@ -69,8 +69,10 @@ impl Registrations {
         self.entries.borrow().len()
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        !self.ended.borrow().is_empty()
+    /// How many are to be told that they are no longer registered.
+    #[inline]
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.len()
     }
 
     pub(crate) fn add(&self, origin: Origin, registrant: Box<dyn Registrant>) -> Token {
@@ -118,7 +120,7 @@ impl Registrations {
     /// The driver has let go.
     pub(crate) fn detached(&self, token: Token, detach: Detach) {
         if detach == Detach::Done {
-            self.ended.borrow_mut().push_back(token);
+            self.ended.push(token);
         }
     }
 
@@ -139,15 +141,16 @@ impl Registrations {
     #[inline]
     fn put_back(&self, token: Token, registrant: Box<dyn Registrant>) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
-            entry.registrant = Some(registrant);
+            let nobody = entry.registrant.replace(registrant);
+            debug_assert!(nobody.is_none(), "it was taken out");
+            std::mem::forget(nobody); // Spares the way out a destructor that finds nothing to do.
         }
     }
 
     /// Tells those whom the driver has let go. Those whose end comes meanwhile wait for the next time.
     pub(crate) fn finish_ended(&self, here: &LocalLoop) {
-        let count = self.ended.borrow().len();
-        for _ in 0..count {
-            let Some(token) = self.ended.borrow_mut().pop_front() else { return };
+        for _ in 0..self.ended.len() {
+            let Some(token) = self.ended.pop() else { return };
             self.finish(here, token, None);
         }
     }
@@ -173,7 +176,7 @@ impl Registrations {
     }
 }
 
-/// A registrant that runs, out of its place. It goes back when this is dropped, on unwind too.
+/// A registrant that runs, out of its place. It goes back when it is told to, and on unwind.
 pub(crate) struct Taken<'a> {
     registrations: &'a Registrations,
     token: Token,
@@ -190,14 +193,20 @@ impl Taken<'_> {
             None => Ok(()),
         }
     }
-}
 
-impl Drop for Taken<'_> {
+    /// It has run, and goes back.
     #[inline]
-    fn drop(&mut self) {
+    pub(crate) fn put_back(&mut self) {
         if let Some(registrant) = self.registrant.take() {
             self.registrations.put_back(self.token, registrant);
         }
+    }
+}
+
+impl Drop for Taken<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.put_back();
     }
 }
 

@@ -50,6 +50,11 @@ pub(crate) struct Wheel {
     paused_until: Option<Nanos>,
     pause: TokenPark,
     waker: Arc<LoopWaker>,
+    /// The last turn has left nothing to do, and nobody was there since who could have.
+    idle: bool,
+    /// Between the task phase of a turn and the wait of the next nobody runs but the loop: it has its
+    /// thread to itself, and there is no strategy to be asked.
+    is_undisturbed: bool,
     /// The thread is this loop's, unless it is driven by hand: then it is entered turn by turn.
     _here: Option<Here>,
 }
@@ -99,6 +104,8 @@ impl Wheel {
             paused_until: None,
             pause,
             waker,
+            idle: false,
+            is_undisturbed: here.is_some() && options.strategy.is_none(),
             local,
             _here: here,
         }
@@ -106,19 +113,17 @@ impl Wheel {
 
     /// Phase 1: waits for something to do, or looks whether there is.
     #[inline]
-    fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn select(&mut self, core: &mut LoopCore<LoopCommand>, selected: &mut Selected) {
         if let Some(until) = self.paused_until {
-            return self.sleep_through(until, core);
+            return self.sleep_through(until, core, selected);
         }
-        let mut selected = Selected::default();
         let strategy = self.strategy.as_deref().map_or(Strategy::Wait, |it| self.ask(it, core));
         match strategy {
             Strategy::Continue => core.skip_wait(),
-            Strategy::BusyWait => self.look(core, &mut selected),
-            Strategy::Wait => self.wait(core, &mut selected),
+            Strategy::BusyWait => self.look(core, selected),
+            Strategy::Wait => self.wait(core, selected),
         }
         selected.at = core.now();
-        selected
     }
 
     fn ask(&self, strategy: &dyn SelectStrategy, core: &LoopCore<LoopCommand>) -> Strategy {
@@ -142,14 +147,18 @@ impl Wheel {
             (selected.asked, selected.error) = (true, found.err());
             return;
         }
-        if self.local.has_work() {
+        if !self.idle && self.local.has_work() {
             return self.look(core, selected);
         }
         (selected.deadline, selected.limit) = (core.next_deadline(), self.local.wait_limit());
         let until = selected.deadline.min(selected.limit);
         // What the loop has to do besides is its own thread's affair: it need not be asked again.
         let mut park = DriverPark { local: &self.local, selected };
-        if !core.sleep_until(until, || false, &mut park) {
+        let slept = match self.idle {
+            true => core.sleep_idle(until, || false, &mut park),
+            false => core.sleep_until(until, || false, &mut park),
+        };
+        if !slept {
             (selected.asked, selected.error) = (true, self.local.wait(NOW).err());
         }
     }
@@ -185,17 +194,22 @@ impl Wheel {
     }
 
     /// Sleeps on the token while the driver is left alone. Tasks, timers and a shutdown end it.
-    fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> Selected {
+    #[cold]
+    fn sleep_through(
+        &mut self,
+        until: Nanos,
+        core: &mut LoopCore<LoopCommand>,
+        selected: &mut Selected,
+    ) {
         let limit = self.local.wait_limit().min(until);
         self.waker.set_paused(true);
         let local = &self.local;
         core.wait_until(Some(limit), || local.has_work(), &mut self.pause);
         self.waker.set_paused(false);
-        let at = core.now();
-        if at >= until {
+        selected.at = core.now();
+        if selected.at >= until {
             self.paused_until = None;
         }
-        Selected { at, ..Selected::default() }
     }
 
     /// Phase 2: hands out the events of this round; how many, and when that was done.
@@ -219,6 +233,7 @@ impl Wheel {
     ) -> Ran {
         if !core.has_tasks_at(io_done) && !self.local.has_work() {
             core.skip_tasks();
+            self.idle = self.is_undisturbed;
             return Ran { tasks: 0, polled: 0, at: io_done };
         }
         self.run_what_there_is(core, selected, (events, io_done))
@@ -230,6 +245,7 @@ impl Wheel {
         selected: &Selected,
         (events, io_done): (u64, Nanos),
     ) -> Ran {
+        self.idle = false;
         let io = (events > 0).then(|| io_done.since(selected.at));
         let local = &self.local;
         local.channels().begin_turn();
@@ -271,14 +287,26 @@ impl Wheel {
         cause
     }
 
+    #[cold]
     fn rebuild_and_pause(&mut self, reason: &str, now: Nanos) {
+        self.idle = false;
         self.local.rebuild(reason);
         self.paused_until = Some(now.plus(self.back_off.fail()));
     }
 
     /// Phase 5: a drain that is over becomes a shutdown, which first lets go of everything that is
     /// registered.
-    fn check_shutdown(&self, core: &mut LoopCore<LoopCommand>) -> Turn {
+    #[inline]
+    fn check_shutdown(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
+        if !core.is_shutting_down() && !self.local.drain().is_on() {
+            return Turn::Again;
+        }
+        self.go_on_ending(core)
+    }
+
+    #[inline(never)]
+    fn go_on_ending(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
+        self.idle = false;
         self.local.check_drain();
         if !core.is_shutting_down() {
             return Turn::Again;
@@ -306,7 +334,8 @@ fn cause(selected: &Selected, events: u64) -> Cause {
 
 impl Work<LoopCommand> for Wheel {
     fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
-        let selected = self.select(core);
+        let mut selected = Selected::default();
+        self.select(core, &mut selected);
         let (events, io_done) = self.process_ready(&selected);
         let ran = self.run_tasks(core, &selected, (events, io_done));
         let cause = self.check_spin(&selected, events, &ran);

@@ -15,6 +15,7 @@ use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promis
 use super::join::{LocalJoin, Outcome};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
+use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
@@ -23,7 +24,7 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 #[derive(Default)]
 pub(crate) struct Futures {
     slots: RefCell<Slab<Slot>>,
-    ready: RefCell<VecDeque<Token>>,
+    ready: LocalQueue<Token>,
     closed: Cell<bool>,
     /// Came after the end, and are to be dropped.
     doomed: RefCell<VecDeque<(Origin, Task)>>,
@@ -154,19 +155,21 @@ impl Futures {
 
     /// It is to be polled.
     pub(crate) fn woken(&self, token: Token) {
-        self.ready.borrow_mut().push_back(token);
+        self.ready.push(token);
     }
 
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.borrow().is_empty()
+    /// How many are to be polled.
+    #[inline]
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
     }
 
     /// Polls those that are ready now, each once; returns how many.
     pub(crate) fn poll_ready(&self, sender: &CommandSender<LoopCommand>) -> u64 {
-        let count = self.ready.borrow().len();
+        let count = self.ready.len();
         let mut polled = 0;
         for _ in 0..count {
-            let Some(token) = self.ready.borrow_mut().pop_front() else { break };
+            let Some(token) = self.ready.pop() else { break };
             polled += u64::from(self.poll(sender, token));
         }
         polled
@@ -216,7 +219,7 @@ impl Futures {
                 drop_future(origin, task);
             }
         }
-        self.ready.borrow_mut().clear();
+        while self.ready.pop().is_some() {}
     }
 }
 
@@ -267,7 +270,7 @@ impl fmt::Debug for Futures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Futures")
             .field("len", &self.slots.borrow().len())
-            .field("ready", &self.ready.borrow().len())
+            .field("ready", &self.ready.len())
             .finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ use waterwheel_executor::UserCode;
 
 use super::completion::Completion;
 use super::context::Ctx;
-use super::event::{AnyEvent, Event, Flush, Write};
+use super::event::{AnyEvent, Event, Flush, Read, ReadComplete, Write};
 use super::events::Events;
 use super::handler::Handler;
 use super::message::Msg;
@@ -104,6 +104,29 @@ impl ChannelCore {
                 self.wait(slots, at, event.any(), for_handler);
             }
         }
+    }
+
+    /// Sends what was read on its way, as the last of its round. Mostly the same handler stops for it and
+    /// for the end of the round, which it is then told without being put back in between: whether it was.
+    #[inline(always)]
+    pub(crate) fn go_as_last(self: &Rc<Self>, msg: Msg) -> bool {
+        let mut slots = self.handlers.slots.borrow_mut();
+        let at = slots.inward(HEAD, Read::BIT);
+        let handler = if at == TAIL { None } else { slots.at_mut(at).begin_call() };
+        drop(slots);
+        let Some(handler) = handler else {
+            self.walk(HEAD, Read(msg));
+            return false;
+        };
+        let mut told = false;
+        self.call(at, handler, |handler, ctx| {
+            Read(msg).deliver(handler, ctx);
+            told = self.handlers.slots.borrow().is_next(at) && self.takes_end_of_round();
+            if told {
+                ReadComplete.deliver(handler, ctx);
+            }
+        });
+        told
     }
 
     /// A write that nobody waits for, and a flush: mostly the last steps of an answer. One copy of the

@@ -304,6 +304,16 @@ impl Slots {
         at
     }
 
+    /// Whether this slot, whose handler runs, is the first that the end of a round comes to, and nothing
+    /// waits there.
+    #[inline]
+    pub(crate) fn is_next(&self, at: u32) -> bool {
+        let slot = self.at(at);
+        slot.state == SlotState::Live
+            && !slot.has_backlog()
+            && self.inward(HEAD, Events::READ_COMPLETE) == at
+    }
+
     /// The next slot outward that stops for this event; the head does for all.
     #[inline]
     pub(crate) fn outward(&self, from: u32, event: Events) -> u32 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
-use waterwheel_executor::Clock;
+use waterwheel_executor::{Clock, GlobalExecutor};
 
 use crate::door::{Door, read_to_end};
 use crate::loops::{get, on_every_loop};
@@ -28,6 +28,24 @@ fn c11_a_lingering_close_does_not_block_the_loop() {
         assert!(Clock::Monotonic.now().since(begun) < LINGER / 2, "it waited for the peer");
         let got = read_to_end(&mut peer).len();
         assert!(got > 0, "what the kernel had taken is delivered");
+    });
+}
+
+#[test]
+fn c11_lingering_closes_keep_nobody_waiting() {
+    on_every_loop(|rig| {
+        let door = Door::open(rig, |server| {
+            server.child_socket_option(SocketOption::Linger(Some(LINGER)))
+        });
+        let begun = Clock::Monotonic.now();
+        let visits: Vec<_> = (0..8).map(|_| door.connect()).collect();
+        for (channel, ..) in &visits {
+            drop(channel.write_and_flush(Bytes::from(vec![7; 8_000_000])));
+            get(channel.close());
+        }
+        let idle = GlobalExecutor::get().submit(|| ()).unwrap();
+        idle.wait_timeout(LINGER / 2).expect("what all share is not kept either");
+        assert!(Clock::Monotonic.now().since(begun) < LINGER / 2);
     });
 }
 

@@ -128,10 +128,35 @@ fn l16_a_connection_that_closes_ends_the_pause() {
         first.finish();
         house.settle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
-        // The timer that is still there does no harm.
         house.manual.advance(secs(1));
         house.settle();
         let _next = port.connect().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_a_pause_that_was_ended_does_not_shorten_the_next() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        let first = port.connect().unwrap();
+        house.settle();
+        let _second = fail(&house, &port);
+        let _third = fail(&house, &port);
+        drop(log.take());
+        house.manual.advance(Duration::from_millis(600));
+        first.finish();
+        house.settle();
+        assert_eq!(log.take(), ["accepted".into(), "complete".into(), failed()]);
+        house.manual.advance(Duration::from_millis(900));
+        house.settle();
+        assert_eq!(
+            log.take(),
+            [""; 0],
+            "the second of the first pause is over, that of this one is not"
+        );
+        house.manual.advance(Duration::from_millis(100));
         house.settle();
         assert_eq!(log.take(), ["accepted", "complete"]);
     });

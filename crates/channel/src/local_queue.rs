@@ -1,0 +1,36 @@
+//! A queue on the loop whose length is known without a look into it: a turn asks several of them, and
+//! mostly finds nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// See the [module's documentation](self). Nothing of it is borrowed between two calls.
+#[derive(Debug)]
+pub(crate) struct LocalQueue<T> {
+    items: RefCell<VecDeque<T>>,
+    len: Cell<usize>,
+}
+
+impl<T> LocalQueue<T> {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    pub(crate) fn push(&self, item: T) {
+        self.items.borrow_mut().push_back(item);
+        self.len.set(self.len.get() + 1);
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        let item = self.items.borrow_mut().pop_front()?;
+        self.len.set(self.len.get() - 1);
+        Some(item)
+    }
+}
+
+impl<T> Default for LocalQueue<T> {
+    fn default() -> Self {
+        Self { items: RefCell::default(), len: Cell::new(0) }
+    }
+}
