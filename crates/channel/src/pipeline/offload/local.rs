@@ -149,6 +149,8 @@ impl ChannelCore {
         *link.parting() = None;
         let handler = self.handlers.slots.borrow_mut().at_mut(at).handler.take();
         self.discard(at, handler);
+        // What destructors have written to the place meanwhile nobody reads.
+        link.forget_letters();
         if let Farewell::Failed(error) | Farewell::Panicked(error) = farewell {
             // What it flushed before may have come in the same visit.
             self.write_out();
