@@ -1,11 +1,14 @@
 //! Names, resolved by the system, off the loops.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::net::ToSocketAddrs;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use waterwheel_channel::{Address, Resolver};
-use waterwheel_executor::{Error, EventExecutorGroup, LeastLoaded, Promise};
+use waterwheel_executor::{Error, Promise};
 
 use crate::context::context;
 
@@ -14,17 +17,33 @@ use crate::context::context;
 const THREADS: usize = 4;
 
 /// Resolves names as the system does: `/etc/hosts`, DNS, whatever it is set up for. The system's resolver
-/// blocks, so it runs on threads of its own, started when they are needed.
-#[derive(Debug)]
+/// blocks, so it runs on threads of its own, started when they are needed. They share one queue: no name
+/// waits behind one that nobody answers for while a thread is idle.
 pub struct SystemResolver {
-    threads: EventExecutorGroup,
+    desk: Arc<Desk>,
 }
+
+/// Where questions wait for a thread. Touched by whoever asks and by the threads, under the lock; nothing is
+/// looked up, told or started while it is held.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<State>,
+    asked: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Question>,
+    threads: usize,
+    /// How many of them wait for a question, or are about to find one.
+    idle: usize,
+    closed: bool,
+}
+
+type Question = Box<dyn FnOnce() + Send>;
 
 impl SystemResolver {
     /// The one that all share.
-    ///
-    /// # Panics
-    /// If the system refuses even to make the executors, which start no thread yet.
     #[must_use]
     pub fn shared() -> Arc<dyn Resolver> {
         static SHARED: OnceLock<Arc<SystemResolver>> = OnceLock::new();
@@ -32,25 +51,85 @@ impl SystemResolver {
     }
 
     fn new() -> Self {
-        // Not in turn: a name would wait behind one that nobody answers for, with others idle.
-        let threads = EventExecutorGroup::builder()
-            .threads(THREADS)
-            .name("resolver")
-            .chooser(LeastLoaded::default())
-            .build();
-        Self { threads: threads.expect("valid, and starts nothing yet") }
+        Self { desk: Arc::default() }
+    }
+
+    /// A thread that can be had takes it, or the first that is free again.
+    fn ask(&self, question: Question) {
+        let mut state = self.desk.lock();
+        state.waiting.push_back(question);
+        if state.idle >= state.waiting.len() {
+            drop(state);
+            self.desk.asked.notify_one();
+        } else if state.threads < THREADS {
+            state.threads += 1;
+            drop(state);
+            self.start();
+        }
+    }
+
+    fn start(&self) {
+        let desk = self.desk.clone();
+        let started = thread::Builder::new().name("resolver".into()).spawn(move || desk.answer());
+        if started.is_err() {
+            let mut state = self.desk.lock();
+            state.threads -= 1;
+            // With nobody to answer, promises are dropped, and say so.
+            let lost = if state.threads == 0 {
+                std::mem::take(&mut state.waiting)
+            } else {
+                VecDeque::new()
+            };
+            drop(state);
+            drop(lost);
+        }
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers one question after the other, until the resolver is gone.
+    fn answer(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(question) = state.waiting.pop_front() {
+                drop(state);
+                question();
+                state = self.lock();
+            } else if state.closed {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
     }
 }
 
 impl Resolver for SystemResolver {
     fn resolve(&self, name: &str, found: Promise<Vec<Address>>) {
         let name = name.to_owned();
-        let look = move || {
+        self.ask(Box::new(move || {
             let addresses = look_up(&name).map_err(Error::new);
             found.complete(addresses);
-        };
-        // Refused only at the end of the process: then the promise is dropped, and says so.
-        let _ = self.threads.execute(look);
+        }));
+    }
+}
+
+impl Drop for SystemResolver {
+    fn drop(&mut self) {
+        self.desk.lock().closed = true;
+        self.desk.asked.notify_all();
+    }
+}
+
+impl fmt::Debug for SystemResolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SystemResolver({} threads)", self.desk.lock().threads)
     }
 }
 
@@ -64,19 +143,26 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    use waterwheel_executor::EventExecutorGroup;
+
     use super::*;
+
+    /// Begins to hang, until the sender is dropped.
+    fn hang(resolver: &SystemResolver) -> std::sync::mpsc::Sender<()> {
+        let (answer, silence) = channel::<()>();
+        let (begin, begun) = channel();
+        resolver.ask(Box::new(move || {
+            begin.send(()).unwrap();
+            let _ = silence.recv();
+        }));
+        begun.recv().unwrap();
+        answer
+    }
 
     #[test]
     fn c12_a_name_does_not_wait_behind_one_that_nobody_answers_for() {
         let resolver = SystemResolver::new();
-        let (answer, silence) = channel::<()>();
-        let (begin, begun) = channel();
-        let hangs = move || {
-            begin.send(()).unwrap();
-            let _ = silence.recv();
-        };
-        resolver.threads.execute(hangs).unwrap();
-        begun.recv().unwrap();
+        let hanging: Vec<_> = (1..THREADS).map(|_| hang(&resolver)).collect();
         let here = EventExecutorGroup::builder().threads(1).build().unwrap().next();
         let looked_up: Vec<_> = (0..3 * THREADS)
             .map(|_| {
@@ -86,9 +172,9 @@ mod tests {
             })
             .collect();
         for addresses in looked_up {
-            addresses.wait_timeout(Duration::from_secs(10)).expect("another thread is idle");
+            addresses.wait_timeout(Duration::from_secs(20)).expect("another thread is idle");
             assert_eq!(addresses.join().unwrap().len(), 1);
         }
-        drop(answer);
+        drop(hanging);
     }
 }
