@@ -75,7 +75,10 @@ pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &dyn Ce
     let (mut accepted, mut written, mut refused) = (Vec::new(), 0, 0);
     until("enough is refused", || {
         let mut write = client.write_and_flush(Bytes::from_static(&[7; BLOCK]));
-        assert!(client.pending_bytes() <= CAP, "{}", client.pending_bytes());
+        // One that is just being taken by the loop may be counted by neither side for a moment, and let
+        // another one in: that is refused on the loop.
+        let pending = client.pending_bytes();
+        assert!(pending <= CAP + BLOCK, "{pending}");
         match write.try_take() {
             Some(Err(error)) => {
                 assert!(error.to_string().contains("131072"), "{error}");
