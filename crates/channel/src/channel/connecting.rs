@@ -102,8 +102,8 @@ impl ChannelCore {
         it.timer = self.here.sender().send_at(it.until, give_up).ok();
     }
 
-    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last, or there
-    /// is no time for more.
+    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last,
+    /// or there is no time for more.
     fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
         let now = self.here.now();
         let mut connecting = self.connecting.borrow_mut();
