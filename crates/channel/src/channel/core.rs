@@ -41,8 +41,8 @@ use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
 use crate::pipeline::offload::Offloading;
-use crate::pipeline::signature::Ends;
 use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
 use crate::token::Token;
 
