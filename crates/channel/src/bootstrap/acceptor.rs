@@ -1,7 +1,6 @@
 //! The last handler of a server: gives what was accepted to the workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{Error, Fault};
@@ -9,26 +8,25 @@ use waterwheel_executor::{Error, Fault};
 use super::recipe::Recipe;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::group::EventLoopGroup;
+use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
 /// What the connections of a server are made with.
 pub(crate) struct Children {
     workers: EventLoopGroup,
     recipe: Recipe,
-    /// How many could not be registered. Counted by whichever loop it is.
-    refused: AtomicU64,
+    /// Those that could not be registered, with whichever loop.
+    refused: Flood,
 }
 
 impl Children {
     pub(super) fn new(workers: EventLoopGroup, recipe: Recipe) -> Self {
-        Self { workers, recipe, refused: AtomicU64::new(0) }
+        Self { workers, recipe, refused: Flood::default() }
     }
 
-    /// A connection could not be registered, and is closed. Reported each time their number has doubled:
-    /// a flood of them is one fault.
+    /// A connection could not be registered, and is closed.
     pub(crate) fn refused(&self, error: &Error) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
+        if let Some(count) = self.refused.once_more() {
             let what = format!("an accepted connection was closed, {count} so far: {error}");
             report(Fault::Unhandled(what));
         }

@@ -162,12 +162,10 @@ impl ChannelCore {
     }
 
     fn next_step(&self) -> Option<Step> {
-        let has_more = || self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-        self.steps.pop().or_else(
-            || {
-                if has_more() { self.rare.make().steps.pop_front() } else { None }
-            },
-        )
+        self.steps.pop().or_else(|| {
+            let has_more = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+            if has_more { self.rare.make().steps.pop_front() } else { None }
+        })
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.

@@ -107,8 +107,10 @@ impl Transport for Listener {
         };
         let (io, local) = self.sockets.listen(&to, &self.options)?;
         self.local = Some(local);
-        self.options.clear();
-        self.attach(up, io)?;
+        let set = std::mem::take(&mut self.options);
+        self.attach(up, io).inspect_err(|_| {
+            (self.options, self.local) = (set, None); // For another try.
+        })?;
         Ok(())
     }
 

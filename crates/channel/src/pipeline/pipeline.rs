@@ -7,11 +7,13 @@ use std::rc::Rc;
 use waterwheel_executor::Error;
 
 use super::completion::Completion;
-use super::edit::{At, Edit, PipelineError};
+use super::edit::Edit;
+use super::error::PipelineError;
 use super::event::{
     BeginRead, Bind, Close, Connect, Failure, Flush, Read, ReadComplete, UserEvent, Write,
 };
 use super::handler::Handler;
+use super::lookup::At;
 use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
