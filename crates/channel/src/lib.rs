@@ -35,6 +35,7 @@
 //! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
 //! | servers and clients in a few lines | [`ServerBootstrap`], [`Bootstrap`] |
 //! | what can be set about them | [`ChannelOptions`]; about their sockets: [`SocketOption`](driver::SocketOption) |
+//! | many channels as one | [`ChannelGroup`], [`matchers`] |
 //! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
@@ -50,6 +51,7 @@
 
 mod bootstrap;
 mod channel;
+mod channel_group;
 pub mod driver;
 mod event_loop;
 mod file_region;
@@ -78,6 +80,9 @@ pub use crate::channel::receive::ReceiveSizes;
 pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
+pub use crate::channel_group::{
+    ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
+};
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;

@@ -11,11 +11,11 @@ use waterwheel_channel::transport::{
     Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
 };
 use waterwheel_channel::{
-    Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
-    ChannelOptions, Completion, Ctx, Edit, Events, HalfClosed, Handler, HandlerResult,
-    InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Pipeline, PipelineError, Place,
-    ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream, Target, TimerId,
-    TypeMismatch, TypeTag, Types, WaterMarks,
+    Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelGroup,
+    ChannelGroupFuture, ChannelId, ChannelOptions, Completion, Ctx, Edit, Events, GroupError,
+    GroupOutcome, HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name,
+    NewChannel, Pipeline, PipelineError, Place, ReceiveSizes, Resolver, Selected, ServerBootstrap,
+    Signature, SlotId, Stream, Target, TimerId, TypeMismatch, TypeTag, Types, WaterMarks,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -53,6 +53,12 @@ fn public_types_cross_threads_as_listed() {
         // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
+        is!(ChannelGroup: true true true),
+        is!(ChannelGroupFuture: true true true),
+        is!(GroupOutcome: true true true),
+        is!(GroupError: true true true),
+        is!(Selected<'_, u8>: true true true),
+        is!(Selected<'_, Rc<u8>>: false false true),
         is!(ServerBootstrap: true true true),
         is!(Place: true true true),
         is!(dyn Resolver: true true false),

@@ -324,6 +324,7 @@ impl LocalLoop {
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Adopt(new, children) => self.adopt(*new, &children),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::Errand(errand) => errand.perform(self),
             Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
