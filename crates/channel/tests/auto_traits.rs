@@ -12,10 +12,11 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{
     Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelGroup,
-    ChannelGroupFuture, ChannelId, ChannelOptions, Completion, Ctx, Edit, Events, GroupError,
-    GroupOutcome, HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name,
-    NewChannel, Pipeline, PipelineError, Place, ReceiveSizes, Resolver, Selected, ServerBootstrap,
-    Signature, SlotId, Stream, Target, TimerId, TypeMismatch, TypeTag, Types, WaterMarks,
+    ChannelGroupFuture, ChannelId, ChannelOptions, Completion, ConnectionLimit, Ctx, Edit, Events,
+    GroupError, GroupOutcome, HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx, Message,
+    Msg, Name, NewChannel, Pipeline, PipelineError, Place, ReceiveSizes, Resolver, Selected,
+    ServerBootstrap, Signature, SlotId, Stream, Target, TimerId, TypeMismatch, TypeTag, Types,
+    WaterMarks,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -54,6 +55,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
         is!(ChannelGroup: true true true),
+        is!(ConnectionLimit: true true true),
         is!(ChannelGroupFuture: true true true),
         is!(GroupOutcome: true true true),
         is!(GroupError: true true true),

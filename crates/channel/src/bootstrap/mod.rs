@@ -14,6 +14,7 @@
 
 mod acceptor;
 mod client;
+mod limit;
 mod opening;
 mod place;
 mod recipe;
@@ -21,5 +22,7 @@ mod server;
 
 pub(crate) use self::acceptor::Children;
 pub use self::client::Bootstrap;
+pub use self::limit::ConnectionLimit;
+pub(crate) use self::limit::leave;
 pub use self::place::{Place, Resolver};
 pub use self::server::ServerBootstrap;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use waterwheel_executor::{Error, PromiseFuture};
 
 use super::acceptor::{Acceptor, Children};
+use super::limit::ConnectionLimit;
 use super::opening::Opening;
 use super::place::{Place, Resolver};
 use super::recipe::Recipe;
@@ -64,6 +65,7 @@ pub struct ServerBootstrap {
     resolver: Option<Arc<dyn Resolver>>,
     own: Recipe,
     child: Recipe,
+    limit: Option<ConnectionLimit>,
 }
 
 impl ServerBootstrap {
@@ -76,6 +78,7 @@ impl ServerBootstrap {
             transports: Arc::new(transports),
             own: Recipe::default(),
             child: Recipe::default(),
+            limit: None,
         }
     }
 
@@ -141,6 +144,18 @@ impl ServerBootstrap {
         self
     }
 
+    /// At most so many connections at a time, of all servers that this bootstrap makes together: see
+    /// [`ConnectionLimit`], which says what happens at the limit and how many there are.
+    pub fn max_connections(self, most: usize) -> Self {
+        self.connection_limit(&ConnectionLimit::new(most))
+    }
+
+    /// The same, with a limit that can be looked at, changed, and shared with others.
+    pub fn connection_limit(mut self, limit: &ConnectionLimit) -> Self {
+        self.limit = Some(limit.clone());
+        self
+    }
+
     /// Who resolves names, instead of the one that belongs to the transport.
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = Some(resolver);
@@ -175,7 +190,11 @@ impl ServerBootstrap {
         for option in &self.child.socket_options {
             transport.set_child_option(*option)?;
         }
-        let children = Arc::new(Children::new(self.workers_of_server(), self.child.clone()));
+        let children = Arc::new(Children::new(
+            self.workers_of_server(),
+            self.child.clone(),
+            self.limit.clone(),
+        ));
         let own = self.own.clone();
         let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
             own.initialise(edit)?;

@@ -19,6 +19,7 @@ use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::half_closure::HalfClosed;
 use super::transport::TransportEvent;
+use crate::bootstrap::leave;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
@@ -155,6 +156,7 @@ impl ChannelCore {
                 Step::Gone => {
                     self.here.channels().forget(self.token());
                     self.here.counters().channels(self.here.channels().len());
+                    leave(&self.shared.attributes);
                 }
             }
         }

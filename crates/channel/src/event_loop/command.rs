@@ -53,6 +53,8 @@ pub(crate) enum Ask {
     ConnectTimeout(Token),
     /// A channel may read again.
     ResumeReading(Token),
+    /// There is room for another connection of a server.
+    Admit(Token, Arc<Children>),
     /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
     Look(Option<Question>),
     /// A timer of a handler is due.
@@ -79,6 +81,7 @@ impl fmt::Debug for LoopCommand {
             Ask::Mail(_) => "Mail",
             Ask::ConnectTimeout(_) => "ConnectTimeout",
             Ask::ResumeReading(_) => "ResumeReading",
+            Ask::Admit(..) => "Admit",
             Ask::Look(_) => "Look",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",

@@ -336,6 +336,9 @@ impl LocalLoop {
             Ask::ResumeReading(token) => {
                 self.channels().with(token, |core| core.resume_reading());
             }
+            Ask::Admit(token, children) => {
+                self.channels().with(token, |core| children.let_in(core));
+            }
             Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Look(question) => self.look_when_settled(question),
             Ask::Timer(timer) => self.channels().with(timer.channel, |core| {

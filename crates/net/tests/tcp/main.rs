@@ -9,6 +9,7 @@ mod door;
 mod faults;
 mod half_closure;
 mod leaving;
+mod limits;
 mod linger;
 mod order;
 mod writes;
