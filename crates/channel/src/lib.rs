@@ -41,6 +41,7 @@
 //! | what happens between pipeline and transport | `channel` |
 //! | ending one direction alone | [`HalfClosed`] |
 //! | files as messages | [`FileRegion`] |
+//! | datagrams | [`Datagram`], [`Datagrams`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |
@@ -52,6 +53,7 @@
 mod bootstrap;
 mod channel;
 mod channel_group;
+mod datagram;
 pub mod driver;
 mod event_loop;
 mod file_region;
@@ -69,6 +71,7 @@ mod token;
 pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
+pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::half_closure::HalfClosed;
 pub use crate::channel::handle::{Channel, ChannelFuture};
@@ -80,9 +83,11 @@ pub use crate::channel::receive::ReceiveSizes;
 pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
+pub use crate::channel::unix_address::UnixAddress;
 pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };
+pub use crate::datagram::Datagram;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;

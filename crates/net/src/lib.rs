@@ -39,8 +39,10 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod address;
 mod auto;
 mod context;
+mod datagram_socket;
 mod epoll;
 mod foreign;
 mod poll;
@@ -52,9 +54,11 @@ mod socket;
 mod socket_options;
 mod sys;
 mod tcp;
+mod udp;
 mod waker;
 
 pub use crate::auto::Auto;
+pub use crate::datagram_socket::DatagramSocket;
 pub use crate::epoll::Epoll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
@@ -62,3 +66,4 @@ pub use crate::resolver::SystemResolver;
 pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::socket::Socket;
 pub use crate::tcp::Tcp;
+pub use crate::udp::Udp;

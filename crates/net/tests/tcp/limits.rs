@@ -154,7 +154,7 @@ struct Picky(usize);
 impl Handler for Picky {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.0 += 1;
-        if msg.is::<NewChannel>() && self.0 % 2 == 0 {
+        if msg.is::<NewChannel>() && self.0.is_multiple_of(2) {
             ctx.fire_read(msg);
         }
         Ok(())
