@@ -68,7 +68,7 @@ mod pipeline;
 mod tail;
 mod token;
 
-pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap};
+pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap, Servers};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::datagrams::Datagrams;

@@ -18,7 +18,7 @@ use waterwheel_channel::{
     Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
-    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected,
+    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -58,6 +58,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Bootstrap: true true true),
         is!(ChannelGroup: true true true),
         is!(ConnectionLimit: true true true),
+        is!(Servers: true true true),
         is!(ChannelGroupFuture: true true true),
         is!(GroupOutcome: true true true),
         is!(GroupError: true true true),

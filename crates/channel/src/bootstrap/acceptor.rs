@@ -16,9 +16,17 @@ use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
+/// Whose loops a server's connections live on.
+pub(super) enum Workers {
+    /// Those of this group.
+    Of(EventLoopGroup),
+    /// The one that has accepted it.
+    Accepting,
+}
+
 /// What the connections of a server are made with.
 pub(crate) struct Children {
-    workers: EventLoopGroup,
+    workers: Workers,
     recipe: Recipe,
     limit: Option<ConnectionLimit>,
     /// Accepted, but there is no room for them. Touched on the server's loop only.
@@ -28,17 +36,14 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    pub(super) fn new(
-        workers: EventLoopGroup,
-        recipe: Recipe,
-        limit: Option<ConnectionLimit>,
-    ) -> Self {
+    pub(super) fn new(workers: Workers, recipe: Recipe, limit: Option<ConnectionLimit>) -> Self {
         Self { workers, recipe, limit, held: Mutex::default(), refused: AtomicU64::new(0) }
     }
 
-    /// Gives a connection to the next worker.
+    /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
-        let worker = self.workers.next();
+        let Workers::Of(workers) = &self.workers else { return here.adopt(new, self) };
+        let worker = workers.next();
         if worker.in_event_loop() {
             here.adopt(new, self);
         } else if !worker.is_shutting_down() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, PromiseFuture};
 
-use super::acceptor::{Acceptor, Children};
+use super::acceptor::{Acceptor, Children, Workers};
 use super::limit::ConnectionLimit;
 use super::opening::Opening;
 use super::place::{Place, Resolver};
@@ -17,6 +17,7 @@ use crate::channel::options::ChannelOptions;
 use crate::channel::transport::ServerTransports;
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Edit, In};
 
 /// Makes server channels, and a channel for each connection they accept.
@@ -60,10 +61,10 @@ use crate::pipeline::{Edit, In};
 #[must_use = "it makes a channel when it is told to bind"]
 pub struct ServerBootstrap {
     boss: EventLoopGroup,
-    workers: EventLoopGroup,
+    pub(super) workers: EventLoopGroup,
     transports: Arc<dyn ServerTransports>,
     resolver: Option<Arc<dyn Resolver>>,
-    own: Recipe,
+    pub(super) own: Recipe,
     child: Recipe,
     limit: Option<ConnectionLimit>,
 }
@@ -166,8 +167,18 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let at = self.boss.next();
-        let new = match self.new_channel() {
+        self.open(&self.boss.next(), to.into(), Workers::Of(self.workers_of_server()))
+    }
+
+    /// Binds a new server on this loop.
+    #[track_caller]
+    pub(super) fn open(
+        &self,
+        at: &EventLoop,
+        to: Place,
+        workers: Workers,
+    ) -> PromiseFuture<Channel> {
+        let new = match self.new_channel(workers) {
             Ok(new) => new,
             Err(error) => return at.failed(error),
         };
@@ -179,10 +190,10 @@ impl ServerBootstrap {
                 pipeline.bind_with(addresses.swap_remove(0), done);
             }),
         };
-        opening.open(&at, to.into(), self.resolver.clone())
+        opening.open(at, to, self.resolver.clone())
     }
 
-    fn new_channel(&self) -> Result<NewChannel, Error> {
+    fn new_channel(&self, workers: Workers) -> Result<NewChannel, Error> {
         let mut transport = self.transports.server();
         for option in &self.own.socket_options {
             transport.set_option(None, *option)?;
@@ -190,11 +201,7 @@ impl ServerBootstrap {
         for option in &self.child.socket_options {
             transport.set_child_option(*option)?;
         }
-        let children = Arc::new(Children::new(
-            self.workers_of_server(),
-            self.child.clone(),
-            self.limit.clone(),
-        ));
+        let children = Arc::new(Children::new(workers, self.child.clone(), self.limit.clone()));
         let own = self.own.clone();
         let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
             own.initialise(edit)?;

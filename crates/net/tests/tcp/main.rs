@@ -6,6 +6,7 @@ mod loops;
 mod bootstraps;
 mod corners;
 mod door;
+mod each_loop;
 mod faults;
 mod half_closure;
 mod leaving;
