@@ -14,7 +14,7 @@ use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
-use crate::channel::transport::ServerTransports;
+use crate::channel::transport::{ServerTransports, Transport, unsupported};
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
@@ -170,6 +170,22 @@ impl ServerBootstrap {
         self.open(&self.boss.next(), to.into(), Workers::Of(self.workers_of_server()))
     }
 
+    /// Serves at a socket that listens already: one that was inherited, or made elsewhere. The future gives
+    /// the server's channel when it accepts connections. Options are set on the socket; it keeps those that
+    /// nothing is said about.
+    #[track_caller]
+    pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
+        let at = self.boss.next();
+        if !listener.is_listening() {
+            return at.failed(unsupported(listener.name(), "accept connections"));
+        }
+        let workers = Workers::Of(self.workers_of_server());
+        match self.new_channel_over(Box::new(listener), workers) {
+            Ok(new) => Opening::open_as_it_is(new, &at),
+            Err(error) => at.failed(error),
+        }
+    }
+
     /// Binds a new server on this loop.
     #[track_caller]
     pub(super) fn open(
@@ -178,7 +194,7 @@ impl ServerBootstrap {
         to: Place,
         workers: Workers,
     ) -> PromiseFuture<Channel> {
-        let new = match self.new_channel(workers) {
+        let new = match self.new_channel_over(self.transports.server(), workers) {
             Ok(new) => new,
             Err(error) => return at.failed(error),
         };
@@ -193,8 +209,11 @@ impl ServerBootstrap {
         opening.open(at, to, self.resolver.clone())
     }
 
-    fn new_channel(&self, workers: Workers) -> Result<NewChannel, Error> {
-        let mut transport = self.transports.server();
+    fn new_channel_over(
+        &self,
+        mut transport: Box<dyn Transport>,
+        workers: Workers,
+    ) -> Result<NewChannel, Error> {
         for option in &self.own.socket_options {
             transport.set_option(None, *option)?;
         }

@@ -111,6 +111,10 @@ impl ChannelCore {
         self.life.get().is_active()
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.life.get().is_open()
+    }
+
     /// Whether the pipeline may still be changed: not once its handlers are being removed.
     pub(crate) fn accepts_edits(&self) -> bool {
         !self.handlers.closed.get()

@@ -7,6 +7,7 @@ mod bootstraps;
 mod corners;
 mod door;
 mod each_loop;
+mod existing;
 mod faults;
 mod half_closure;
 mod leaving;
