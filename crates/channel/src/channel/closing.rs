@@ -19,6 +19,7 @@ use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::half_closure::HalfClosed;
 use super::transport::TransportEvent;
+use crate::bootstrap::leave;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
@@ -110,6 +111,10 @@ impl ChannelCore {
         self.life.get().is_active()
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.life.get().is_open()
+    }
+
     /// Whether the pipeline may still be changed: not once its handlers are being removed.
     pub(crate) fn accepts_edits(&self) -> bool {
         !self.handlers.closed.get()
@@ -155,6 +160,7 @@ impl ChannelCore {
                 Step::Gone => {
                     self.here.channels().forget(self.token());
                     self.here.counters().channels(self.here.channels().len());
+                    leave(&self.shared.attributes);
                 }
             }
         }

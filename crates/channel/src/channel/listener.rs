@@ -24,7 +24,7 @@ use crate::token::Token;
 #[derive(Debug)]
 pub struct Listener {
     state: State,
-    sockets: Arc<dyn Sockets>,
+    name: &'static str,
     /// To be set when there is a socket, or when it has come back to its loop.
     options: Vec<SocketOption>,
     local: Option<Address>,
@@ -32,9 +32,9 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum State {
-    Unbound,
+    Unbound(Arc<dyn Sockets>),
     Attached(Token),
-    /// It listens, but has left its loop: connections wait in the kernel.
+    /// It listens, but is not with its loop, or not any more: connections wait in the kernel.
     Detached(Io),
     Gone,
 }
@@ -43,13 +43,23 @@ impl Listener {
     /// A server that is to be bound, with a socket of this kind.
     #[must_use]
     pub fn new(sockets: impl Sockets) -> Self {
-        let sockets = Arc::new(sockets);
-        Self { state: State::Unbound, sockets, options: Vec::new(), local: None }
+        let name = sockets.name();
+        Self::with(State::Unbound(Arc::new(sockets)), name)
+    }
+
+    /// A server whose socket listens already, at this address. The name is for errors, and for what it
+    /// accepts.
+    #[must_use]
+    pub fn listening(name: &'static str, io: Io, local: Option<Address>) -> Self {
+        Self { local, ..Self::with(State::Detached(io), name) }
+    }
+
+    fn with(state: State, name: &'static str) -> Self {
+        Self { state, name, options: Vec::new(), local: None }
     }
 
     fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<()> {
-        let events =
-            Accepts { up: up.clone(), name: self.sockets.name(), local: self.local.clone() };
+        let events = Accepts { up: up.clone(), name: self.name, local: self.local.clone() };
         let token = up.event_loop().attach(io, Role::Listener, events)?;
         up.set_options(token, std::mem::take(&mut self.options))?;
         self.state = State::Attached(token);
@@ -66,7 +76,7 @@ impl Listener {
 
 impl Transport for Listener {
     fn name(&self) -> &'static str {
-        self.sockets.name()
+        self.name
     }
 
     fn reads(&self) -> Types {
@@ -102,10 +112,10 @@ impl Transport for Listener {
     }
 
     fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
-        let State::Unbound = self.state else {
-            return Err(unsupported(self.name(), "be bound twice"));
+        let State::Unbound(sockets) = &self.state else {
+            return Err(unsupported(self.name, "be bound twice"));
         };
-        let (io, local) = self.sockets.listen(&to, &self.options)?;
+        let (io, local) = sockets.listen(&to, &self.options)?;
         self.local = Some(local);
         let set = std::mem::take(&mut self.options);
         self.attach(up, io).inspect_err(|_| {

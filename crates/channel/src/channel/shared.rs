@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::engine::report;
@@ -60,8 +60,8 @@ pub(crate) struct ChannelShared {
     pub(super) registered: AtomicBool,
     pub(super) writable: AtomicBool,
     pub(super) auto_read: AtomicBool,
-    /// Its reads pause for want of something. The first of its children that closes ends that.
-    paused: AtomicBool,
+    /// What concerns servers: [`LISTENS`], [`PAUSED`].
+    server: AtomicU8,
     pub(super) pending: AtomicUsize,
     pub(super) submitted: AtomicUsize,
     pub(super) holds: Holds,
@@ -88,12 +88,18 @@ struct Closed {
 /// No token: an index that no table reaches.
 const NO_TOKEN: u64 = u64::MAX;
 
+/// It accepts connections. Never changes.
+const LISTENS: u8 = 1;
+/// Its reads pause for want of something. The first of its children that closes ends that.
+const PAUSED: u8 = 1 << 1;
+
 impl ChannelShared {
     pub(super) fn new(
         sender: CommandSender<LoopCommand>,
         options: Arc<ChannelOptions>,
         attributes: Attributes,
         parent: Option<Channel>,
+        listens: bool,
     ) -> Self {
         Self {
             id: ChannelId::next(),
@@ -104,7 +110,7 @@ impl ChannelShared {
             registered: AtomicBool::new(false),
             writable: AtomicBool::new(true),
             auto_read: AtomicBool::new(options.auto_read),
-            paused: AtomicBool::new(false),
+            server: AtomicU8::new(if listens { LISTENS } else { 0 }),
             options,
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
@@ -153,14 +159,25 @@ impl ChannelShared {
         self.auto_read.store(auto, Ordering::Release);
     }
 
+    pub(super) fn listens(&self) -> bool {
+        self.server.load(Ordering::Relaxed) & LISTENS != 0
+    }
+
     pub(super) fn set_paused(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Relaxed);
+        if paused {
+            self.server.fetch_or(PAUSED, Ordering::Relaxed);
+        } else {
+            self.server.fetch_and(!PAUSED, Ordering::Relaxed);
+        }
     }
 
     /// One that it has accepted is closed: what it had no room for there may be room for now. If it
     /// pauses a moment later, a timer ends that.
     pub(super) fn child_closed(&self) {
-        if self.paused.load(Ordering::Relaxed) && self.paused.swap(false, Ordering::Relaxed) {
+        let paused = |server: u8| server & PAUSED != 0;
+        if paused(self.server.load(Ordering::Relaxed))
+            && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
+        {
             // Refused by a loop that is over: then nobody is accepted any more.
             let _ = self.send(LoopCommand(Ask::ResumeReading(self.token())));
         }

@@ -54,6 +54,12 @@ impl Stream {
         Self { peer, ..Self::with(State::Detached(io), "stream") }
     }
 
+    /// The same, with a name of its own: what it is, for errors.
+    #[must_use]
+    pub fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     /// The same, of one that a listener has accepted. Where it is bound is asked for if it is not known.
     pub(super) fn accepted(
         name: &'static str,

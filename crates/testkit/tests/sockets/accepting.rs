@@ -6,8 +6,8 @@ use std::time::Duration;
 use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::Sockets;
 use waterwheel_channel::{
-    Address, Channel, ChannelOptions, Ctx, EventLoopGroup, Handler, HandlerResult, In,
-    InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
+    Address, Channel, ChannelOptions, ConnectionLimit, Ctx, EventLoopGroup, Handler, HandlerResult,
+    In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::faulty::{Call, Faulty, Times};
@@ -136,6 +136,32 @@ fn l16_a_connection_that_closes_ends_the_pause() {
         let _next = port.connect().unwrap();
         house.settle();
         assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_a_pause_ends_neither_the_wait_at_the_limit_nor_that_the_pause() {
+    both(|house| {
+        let (log, limit) = (Log::new(), ConnectionLimit::new(1));
+        let (_server, port) = house.bind(&noting(&house, &log).connection_limit(&limit));
+        let first = fail(&house, &port);
+        let _second = port.connect().unwrap();
+        // There is room, but the pause is not over.
+        limit.set_most(2);
+        limit.set_most(1);
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["complete".to_owned(), failed()], 2));
+        // It is, and there is room for one.
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 1));
+        house.manual.advance(secs(10));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        first.finish();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+        assert_eq!(limit.open(), 1);
     });
 }
 
