@@ -144,7 +144,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let subject = match role {
             Role::Datagram => {
                 let socket = expect(io, token, "a waterwheel_net::DatagramSocket")?;
-                Subject::Datagrams(DatagramEndpoint::new(socket))
+                Subject::Datagrams(Box::new(DatagramEndpoint::new(socket)))
             }
             role => {
                 let socket = expect(io, token, "a waterwheel_net::Socket")?;

@@ -32,7 +32,8 @@ pub(super) struct Rooms<'a> {
 
 pub(super) enum Subject {
     Socket(Endpoint),
-    Datagrams(DatagramEndpoint),
+    /// In a box: it is larger, and streams are many.
+    Datagrams(Box<DatagramEndpoint>),
     Foreign(Watched),
 }
 
