@@ -9,7 +9,7 @@ use super::address::Address;
 use super::error::ChannelError;
 use super::new_channel::NewChannel;
 use super::outbound::Outbound;
-use super::sockets::Sockets;
+use super::sockets::{SocketKind, Sockets};
 use super::stream::Stream;
 use super::transport::{Transport, TransportEvent, Upcalls, unsupported};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
@@ -49,7 +49,7 @@ impl Listener {
 
     fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<()> {
         let events =
-            Accepts { up: up.clone(), name: self.sockets.name(), local: self.local.clone() };
+            Accepts { up: up.clone(), kind: self.sockets.kind(), local: self.local.clone() };
         let token = up.event_loop().attach(io, Role::Listener, events)?;
         up.set_options(token, std::mem::take(&mut self.options))?;
         self.state = State::Attached(token);
@@ -66,7 +66,7 @@ impl Listener {
 
 impl Transport for Listener {
     fn name(&self) -> &'static str {
-        self.sockets.name()
+        self.sockets.kind().name()
     }
 
     fn reads(&self) -> Types {
@@ -160,7 +160,7 @@ impl Transport for Listener {
 /// Hands accepted connections to the channel.
 struct Accepts {
     up: Upcalls,
-    name: &'static str,
+    kind: &'static SocketKind,
     /// Where it is bound; an accepted connection is bound there too, unless this is a wildcard.
     local: Option<Address>,
 }
@@ -178,7 +178,7 @@ impl Registrant for Accepts {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
             IoEvent::Accepted(_, io, peer) => {
-                let child = Stream::accepted(self.name, io, self.local_of_child(), peer);
+                let child = Stream::accepted(self.kind, io, self.local_of_child(), peer);
                 let new = NewChannel::new(child);
                 TransportEvent::Read(Msg::new(match self.up.channel() {
                     Some(server) => new.parent(server),

@@ -48,6 +48,8 @@ pub(crate) enum Ask {
     Mail(Arc<Link>),
     /// The time of an attempt to connect is up.
     ConnectTimeout(Token),
+    /// An attempt to connect is to be made again.
+    ConnectAgain(Token),
     /// A channel may read again.
     ResumeReading(Token),
     /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
@@ -74,6 +76,7 @@ impl fmt::Debug for LoopCommand {
             Ask::Pump(_) => "Pump",
             Ask::Mail(_) => "Mail",
             Ask::ConnectTimeout(_) => "ConnectTimeout",
+            Ask::ConnectAgain(_) => "ConnectAgain",
             Ask::ResumeReading(_) => "ResumeReading",
             Ask::Look(_) => "Look",
             Ask::Timer(_) => "Timer",
