@@ -36,6 +36,10 @@ pub(crate) fn from_kernel(address: SocketAddrAny) -> Option<Address> {
     if address.address_family() != AddressFamily::UNIX {
         return SocketAddr::try_from(address).ok().map(Address::Ip);
     }
+    // It would be taken for an abstract name without letters, which is one that can be had.
+    if address.addr_len() as usize == size_of::<libc::sa_family_t>() {
+        return Some(Address::Unix(UnixAddress::Unnamed));
+    }
     let unix = SocketAddrUnix::try_from(address).ok()?;
     Some(Address::Unix(match (unix.abstract_name(), unix.path_bytes()) {
         // What is bound nowhere looks like an empty name.
@@ -55,6 +59,22 @@ pub(crate) fn ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
     match address {
         Address::Ip(address) => Ok(*address),
         other => Err(invalid(format!("{other} is no address of {transport}"))),
+    }
+}
+
+/// An address of a Unix socket; for a transport that has no others.
+pub(crate) fn unix(address: &Address) -> io::Result<&UnixAddress> {
+    match address {
+        Address::Unix(address) => Ok(address),
+        other => Err(invalid(format!("{other} is no address of a Unix socket"))),
+    }
+}
+
+/// Where somebody can be: connected or sent to.
+pub(crate) fn unix_peer(address: &Address) -> io::Result<()> {
+    match unix(address)? {
+        UnixAddress::Unnamed => Err(invalid(format!("nobody can be at {address}"))),
+        _ => Ok(()),
     }
 }
 

@@ -56,10 +56,12 @@ mod resolver;
 mod selector;
 mod signals;
 mod socket;
+mod socket_file;
 mod socket_options;
 mod sys;
 mod tcp;
 mod udp;
+mod unix;
 mod waker;
 
 pub use crate::auto::Auto;
@@ -74,3 +76,4 @@ pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::socket::Socket;
 pub use crate::tcp::Tcp;
 pub use crate::udp::Udp;
+pub use crate::unix::Unix;

@@ -401,6 +401,9 @@ impl ChannelCore {
 
     /// The transport leaves. If it cannot, it goes on reading.
     fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
+        if self.is_pausing() {
+            return Err(Error::new(ChannelError::Connecting));
+        }
         let reading = self.is_reading();
         self.set_read(false);
         let left = self.with_transport(|transport, up| transport.deregister(up));

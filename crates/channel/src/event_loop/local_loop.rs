@@ -347,6 +347,9 @@ impl LocalLoop {
             Ask::ConnectTimeout(token) => {
                 self.channels().with(token, |core| core.on_connect_timeout());
             }
+            Ask::ConnectAgain(token) => {
+                self.channels().with(token, |core| core.on_connect_pause_over());
+            }
             Ask::ResumeReading(token) => {
                 self.channels().with(token, |core| core.resume_reading());
             }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::Sockets;
+use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{
     Address, Channel, ChannelOptions, ConnectionLimit, Ctx, EventLoopGroup, Handler, HandlerResult,
     In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
@@ -310,8 +310,8 @@ fn l16_a_pause_outlasts_a_leave() {
 struct Watched(ManualSockets, Log);
 
 impl Sockets for Watched {
-    fn name(&self) -> &'static str {
-        self.0.name()
+    fn kind(&self) -> &'static SocketKind {
+        self.0.kind()
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> std::io::Result<(Io, Address)> {

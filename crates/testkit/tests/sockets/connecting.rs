@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::Sockets;
+use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{
     Address, Channel, ChannelError, ChannelFuture, Ctx, Events, Handler, HandlerResult, NewChannel,
     Pipeline, Stream, Target,
@@ -252,8 +252,8 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
 struct Choosy(ManualSockets);
 
 impl Sockets for Choosy {
-    fn name(&self) -> &'static str {
-        self.0.name()
+    fn kind(&self) -> &'static SocketKind {
+        self.0.kind()
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> std::io::Result<(Io, Address)> {
