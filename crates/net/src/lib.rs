@@ -45,6 +45,7 @@ mod context;
 mod datagram_socket;
 mod epoll;
 mod foreign;
+mod multicast;
 mod poll;
 mod readiness;
 mod resolver;

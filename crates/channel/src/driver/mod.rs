@@ -95,6 +95,7 @@
 
 mod event;
 mod io;
+mod multicast;
 mod out_queue;
 mod socket_option;
 mod task_only;
@@ -107,6 +108,7 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 
 pub use self::event::{IoEvent, Readiness};
 pub use self::io::{Interest, Io, ReadPlan, Role};
+pub use self::multicast::{Interface, Membership};
 pub use self::out_queue::OutQueue;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
