@@ -1,7 +1,8 @@
 //! Groups and interfaces, given to the kernel (C13).
 //!
 //! By default Linux gives a socket whatever comes to its port for any group that *anybody* on the machine
-//! has joined. One that joins groups here hears those, and no others.
+//! has joined. One that joins groups here hears those, and no others. (Of IPv6, Linux looks at the group
+//! alone: what came by another interface, where somebody else has joined it, is heard too.)
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr};
@@ -46,17 +47,11 @@ pub(crate) fn leave(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
 pub(crate) fn set_interface(fd: BorrowedFd<'_>, interface: Interface) -> io::Result<()> {
     let any = Ipv4Addr::UNSPECIFIED;
     let v4 = || match interface {
-        Interface::Index(index) => {
-            sockopt::set_ip_multicast_if_with_ifindex(fd, &any, &any, index)
-        }
+        Interface::Index(index) => sockopt::set_ip_multicast_if_with_ifindex(fd, &any, &any, index),
         Interface::Address(at) => sockopt::set_ip_multicast_if(fd, &at),
         _ => sockopt::set_ip_multicast_if(fd, &any),
     };
-    on_each_family(
-        fd,
-        || Ok(v4()?),
-        || SockRef::from(&fd).set_multicast_if_v6(index(interface)?),
-    )
+    on_each_family(fd, || Ok(v4()?), || SockRef::from(&fd).set_multicast_if_v6(index(interface)?))
 }
 
 /// How far datagrams to groups go.

@@ -22,7 +22,10 @@ fn c13_a_port_that_is_left_to_the_system_is_told() {
         taken.wait_timeout(LONG).unwrap();
         let why = taken.join().unwrap_err().to_string();
         let address = one.address();
-        assert!(why.contains(&format!("cannot be bound to {address}: Address already in use")), "{why}");
+        assert!(
+            why.contains(&format!("cannot be bound to {address}: Address already in use")),
+            "{why}"
+        );
     });
 }
 
@@ -165,7 +168,10 @@ fn c11_options_that_cannot_be_set_are_named() {
         let why = |option| refusal(post.channel.set_option(option));
         let stranger = Membership::new([192, 0, 2, 1]);
         let found = why(SocketOption::JoinGroup(stranger));
-        assert!(found.starts_with("the option join_group cannot be set for 192.0.2.1: "), "{found}");
+        assert!(
+            found.starts_with("the option join_group cannot be set for 192.0.2.1: "),
+            "{found}"
+        );
         let group = Membership::new([239, 1, 2, 3]);
         let found = why(SocketOption::LeaveGroup(group.at(Interface::Index(1))));
         let named = "the option leave_group cannot be set for 239.1.2.3 at interface 1: ";

@@ -33,7 +33,10 @@ fn c13_a_datagram_that_is_too_long_fails_its_own_write_and_those_around_it_are_s
             match outcome {
                 Ok(()) => assert!(bodies[n].len() == 1),
                 Err(error) => {
-                    assert!(bodies[n].len() > 1 && error.to_string().contains("too long"), "{error}");
+                    assert!(
+                        bodies[n].len() > 1 && error.to_string().contains("too long"),
+                        "{error}"
+                    );
                 }
             }
         }

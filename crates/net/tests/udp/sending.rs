@@ -67,9 +67,8 @@ fn c13_with_an_address_it_goes_there_from_a_connected_channel_too() {
 fn c07_a_write_cancelled_before_the_flush_is_left_out() {
     on_every_loop(|rig| {
         let (peer, post) = (peer(), Post::bound(rig));
-        let write = |text: &'static str| {
-            post.channel.write(Datagram::to(peer.local_addr().unwrap(), text))
-        };
+        let write =
+            |text: &'static str| post.channel.write(Datagram::to(peer.local_addr().unwrap(), text));
         let (first, second, third) = (write("1"), write("2"), write("3"));
         assert!(second.cancel());
         post.channel.flush();
@@ -86,7 +85,8 @@ fn c05_what_was_flushed_before_a_close_is_sent() {
         let (peer, post) = (peer(), Post::bound(rig));
         let mut writes = Vec::new();
         for n in 0..20 {
-            writes.push(post.channel.write(Datagram::to(peer.local_addr().unwrap(), n.to_string())));
+            writes
+                .push(post.channel.write(Datagram::to(peer.local_addr().unwrap(), n.to_string())));
         }
         post.channel.flush();
         get(post.channel.close());
