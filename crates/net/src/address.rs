@@ -48,6 +48,11 @@ pub(crate) fn from_kernel(address: SocketAddrAny) -> Option<Address> {
     }))
 }
 
+/// Whether anybody could send or connect there: not to a Unix socket that is bound nowhere.
+pub(crate) fn is_named(address: &Address) -> bool {
+    !matches!(address, Address::Unix(UnixAddress::Unnamed))
+}
+
 /// An IP address; for a transport that has no others.
 pub(crate) fn ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
     match address {

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
 use waterwheel_channel::{Address, FileRegion};
 
-use crate::address::{from_kernel, in_kernel};
+use crate::address::{from_kernel, in_kernel, is_named};
 use crate::socket_file::SocketFile;
 use crate::socket_options;
 
@@ -114,7 +114,7 @@ impl Socket {
     }
 
     pub(crate) fn local_address(&self) -> Option<Address> {
-        from_kernel(rustix::net::getsockname(self).ok()?)
+        from_kernel(rustix::net::getsockname(self).ok()?).filter(is_named)
     }
 
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {

@@ -82,8 +82,9 @@ impl<S: Selector> ReadinessDriver<S> {
         act: impl FnOnce(&mut Endpoint) -> Result<R>,
     ) -> Result<R> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let Subject::Socket(endpoint) = &mut registration.subject else {
-            return Err(not_a_stream(token));
+        let subject = &mut registration.subject;
+        let Subject::Socket(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
         };
         let result = act(endpoint);
         note_change(registration, token, &mut self.changes);
@@ -169,18 +170,18 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn release(&mut self, token: Token) -> Result<Io> {
-        match self.registrations.get(token).map(|it| &it.subject) {
-            Some(Subject::Socket(endpoint)) => endpoint.may_be_released()?,
-            Some(Subject::Datagrams(_)) => {}
-            Some(Subject::Foreign(_)) => return Err(not_a_stream(token)),
-            None => return Err(unknown(token)),
+        let subject = &self.registrations.get(token).ok_or_else(|| unknown(token))?.subject;
+        match subject {
+            Subject::Socket(endpoint) => endpoint.may_be_released()?,
+            Subject::Datagrams(_) => {}
+            Subject::Foreign(_) => return Err(wrong_kind(token, subject.kind(), "a socket")),
         }
         let mut registration = self.registrations.remove(token).ok_or_else(|| unknown(token))?;
         registration.leave(token, &mut self.selector);
         match registration.subject {
             Subject::Socket(endpoint) => Ok(endpoint.into_socket().into()),
             Subject::Datagrams(endpoint) => Ok(endpoint.into_socket().into()),
-            Subject::Foreign(_) => Err(not_a_stream(token)),
+            Subject::Foreign(_) => unreachable!("it was looked at"),
         }
     }
 
@@ -190,8 +191,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
         let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
-        let socket = registration.subject.socket().ok_or_else(|| not_a_stream(token))?;
-        socket.set_option(option)
+        let subject = &registration.subject;
+        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
+        subject.socket().ok_or_else(no_socket)?.set_option(option)
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
@@ -208,8 +210,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let Subject::Socket(endpoint) = &mut registration.subject else {
-            return Err(not_a_stream(token));
+        let subject = &mut registration.subject;
+        let Subject::Socket(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
         };
         let written = endpoint.write(queue);
         if !matches!(written, Ok(Submit::Done(_))) {
@@ -228,9 +231,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let Subject::Datagrams(endpoint) = &mut registration.subject else {
-            let (was, expected) = ("not a socket for datagrams", "one");
-            return Err(wrong_kind(token, was, expected));
+        let subject = &mut registration.subject;
+        let Subject::Datagrams(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a socket for datagrams"));
         };
         let sent = endpoint.send(batch);
         note_change(registration, token, &mut self.changes);
@@ -399,11 +402,6 @@ fn enqueue(registration: &mut Registration, token: Token, queue: &mut Vec<Token>
 /// What was handed in, if it is what its role needs.
 fn expect<T: 'static>(io: Io, token: Token, expected: &str) -> Result<T> {
     io.downcast::<T>().map_err(|io| wrong_kind(token, &format!("a {}", io.kind()), expected))
-}
-
-#[cold]
-fn not_a_stream(token: Token) -> Error {
-    wrong_kind(token, "not a stream or listener", "one")
 }
 
 #[cold]

@@ -32,7 +32,7 @@ pub(super) struct Rooms<'a> {
 
 pub(super) enum Subject {
     Socket(Endpoint),
-    /// In a box: it is larger, and streams are many.
+    /// In a box: there are few of them, and they are larger.
     Datagrams(Box<DatagramEndpoint>),
     Foreign(Watched),
 }
@@ -98,6 +98,15 @@ impl Registration {
 }
 
 impl Subject {
+    /// What it is, for errors.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Subject::Socket(_) => "a stream or listener",
+            Subject::Datagrams(_) => "a socket for datagrams",
+            Subject::Foreign(_) => "a foreign descriptor",
+        }
+    }
+
     /// The socket, if it is one.
     pub(super) fn socket(&self) -> Option<&Socket> {
         match self {
