@@ -13,7 +13,7 @@ use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
-use crate::channel::transport::Transports;
+use crate::channel::transport::{Transport, Transports, unsupported};
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
 use crate::pipeline::{Completion, Edit, Pipeline};
@@ -127,6 +127,21 @@ impl Bootstrap {
         })
     }
 
+    /// Makes a channel of a connection that is there already: one that was inherited, or made elsewhere.
+    /// The future gives the channel when it is active. Options are set on the socket; it keeps those that
+    /// nothing is said about.
+    #[track_caller]
+    pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
+        let at = self.group.next();
+        if connection.is_listening() {
+            return at.failed(unsupported(connection.name(), "be a connection: it accepts them"));
+        }
+        match self.new_channel_over(Box::new(connection)) {
+            Ok(new) => Opening::open_as_it_is(new, &at),
+            Err(error) => at.failed(error),
+        }
+    }
+
     #[track_caller]
     fn open(
         &self,
@@ -134,7 +149,7 @@ impl Bootstrap {
         operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
     ) -> PromiseFuture<Channel> {
         let at = self.group.next();
-        let new = match self.new_channel() {
+        let new = match self.new_channel_over(self.transports.client()) {
             Ok(new) => new,
             Err(error) => return at.failed(error),
         };
@@ -143,8 +158,7 @@ impl Bootstrap {
         opening.open(&at, place, self.resolver.clone())
     }
 
-    fn new_channel(&self) -> Result<NewChannel, Error> {
-        let mut transport = self.transports.client();
+    fn new_channel_over(&self, mut transport: Box<dyn Transport>) -> Result<NewChannel, Error> {
         for option in &self.recipe.socket_options {
             transport.set_option(None, *option)?;
         }
