@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
 use crate::channel::channels::Channels;
@@ -390,10 +390,8 @@ impl LocalLoop {
         let (count, last) = (Cell::new(0), Cell::new(None));
         // One guard for all of them, raised again after whoever panics: that is detached.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
+            self.parts.sender.end();
             self.panicked(last.get(), payload);
-        }
-        if count.get() > 0 {
-            self.parts.sender.set_running(None);
         }
         count.get()
     }
@@ -411,8 +409,9 @@ impl LocalLoop {
             }
             let Some(mut taken) = self.parts.registrations.take(token) else { continue };
             last.set(Some(token));
-            self.parts.sender.set_running(Some(taken.origin));
+            self.parts.sender.begin(UserCode::Callback, taken.origin);
             let called = taken.on_event(self, event);
+            self.parts.sender.end();
             taken.put_back();
             std::mem::forget(taken); // Spares the way out a destructor that finds nothing to do.
             last.set(None);
@@ -502,7 +501,7 @@ impl LocalLoop {
         self.channels().end_all();
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
-        let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));
+        let _ = run_as(UserCode::Destructor, origin, || drop(driver));
         self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
         self.parts.counters.registrations(0);
         self.parts.futures.close();

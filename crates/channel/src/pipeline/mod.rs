@@ -42,6 +42,7 @@ pub(crate) mod signature;
 pub(crate) mod slots;
 pub(crate) mod timers;
 pub(crate) mod typed;
+pub(crate) mod watched;
 
 pub use self::chain::{Emit, Inbound, Stage, Then};
 pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};

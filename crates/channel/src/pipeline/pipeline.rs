@@ -1,6 +1,6 @@
 //! The pipeline of a channel, as a whole.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::fmt;
 use std::rc::Rc;
 
@@ -15,6 +15,7 @@ use super::handler::Handler;
 use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
+use super::watched::downcast;
 use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 
@@ -173,7 +174,7 @@ impl<'a> Pipeline<'a> {
         drop(slots);
         let mut result = None;
         self.core.call(at, handler, |handler, _| {
-            result = (handler as &mut dyn Any).downcast_mut::<H>().map(f);
+            result = downcast::<H>(handler).map(f);
         });
         result
     }
