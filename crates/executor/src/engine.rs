@@ -38,6 +38,8 @@ use crate::station::Station;
 use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::wake::Slept;
 
+pub use crate::pulse::Begun;
+
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.
 const TASKS_PER_CLOCK_READ: u32 = 64;
@@ -450,10 +452,8 @@ impl<X: Send + 'static> LoopCore<X> {
                 self.run_user_code(UserCode::Timer, timer.origin(), || self.fire(timer))
             }
             Command::System(system) => {
-                let pulse = &self.shared.vitals.pulse;
-                pulse.begin(UserCode::Command, self.command);
+                let _begun = self.shared.vitals.pulse.begin(UserCode::Command, self.command);
                 guard_drop(|| self.perform(system, extension));
-                pulse.end();
                 false
             }
         }
@@ -462,11 +462,8 @@ impl<X: Send + 'static> LoopCore<X> {
     /// `code` says whether it did anything; if it panicked, it did.
     #[inline]
     fn run_user_code(&self, what: UserCode, origin: Origin, code: impl FnOnce() -> bool) -> bool {
-        let pulse = &self.shared.vitals.pulse;
-        pulse.begin(what, origin);
-        let active = catch(what, origin, code).unwrap_or(true);
-        pulse.end();
-        active
+        let _begun = self.shared.vitals.pulse.begin(what, origin);
+        catch(what, origin, code).unwrap_or(true)
     }
 
     /// Fires a timer, and schedules it anew if it repeats.

@@ -85,6 +85,19 @@ pub(crate) struct Before {
     station: u64,
 }
 
+/// A piece of work that a loop has begun. When this is dropped it has ended, on unwind too.
+#[must_use = "it ends when it is dropped"]
+#[derive(Debug)]
+pub struct Begun<'a>(&'a Pulse);
+
+impl Drop for Begun<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let beat = self.0.beat.load(Ordering::Relaxed);
+        self.0.beat.store((beat & !FLAGS) | IDLE, Ordering::Relaxed);
+    }
+}
+
 impl Pulse {
     pub(crate) fn new() -> Self {
         let nothing = Origin::labelled("nothing");
@@ -99,17 +112,11 @@ impl Pulse {
 
     /// A piece of work begins, of which the loop knows that it is about nothing else.
     #[inline]
-    pub(crate) fn begin(&self, what: UserCode, origin: Origin) {
+    pub(crate) fn begin(&self, what: UserCode, origin: Origin) -> Begun<'_> {
         let beat = self.beat.load(Ordering::Relaxed);
         debug_assert!(is_idle(beat), "the piece before has ended");
         self.begin_outermost(next(beat) | code(what), origin);
-    }
-
-    /// It has ended.
-    #[inline]
-    pub(crate) fn end(&self) {
-        let beat = self.beat.load(Ordering::Relaxed);
-        self.beat.store((beat & !FLAGS) | IDLE, Ordering::Relaxed);
+        Begun(self)
     }
 
     #[inline]
@@ -239,9 +246,9 @@ mod tests {
         let pulse = Pulse::new();
         let origin = Origin::here();
         for what in UserCode::ALL {
-            pulse.begin(what, origin);
+            let begun = pulse.begin(what, origin);
             assert_eq!(busy(&pulse).outer, (what, origin));
-            pulse.end();
+            drop(begun);
             assert_eq!(pulse.look(), Sight::Idle);
         }
         assert!(code(UserCode::ALL[UserCode::ALL.len() - 1]) <= WHAT, "there is room for all");
@@ -251,7 +258,7 @@ mod tests {
     fn o02_what_is_inside_is_named_and_the_outside_comes_back() {
         let pulse = Pulse::new();
         let [task, listener, handler] = ["task", "listener", "handler"].map(Origin::labelled);
-        pulse.begin(UserCode::Task, task);
+        let begun = pulse.begin(UserCode::Task, task);
         let alone = busy(&pulse);
         let in_task = pulse.enter(UserCode::Handler, handler, Some(7));
         let at_station = busy(&pulse);
@@ -265,8 +272,8 @@ mod tests {
         assert_eq!(busy(&pulse), at_station);
         pulse.exit(in_task);
         assert_eq!(busy(&pulse), alone);
-        pulse.end();
-        pulse.begin(UserCode::Task, task);
+        drop(begun);
+        let _again = pulse.begin(UserCode::Task, task);
         assert_ne!(busy(&pulse).piece, alone.piece, "the same task again is another piece");
     }
 

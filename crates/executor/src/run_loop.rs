@@ -25,7 +25,6 @@ pub(crate) fn run<X: Send + 'static>(shared: Arc<Shared<X>>, seed: LoopSeed<X>) 
         while work.turn(&mut core) == Turn::Again {}
     });
     let died = catch_unwind(life).err().map(|payload| {
-        core.shared.vitals.pulse.end(); // Whatever it was doing.
         let executor = core.shared.name.to_string();
         Error::from(ErrorKind::LoopDied { executor, cause: absorb(payload) })
     });

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::executor::EventExecutor;
 use crate::lifecycle::State;
 use crate::local::Local;
-use crate::pulse::{Before, Pulse};
+use crate::pulse::{Before, Begun, Pulse};
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
 use crate::report::UserCode;
@@ -65,17 +65,11 @@ impl<X: Send + 'static> CommandSender<X> {
         self.shared.take_back(key)
     }
 
-    /// Says that the loop itself begins something, until [`end`](Self::end). To be called on the loop,
-    /// where [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
+    /// Says that the loop itself begins something. To be called on the loop, where
+    /// [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
     #[inline]
-    pub fn begin(&self, what: UserCode, origin: Origin) {
-        self.shared.vitals.pulse.begin(what, origin);
-    }
-
-    /// What was begun has ended.
-    #[inline]
-    pub fn end(&self) {
-        self.shared.vitals.pulse.end();
+    pub fn begin(&self, what: UserCode, origin: Origin) -> Begun<'_> {
+        self.shared.vitals.pulse.begin(what, origin)
     }
 
     /// Whether a [`Watchdog`](crate::Watchdog) looks at the loop: only then do [`Station`]s pay.

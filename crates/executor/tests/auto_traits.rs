@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::rc::Rc;
 
-use waterwheel_executor::engine::{LoopCore, LoopSeed, Pass, Turn, Work};
+use waterwheel_executor::engine::{Begun, LoopCore, LoopSeed, Pass, Turn, Work};
 use waterwheel_executor::{
     Activity, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock, CommandSender,
     Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
@@ -41,6 +41,7 @@ fn public_types_cross_threads_as_listed() {
         is!(ByHand<NoExtension>: false false true),
         is!(CommandSender<NoExtension>: true true true),
         is!(LoopCore<NoExtension>: false false true),
+        is!(Begun<'static>: true true true),
         is!(LoopBody: true false true),
         is!(LoopSeed<NoExtension>: true false true),
         is!(dyn Work<NoExtension>: false false false),
@@ -119,6 +120,6 @@ fn public_types_cross_threads_as_listed() {
         is!(WaitError: true true true),
         is!(WouldDeadlock: true true true),
     ];
-    let engine = ["LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
+    let engine = ["Begun", "LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &engine);
 }

@@ -390,7 +390,6 @@ impl LocalLoop {
         let (count, last) = (Cell::new(0), Cell::new(None));
         // One guard for all of them, raised again after whoever panics: that is detached.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
-            self.parts.sender.end();
             self.panicked(last.get(), payload);
         }
         count.get()
@@ -409,9 +408,9 @@ impl LocalLoop {
             }
             let Some(mut taken) = self.parts.registrations.take(token) else { continue };
             last.set(Some(token));
-            self.parts.sender.begin(UserCode::Callback, taken.origin);
+            let begun = self.parts.sender.begin(UserCode::Callback, taken.origin);
             let called = taken.on_event(self, event);
-            self.parts.sender.end();
+            drop(begun);
             taken.put_back();
             std::mem::forget(taken); // Spares the way out a destructor that finds nothing to do.
             last.set(None);

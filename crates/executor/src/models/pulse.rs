@@ -26,7 +26,7 @@ fn check(seen: &Seen, first: u64) {
 /// The number of the first piece of work of any loop.
 fn first_number() -> u64 {
     let pulse = Pulse::new();
-    pulse.begin(UserCode::Task, Origin::labelled("one"));
+    let _begun = pulse.begin(UserCode::Task, Origin::labelled("one"));
     match pulse.look() {
         Sight::Busy(seen) => seen.piece,
         other => unreachable!("{other:?}"),
@@ -44,10 +44,8 @@ fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
                 check(&seen, first);
             }
         });
-        pulse.begin(UserCode::Task, Origin::labelled("one"));
-        pulse.end();
-        pulse.begin(UserCode::Timer, Origin::labelled("two"));
-        pulse.end();
+        drop(pulse.begin(UserCode::Task, Origin::labelled("one")));
+        drop(pulse.begin(UserCode::Timer, Origin::labelled("two")));
         looker.join().unwrap();
     });
 }
@@ -63,7 +61,7 @@ fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
                 check(&seen, first);
             }
         });
-        pulse.begin(UserCode::Task, Origin::labelled("one"));
+        let _begun = pulse.begin(UserCode::Task, Origin::labelled("one"));
         let before = pulse.enter(UserCode::Handler, Origin::labelled("inner"), Some(7));
         pulse.exit(before);
         looker.join().unwrap();
@@ -82,9 +80,8 @@ fn o02_two_looks_at_the_same_piece_agree() {
                 assert_eq!(earlier.piece == later.piece, earlier.outer == later.outer);
             }
         });
-        pulse.begin(UserCode::Task, Origin::labelled("one"));
-        pulse.end();
-        pulse.begin(UserCode::Timer, Origin::labelled("two"));
+        drop(pulse.begin(UserCode::Task, Origin::labelled("one")));
+        let _begun = pulse.begin(UserCode::Timer, Origin::labelled("two"));
         looker.join().unwrap();
     });
 }
