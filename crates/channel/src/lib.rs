@@ -35,11 +35,13 @@
 //! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
 //! | servers and clients in a few lines | [`ServerBootstrap`], [`Bootstrap`] |
 //! | what can be set about them | [`ChannelOptions`]; about their sockets: [`SocketOption`](driver::SocketOption) |
+//! | many channels as one | [`ChannelGroup`], [`matchers`] |
 //! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
 //! | ending one direction alone | [`HalfClosed`] |
 //! | files as messages | [`FileRegion`] |
+//! | datagrams | [`Datagram`], [`Datagrams`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |
@@ -50,9 +52,12 @@
 
 mod bootstrap;
 mod channel;
+mod channel_group;
+mod datagram;
 pub mod driver;
 mod event_loop;
 mod file_region;
+mod flood;
 mod foreign;
 mod futures;
 pub mod local;
@@ -64,9 +69,10 @@ mod pipeline;
 mod tail;
 mod token;
 
-pub use crate::bootstrap::{Bootstrap, Place, Resolver, ServerBootstrap};
+pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap, Servers};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
+pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::half_closure::HalfClosed;
 pub use crate::channel::handle::{Channel, ChannelFuture};
@@ -78,6 +84,11 @@ pub use crate::channel::receive::ReceiveSizes;
 pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
+pub use crate::channel::unix_address::UnixAddress;
+pub use crate::channel_group::{
+    ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
+};
+pub use crate::datagram::Datagram;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;

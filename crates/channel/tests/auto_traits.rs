@@ -12,10 +12,13 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{
     Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
-    ChannelOptions, Completion, Ctx, Edit, Events, HalfClosed, Handler, HandlerResult,
-    InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Pipeline, PipelineError, Place,
-    ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream, Target, TimerId,
-    TypeMismatch, TypeTag, Types, WaterMarks,
+    ChannelOptions, Completion, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed, Handler,
+    HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Pipeline,
+    PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
+    Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
+};
+use waterwheel_channel::{
+    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -53,11 +56,22 @@ fn public_types_cross_threads_as_listed() {
         // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
+        is!(ChannelGroup: true true true),
+        is!(ConnectionLimit: true true true),
+        is!(Servers: true true true),
+        is!(ChannelGroupFuture: true true true),
+        is!(GroupOutcome: true true true),
+        is!(GroupError: true true true),
+        is!(Selected<'_, u8>: true true true),
+        is!(Selected<'_, Rc<u8>>: false false true),
         is!(ServerBootstrap: true true true),
         is!(Place: true true true),
         is!(dyn Resolver: true true false),
         is!(Local: true true true),
         is!(FileRegion: true true true),
+        is!(Datagram: true true true),
+        is!(Datagrams: true false true),
+        is!(UnixAddress: true true true),
         is!(HalfClosed: true true true),
         is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),

@@ -9,9 +9,11 @@ use std::time::Duration;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
-use waterwheel_channel::FileRegion;
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
+use waterwheel_channel::{Address, FileRegion};
 
+use crate::address::{from_kernel, in_kernel, is_named};
+use crate::socket_file::SocketFile;
 use crate::socket_options;
 
 /// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
@@ -42,6 +44,9 @@ const MAX_QUEUED_ERRORS: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
+    /// Of a Unix socket that was bound here. Before the descriptor, so that it goes first: as long as the
+    /// socket is open no other file has the number that this one is known by.
+    file: Option<Box<SocketFile>>,
     fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
@@ -59,7 +64,7 @@ impl Socket {
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
         let lingers = is_long(socket.linger()?);
-        Ok(Self { fd, sole: false, lingers: lingers.into() })
+        Ok(Self { file: None, fd, sole: false, lingers: lingers.into() })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -67,25 +72,49 @@ impl Socket {
     /// # Errors
     /// The kernel has none to give.
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
-        let domain = Domain::for_address(family_of);
-        let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
-        Ok(Self { fd: socket.into(), sole: false, lingers: false.into() })
+        Self::of_kind(Domain::for_address(family_of), Type::STREAM, Some(Protocol::TCP))
+    }
+
+    /// A socket of this kind, neither bound nor connected.
+    pub(crate) fn of_kind(
+        domain: Domain,
+        kind: Type,
+        protocol: Option<Protocol>,
+    ) -> io::Result<Self> {
+        let socket = socket2::Socket::new_raw(domain, kind.nonblocking().cloexec(), protocol)?;
+        Ok(Self { file: None, fd: socket.into(), sole: false, lingers: false.into() })
+    }
+
+    /// Sets options, one after the other: the last word counts.
+    pub(crate) fn set_options(&self, options: &[SocketOption]) -> io::Result<()> {
+        options.iter().try_for_each(|option| self.set_option(*option))
     }
 
     /// Binds it, and listens with this backlog.
-    pub(crate) fn listen(&self, at: SocketAddr, backlog: u32) -> io::Result<()> {
+    pub(crate) fn listen(&self, at: &Address, backlog: u32) -> io::Result<()> {
         self.bind(at)?;
+        self.listen_bound(backlog)
+    }
+
+    /// Listens where it is bound.
+    pub(crate) fn listen_bound(&self, backlog: u32) -> io::Result<()> {
         rustix::net::listen(self, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(())
     }
 
-    pub(crate) fn bind(&self, at: SocketAddr) -> io::Result<()> {
-        Ok(rustix::net::bind(self, &at)?)
+    pub(crate) fn bind(&self, at: &Address) -> io::Result<()> {
+        Ok(rustix::net::bind(self, &in_kernel(at)?)?)
     }
 
-    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        let address = rustix::net::getsockname(self).ok()?;
-        SocketAddr::try_from(address).ok()
+    /// Binds a Unix socket. The file that comes of it goes with the socket; one that is there already is
+    /// replaced if nobody is behind it.
+    pub(crate) fn bind_unix(&mut self, at: &Address) -> io::Result<()> {
+        self.file = SocketFile::bind(at, || self.bind(at))?.map(Box::new);
+        Ok(())
+    }
+
+    pub(crate) fn local_address(&self) -> Option<Address> {
+        from_kernel(rustix::net::getsockname(self).ok()?).filter(is_named)
     }
 
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
@@ -112,8 +141,8 @@ impl Socket {
     }
 
     /// Begins to connect; whether that is done already.
-    pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<bool> {
-        match rustix::net::connect(self, &address) {
+    pub(crate) fn connect(&self, to: &Address) -> io::Result<bool> {
+        match rustix::net::connect(self, &in_kernel(to)?) {
             Ok(()) => Ok(true),
             // After an interruption it goes on by itself, as if it had been asked not to block.
             Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
@@ -127,15 +156,15 @@ impl Socket {
     }
 
     /// Accepts a connection.
-    pub(crate) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, peer) = retry_on_intr(|| rustix::net::acceptfrom_with(self, flags))?;
-        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or_else(|| {
-            let what = "a connection was refused: its peer has no internet address";
+        let peer = peer.and_then(from_kernel).ok_or_else(|| {
+            let what = "a connection was refused: its peer has an address of an unknown kind";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
-        Ok((Self { fd, sole: true, lingers: self.lingers().into() }, peer))
+        Ok((Self { file: None, fd, sole: true, lingers: self.lingers().into() }, peer))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and
@@ -222,8 +251,4 @@ impl From<Socket> for Io {
 /// Whether a close waits: none at all, or a reset, does not.
 fn is_long(linger: Option<Duration>) -> bool {
     linger.is_some_and(|time| !time.is_zero())
-}
-
-fn nonblocking_stream() -> Type {
-    Type::STREAM.nonblocking().cloexec()
 }

@@ -13,10 +13,10 @@ use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
-use crate::channel::transport::Transports;
+use crate::channel::transport::{Transport, Transports, unsupported};
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
-use crate::pipeline::Edit;
+use crate::pipeline::{Completion, Edit, Pipeline};
 
 /// Makes client channels: any number of them, each on the next loop of its group.
 ///
@@ -107,28 +107,58 @@ impl Bootstrap {
     /// future gives the channel when it is connected; cancelling it gives the attempt up.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        let local = self.local.clone();
+        self.open(to.into(), move |pipeline, addresses, done| {
+            let mut addresses = addresses.into_iter();
+            // There is at least one.
+            let Some(remote) = addresses.next() else { return };
+            let target = Target { remote, others: addresses.collect(), local };
+            pipeline.connect_with(target, done);
+        })
+    }
+
+    /// Binds a new channel that needs no connection: one of [datagrams](crate::Datagrams). A name is bound
+    /// at the first of its addresses. The future gives the channel when it is bound.
+    #[track_caller]
+    pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        self.open(to.into(), |pipeline, mut addresses, done| {
+            // There is at least one.
+            pipeline.bind_with(addresses.swap_remove(0), done);
+        })
+    }
+
+    /// Makes a channel of a connection that is there already: one that was inherited, or made elsewhere.
+    /// The future gives the channel when it is active. Options are set on the socket; it keeps those that
+    /// nothing is said about.
+    #[track_caller]
+    pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
         let at = self.group.next();
-        let new = match self.new_channel() {
+        if connection.is_listening() {
+            return at.failed(unsupported(connection.name(), "be a connection: it accepts them"));
+        }
+        match self.new_channel_over(Box::new(connection)) {
+            Ok(new) => Opening::open_as_it_is(new, &at),
+            Err(error) => at.failed(error),
+        }
+    }
+
+    #[track_caller]
+    fn open(
+        &self,
+        place: Place,
+        operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
+    ) -> PromiseFuture<Channel> {
+        let at = self.group.next();
+        let new = match self.new_channel_over(self.transports.client()) {
             Ok(new) => new,
             Err(error) => return at.failed(error),
         };
-        let local = self.local.clone();
-        let opening = Opening {
-            new,
-            limit: self.recipe.options.connect_timeout,
-            operation: Box::new(move |pipeline, addresses, done| {
-                let mut addresses = addresses.into_iter();
-                // There is at least one.
-                let Some(remote) = addresses.next() else { return };
-                let target = Target { remote, others: addresses.collect(), local };
-                pipeline.connect_with(target, done);
-            }),
-        };
-        opening.open(&at, to.into(), self.resolver.clone())
+        let limit = self.recipe.options.connect_timeout;
+        let opening = Opening { new, limit, operation: Box::new(operation) };
+        opening.open(&at, place, self.resolver.clone())
     }
 
-    fn new_channel(&self) -> Result<NewChannel, Error> {
-        let mut transport = self.transports.client();
+    fn new_channel_over(&self, mut transport: Box<dyn Transport>) -> Result<NewChannel, Error> {
         for option in &self.recipe.socket_options {
             transport.set_option(None, *option)?;
         }

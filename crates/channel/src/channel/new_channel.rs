@@ -200,7 +200,8 @@ impl LocalLoop {
         }
         let NewChannel { transport, initialiser, options, attributes, parent } = new;
         let sender = self.sender().clone();
-        let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent));
+        let listens = transport.is_listening();
+        let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent, listens));
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().enter(core.clone()));
         let initialise = |edit: &mut Edit<'_>| {

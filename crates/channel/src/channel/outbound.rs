@@ -155,6 +155,33 @@ impl Outbound {
         self.take_weighed().map(|(msg, _)| msg)
     }
 
+    /// The next messages, at most so many, for a transport that writes messages and looks at several of
+    /// them at once.
+    pub fn messages(&self, most: usize) -> impl Iterator<Item = &Msg> {
+        let flushed = self.more.as_ref().map_or(0, |more| more.flushed_messages(most));
+        let messages = self.more.iter().flat_map(|more| &more.messages);
+        messages.map(|(msg, _)| msg).take(flushed)
+    }
+
+    /// So many messages were written.
+    pub fn sent(&mut self, n: usize) {
+        for _ in 0..n {
+            self.take();
+        }
+    }
+
+    /// The next message cannot be written, for this reason; the others may be.
+    pub fn fail_next(&mut self, error: Error) {
+        let told = self.more.as_ref().map_or(0, |more| more.completions.len());
+        drop(self.take());
+        let Some(more) = &mut self.more else { return };
+        // Whoever waits for one message waits for no other.
+        match more.completions.get_mut(told) {
+            Some((_, result)) => *result = Err(error),
+            None => more.completions.push_back((Completion::none(), Err(error))),
+        }
+    }
+
     /// The same, with what it weighs.
     pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
         let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
@@ -175,6 +202,18 @@ impl Outbound {
 }
 
 impl More {
+    /// How many messages are to be written now, as far as it matters.
+    fn flushed_messages(&self, most: usize) -> usize {
+        let mut flushed = 0;
+        for entry in self.entries.iter().take(self.flushed) {
+            flushed += entry.run.pieces;
+            if flushed >= most {
+                return most;
+            }
+        }
+        most.min(flushed + self.flushed_run.pieces)
+    }
+
     /// So much was written; how much lighter what is left is now.
     fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
         let Progress { lighter, of_file } = self.files.advance(front, n);
@@ -333,7 +372,7 @@ impl Outbound {
     #[cold]
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
-        let Outbound { bytes, more, .. } = self.split_held();
+        let Outbound { bytes, more, .. } = self.take_held();
         let More { files, messages, entries, .. } = *more.unwrap_or_default();
         let (mut stream, mut messages) = (files.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
@@ -363,13 +402,8 @@ impl Outbound {
         }
     }
 
-    /// Takes out all that was not flushed: it will not be written.
-    pub(crate) fn take_held(&mut self) -> Outbound {
-        self.split_held()
-    }
-
     /// Takes out all that was not flushed.
-    fn split_held(&mut self) -> Outbound {
+    pub(crate) fn take_held(&mut self) -> Outbound {
         let more = self.more();
         more.list_runs();
         let entries = more.entries.split_off(more.flushed);
@@ -412,7 +446,7 @@ impl Outbound {
 
     /// Takes out what was flushed: it will not be written.
     pub(crate) fn take_flushed(&mut self) -> Outbound {
-        let held = self.split_held();
+        let held = self.take_held();
         mem::replace(self, held)
     }
 

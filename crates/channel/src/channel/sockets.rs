@@ -9,11 +9,38 @@ use super::transport::Transport;
 use crate::bootstrap::Resolver;
 use crate::driver::{Io, SocketOption};
 
+/// What there is to know about sockets of one kind.
+///
+/// ```
+/// use waterwheel_channel::transport::SocketKind;
+///
+/// static TCP: SocketKind = SocketKind::new("tcp");
+/// assert_eq!(TCP.name(), "tcp");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketKind {
+    name: &'static str,
+}
+
+impl SocketKind {
+    /// Sockets of this name.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name }
+    }
+
+    /// What they are, for errors.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
 /// Makes sockets of one kind: what [`Stream`](crate::Stream) and [`Listener`](crate::Listener) leave to
 /// the crate that knows the operating system.
 pub trait Sockets: Send + Sync + 'static {
-    /// What they are, for errors: `"tcp"`.
-    fn name(&self) -> &'static str;
+    /// What they are. Every stream keeps it: it is the same for all of them.
+    fn kind(&self) -> &'static SocketKind;
 
     /// A socket that listens at this address, and where it does: the address may leave the port to the
     /// system.
@@ -33,20 +60,49 @@ pub trait Sockets: Send + Sync + 'static {
 
 impl fmt::Debug for dyn Sockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())
+    }
+}
+
+/// Makes sockets of one kind for datagrams: what [`Datagrams`](crate::Datagrams) leaves to the crate that
+/// knows the operating system.
+pub trait DatagramSockets: Send + Sync + 'static {
+    /// What they are, for errors: `"udp"`.
+    fn name(&self) -> &'static str;
+
+    /// A socket that is bound, at this address if there is one, and connected, if that is given; and where
+    /// it is bound. There is one of the two.
+    ///
+    /// # Errors
+    /// As for [`Sockets::listen`].
+    fn open(
+        &self,
+        local: Option<&Address>,
+        peer: Option<&Address>,
+        options: &[SocketOption],
+    ) -> io::Result<(Io, Address)>;
+}
+
+impl fmt::Debug for dyn DatagramSockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// A kind of transport, servers and clients: what a bootstrap makes channels of.
+/// A kind of transport: what a [`Bootstrap`](crate::Bootstrap) makes channels of.
 pub trait Transports: Send + Sync + 'static {
-    /// The transport of a server that is to be bound.
-    fn server(&self) -> Box<dyn Transport>;
-
-    /// The transport of a client that is to be connected.
+    /// The transport of a channel that is to be connected; of datagrams, connected or bound.
     fn client(&self) -> Box<dyn Transport>;
 
     /// Who resolves names, if they can be.
     fn resolver(&self) -> Option<Arc<dyn Resolver>> {
         None
     }
+}
+
+/// A kind of transport that has servers: what a [`ServerBootstrap`](crate::ServerBootstrap) makes channels
+/// of.
+pub trait ServerTransports: Transports {
+    /// The transport of a server that is to be bound.
+    fn server(&self) -> Box<dyn Transport>;
 }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,9 @@ use std::sync::Arc;
 use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
+use crate::channel::address::Address;
 use crate::channel::channels::Channels;
+use crate::datagram::Datagram;
 use crate::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
@@ -199,7 +201,7 @@ impl LocalLoop {
 
     /// Where an attached socket is bound.
     #[must_use]
-    pub fn local_address(&self, token: Token) -> Option<SocketAddr> {
+    pub fn local_address(&self, token: Token) -> Option<Address> {
         self.parts.driver.borrow().as_ref()?.local_address(token)
     }
 
@@ -242,6 +244,18 @@ impl LocalLoop {
     /// What the driver says; that the token is not attached.
     pub fn send_file(&self, token: Token, file: &FileRegion) -> io::Result<Submit> {
         self.with_live(token, |driver| driver.send_file(token, file))
+    }
+
+    /// Sends the first of these datagrams, as many as the kernel takes at once.
+    ///
+    /// # Errors
+    /// What the driver says, about the first; that the token is not attached.
+    pub fn send_datagrams(
+        &self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_datagrams(token, batch))
     }
 
     /// Shuts one or both directions of an attached stream down.
@@ -324,6 +338,7 @@ impl LocalLoop {
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Adopt(new, children) => self.adopt(*new, &children),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::Errand(errand) => errand.perform(self),
             Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
@@ -332,8 +347,14 @@ impl LocalLoop {
             Ask::ConnectTimeout(token) => {
                 self.channels().with(token, |core| core.on_connect_timeout());
             }
+            Ask::ConnectAgain(token) => {
+                self.channels().with(token, |core| core.on_connect_pause_over());
+            }
             Ask::ResumeReading(token) => {
                 self.channels().with(token, |core| core.resume_reading());
+            }
+            Ask::Admit(token, children) => {
+                self.channels().with(token, |core| children.let_in(core));
             }
             Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Look(question) => self.look_when_settled(question),

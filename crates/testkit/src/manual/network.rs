@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
+use super::sockets::MANUAL;
 use super::{Manual, Port};
 
 /// Makes the sockets of channels: who dials where one of them listens is connected with it. Clones are the
@@ -57,8 +58,8 @@ impl Network {
 }
 
 impl Sockets for Network {
-    fn name(&self) -> &'static str {
-        "manual"
+    fn kind(&self) -> &'static SocketKind {
+        &MANUAL
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
@@ -104,11 +105,13 @@ fn no_option(option: SocketOption) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("a manual socket has no option {option}"))
 }
 
-impl Transports for Network {
+impl ServerTransports for Network {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(self.clone()))
     }
+}
 
+impl Transports for Network {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(self.clone()))
     }

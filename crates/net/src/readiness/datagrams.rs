@@ -1,0 +1,230 @@
+//! One socket for datagrams: what is watched for it, and which events its readiness turns into.
+//!
+//! Datagrams are taken from the kernel several at a time, and given out one by one:
+//!
+//! ```text
+//!   kernel ── one call, at most 16 ──► inbox ── copied out, each as long as it is ──► received ──► Datagram
+//! ```
+//!
+//! The inbox has room for the largest datagrams there may be, belongs to the driver, and is used again by
+//! the next call: what is kept of a datagram is as long as the datagram.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
+use waterwheel_channel::{Datagram, Token};
+
+use crate::address::{from_kernel, is_named};
+use crate::datagram_socket::DatagramSocket;
+use crate::selector::Ready;
+use crate::sys::datagrams::{self, Sent};
+
+/// A read finds something: a datagram, or that there will be no more.
+const DATA: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP);
+
+/// A read finds that, or an error.
+const READ_WILL_TELL: Ready = DATA.or(Ready::ERROR);
+
+/// Where the kernel puts what it is asked for. Nothing, until the first datagram.
+#[derive(Default)]
+pub(super) struct Inbox {
+    room: Vec<u8>,
+}
+
+impl Inbox {
+    /// Room for a batch of datagrams of this size. Pages that nothing was written to take no memory.
+    fn room(&mut self, size: usize) -> &mut [u8] {
+        let all = size * datagrams::BATCH;
+        if self.room.len() < all {
+            self.room = vec![0; all];
+        }
+        &mut self.room
+    }
+}
+
+pub(super) struct DatagramEndpoint {
+    socket: DatagramSocket,
+    /// Reads are on.
+    plan: Option<ReadPlan>,
+    /// So many reads of this round are left; `None`: it has not begun.
+    left: Option<usize>,
+    /// `Wrote` or `Failed` is owed.
+    write_pending: bool,
+    /// Nothing is to be had from it any more.
+    broken: bool,
+    /// What the kernel has said in this round and is not dealt with.
+    ready: Ready,
+    /// `ReceiveFailed`, or `Failed` if it is broken, is owed, after everything else of this round.
+    failure: Option<io::Error>,
+}
+
+impl DatagramEndpoint {
+    pub(super) fn new(socket: DatagramSocket) -> Self {
+        let (plan, left, ready, failure) = (None, None, Ready::NONE, None);
+        Self { socket, plan, left, write_pending: false, broken: false, ready, failure }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn socket(&self) -> &DatagramSocket {
+        &self.socket
+    }
+
+    pub(super) fn into_socket(self) -> DatagramSocket {
+        self.socket
+    }
+
+    /// What it is to be watched for; `None`: it is not to be in the set.
+    pub(super) fn wanted(&self) -> Option<Interest> {
+        let mut wanted = Interest::NONE;
+        if self.plan.is_some() {
+            wanted = wanted | Interest::READABLE;
+        }
+        if self.write_pending {
+            wanted = wanted | Interest::WRITABLE;
+        }
+        // An error is told whatever is asked for: while nobody reads it waits for the next read or write.
+        (!self.broken && !wanted.is_empty()).then_some(wanted)
+    }
+
+    pub(super) fn on_ready(&mut self, ready: Ready) {
+        self.ready |= ready;
+    }
+
+    pub(super) fn on_refused(&mut self, error: io::Error) {
+        (self.broken, self.failure) = (true, Some(error));
+    }
+
+    /// Whether its round is not over: there may be something to say.
+    pub(super) fn is_ready(&self) -> bool {
+        if self.broken {
+            return self.failure.is_some();
+        }
+        let left_over = self.plan.is_some() && !self.socket.received.is_empty();
+        self.ready != Ready::NONE || self.left.is_some() || left_over || self.failure.is_some()
+    }
+
+    pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
+        // A read of nothing would lose what is read.
+        let size = |plan: ReadPlan| plan.size.clamp(1, ReadPlan::MAX_SIZE);
+        self.plan = plan.map(|plan| ReadPlan { size: size(plan), ..plan });
+    }
+
+    pub(super) fn send(
+        &mut self,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        if self.write_pending || self.broken {
+            let what = "a socket that is broken, or whose last write is pending, cannot be sent by";
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        let Sent { result, earlier } = datagrams::send(self.socket.as_fd(), batch);
+        if earlier.is_some() {
+            self.failure = earlier;
+        }
+        match result {
+            Ok(n) => Ok(Submit::Done(n)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.write_pending = true;
+                Ok(Submit::Full)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next event of this round, if there is one.
+    pub(super) fn next(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
+        if self.ready.take(Ready::WRITE) && std::mem::take(&mut self.write_pending) {
+            return Some(IoEvent::Wrote(token, 0));
+        }
+        if !self.broken
+            && let Some(event) = self.read(token, inbox)
+        {
+            return Some(event);
+        }
+        self.settle();
+        let failure = self.failure.take();
+        failure.map(|error| match self.broken {
+            true => IoEvent::Failed(token, error),
+            false => IoEvent::ReceiveFailed(token, error),
+        })
+    }
+
+    fn read(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
+        if self.left.is_none() {
+            let told = self.ready.any(READ_WILL_TELL) || !self.socket.received.is_empty();
+            let plan = self.plan.filter(|_| told)?;
+            self.left = Some((plan.max_reads as usize).max(1));
+        }
+        // What was taken from the kernel, and not given out before reads went off, waits like the rest.
+        if let (Some(plan), Some(left @ 1..)) = (self.plan, self.left) {
+            if self.socket.received.is_empty() && self.ready.any(READ_WILL_TELL) {
+                self.receive(plan.size, left, inbox);
+            }
+            if let Some(datagram) = self.socket.received.pop_front() {
+                self.left = Some(left - 1);
+                return Some(IoEvent::Datagram(token, datagram));
+            }
+        }
+        self.left = None;
+        self.ready.take(DATA);
+        Some(IoEvent::ReadComplete(token))
+    }
+
+    /// Takes what there is from the kernel, at most so many. After fewer it is not asked again.
+    fn receive(&mut self, size: usize, left: usize, inbox: &mut Inbox) {
+        let DatagramSocket { socket, received } = &mut self.socket;
+        let (room, most) = (inbox.room(size), left.min(datagrams::BATCH));
+        let taken = datagrams::receive(socket.as_fd(), room, size, most, |bytes, whole, from| {
+            let from = from.and_then(from_kernel).filter(is_named);
+            let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
+            received.push_back(Box::new(datagram));
+        });
+        let ends = Ready::READ_END | Ready::HANG_UP;
+        match taken {
+            Ok(n) if n == most => {}
+            // An end that was told as well comes next time: behind what there was, which may not be all.
+            Ok(_) => _ = self.ready.take(READ_WILL_TELL),
+            Err(error) if is_passing(&error) => {
+                // Somebody has shut it down: the kernel would say so for ever.
+                if self.ready.any(ends) {
+                    self.on_refused(ErrorKind::UnexpectedEof.into());
+                }
+                self.ready.take(DATA);
+            }
+            Err(error) => {
+                self.ready.take(READ_WILL_TELL); // That was it; what there is besides is told again.
+                self.fail(error);
+            }
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        let fatal = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::FAULT];
+        self.broken |= Errno::from_io_error(&error).is_some_and(|errno| fatal.contains(&errno));
+        self.failure = Some(error);
+    }
+
+    /// Ends the round: looks at what no step has dealt with.
+    fn settle(&mut self) {
+        let ready = std::mem::take(&mut self.ready);
+        if ready.any(Ready::INVALID) {
+            self.on_refused(Errno::BADF.into());
+        } else if ready.any(Ready::ERROR) && self.failure.is_none() {
+            match self.socket.socket.take_error() {
+                Ok(Some(error)) | Err(error) => self.fail(error),
+                Ok(None) => self.socket.socket.drain_error_queue(),
+            }
+        }
+    }
+}
+
+/// Whether there is nothing to be had right now, and that is all.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
