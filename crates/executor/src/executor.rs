@@ -298,20 +298,22 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// The thread it runs on; `None` before it has started.
     #[must_use]
     pub fn thread_properties(&self) -> Option<ThreadProperties> {
-        lock(&self.shared.thread).clone()
+        self.shared.vitals.thread()
     }
 
-    /// What the loop is doing right now: the label or source line of the running task.
+    /// What the loop is doing right now: the label or source line of the running task. Of things that
+    /// call each other it is the innermost.
     #[must_use]
     pub fn running(&self) -> Option<Origin> {
-        self.shared.running.get()
+        self.shared.vitals.pulse.running()
     }
 
     /// What the loop has done so far.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         let depth = self.shared.inbox.depth().total();
-        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth)
+        let slow = self.shared.vitals.slow();
+        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth, slow)
     }
 
     /// What the layer above has attached when it built this executor.
