@@ -30,8 +30,10 @@ mod echoing;
 mod editing;
 mod ending;
 mod half_closure;
+mod kinds;
 mod leaving;
 mod listing;
+mod loops;
 mod matrix;
 mod pressure;
 mod reading;
@@ -44,26 +46,26 @@ use waterwheel::channel::driver::TaskOnly;
 use waterwheel::net::{Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
-use crate::cell::{Cell, LocalOver, NetworkOver, TcpOver};
-use crate::listing::conformance_suite;
+use crate::cell::Cell;
+use crate::kinds::{LocalKind, MemoryKind, TcpKind, UnixKind};
+use crate::listing::conformance_matrix;
+use crate::loops::Loops;
 
-conformance_suite!(tcp_over_epoll, TcpOver::new(Epoll::default()));
-conformance_suite!(tcp_over_poll, TcpOver::new(Poll));
-conformance_suite!(local_over_nothing, LocalOver::new(TaskOnly));
-conformance_suite!(local_over_epoll, LocalOver::new(Epoll::default()));
-conformance_suite!(manual_readiness, NetworkOver::new(Manual::readiness()));
-conformance_suite!(manual_completion, NetworkOver::new(Manual::completion()));
+conformance_matrix! {
+    tcp_over_epoll: Cell::new(TcpKind, Loops::over(Epoll::default()));
+    tcp_over_poll: Cell::new(TcpKind, Loops::over(Poll));
+    unix_over_epoll: Cell::new(UnixKind::new(), Loops::over(Epoll::default()));
+    unix_over_poll: Cell::new(UnixKind::new(), Loops::over(Poll));
+    local_over_nothing: Cell::new(LocalKind, Loops::over(TaskOnly));
+    local_over_epoll: Cell::new(LocalKind, Loops::over(Epoll::default()));
+    local_over_poll: Cell::new(LocalKind, Loops::over(Poll));
+    local_by_hand: Cell::new(LocalKind, Loops::by_hand(&Manual::readiness()));
+    memory_by_readiness: memory(Manual::readiness());
+    memory_by_completion: memory(Manual::completion());
+}
 
-/// Every column of the matrix.
-fn cells() -> Vec<Box<dyn Cell>> {
-    vec![
-        Box::new(TcpOver::new(Epoll::default())),
-        Box::new(TcpOver::new(Poll)),
-        Box::new(LocalOver::new(TaskOnly)),
-        Box::new(LocalOver::new(Epoll::default())),
-        Box::new(NetworkOver::new(Manual::readiness())),
-        Box::new(NetworkOver::new(Manual::completion())),
-    ]
+fn memory(manual: Manual) -> Cell {
+    Cell::new(MemoryKind::of(&manual), Loops::by_hand(&manual))
 }
 
 #[test]

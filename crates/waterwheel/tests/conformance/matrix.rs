@@ -2,11 +2,14 @@
 
 use std::sync::RwLock;
 
+/// Why a cell does not have a case.
+type Reason<'c> = dyn Fn(&str) -> Option<&'static str> + 'c;
+
 /// One cell, for printing.
 pub(crate) struct Column<'c> {
     pub(crate) name: String,
     /// Why it does not have this case.
-    pub(crate) reason: Box<dyn Fn(&str) -> Option<&'static str> + 'c>,
+    pub(crate) reason: Box<Reason<'c>>,
 }
 
 static COMPANY: RwLock<()> = RwLock::new(());

@@ -17,7 +17,7 @@ const AT_ONCE: usize = 100;
 /// The memory of a process that does the same again may grow by so much: the allocator's own affairs.
 pub(crate) const SLACK_KIB: u64 = 4 * 1024;
 
-pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &dyn Cell) {
+pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let server = stage.echo();
     // The first wave makes room in slabs and allocators.

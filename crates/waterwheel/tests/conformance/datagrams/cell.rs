@@ -2,21 +2,15 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use waterwheel::channel::driver::OpenDriver;
 use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::Udp;
 
+use crate::loops::Loops;
+
 /// A kind of datagrams over a driver.
-pub(super) trait Cell {
-    /// As it is called in the matrix.
-    fn name(&self) -> String;
-
-    /// Loops over its driver.
-    fn group(&self, threads: usize) -> EventLoopGroup;
-
-    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap;
-
-    fn kind(&self) -> &dyn Kind;
+pub(super) struct Cell {
+    kind: Box<dyn Kind>,
+    loops: Loops,
 }
 
 /// A kind of datagrams.
@@ -48,34 +42,27 @@ pub(super) enum Ability {
     LateErrors,
 }
 
-/// A kind over a driver.
-pub(super) struct Over<K, D> {
-    kind: K,
-    driver: D,
-}
-
-impl<K, D> Over<K, D> {
-    pub(super) fn new(kind: K, driver: D) -> Self {
-        Self { kind, driver }
-    }
-}
-
-impl<K: Kind, D: OpenDriver + Clone + 'static> Cell for Over<K, D> {
-    fn name(&self) -> String {
-        let driver = self.driver.open().expect("a driver");
-        format!("{} over {}", self.kind.name(), driver.name())
+impl Cell {
+    pub(super) fn new(kind: impl Kind + 'static, loops: Loops) -> Self {
+        Self { kind: Box::new(kind), loops }
     }
 
-    fn group(&self, threads: usize) -> EventLoopGroup {
-        EventLoopGroup::builder(self.driver.clone()).threads(threads).build().expect("a group")
+    /// As it is called in the matrix.
+    pub(super) fn name(&self) -> String {
+        format!("{} over {}", self.kind.name(), self.loops.name())
     }
 
-    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
+    /// Loops over its driver.
+    pub(super) fn group(&self, threads: usize) -> EventLoopGroup {
+        self.loops.group(threads)
+    }
+
+    pub(super) fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
         self.kind.bootstrap(group)
     }
 
-    fn kind(&self) -> &dyn Kind {
-        &self.kind
+    pub(super) fn kind(&self) -> &dyn Kind {
+        &*self.kind
     }
 }
 

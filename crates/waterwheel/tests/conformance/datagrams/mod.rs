@@ -12,23 +12,16 @@ mod writing;
 
 use waterwheel::net::{Epoll, Poll};
 
-use self::cell::{Cell, Over, UdpKind};
-use self::listing::datagram_suite;
+use self::cell::{Cell, UdpKind};
+use self::listing::datagram_matrix;
 use self::unix_kind::UnixKind;
+use crate::loops::Loops;
 
-datagram_suite!(udp_over_epoll, Over::new(UdpKind, Epoll::default()));
-datagram_suite!(udp_over_poll, Over::new(UdpKind, Poll));
-datagram_suite!(unix_over_epoll, Over::new(UnixKind, Epoll::default()));
-datagram_suite!(unix_over_poll, Over::new(UnixKind, Poll));
-
-/// Every column of the matrix.
-fn cells() -> Vec<Box<dyn Cell>> {
-    vec![
-        Box::new(Over::new(UdpKind, Epoll::default())),
-        Box::new(Over::new(UdpKind, Poll)),
-        Box::new(Over::new(UnixKind, Epoll::default())),
-        Box::new(Over::new(UnixKind, Poll)),
-    ]
+datagram_matrix! {
+    udp_over_epoll: Cell::new(UdpKind, Loops::over(Epoll::default()));
+    udp_over_poll: Cell::new(UdpKind, Loops::over(Poll));
+    unix_over_epoll: Cell::new(UnixKind, Loops::over(Epoll::default()));
+    unix_over_poll: Cell::new(UnixKind, Loops::over(Poll));
 }
 
 #[test]

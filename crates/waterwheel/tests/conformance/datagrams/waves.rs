@@ -13,7 +13,7 @@ const CHANNELS: usize = 1_000;
 /// So many are open at the same time.
 const AT_ONCE: usize = 50;
 
-pub(super) fn c13_waves_of_channels_leave_nothing(cell: &dyn Cell) {
+pub(super) fn c13_waves_of_channels_leave_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let echo = stage.echo();
     // The first wave makes room in slabs and allocators.
