@@ -1,11 +1,11 @@
 //! Drivers and sockets: the only I/O system calls of the workspace.
 //!
-//! A loop is built with one of the factories [`Epoll`], [`Poll`] or [`Auto`]; the driver each opens
-//! obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
+//! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver
+//! each opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
 //!
 //! ```text
-//!   Epoll   Poll   Auto                factories: OpenDriver
-//!      \      |    /
+//!   Epoll  Poll  Blocking  Auto        factories: OpenDriver
+//!      \     |     |     /
 //!   ReadinessDriver<S>                 every rule about sockets: connect, write, read, accept, hang-up
 //!          |
 //!      S: Selector                     what a readiness selector must supply: five verbs
@@ -40,6 +40,7 @@
 #![deny(unsafe_code)]
 
 mod auto;
+mod blocking;
 mod context;
 mod epoll;
 mod foreign;
@@ -55,6 +56,7 @@ mod tcp;
 mod waker;
 
 pub use crate::auto::Auto;
+pub use crate::blocking::Blocking;
 pub use crate::epoll::Epoll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
