@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::builder::EventExecutorBuilder;
@@ -57,19 +57,11 @@ pub struct EventExecutor<X: Send + 'static = NoExtension> {
 pub(crate) struct Lease {
     end: Box<dyn Fn() + Send + Sync>,
     is_void: AtomicBool,
-    /// What is to be there as long as there are handles.
-    kept: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Lease {
     pub(crate) fn new(end: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { end: Box::new(end), is_void: AtomicBool::new(false), kept: OnceLock::new() }
-    }
-
-    /// Keeps something alive as long as there are handles.
-    pub(crate) fn keep(&self, kept: Arc<dyn Any + Send + Sync>) {
-        let first = self.kept.set(kept).is_ok();
-        debug_assert!(first, "a lease is made for one group");
+        Self { end: Box::new(end), is_void: AtomicBool::new(false) }
     }
 
     /// Another lease has taken over: this one ends nothing.
@@ -110,8 +102,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     }
 
     /// Becomes a child: from now on its life hangs on the group's handles.
-    pub(crate) fn join_group(self, membership: Membership<X>, lease: &Arc<Lease>) {
-        *lock(&self.shared.lease) = Arc::downgrade(lease);
+    pub(crate) fn join_group(self, membership: Membership<X>, lease: Weak<Lease>) {
+        *lock(&self.shared.lease) = lease;
         self.shared.join_group(membership);
         if let Some(own) = &self.lease {
             own.void();

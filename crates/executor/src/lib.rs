@@ -34,6 +34,7 @@
 mod admission;
 mod builder;
 mod by_hand;
+mod children;
 mod chooser;
 mod clock;
 mod command;
@@ -44,6 +45,7 @@ mod executor;
 mod global;
 mod group;
 mod group_builder;
+mod growth;
 mod guard;
 mod hooks;
 mod immediate;
