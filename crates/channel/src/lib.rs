@@ -78,6 +78,7 @@ pub use crate::channel::receive::ReceiveSizes;
 pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
+pub use crate::event_loop::berths::TooManyChannels;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;

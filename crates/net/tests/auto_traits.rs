@@ -1,7 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp, Terminate, TerminationSignal,
+    Auto, Blocking, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp, Terminate,
+    TerminationSignal,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -13,6 +14,7 @@ use auto_traits::{Ask, Otherwise, is};
 fn public_types_cross_threads_as_listed() {
     let listed = [
         is!(Auto: true true true),
+        is!(Blocking: true true true),
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),

@@ -35,7 +35,7 @@ impl Children {
     }
 }
 
-/// Registers what the server accepts with the next loop of the workers.
+/// Registers what the server accepts with a loop of the workers: the next one, or one of its own.
 pub(super) struct Acceptor {
     children: Arc<Children>,
 }
@@ -52,7 +52,14 @@ impl InboundHandler for Acceptor {
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         let children = &self.children;
         let new = children.recipe.apply(accepted);
-        let worker = children.workers.next();
+        let (worker, new) = match children.workers.find_loop() {
+            Ok((worker, berth)) => (worker, new.at(berth)),
+            Err(_) if children.workers.is_shutting_down() => return Ok(()),
+            Err(error) => {
+                children.refused(&error);
+                return Ok(());
+            }
+        };
         if worker.in_event_loop() {
             ctx.event_loop().adopt(new, children);
         } else if !worker.is_shutting_down() {

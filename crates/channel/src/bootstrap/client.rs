@@ -107,10 +107,10 @@ impl Bootstrap {
     /// future gives the channel when it is connected; cancelling it gives the attempt up.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let at = self.group.next();
-        let new = match self.new_channel() {
-            Ok(new) => new,
-            Err(error) => return at.failed(error),
+        let found = self.new_channel().and_then(|new| Ok((new, self.group.find_loop()?)));
+        let (new, at) = match found {
+            Ok((new, (at, berth))) => (new.at(berth), at),
+            Err(error) => return self.group.next().failed(error),
         };
         let local = self.local.clone();
         let opening = Opening {

@@ -151,10 +151,10 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let at = self.boss.next();
-        let new = match self.new_channel() {
-            Ok(new) => new,
-            Err(error) => return at.failed(error),
+        let found = self.new_channel().and_then(|new| Ok((new, self.boss.find_loop()?)));
+        let (new, at) = match found {
+            Ok((new, (at, berth))) => (new.at(berth), at),
+            Err(error) => return self.boss.next().failed(error),
         };
         let opening = Opening {
             new,

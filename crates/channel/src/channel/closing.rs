@@ -154,6 +154,7 @@ impl ChannelCore {
                 Step::RemoveHandlers => self.remove_all_handlers(),
                 Step::Gone => {
                     self.here.channels().forget(self.token());
+                    self.here.vacate();
                     self.here.counters().channels(self.here.channels().len());
                 }
             }
