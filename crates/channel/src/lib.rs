@@ -40,6 +40,7 @@
 //! | what happens between pipeline and transport | `channel` |
 //! | ending one direction alone | [`HalfClosed`] |
 //! | files as messages | [`FileRegion`] |
+//! | datagrams | [`Datagram`], [`Datagrams`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |
@@ -50,6 +51,7 @@
 
 mod bootstrap;
 mod channel;
+mod datagram;
 pub mod driver;
 mod event_loop;
 mod file_region;
@@ -67,6 +69,7 @@ mod token;
 pub use crate::bootstrap::{Bootstrap, Place, Resolver, ServerBootstrap};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
+pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::half_closure::HalfClosed;
 pub use crate::channel::handle::{Channel, ChannelFuture};
@@ -78,6 +81,8 @@ pub use crate::channel::receive::ReceiveSizes;
 pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
+pub use crate::channel::unix_address::UnixAddress;
+pub use crate::datagram::Datagram;
 pub use crate::event_loop::berths::TooManyChannels;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};

@@ -39,9 +39,11 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod address;
 mod auto;
 mod blocking;
 mod context;
+mod datagram_socket;
 mod epoll;
 mod foreign;
 mod poll;
@@ -53,10 +55,12 @@ mod socket;
 mod socket_options;
 mod sys;
 mod tcp;
+mod udp;
 mod waker;
 
 pub use crate::auto::Auto;
 pub use crate::blocking::Blocking;
+pub use crate::datagram_socket::DatagramSocket;
 pub use crate::epoll::Epoll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::poll::Poll;
@@ -64,3 +68,4 @@ pub use crate::resolver::SystemResolver;
 pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::socket::Socket;
 pub use crate::tcp::Tcp;
+pub use crate::udp::Udp;

@@ -9,9 +9,10 @@ use std::time::Duration;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
-use waterwheel_channel::FileRegion;
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
+use waterwheel_channel::{Address, FileRegion};
 
+use crate::address::{from_kernel, in_kernel};
 use crate::socket_options;
 
 /// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
@@ -67,25 +68,37 @@ impl Socket {
     /// # Errors
     /// The kernel has none to give.
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
-        let domain = Domain::for_address(family_of);
-        let socket = socket2::Socket::new_raw(domain, nonblocking_stream(), Some(Protocol::TCP))?;
+        Self::of_kind(Domain::for_address(family_of), Type::STREAM, Some(Protocol::TCP))
+    }
+
+    /// A socket of this kind, neither bound nor connected.
+    pub(crate) fn of_kind(
+        domain: Domain,
+        kind: Type,
+        protocol: Option<Protocol>,
+    ) -> io::Result<Self> {
+        let socket = socket2::Socket::new_raw(domain, kind.nonblocking().cloexec(), protocol)?;
         Ok(Self { fd: socket.into(), sole: false, lingers: false.into() })
     }
 
+    /// Sets options, one after the other: the last word counts.
+    pub(crate) fn set_options(&self, options: &[SocketOption]) -> io::Result<()> {
+        options.iter().try_for_each(|option| self.set_option(*option))
+    }
+
     /// Binds it, and listens with this backlog.
-    pub(crate) fn listen(&self, at: SocketAddr, backlog: u32) -> io::Result<()> {
+    pub(crate) fn listen(&self, at: &Address, backlog: u32) -> io::Result<()> {
         self.bind(at)?;
         rustix::net::listen(self, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(())
     }
 
-    pub(crate) fn bind(&self, at: SocketAddr) -> io::Result<()> {
-        Ok(rustix::net::bind(self, &at)?)
+    pub(crate) fn bind(&self, at: &Address) -> io::Result<()> {
+        Ok(rustix::net::bind(self, &in_kernel(at)?)?)
     }
 
-    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        let address = rustix::net::getsockname(self).ok()?;
-        SocketAddr::try_from(address).ok()
+    pub(crate) fn local_address(&self) -> Option<Address> {
+        from_kernel(rustix::net::getsockname(self).ok()?)
     }
 
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
@@ -112,8 +125,8 @@ impl Socket {
     }
 
     /// Begins to connect; whether that is done already.
-    pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<bool> {
-        match rustix::net::connect(self, &address) {
+    pub(crate) fn connect(&self, to: &Address) -> io::Result<bool> {
+        match rustix::net::connect(self, &in_kernel(to)?) {
             Ok(()) => Ok(true),
             // After an interruption it goes on by itself, as if it had been asked not to block.
             Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
@@ -127,11 +140,11 @@ impl Socket {
     }
 
     /// Accepts a connection.
-    pub(crate) fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
+    pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, peer) = retry_on_intr(|| rustix::net::acceptfrom_with(self, flags))?;
-        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).ok_or_else(|| {
-            let what = "a connection was refused: its peer has no internet address";
+        let peer = peer.and_then(from_kernel).ok_or_else(|| {
+            let what = "a connection was refused: its peer has an address of an unknown kind";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
@@ -222,8 +235,4 @@ impl From<Socket> for Io {
 /// Whether a close waits: none at all, or a reset, does not.
 fn is_long(linger: Option<Duration>) -> bool {
     linger.is_some_and(|time| !time.is_zero())
-}
-
-fn nonblocking_stream() -> Type {
-    Type::STREAM.nonblocking().cloexec()
 }

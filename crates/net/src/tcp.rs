@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
 
+use crate::address::ip;
 use crate::context::context;
 use crate::resolver::SystemResolver;
 use crate::socket::Socket;
@@ -35,11 +36,13 @@ const DEFAULT_BACKLOG: u32 = 4096;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
-impl Transports for Tcp {
+impl ServerTransports for Tcp {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(Tcp))
     }
+}
 
+impl Transports for Tcp {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(Tcp))
     }
@@ -55,7 +58,7 @@ impl Sockets for Tcp {
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
-        let at = ip(at)?;
+        let family = ip(at, "TCP")?;
         let mut backlog = DEFAULT_BACKLOG;
         let mut all = vec![SocketOption::ReuseAddress(true), SocketOption::NoDelay(true)];
         for option in options {
@@ -64,17 +67,17 @@ impl Sockets for Tcp {
                 other => all.push(*other),
             }
         }
-        let socket = socket(at, &all)?;
+        let socket = socket(family, &all)?;
         socket.listen(at, backlog).map_err(context(format!("cannot listen at {at}")))?;
-        let bound = socket.local_address().unwrap_or(at);
-        Ok((socket.into(), bound.into()))
+        let bound = socket.local_address().unwrap_or_else(|| at.clone());
+        Ok((socket.into(), bound))
     }
 
     fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
         let all = [&[SocketOption::NoDelay(true)], options].concat();
-        let socket = socket(ip(&target.remote)?, &all)?;
+        let socket = socket(ip(&target.remote, "TCP")?, &all)?;
         if let Some(local) = &target.local {
-            let local = ip(local)?;
+            ip(local, "TCP")?;
             socket.bind(local).map_err(context(format!("cannot connect from {local}")))?;
         }
         Ok(socket.into())
@@ -84,18 +87,6 @@ impl Sockets for Tcp {
 /// A socket with these options; the last word counts.
 fn socket(family_of: SocketAddr, options: &[SocketOption]) -> io::Result<Socket> {
     let socket = Socket::unconnected(family_of)?.kept();
-    for option in options {
-        socket.set_option(*option)?;
-    }
+    socket.set_options(options)?;
     Ok(socket)
-}
-
-fn ip(address: &Address) -> io::Result<SocketAddr> {
-    match address {
-        Address::Ip(address) => Ok(*address),
-        other => {
-            let what = format!("{other} is no address of TCP");
-            Err(io::Error::new(io::ErrorKind::InvalidInput, what))
-        }
-    }
 }

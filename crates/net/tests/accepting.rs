@@ -59,7 +59,7 @@ fn l05_an_accepted_connection_is_ready_to_be_attached() {
         let until = rig.after(LONG);
         rig.driver.wait(Some(until)).unwrap();
         let Some(IoEvent::Accepted(from, io, who)) = rig.driver.next_event() else { panic!() };
-        assert_eq!((from, who), (token, peer.local_addr().unwrap()));
+        assert_eq!((from, who), (token, peer.local_addr().unwrap().into()));
         let socket = io.downcast::<Socket>().unwrap();
         assert!(SockRef::from(&socket).nonblocking().unwrap());
         assert!(fcntl_getfd(&socket).unwrap().contains(FdFlags::CLOEXEC));

@@ -1,8 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, Blocking, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp, Terminate,
-    TerminationSignal,
+    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp,
+    Terminate, TerminationSignal, Udp,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -20,6 +20,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Socket: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),
+        is!(Udp: true true true),
+        is!(DatagramSocket: true true true),
         is!(Terminate: true true true),
         is!(TerminationSignal: true true true),
         is!(dyn ForeignSource: true true false),

@@ -153,7 +153,7 @@ fn l17_a_connection_that_is_not_answered_does_not_spin() {
         let address = listener.local_addr().unwrap();
         let _first = TcpStream::connect(address).unwrap();
         let socket = Socket::unconnected(address).unwrap();
-        let token = rig.attach(socket, Role::Connecting(address));
+        let token = rig.attach(socket, Role::Connecting(address.into()));
         rig.assert_quiet();
         let error = rig.driver.shutdown(token, Shutdown::Both).unwrap_err();
         assert!(error.to_string().contains("connecting"), "{error}");

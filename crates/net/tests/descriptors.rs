@@ -31,7 +31,7 @@ fn a_life(rig: &mut Rig) {
     let listening = rig.attach(Socket::new(listener).unwrap(), Role::Listener);
     rig.read_on(listening);
     let connecting = Socket::unconnected(address).unwrap();
-    let connecting = rig.attach(connecting, Role::Connecting(address));
+    let connecting = rig.attach(connecting, Role::Connecting(address.into()));
     rig.rounds_until("accepted");
     let accepted = rig.accepted.pop().unwrap();
     rig.attach(accepted, Role::Stream);
@@ -40,8 +40,8 @@ fn a_life(rig: &mut Rig) {
 
     let token = rig.token();
     let refused = Socket::unconnected(address).unwrap();
-    let v6 = "[::1]:9".parse().unwrap();
-    rig.driver.attach(token, refused.into(), Role::Connecting(v6)).unwrap_err();
+    let v6: std::net::SocketAddr = "[::1]:9".parse().unwrap();
+    rig.driver.attach(token, refused.into(), Role::Connecting(v6.into())).unwrap_err();
     let (ours, _peer) = pair();
     rig.driver.attach(token, Io::new(ours), Role::Stream).unwrap_err();
     let source = std::sync::Arc::new(dup(std::io::stdin()));

@@ -110,7 +110,7 @@ fn l17_a_loop_with_a_connection_that_is_not_answered_does_not_spin() {
         let address = listener.local_addr().unwrap();
         let _first = TcpStream::connect(address).unwrap();
         let socket = Socket::unconnected(address).unwrap();
-        let (token, told) = rig.attach(socket, Role::Connecting(address));
+        let (token, told) = rig.attach(socket, Role::Connecting(address.into()));
         rig.assert_calm();
         assert_eq!(told.rest(), [""; 0]);
         assert!(rig.here(move |here| here.detach(token)));
@@ -124,7 +124,7 @@ fn l17_a_loop_with_a_refused_connection_does_not_spin() {
     on_every_loop(|rig| {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let socket = Socket::unconnected(address).unwrap();
-        let (token, told) = rig.attach(socket, Role::Connecting(address));
+        let (token, told) = rig.attach(socket, Role::Connecting(address.into()));
         assert_eq!(told.next(), "failed ConnectionRefused");
         rig.assert_calm();
         read_on(rig, token);

@@ -84,7 +84,7 @@ fn l05_a_connection_is_finished_before_anything_else_of_it_is_told() {
         let peer = rig.here(move |here| {
             let socket = Socket::unconnected(address).unwrap();
             let beside = dup(&socket);
-            let role = Role::Connecting(address);
+            let role = Role::Connecting(address.into());
             let token = here.attach(socket.into(), role, Eager(tell)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
             let (mut peer, _) = listener.accept().unwrap();

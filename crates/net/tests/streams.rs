@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 
 use bytes::Bytes;
 use rustix::event::PollFlags;
@@ -20,7 +20,7 @@ fn l05_a_connection_is_made_then_written_then_read() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let socket = Socket::unconnected(address).unwrap();
-        let token = rig.attach(socket, Role::Connecting(address));
+        let token = rig.attach(socket, Role::Connecting(address.into()));
         rig.read_on(token);
         let (mut peer, _) = listener.accept().unwrap();
         peer.write_all(b"hello").unwrap();
@@ -39,7 +39,7 @@ fn l05_a_refused_connection_fails_once_and_is_quiet_then() {
     on_every_driver(|rig| {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let socket = Socket::unconnected(address).unwrap();
-        let token = rig.attach(socket, Role::Connecting(address));
+        let token = rig.attach(socket, Role::Connecting(address.into()));
         rig.read_on(token);
         assert_eq!(rig.round(), ["failed ConnectionRefused"]);
         rig.assert_quiet();
@@ -49,10 +49,11 @@ fn l05_a_refused_connection_fails_once_and_is_quiet_then() {
 #[test]
 fn l05_a_connection_that_cannot_be_begun_is_an_error_and_leaves_nothing_behind() {
     on_every_driver(|rig| {
-        let (v4, v6) = ("127.0.0.1:9".parse().unwrap(), "[::1]:9".parse().unwrap());
+        let [v4, v6]: [SocketAddr; 2] = ["127.0.0.1:9", "[::1]:9"].map(|it| it.parse().unwrap());
         let token = rig.token();
         let socket = Socket::unconnected(v4).unwrap();
-        let error = rig.driver.attach(token, socket.into(), Role::Connecting(v6)).unwrap_err();
+        let error =
+            rig.driver.attach(token, socket.into(), Role::Connecting(v6.into())).unwrap_err();
         assert!(error.raw_os_error().is_some(), "{error}");
         assert_eq!(rig.write(token, b"x").unwrap_err().kind(), ErrorKind::NotFound);
         rig.assert_quiet();

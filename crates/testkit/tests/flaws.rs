@@ -4,15 +4,15 @@ mod support;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
     SocketOption, Submit, Waited,
 };
+use waterwheel_channel::{Address, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 use waterwheel_testkit::driver_suite::{
     Fixture, connections, corners, foreign, reading, rebuilding, registrations, waiting, writing,
@@ -334,7 +334,7 @@ impl Driver for FlawedDriver {
         self.inner.release(token)
     }
 
-    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+    fn local_address(&self, token: Token) -> Option<Address> {
         self.inner.local_address(token)
     }
 

@@ -1,6 +1,7 @@
 //! What the manual driver does beyond the contract: time, holding back, counting, blocking helpers.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -184,8 +185,8 @@ fn a_connect_is_answered_when_the_test_likes() {
     let manual = Manual::readiness().with_time(Time::Jumps);
     let mut driver = manual.open().unwrap();
     let (io, dial) = manual.connecting();
-    let target = "10.0.0.1:80".parse().unwrap();
-    driver.attach(token(), io, Role::Connecting(target)).unwrap();
+    let target: SocketAddr = "10.0.0.1:80".parse().unwrap();
+    driver.attach(token(), io, Role::Connecting(target.into())).unwrap();
     assert_eq!(dial.until_dialled(), target);
     assert_eq!(driver.wait(Some(Nanos(10))).unwrap(), NOTHING, "nobody has answered");
     assert_eq!(driver.write(token(), &queue("x")).unwrap_err().kind(), ErrorKind::NotConnected);

@@ -16,7 +16,7 @@ use crate::channel::options::ChannelOptions;
 use crate::channel::transport::Transports;
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
-use crate::pipeline::Edit;
+use crate::pipeline::{Completion, Edit, Pipeline};
 
 /// Makes client channels: any number of them, each on the next loop of its group.
 ///
@@ -107,24 +107,40 @@ impl Bootstrap {
     /// future gives the channel when it is connected; cancelling it gives the attempt up.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        let local = self.local.clone();
+        self.open(to.into(), move |pipeline, addresses, done| {
+            let mut addresses = addresses.into_iter();
+            // There is at least one.
+            let Some(remote) = addresses.next() else { return };
+            let target = Target { remote, others: addresses.collect(), local };
+            pipeline.connect_with(target, done);
+        })
+    }
+
+    /// Binds a new channel that needs no connection: one of [datagrams](crate::Datagrams). A name is bound
+    /// at the first of its addresses. The future gives the channel when it is bound.
+    #[track_caller]
+    pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        self.open(to.into(), |pipeline, mut addresses, done| {
+            // There is at least one.
+            pipeline.bind_with(addresses.swap_remove(0), done);
+        })
+    }
+
+    #[track_caller]
+    fn open(
+        &self,
+        place: Place,
+        operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
+    ) -> PromiseFuture<Channel> {
         let found = self.new_channel().and_then(|new| Ok((new, self.group.find_loop()?)));
         let (new, at) = match found {
             Ok((new, (at, berth))) => (new.at(berth), at),
             Err(error) => return self.group.next().failed(error),
         };
-        let local = self.local.clone();
-        let opening = Opening {
-            new,
-            limit: self.recipe.options.connect_timeout,
-            operation: Box::new(move |pipeline, addresses, done| {
-                let mut addresses = addresses.into_iter();
-                // There is at least one.
-                let Some(remote) = addresses.next() else { return };
-                let target = Target { remote, others: addresses.collect(), local };
-                pipeline.connect_with(target, done);
-            }),
-        };
-        opening.open(&at, to.into(), self.resolver.clone())
+        let limit = self.recipe.options.connect_timeout;
+        let opening = Opening { new, limit, operation: Box::new(operation) };
+        opening.open(&at, place, self.resolver.clone())
     }
 
     fn new_channel(&self) -> Result<NewChannel, Error> {

@@ -5,15 +5,18 @@ use std::net::{IpAddr, SocketAddr};
 use waterwheel_executor::Promise;
 
 use crate::channel::address::Address;
+use crate::channel::unix_address::UnixAddress;
 
 /// An address, or the name of one.
 ///
 /// ```
 /// use std::net::IpAddr;
-/// use waterwheel_channel::Place;
+/// use waterwheel_channel::{Place, UnixAddress};
 ///
 /// assert!(matches!(Place::from("127.0.0.1:80"), Place::Address(_)));
 /// assert!(matches!(Place::from("localhost:80"), Place::Name(_)));
+/// assert_eq!(Place::from("unix:/run/door"), UnixAddress::path("/run/door").into());
+/// assert_eq!(Place::from("unix:@door"), UnixAddress::abstract_name("door").into());
 /// assert_eq!(Place::from(("localhost", 80)), Place::from("localhost:80"));
 /// assert_eq!(Place::from((IpAddr::from([127, 0, 0, 1]), 80)), Place::from("127.0.0.1:80"));
 /// ```
@@ -39,6 +42,12 @@ impl From<Address> for Place {
     }
 }
 
+impl From<UnixAddress> for Place {
+    fn from(address: UnixAddress) -> Self {
+        Place::Address(address.into())
+    }
+}
+
 impl From<SocketAddr> for Place {
     fn from(address: SocketAddr) -> Self {
         Place::Address(address.into())
@@ -53,6 +62,12 @@ impl From<(IpAddr, u16)> for Place {
 
 impl From<&str> for Place {
     fn from(name: &str) -> Self {
+        if let Some(unix) = name.strip_prefix("unix:") {
+            return Place::Address(Address::Unix(match unix.strip_prefix('@') {
+                Some(name) => UnixAddress::abstract_name(name),
+                None => UnixAddress::path(unix),
+            }));
+        }
         match name.parse::<SocketAddr>() {
             Ok(address) => address.into(),
             Err(_) => Place::Name(name.to_owned()),

@@ -13,7 +13,7 @@ use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
-use crate::channel::transport::Transports;
+use crate::channel::transport::ServerTransports;
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
 use crate::pipeline::{Edit, In};
@@ -60,7 +60,7 @@ use crate::pipeline::{Edit, In};
 pub struct ServerBootstrap {
     boss: EventLoopGroup,
     workers: EventLoopGroup,
-    transports: Arc<dyn Transports>,
+    transports: Arc<dyn ServerTransports>,
     resolver: Option<Arc<dyn Resolver>>,
     own: Recipe,
     child: Recipe,
@@ -68,7 +68,7 @@ pub struct ServerBootstrap {
 
 impl ServerBootstrap {
     /// Makes channels of this kind on the loops of this group.
-    pub fn new(group: &EventLoopGroup, transports: impl Transports) -> Self {
+    pub fn new(group: &EventLoopGroup, transports: impl ServerTransports) -> Self {
         Self {
             boss: group.clone(),
             workers: group.clone(),

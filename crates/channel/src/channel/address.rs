@@ -4,12 +4,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::unix_address::UnixAddress;
+
 /// The address of a channel, of whatever transport.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Address {
     /// An IP address and port.
     Ip(SocketAddr),
+    /// A path or a name of the system's.
+    Unix(UnixAddress),
     /// A name in this process: see [`local`](crate::local).
     Local(Arc<str>),
 }
@@ -19,6 +23,12 @@ impl Address {
     #[must_use]
     pub fn local(name: impl Into<Arc<str>>) -> Self {
         Address::Local(name.into())
+    }
+}
+
+impl From<UnixAddress> for Address {
+    fn from(address: UnixAddress) -> Self {
+        Address::Unix(address)
     }
 }
 
@@ -32,6 +42,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Ip(address) => address.fmt(f),
+            Address::Unix(address) => address.fmt(f),
             Address::Local(name) => write!(f, "local:{name}"),
         }
     }

@@ -51,12 +51,7 @@ impl Listener {
         let events =
             Accepts { up: up.clone(), name: self.sockets.name(), local: self.local.clone() };
         let token = up.event_loop().attach(io, Role::Listener, events)?;
-        for option in std::mem::take(&mut self.options) {
-            if let Err(error) = up.event_loop().set_option(token, option) {
-                up.event_loop().detach(token);
-                return Err(error);
-            }
-        }
+        up.set_options(token, std::mem::take(&mut self.options))?;
         self.state = State::Attached(token);
         Ok(())
     }
@@ -183,7 +178,7 @@ impl Registrant for Accepts {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
             IoEvent::Accepted(_, io, peer) => {
-                let child = Stream::accepted(self.name, io, self.local_of_child(), peer.into());
+                let child = Stream::accepted(self.name, io, self.local_of_child(), peer);
                 let new = NewChannel::new(child);
                 TransportEvent::Read(Msg::new(match self.up.channel() {
                     Some(server) => new.parent(server),

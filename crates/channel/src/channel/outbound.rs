@@ -155,6 +155,33 @@ impl Outbound {
         self.take_weighed().map(|(msg, _)| msg)
     }
 
+    /// The next messages, at most so many, for a transport that writes messages and looks at several of
+    /// them at once.
+    pub fn messages(&self, most: usize) -> impl Iterator<Item = &Msg> {
+        let flushed = self.more.as_ref().map_or(0, |more| more.flushed_messages(most));
+        let messages = self.more.iter().flat_map(|more| &more.messages);
+        messages.map(|(msg, _)| msg).take(flushed)
+    }
+
+    /// So many messages were written.
+    pub fn sent(&mut self, n: usize) {
+        for _ in 0..n {
+            self.take();
+        }
+    }
+
+    /// The next message cannot be written, for this reason; the others may be.
+    pub fn fail_next(&mut self, error: Error) {
+        let told = self.more.as_ref().map_or(0, |more| more.completions.len());
+        drop(self.take());
+        let Some(more) = &mut self.more else { return };
+        // Whoever waits for one message waits for no other.
+        match more.completions.get_mut(told) {
+            Some((_, result)) => *result = Err(error),
+            None => more.completions.push_back((Completion::none(), Err(error))),
+        }
+    }
+
     /// The same, with what it weighs.
     pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
         let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
@@ -175,6 +202,18 @@ impl Outbound {
 }
 
 impl More {
+    /// How many messages are to be written now, as far as it matters.
+    fn flushed_messages(&self, most: usize) -> usize {
+        let mut flushed = 0;
+        for entry in self.entries.iter().take(self.flushed) {
+            flushed += entry.run.pieces;
+            if flushed >= most {
+                return most;
+            }
+        }
+        most.min(flushed + self.flushed_run.pieces)
+    }
+
     /// So much was written; how much lighter what is left is now.
     fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
         let Progress { lighter, of_file } = self.files.advance(front, n);

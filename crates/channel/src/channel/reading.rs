@@ -120,6 +120,7 @@ impl ChannelCore {
             TransportEvent::Connected => self.on_connected(),
             TransportEvent::Eof => self.on_eof(),
             TransportEvent::ReadFailed(error) => self.on_read_failed(error),
+            TransportEvent::Notice(error) => self.enter(|core| core.go(HEAD, Failure(error))),
             TransportEvent::Failed(error) => self.on_failed(error),
             TransportEvent::Closed => {}
         }
@@ -261,9 +262,19 @@ impl ChannelCore {
             }
             let plan = on.then(|| ReadPlan {
                 max_reads: self.options().reads_per_round.max(1),
-                size: self.reading.sizer.size(),
+                size: self.size_of_reads(),
             });
             self.with_transport(|transport, up| transport.set_read(up, plan));
+        }
+    }
+
+    /// A stream is read in parts, as large as they were of late. A message is read whole, or its end is
+    /// lost.
+    fn size_of_reads(&self) -> usize {
+        if self.below.is_stream {
+            self.reading.sizer.size()
+        } else {
+            self.options().receive_sizes.max()
         }
     }
 

@@ -42,6 +42,12 @@ impl ReceiveSizes {
     pub fn start(self) -> usize {
         self.start
     }
+
+    /// The largest; of datagrams every read is that large.
+    #[must_use]
+    pub fn max(self) -> usize {
+        self.max
+    }
 }
 
 impl Default for ReceiveSizes {

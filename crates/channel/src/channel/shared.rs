@@ -241,7 +241,7 @@ impl ChannelShared {
     /// A write that nobody waits for was refused. Reported each time their number has doubled: a flood
     /// of them is one fault.
     #[cold]
-    pub(super) fn report_refused(&self, error: &ChannelError) {
+    pub(super) fn report_refused(&self, error: &impl fmt::Display) {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
             let what = format!("{:?}: a write was refused, {count} so far: {error}", self.id);

@@ -37,16 +37,45 @@ impl fmt::Debug for dyn Sockets {
     }
 }
 
-/// A kind of transport, servers and clients: what a bootstrap makes channels of.
-pub trait Transports: Send + Sync + 'static {
-    /// The transport of a server that is to be bound.
-    fn server(&self) -> Box<dyn Transport>;
+/// Makes sockets of one kind for datagrams: what [`Datagrams`](crate::Datagrams) leaves to the crate that
+/// knows the operating system.
+pub trait DatagramSockets: Send + Sync + 'static {
+    /// What they are, for errors: `"udp"`.
+    fn name(&self) -> &'static str;
 
-    /// The transport of a client that is to be connected.
+    /// A socket that is bound, at this address if there is one, and connected, if that is given; and where
+    /// it is bound. There is one of the two.
+    ///
+    /// # Errors
+    /// As for [`Sockets::listen`].
+    fn open(
+        &self,
+        local: Option<&Address>,
+        peer: Option<&Address>,
+        options: &[SocketOption],
+    ) -> io::Result<(Io, Address)>;
+}
+
+impl fmt::Debug for dyn DatagramSockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A kind of transport: what a [`Bootstrap`](crate::Bootstrap) makes channels of.
+pub trait Transports: Send + Sync + 'static {
+    /// The transport of a channel that is to be connected; of datagrams, connected or bound.
     fn client(&self) -> Box<dyn Transport>;
 
     /// Who resolves names, if they can be.
     fn resolver(&self) -> Option<Arc<dyn Resolver>> {
         None
     }
+}
+
+/// A kind of transport that has servers: what a [`ServerBootstrap`](crate::ServerBootstrap) makes channels
+/// of.
+pub trait ServerTransports: Transports {
+    /// The transport of a server that is to be bound.
+    fn server(&self) -> Box<dyn Transport>;
 }

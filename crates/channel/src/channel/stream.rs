@@ -1,7 +1,7 @@
 //! The transport of a stream of bytes over the loop's driver.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use waterwheel_executor::Error;
@@ -71,12 +71,7 @@ impl Stream {
     fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<Token> {
         let events = Events { up: up.clone(), connecting: None };
         let token = up.event_loop().attach(io, Role::Stream, events)?;
-        for option in std::mem::take(&mut self.options) {
-            if let Err(error) = up.event_loop().set_option(token, option) {
-                up.event_loop().detach(token);
-                return Err(error);
-            }
-        }
+        up.set_options(token, std::mem::take(&mut self.options))?;
         Ok(token)
     }
 
@@ -115,7 +110,7 @@ impl Transport for Stream {
                 let token = self.attach(up, io)?;
                 self.state = State::Attached(token);
                 if self.local.is_none() {
-                    self.local = up.event_loop().local_address(token).map(Address::from);
+                    self.local = up.event_loop().local_address(token);
                 }
                 Ok(true)
             }
@@ -138,21 +133,18 @@ impl Transport for Stream {
     }
 
     fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
-        let Address::Ip(remote) = to.remote else {
-            return Err(unsupported(self.name, "be connected to an address of another kind"));
-        };
         let State::Unconnected(sockets) = &self.state else {
             return Err(unsupported(self.name, "be connected twice"));
         };
         let sockets = sockets.clone();
-        let events = Events { up: up.clone(), connecting: Some(Box::new(remote)) };
-        let attach = |io| up.event_loop().attach(io, Role::Connecting(remote), events);
+        let events = Events { up: up.clone(), connecting: Some(Box::new(to.remote.clone())) };
+        let attach = |io| up.event_loop().attach(io, Role::Connecting(to.remote.clone()), events);
         let token = sockets
             .dial(to, &self.options)
             .and_then(attach)
-            .map_err(|error| cannot_connect(remote, error))?;
+            .map_err(|error| cannot_connect(&to.remote, error))?;
         self.state = State::Connecting(token, sockets);
-        self.peer = Some(remote.into());
+        self.peer = Some(to.remote.clone());
         Ok(Progress::Pending)
     }
 
@@ -160,7 +152,7 @@ impl Transport for Stream {
         if let State::Connecting(token, _) = self.state {
             self.state = State::Attached(token);
             self.options = Vec::new();
-            self.local = up.event_loop().local_address(token).map(Address::from);
+            self.local = up.event_loop().local_address(token);
         }
     }
 
@@ -245,7 +237,7 @@ impl Transport for Stream {
 struct Events {
     up: Upcalls,
     /// An attempt, of which the channel may have others.
-    connecting: Option<Box<SocketAddr>>,
+    connecting: Option<Box<Address>>,
 }
 
 impl Registrant for Events {
@@ -270,13 +262,10 @@ impl Registrant for Events {
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Eof(_) => TransportEvent::Eof,
             IoEvent::Failed(_, error) => TransportEvent::Failed(match &self.connecting {
-                Some(remote) => cannot_connect(**remote, error),
+                Some(remote) => cannot_connect(remote, error),
                 None => Error::new(error),
             }),
-            IoEvent::Accepted(..)
-            | IoEvent::AcceptFailed(..)
-            | IoEvent::Foreign(..)
-            | IoEvent::Detached(_) => return Ok(()),
+            _ => return Ok(()), // Not of a stream.
         });
         Ok(())
     }
@@ -295,6 +284,6 @@ impl Registrant for Events {
     }
 }
 
-fn cannot_connect(remote: SocketAddr, error: io::Error) -> Error {
-    Error::new(ChannelError::Connect { address: remote.into(), cause: Error::new(error) })
+fn cannot_connect(remote: &Address, error: io::Error) -> Error {
+    Error::new(ChannelError::Connect { address: remote.clone(), cause: Error::new(error) })
 }

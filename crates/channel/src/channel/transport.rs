@@ -29,11 +29,12 @@ use super::error::ChannelError;
 use super::handle::Channel;
 pub use super::outbound::Outbound;
 use super::shared::ChannelShared;
-pub use super::sockets::{Sockets, Transports};
+pub use super::sockets::{DatagramSockets, ServerTransports, Sockets, Transports};
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::file_region::FileRegion;
 use crate::pipeline::{Msg, TypeTag, Types};
+use crate::token::Token;
 
 /// What can be written to a stream of bytes.
 pub const STREAM_TYPES: Types =
@@ -206,6 +207,9 @@ pub enum TransportEvent {
     Eof,
     /// One read, or accept, failed; the next may not. Reading pauses.
     ReadFailed(Error),
+    /// Something went wrong that leaves it as it was: a datagram was not received, or one that was sent
+    /// has not arrived.
+    Notice(Error),
     /// It is broken; or the connect that was pending has failed.
     Failed(Error),
     /// It is closed, after a close that was pending.
@@ -235,6 +239,16 @@ impl Upcalls {
         if let Some(core) = self.core.upgrade() {
             core.on_transport_event(event);
         }
+    }
+
+    /// Sets options of a socket that was just attached. It is let go if one cannot be set.
+    pub(super) fn set_options(&self, token: Token, options: Vec<SocketOption>) -> io::Result<()> {
+        let set = |option| self.here.set_option(token, option);
+        let all = options.into_iter().try_for_each(set);
+        if all.is_err() {
+            self.here.detach(token);
+        }
+        all
     }
 
     /// The same for bytes that came in, and for the end of a round.

@@ -374,6 +374,11 @@ impl ChannelCore {
 
     fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
         for (done, result) in completions {
+            if let Err(error) = &result
+                && done.is_none()
+            {
+                self.shared.report_refused(error); // Otherwise nobody would learn of it.
+            }
             self.complete_later(done, result);
         }
     }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 
 use bytes::Bytes;
 
 use super::io::Io;
+use crate::channel::address::Address;
+use crate::datagram::Datagram;
 use crate::token::Token;
 
 /// Something that happened to a registration. Their order is part of the
@@ -21,15 +22,19 @@ pub enum IoEvent {
     /// A pending write has written so many bytes; zero: there is room, write again.
     Wrote(Token, usize),
     /// A listener has accepted a connection. Dropping it closes it.
-    Accepted(Token, Io, SocketAddr),
+    Accepted(Token, Io, Address),
     /// A stream has read something; never empty.
     Read(Token, Bytes),
+    /// A datagram was received.
+    Datagram(Token, Box<Datagram>),
     /// That was all for this round of reads or accepts.
     ReadComplete(Token),
     /// The peer will send no more.
     Eof(Token),
     /// One accept of a listener failed; the next may not.
     AcceptFailed(Token, io::Error),
+    /// A datagram could not be received, or one that was sent has not arrived; the next may.
+    ReceiveFailed(Token, io::Error),
     /// It is broken.
     Failed(Token, io::Error),
     /// It is gone, and nothing of it is in flight.
@@ -48,9 +53,11 @@ impl IoEvent {
             | IoEvent::Wrote(token, _)
             | IoEvent::Accepted(token, ..)
             | IoEvent::Read(token, _)
+            | IoEvent::Datagram(token, _)
             | IoEvent::ReadComplete(token)
             | IoEvent::Eof(token)
             | IoEvent::AcceptFailed(token, _)
+            | IoEvent::ReceiveFailed(token, _)
             | IoEvent::Failed(token, _)
             | IoEvent::Detached(token)
             | IoEvent::Foreign(token, _) => *token,

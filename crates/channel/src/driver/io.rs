@@ -2,7 +2,8 @@
 
 use std::any::{Any, type_name};
 use std::fmt;
-use std::net::SocketAddr;
+
+use crate::channel::address::Address;
 
 /// A socket or a foreign descriptor on its way to a driver: opaque here, because this crate knows no
 /// operating system. The driver's crate makes them and takes them apart.
@@ -68,7 +69,7 @@ impl fmt::Debug for Io {
 
 /// What a socket is attached as. It enters the kernel's set only as one of these: a socket that was
 /// never connected would report a hang-up for ever (L17).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
     /// It listens; its reads are accepts.
@@ -76,7 +77,9 @@ pub enum Role {
     /// It is connected.
     Stream,
     /// It is to be connected to this address.
-    Connecting(SocketAddr),
+    Connecting(Address),
+    /// It sends and receives datagrams, and is bound or connected already.
+    Datagram,
 }
 
 /// How a round of reads goes.

@@ -33,8 +33,8 @@
 //! - An event is given out once, by `next_event`, and concerns a token that is attached at that very
 //!   moment. After `detach` nothing but `Detached` is given out for a token, not even what was
 //!   waiting to be.
-//! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read` or `Accepted`, then
-//!   `ReadComplete`, then `Eof`; `AcceptFailed` or `Failed` last.
+//! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read`, `Datagram` or
+//!   `Accepted`, then `ReadComplete`, then `Eof`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
 //!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
 //!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
@@ -78,6 +78,16 @@
 //! - An error of the socket is taken from it and given out as `Failed`. A hang-up while reads are off
 //!   is left alone until they are on: neither case makes the loop spin (L17).
 //!
+//! *Datagrams*
+//! - A round of reads gives one `Datagram` for each that was received, whole or cut off at the plan's size,
+//!   at most as many as the plan has reads. Those that were taken from the kernel together are given out
+//!   together, even if reads go off meanwhile; released, the socket takes along what was not given out.
+//! - What is sent is `Done(n)` with the number of datagrams that the kernel took, at least one; or
+//!   `Full`, as for a stream, and never `Pending`. An error concerns the first of them, which will not be sent, and nothing
+//!   else.
+//! - `ReceiveFailed` says that one was not received, or that one that was sent has not arrived, as the last
+//!   of a round. It comes once for each error; the socket goes on. There is no `Eof`.
+//!
 //! *Rebuilding*
 //! - [`rebuild`](Driver::rebuild) replaces the kernel's set of watched descriptors by a new one with
 //!   the same registrations, interest and tokens. What cannot be moved is `Failed`. If no new set can
@@ -89,8 +99,8 @@ mod out_queue;
 mod socket_option;
 mod task_only;
 
-use std::io::Result;
-use std::net::{Shutdown, SocketAddr};
+use std::io::{Error, ErrorKind, Result};
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use waterwheel_executor::{Clock, Nanos, Unpark};
@@ -100,6 +110,8 @@ pub use self::io::{Interest, Io, ReadPlan, Role};
 pub use self::out_queue::OutQueue;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
+use crate::channel::address::Address;
+use crate::datagram::Datagram;
 use crate::file_region::FileRegion;
 use crate::token::Token;
 
@@ -144,7 +156,7 @@ pub trait Driver: Send {
     fn release(&mut self, token: Token) -> Result<Io>;
 
     /// Where a socket is bound, as far as the kernel knows.
-    fn local_address(&self, token: Token) -> Option<SocketAddr>;
+    fn local_address(&self, token: Token) -> Option<Address>;
 
     /// Sets an option of a socket.
     ///
@@ -173,6 +185,19 @@ pub trait Driver: Send {
         let mut queue = OutQueue::new();
         queue.push(file.read(COPIED_AT_ONCE)?);
         self.write(token, &queue)
+    }
+
+    /// Sends the first of these datagrams, as many as the kernel takes at once. There is at least one.
+    ///
+    /// # Errors
+    /// What the kernel says about the first of them; it is not sent, and the others may be.
+    fn send_datagrams(
+        &mut self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> Result<Submit> {
+        let _ = (token, batch);
+        Err(Error::new(ErrorKind::Unsupported, "this driver has no datagrams"))
     }
 
     /// Shuts one or both directions of a stream down.

@@ -1,7 +1,7 @@
 //! The driver of loops that have no descriptors: in-memory channels and tasks (L14).
 
 use std::io::{Error, ErrorKind, Result};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use waterwheel_executor::{Clock, Nanos, Park, TokenPark, Unpark};
@@ -10,6 +10,7 @@ use super::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
     Submit, Waited,
 };
+use crate::channel::address::Address;
 use crate::token::Token;
 
 /// Opens drivers that know no descriptors: whatever is to be attached to them is refused.
@@ -60,7 +61,7 @@ impl Driver for TaskOnlyDriver {
         unknown(token)
     }
 
-    fn local_address(&self, _: Token) -> Option<SocketAddr> {
+    fn local_address(&self, _: Token) -> Option<Address> {
         None
     }
 

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,9 @@ use std::sync::{Arc, Weak};
 use waterwheel_executor::engine::{report, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
+use crate::channel::address::Address;
 use crate::channel::channels::Channels;
+use crate::datagram::Datagram;
 use crate::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
@@ -206,7 +208,7 @@ impl LocalLoop {
 
     /// Where an attached socket is bound.
     #[must_use]
-    pub fn local_address(&self, token: Token) -> Option<SocketAddr> {
+    pub fn local_address(&self, token: Token) -> Option<Address> {
         self.parts.driver.borrow().as_ref()?.local_address(token)
     }
 
@@ -249,6 +251,18 @@ impl LocalLoop {
     /// What the driver says; that the token is not attached.
     pub fn send_file(&self, token: Token, file: &FileRegion) -> io::Result<Submit> {
         self.with_live(token, |driver| driver.send_file(token, file))
+    }
+
+    /// Sends the first of these datagrams, as many as the kernel takes at once.
+    ///
+    /// # Errors
+    /// What the driver says, about the first; that the token is not attached.
+    pub fn send_datagrams(
+        &self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_datagrams(token, batch))
     }
 
     /// Shuts one or both directions of an attached stream down.

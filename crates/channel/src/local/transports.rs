@@ -2,17 +2,19 @@
 
 use super::connection::Connection;
 use super::listener::Listener;
-use crate::channel::transport::{Transport, Transports};
+use crate::channel::transport::{ServerTransports, Transport, Transports};
 
 /// Channels within the process, for bootstraps: see the [module](super).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Local;
 
-impl Transports for Local {
+impl ServerTransports for Local {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new())
     }
+}
 
+impl Transports for Local {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Connection::new())
     }

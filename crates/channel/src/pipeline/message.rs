@@ -6,6 +6,8 @@ use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::datagram::Datagram;
+
 /// A type whose values travel through pipelines. `Send`, because a message may come from, or go to,
 /// another thread.
 ///
@@ -76,6 +78,11 @@ impl Msg {
                 None => unreachable!("taken only as bytes"),
             },
         }
+    }
+
+    /// Wraps a message that is in a box already; bytes never are.
+    pub(crate) fn from_box(datagram: Box<Datagram>) -> Self {
+        Self(Repr::Any(datagram))
     }
 
     /// The message, if it is a `T`.

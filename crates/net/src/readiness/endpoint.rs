@@ -123,7 +123,7 @@ impl Endpoint {
             Role::Listener => Phase::Listening,
             Role::Stream => Phase::Connected,
             Role::Connecting(address) => {
-                if socket.connect(address)? {
+                if socket.connect(&address)? {
                     ready = Ready::WRITE;
                 }
                 Phase::Connecting

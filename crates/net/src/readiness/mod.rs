@@ -13,6 +13,7 @@
 //! - While the queue is not empty `wait` returns at once and does not ask the kernel: nobody can be
 //!   overtaken by what is reported later, and what is ready stays so.
 
+mod datagrams;
 mod endpoint;
 mod read_block;
 mod registration;
@@ -20,7 +21,7 @@ mod registration;
 mod tests;
 
 use std::io::{Error, ErrorKind, Result};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,16 +29,16 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{FileRegion, Token, TokenMap};
+use waterwheel_channel::{Address, Datagram, FileRegion, Token, TokenMap};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
+use self::datagrams::{DatagramEndpoint, Inbox};
 use self::endpoint::Endpoint;
 use self::read_block::ReadBlock;
-use self::registration::{Registration, Subject, Watched};
+use self::registration::{Registration, Rooms, Subject, Watched};
 use crate::context::{context, errno};
 use crate::foreign::Descriptor;
 use crate::selector::{Selector, Signal};
-use crate::socket::Socket;
 use crate::waker::Waker;
 
 /// A driver over a selector. See the [module's documentation](self).
@@ -57,6 +58,7 @@ pub(crate) struct ReadinessDriver<S> {
     /// Its round is over but for `ReadComplete`, which comes before anything else.
     complete: Option<Token>,
     block: ReadBlock,
+    inbox: Inbox,
 }
 
 impl<S: Selector> ReadinessDriver<S> {
@@ -74,6 +76,7 @@ impl<S: Selector> ReadinessDriver<S> {
             next: 0,
             complete: None,
             block: ReadBlock::default(),
+            inbox: Inbox::default(),
         }
     }
 
@@ -89,8 +92,9 @@ impl<S: Selector> ReadinessDriver<S> {
         act: impl FnOnce(&mut Endpoint) -> Result<R>,
     ) -> Result<R> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let Subject::Socket(endpoint) = &mut registration.subject else {
-            return Err(wrong_kind(token, "a foreign descriptor", "a socket"));
+        let subject = &mut registration.subject;
+        let Subject::Socket(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
         };
         let result = act(endpoint);
         note_change(registration, token, &mut self.changes);
@@ -149,14 +153,20 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()> {
         self.check_free(token)?;
         self.check_room()?;
-        let socket = io.downcast::<Socket>().map_err(|io| {
-            wrong_kind(token, &format!("a {}", io.kind()), "a waterwheel_net::Socket")
-        })?;
-        let endpoint = Endpoint::new(socket, role)?;
-        let connected = endpoint.is_ready();
-        let mut registration = Registration::new(Subject::Socket(endpoint));
+        let subject = match role {
+            Role::Datagram => {
+                let socket = expect(io, token, "a waterwheel_net::DatagramSocket")?;
+                Subject::Datagrams(Box::new(DatagramEndpoint::new(socket)))
+            }
+            role => {
+                let socket = expect(io, token, "a waterwheel_net::Socket")?;
+                Subject::Socket(Endpoint::new(socket, role)?)
+            }
+        };
+        let mut registration = Registration::new(subject);
         note_change(&mut registration, token, &mut self.changes);
-        if connected {
+        // It is connected already.
+        if registration.subject.is_ready() {
             enqueue(&mut registration, token, &mut self.queue);
         }
         self.registrations.insert(token, registration);
@@ -171,38 +181,49 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn release(&mut self, token: Token) -> Result<Io> {
-        self.with_socket(token, |endpoint| endpoint.may_be_released())?;
+        let subject = &self.registrations.get(token).ok_or_else(|| unknown(token))?.subject;
+        match subject {
+            Subject::Socket(endpoint) => endpoint.may_be_released()?,
+            Subject::Datagrams(_) => {}
+            Subject::Foreign(_) => return Err(wrong_kind(token, subject.kind(), "a socket")),
+        }
         let mut registration = self.registrations.remove(token).ok_or_else(|| unknown(token))?;
         registration.leave(token, &mut self.selector);
         match registration.subject {
             Subject::Socket(endpoint) => Ok(endpoint.into_socket().into()),
-            Subject::Foreign(_) => Err(wrong_kind(token, "a foreign descriptor", "a socket")),
+            Subject::Datagrams(endpoint) => Ok(endpoint.into_socket().into()),
+            Subject::Foreign(_) => unreachable!("it was looked at"),
         }
     }
 
-    fn local_address(&self, token: Token) -> Option<SocketAddr> {
-        match &self.registrations.get(token)?.subject {
-            Subject::Socket(endpoint) => endpoint.socket().local_address(),
-            Subject::Foreign(_) => None,
-        }
+    fn local_address(&self, token: Token) -> Option<Address> {
+        self.registrations.get(token)?.subject.socket()?.local_address()
     }
 
     fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
-        self.with_socket(token, |endpoint| endpoint.socket().set_option(option))
+        let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
+        let subject = &registration.subject;
+        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
+        subject.socket().ok_or_else(no_socket)?.set_option(option)
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
-        // Of a token that is not a socket it does nothing.
-        let _ = self.with_socket(token, |endpoint| {
-            endpoint.set_read(plan);
-            Ok(())
-        });
+        let Some(registration) = self.registrations.get_mut(token) else { return };
+        registration.subject.set_read(plan);
+        note_change(registration, token, &mut self.changes);
+        // Datagrams may have been taken from the kernel, and not given out, before it came here.
+        if let Subject::Datagrams(endpoint) = &registration.subject
+            && endpoint.is_ready()
+        {
+            enqueue(registration, token, &mut self.queue);
+        }
     }
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let Subject::Socket(endpoint) = &mut registration.subject else {
-            return Err(wrong_kind(token, "a foreign descriptor", "a socket"));
+        let subject = &mut registration.subject;
+        let Subject::Socket(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
         };
         let written = endpoint.write(queue);
         if !matches!(written, Ok(Submit::Done(_))) {
@@ -215,15 +236,28 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         self.with_socket(token, |endpoint| endpoint.send_file(file))
     }
 
+    fn send_datagrams(
+        &mut self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let subject = &mut registration.subject;
+        let Subject::Datagrams(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a socket for datagrams"));
+        };
+        let sent = endpoint.send(batch);
+        note_change(registration, token, &mut self.changes);
+        sent
+    }
+
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
         self.with_socket(token, |endpoint| endpoint.shutdown(how))
     }
 
     fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
         self.check_free(token)?;
-        let source = io.downcast::<Descriptor>().map_err(|io| {
-            wrong_kind(token, &format!("a {}", io.kind()), "what waterwheel_net::foreign_io gives")
-        })?;
+        let source = expect::<Descriptor>(io, token, "what waterwheel_net::foreign_io gives")?;
         let mut registration = Registration::new(Subject::Foreign(Watched::new(source, interest)?));
         registration.apply(token, &mut self.selector)?;
         self.registrations.insert(token, registration);
@@ -335,7 +369,8 @@ impl<S: Selector> ReadinessDriver<S> {
                     Err(otherwise) => taken = otherwise,
                 }
             }
-            let event = registration.subject.next(token, taken, &mut self.block);
+            let rooms = Rooms { block: &mut self.block, inbox: &mut self.inbox };
+            let event = registration.subject.next(token, taken, rooms);
             note_change(registration, token, &mut self.changes);
             if !registration.subject.is_ready() {
                 registration.queued = false;
@@ -353,7 +388,7 @@ impl<S: Selector> ReadinessDriver<S> {
         if !self.one_socket {
             return Ok(());
         }
-        let is_socket = |it: &Registration| matches!(it.subject, Subject::Socket(_));
+        let is_socket = |it: &Registration| !matches!(it.subject, Subject::Foreign(_));
         match self.registrations.iter().find(|(_, it)| is_socket(it)) {
             None => Ok(()),
             Some((token, _)) => {
@@ -392,6 +427,11 @@ fn enqueue(registration: &mut Registration, token: Token, queue: &mut Vec<Token>
     if !std::mem::replace(&mut registration.queued, true) {
         queue.push(token);
     }
+}
+
+/// What was handed in, if it is what its role needs.
+fn expect<T: 'static>(io: Io, token: Token, expected: &str) -> Result<T> {
+    io.downcast::<T>().map_err(|io| wrong_kind(token, &format!("a {}", io.kind()), expected))
 }
 
 #[cold]

@@ -4,12 +4,14 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use waterwheel_channel::Token;
-use waterwheel_channel::driver::{Interest, IoEvent};
+use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan};
 
+use super::datagrams::{DatagramEndpoint, Inbox};
 use super::endpoint::{Endpoint, Taken};
 use super::read_block::ReadBlock;
 use crate::foreign::Descriptor;
 use crate::selector::{Ready, Selector};
+use crate::socket::Socket;
 
 /// A socket or a foreign descriptor, and its place in the kernel's set and in the driver's lists.
 pub(super) struct Registration {
@@ -22,8 +24,16 @@ pub(super) struct Registration {
     pub(super) queued: bool,
 }
 
+/// Where reads go: the driver's, lent to whoever reads.
+pub(super) struct Rooms<'a> {
+    pub(super) block: &'a mut ReadBlock,
+    pub(super) inbox: &'a mut Inbox,
+}
+
 pub(super) enum Subject {
     Socket(Endpoint),
+    /// In a box: there are few of them, and they are larger.
+    Datagrams(Box<DatagramEndpoint>),
     Foreign(Watched),
 }
 
@@ -73,9 +83,7 @@ impl Registration {
     /// Takes it out of the kernel's set, before it is closed: a duplicate of the descriptor would keep it
     /// there. Where there is none the close does that, and saves a system call.
     pub(super) fn close<S: Selector>(mut self, token: Token, set: &mut S) {
-        if S::FORGETS_CLOSED
-            && matches!(&self.subject, Subject::Socket(it) if it.socket().is_sole())
-        {
+        if S::FORGETS_CLOSED && self.subject.socket().is_some_and(Socket::is_sole) {
             return;
         }
         self.leave(token, set);
@@ -90,9 +98,37 @@ impl Registration {
 }
 
 impl Subject {
+    /// What it is, for errors.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Subject::Socket(_) => "a stream or listener",
+            Subject::Datagrams(_) => "a socket for datagrams",
+            Subject::Foreign(_) => "a foreign descriptor",
+        }
+    }
+
+    /// The socket, if it is one.
+    pub(super) fn socket(&self) -> Option<&Socket> {
+        match self {
+            Subject::Socket(endpoint) => Some(endpoint.socket()),
+            Subject::Datagrams(endpoint) => Some(&endpoint.socket().socket),
+            Subject::Foreign(_) => None,
+        }
+    }
+
+    /// Turns reads on or off; of what is no socket, nothing.
+    pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
+        match self {
+            Subject::Socket(endpoint) => endpoint.set_read(plan),
+            Subject::Datagrams(endpoint) => endpoint.set_read(plan),
+            Subject::Foreign(_) => {}
+        }
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Subject::Socket(endpoint) => endpoint.fd(),
+            Subject::Datagrams(endpoint) => endpoint.fd(),
             Subject::Foreign(watched) => watched.source.as_fd(),
         }
     }
@@ -100,6 +136,7 @@ impl Subject {
     fn wanted(&self) -> Option<Interest> {
         match self {
             Subject::Socket(endpoint) => endpoint.wanted(),
+            Subject::Datagrams(endpoint) => endpoint.wanted(),
             Subject::Foreign(watched) => (!watched.broken).then_some(watched.interest),
         }
     }
@@ -108,6 +145,7 @@ impl Subject {
     pub(super) fn on_ready(&mut self, ready: Ready) {
         match self {
             Subject::Socket(endpoint) => endpoint.on_ready(ready),
+            Subject::Datagrams(endpoint) => endpoint.on_ready(ready),
             Subject::Foreign(watched) => watched.ready |= ready,
         }
     }
@@ -116,6 +154,7 @@ impl Subject {
     pub(super) fn on_refused(&mut self, error: io::Error) {
         match self {
             Subject::Socket(endpoint) => endpoint.on_refused(error),
+            Subject::Datagrams(endpoint) => endpoint.on_refused(error),
             Subject::Foreign(watched) => watched.break_with(error),
         }
     }
@@ -125,6 +164,7 @@ impl Subject {
     pub(super) fn is_ready(&self) -> bool {
         match self {
             Subject::Socket(endpoint) => endpoint.is_ready(),
+            Subject::Datagrams(endpoint) => endpoint.is_ready(),
             Subject::Foreign(watched) => watched.ready != Ready::NONE || watched.failure.is_some(),
         }
     }
@@ -134,10 +174,11 @@ impl Subject {
         &mut self,
         token: Token,
         taken: Option<Taken>,
-        block: &mut ReadBlock,
+        rooms: Rooms<'_>,
     ) -> Option<IoEvent> {
         match self {
-            Subject::Socket(endpoint) => endpoint.next(token, taken, block),
+            Subject::Socket(endpoint) => endpoint.next(token, taken, rooms.block),
+            Subject::Datagrams(endpoint) => endpoint.next(token, rooms.inbox),
             Subject::Foreign(watched) => watched.next(token),
         }
     }

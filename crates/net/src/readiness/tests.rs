@@ -11,6 +11,7 @@ use waterwheel_channel::driver::OpenDriver;
 use super::*;
 use crate::foreign::foreign_io;
 use crate::selector::Ready;
+use crate::socket::Socket;
 
 /// What was asked of it, and what it is to answer.
 #[derive(Default)]
@@ -302,7 +303,7 @@ fn l17_a_connection_that_somebody_else_gave_up_fails() {
     let socket = Socket::unconnected(address).unwrap();
     let beside = rustix::io::dup(&socket).unwrap();
     let token = Token::from_bits(0);
-    driver.attach(token, socket.into(), Role::Connecting(address)).unwrap();
+    driver.attach(token, socket.into(), Role::Connecting(address.into())).unwrap();
     rustix::net::connect_unspec(&beside).unwrap();
     rustix::net::sockopt::socket_error(&beside).unwrap().unwrap_err();
     selector.will_find(&[Signal::Ready(token, Ready::WRITE | Ready::HANG_UP)]);

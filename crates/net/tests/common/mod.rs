@@ -214,9 +214,11 @@ fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
                 _ => format!("read {} bytes", bytes.len()),
             }
         }
+        IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
         IoEvent::ReadComplete(_) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),
+        IoEvent::ReceiveFailed(_, error) => format!("receive failed {:?}", error.kind()),
         IoEvent::Failed(_, error) => format!("failed {:?}", error.kind()),
         IoEvent::Detached(_) => "detached".into(),
         IoEvent::Foreign(_, readiness) => format!("{readiness:?}"),

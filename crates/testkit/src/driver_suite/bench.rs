@@ -46,6 +46,7 @@ impl<'f> Bench<'f> {
         let token = self.ledger.enter(match role {
             Role::Listener => Kind::Listener,
             Role::Connecting(_) => Kind::Connecting,
+            Role::Datagram => Kind::Datagram,
             _ => Kind::Stream,
         });
         self.driver.attach(token, io, role).unwrap_or_else(|error| panic!("attach: {error}"));

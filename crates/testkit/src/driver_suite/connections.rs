@@ -9,7 +9,7 @@ use super::{Fixture, Remote, takes};
 pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.accepting();
-    let token = bench.attach(dialled.io, Role::Connecting(dialled.target));
+    let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(of)] if *of == token));
     let mut remote = (dialled.remote)();
     bench.assert_quiet();
@@ -24,7 +24,7 @@ pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
 pub fn l05_connected_comes_before_read(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.accepting();
-    let token = bench.attach(dialled.io, Role::Connecting(dialled.target));
+    let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.set_read(token, Some(ReadPlan::default()));
     let mut remote = (dialled.remote)();
     remote.send(b"welcome");

@@ -94,7 +94,7 @@ pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, target) = fixture.refusing();
     let token = bench.ledger.enter(Kind::Connecting);
-    let error = match bench.driver.attach(token, io, Role::Connecting(target)) {
+    let error = match bench.driver.attach(token, io, Role::Connecting(target.into())) {
         Err(error) => error,
         Ok(()) => {
             let mut seen = bench.until("Failed", |seen| !seen.is_empty());
@@ -112,7 +112,7 @@ pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
 pub fn l17_a_connected_stream_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.accepting();
-    let token = bench.attach(dialled.io, Role::Connecting(dialled.target));
+    let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(_)]));
     let _remote = (dialled.remote)();
     bench.assert_quiet();

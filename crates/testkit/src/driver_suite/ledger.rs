@@ -31,6 +31,7 @@ pub(super) enum Kind {
     Stream,
     Connecting,
     Listener,
+    Datagram,
     Foreign(Interest),
 }
 
@@ -134,6 +135,17 @@ impl Entry {
                 ensure(self.kind == Kind::Listener, "it is no listener")?;
                 self.note_read()?;
             }
+            IoEvent::Datagram(_, datagram) => {
+                ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
+                // Taken together with others, it may come after reads went off.
+                if self.reads.is_some() {
+                    let plan = self.note_read()?;
+                    ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
+                }
+            }
+            IoEvent::ReceiveFailed(..) => {
+                ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
+            }
             IoEvent::ReadComplete(_) => {}
             IoEvent::Eof(_) => {
                 ensure(self.reads.is_some(), "reads are off")?;
@@ -158,10 +170,11 @@ impl Entry {
         let place = match event {
             IoEvent::Connected(_) => Place::Connected,
             IoEvent::Wrote(..) => Place::Wrote,
-            IoEvent::Read(..) | IoEvent::Accepted(..) => Place::Reading,
+            IoEvent::Read(..) | IoEvent::Datagram(..) | IoEvent::Accepted(..) => Place::Reading,
             IoEvent::ReadComplete(_) => Place::ReadComplete,
             IoEvent::Eof(_) => Place::Eof,
             IoEvent::AcceptFailed(..)
+            | IoEvent::ReceiveFailed(..)
             | IoEvent::Failed(..)
             | IoEvent::Foreign(..)
             | IoEvent::Detached(_) => Place::Failed,

@@ -84,7 +84,7 @@ pub fn l06_a_rebuild_keeps_a_pending_write(fixture: &dyn Fixture) {
 pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.accepting();
-    let token = bench.attach(dialled.io, Role::Connecting(dialled.target));
+    let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(of)] if *of == token));
     let mut remote = (dialled.remote)();

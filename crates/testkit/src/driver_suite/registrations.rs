@@ -146,11 +146,11 @@ pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
 /// What a driver cannot take is refused and dropped, and the token stays free.
 pub fn l07_a_failed_attach_leaves_nothing(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let target = "127.0.0.1:9".parse().expect("an address");
+    let target: std::net::SocketAddr = "127.0.0.1:9".parse().expect("an address");
     let token = bench.ledger.enter(Kind::Stream);
-    for role in [Role::Stream, Role::Listener, Role::Connecting(target)] {
+    for role in [Role::Stream, Role::Listener, Role::Connecting(target.into())] {
         let strange = Arc::new(());
-        let refused = bench.driver.attach(token, Io::new(strange.clone()), role);
+        let refused = bench.driver.attach(token, Io::new(strange.clone()), role.clone());
         assert!(refused.is_err(), "{role:?}: nobody knows what that is");
         assert_eq!(Arc::strong_count(&strange), 1, "{role:?}: it was kept");
     }

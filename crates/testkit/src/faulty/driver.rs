@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{FileRegion, Token};
+use waterwheel_channel::{Address, Datagram, FileRegion, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use super::Faults;
@@ -96,7 +96,7 @@ impl Driver for FaultyDriver {
         Ok(io)
     }
 
-    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+    fn local_address(&self, token: Token) -> Option<Address> {
         self.inner.local_address(token)
     }
 
@@ -116,6 +116,14 @@ impl Driver for FaultyDriver {
     fn send_file(&mut self, token: Token, file: &FileRegion) -> io::Result<Submit> {
         self.faults.lock().call(Call::Write)?;
         self.inner.send_file(token, file)
+    }
+
+    fn send_datagrams(
+        &mut self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        self.inner.send_datagrams(token, batch)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {

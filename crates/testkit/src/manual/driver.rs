@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 
-use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
+use waterwheel_channel::{Address, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use super::Mode;
@@ -108,7 +108,10 @@ impl Driver for ManualDriver {
                 Role::Connecting(_) if stream.is_open() => {
                     return Err(invalid("it is connected already"));
                 }
-                Role::Connecting(target) => stream.dial(target),
+                Role::Connecting(Address::Ip(target)) => stream.dial(target),
+                Role::Connecting(_) => {
+                    return Err(invalid("it is to be connected to no IP address"));
+                }
                 _ if !stream.is_open() => return Err(io::ErrorKind::NotConnected.into()),
                 _ => {}
             }
@@ -141,7 +144,7 @@ impl Driver for ManualDriver {
         })
     }
 
-    fn local_address(&self, _: Token) -> Option<SocketAddr> {
+    fn local_address(&self, _: Token) -> Option<Address> {
         None
     }
 

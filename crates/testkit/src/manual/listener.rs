@@ -32,7 +32,7 @@ pub(super) struct ListenerEnd {
 /// let peer = port.connect()?;
 /// driver.wait(None)?;
 /// let Some(IoEvent::Accepted(_, io, address)) = driver.next_event() else { panic!() };
-/// assert_eq!(address, peer.address());
+/// assert_eq!(address, peer.address().into());
 /// drop(io);
 /// assert!(peer.is_closed());
 /// # Ok::<(), std::io::Error>(())

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use super::{Manual, Port};
@@ -104,11 +104,13 @@ fn no_option(option: SocketOption) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("a manual socket has no option {option}"))
 }
 
-impl Transports for Network {
+impl ServerTransports for Network {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(self.clone()))
     }
+}
 
+impl Transports for Network {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(self.clone()))
     }

@@ -208,7 +208,7 @@ impl Registration {
             }
             Source::Listener(listener) => match listener.accept() {
                 Some(Ok((end, address))) => {
-                    Some(IoEvent::Accepted(self.token, Io::new(end), address))
+                    Some(IoEvent::Accepted(self.token, Io::new(end), address.into()))
                 }
                 // It was gone before it was accepted: the next one is tried.
                 Some(Err(gone)) if gone.kind() == io::ErrorKind::ConnectionAborted => {

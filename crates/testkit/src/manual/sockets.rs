@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use super::{Dial, Manual, Port};
@@ -82,11 +82,13 @@ impl Sockets for ManualSockets {
     }
 }
 
-impl Transports for ManualSockets {
+impl ServerTransports for ManualSockets {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(self.clone()))
     }
+}
 
+impl Transports for ManualSockets {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(self.clone()))
     }

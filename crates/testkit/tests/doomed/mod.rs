@@ -1,15 +1,15 @@
 //! A driver that panics: a defect of a driver's own, as no loop is meant to meet it.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
     Submit, Waited,
 };
+use waterwheel_channel::{Address, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 use waterwheel_testkit::loop_suite::blow;
 
@@ -74,7 +74,7 @@ impl Driver for DoomedDriver {
         self.inner.release(token)
     }
 
-    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+    fn local_address(&self, token: Token) -> Option<Address> {
         self.inner.local_address(token)
     }
 

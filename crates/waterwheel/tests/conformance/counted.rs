@@ -1,15 +1,15 @@
 //! A driver that counts the writes it makes.
 
 use std::io::Result;
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use waterwheel::channel::Token;
 use waterwheel::channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
     Submit, Waited,
 };
+use waterwheel::channel::{Address, Token};
 use waterwheel::executor::{Clock, Nanos, Unpark};
 
 /// Opens the drivers of another one, and counts their writes.
@@ -71,7 +71,7 @@ impl Driver for CountedDriver {
         self.inner.release(token)
     }
 
-    fn local_address(&self, token: Token) -> Option<SocketAddr> {
+    fn local_address(&self, token: Token) -> Option<Address> {
         self.inner.local_address(token)
     }
 

@@ -1,6 +1,8 @@
 //! The crate's one room for `unsafe`: system calls that no crate offers in the form needed.
 #![allow(unsafe_code, reason = "the one room for it; every block says what it owes")]
 
+pub(crate) mod datagrams;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;

@@ -1,0 +1,214 @@
+//! The transport of datagrams over the loop's driver.
+
+use std::io;
+use std::sync::Arc;
+
+use waterwheel_executor::Error;
+
+use super::address::{Address, Target};
+use super::error::ChannelError;
+use super::outbound::Outbound;
+use super::sockets::DatagramSockets;
+use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
+use crate::datagram::Datagram;
+use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::registrations::Registrant;
+use crate::pipeline::{Msg, Types};
+use crate::token::Token;
+
+/// At most so many are sent in one call: the kernel's work is saved by the first few.
+const BATCH: usize = 16;
+
+/// Datagrams over the driver of its loop. What it reads and writes are [`Datagram`]s.
+///
+/// It is active when it is bound, or connected: then the kernel takes nothing but what comes from the peer,
+/// and what is written without an address goes there.
+///
+/// - A datagram that cannot be sent, because it is too long or there is no way to its peer, fails its own
+///   write and no other. What becomes of one that was sent nobody knows; of a peer that is known not to
+///   listen a connected channel is told by `on_error`, and stays open.
+/// - A read takes datagrams whole, up to the largest of the channel's
+///   [`receive_sizes`](crate::ChannelOptions::receive_sizes): see [`Datagram::is_truncated`].
+#[derive(Debug)]
+pub struct Datagrams {
+    state: State,
+    sockets: Arc<dyn DatagramSockets>,
+    /// To be set when there is a socket, or when it has come back to its loop.
+    options: Vec<SocketOption>,
+    local: Option<Address>,
+    peer: Option<Address>,
+}
+
+#[derive(Debug)]
+enum State {
+    Unbound,
+    Attached(Token),
+    /// It has left its loop: what comes waits in the kernel.
+    Detached(Io),
+    Gone,
+}
+
+impl Datagrams {
+    /// Datagrams with a socket of this kind, that is to be bound or connected.
+    #[must_use]
+    pub fn new(sockets: impl DatagramSockets) -> Self {
+        let (sockets, options) = (Arc::new(sockets), Vec::new());
+        Self { state: State::Unbound, sockets, options, local: None, peer: None }
+    }
+
+    fn token(&self) -> Option<Token> {
+        match self.state {
+            State::Attached(token) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Opens a socket and takes it in. After a failure all is as it was.
+    fn open(&mut self, up: &Upcalls, at: Option<&Address>, to: Option<&Address>) -> io::Result<()> {
+        let (io, local) = self.sockets.open(at, to, &self.options)?;
+        let token = up.event_loop().attach(io, Role::Datagram, Events { up: up.clone() })?;
+        self.options = Vec::new();
+        (self.local, self.peer) = (Some(local), to.cloned());
+        self.state = State::Attached(token);
+        Ok(())
+    }
+}
+
+impl Transport for Datagrams {
+    fn name(&self) -> &'static str {
+        self.sockets.name()
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<Datagram>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::of::<Datagram>()
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Detached(io) => {
+                let events = Events { up: up.clone() };
+                let token = up.event_loop().attach(io, Role::Datagram, events)?;
+                up.set_options(token, std::mem::take(&mut self.options))?;
+                self.state = State::Attached(token);
+                Ok(true)
+            }
+            other => {
+                self.state = other;
+                Ok(false)
+            }
+        }
+    }
+
+    fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
+        if let State::Attached(token) = self.state {
+            self.state = State::Detached(up.event_loop().release(token)?);
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
+        let State::Unbound = self.state else {
+            return Err(unsupported(self.name(), "be bound twice"));
+        };
+        Ok(self.open(up, Some(&to), None)?)
+    }
+
+    fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
+        let State::Unbound = self.state else {
+            return Err(unsupported(self.name(), "be connected after it was bound or connected"));
+        };
+        self.open(up, to.local.as_ref(), Some(&to.remote)).map_err(|error| {
+            Error::new(ChannelError::Connect { address: to.remote.clone(), cause: error.into() })
+        })?;
+        Ok(Progress::Done)
+    }
+
+    fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+        match (self.token(), up) {
+            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
+            _ => {
+                self.options.push(option);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        if let Some(token) = self.token() {
+            up.event_loop().set_read(token, plan);
+        }
+    }
+
+    fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        let token = match &self.state {
+            State::Attached(token) => *token,
+            State::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
+            _ => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        let submitted = {
+            let mut batch = outbound.messages(BATCH).filter_map(Msg::get::<Datagram>);
+            up.event_loop().send_datagrams(token, &mut batch)
+        };
+        match submitted {
+            Ok(Submit::Done(sent)) => outbound.sent(sent),
+            Ok(waiting) => return Ok(waiting),
+            // The first of them cannot be sent; the others may.
+            Err(error) => outbound.fail_next(Error::new(error)),
+        }
+        Ok(Submit::Done(0))
+    }
+
+    fn close(&mut self, up: &Upcalls) -> Detach {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
+            _ => Detach::Done,
+        }
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.local.clone()
+    }
+
+    fn peer_address(&self) -> Option<Address> {
+        self.peer.clone()
+    }
+}
+
+/// Hands the driver's events to the channel.
+struct Events {
+    up: Upcalls,
+}
+
+impl Registrant for Events {
+    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        self.up.event(match event {
+            IoEvent::Datagram(_, datagram) => TransportEvent::Read(Msg::from_box(datagram)),
+            IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
+            IoEvent::ReceiveFailed(_, error) => TransportEvent::Notice(Error::new(error)),
+            IoEvent::Wrote(..) => TransportEvent::Wrote(0),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
+            _ => return Ok(()),
+        });
+        Ok(())
+    }
+
+    fn detaches_itself(&self) -> bool {
+        self.up.channel().is_some()
+    }
+
+    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
+        if let Some(cause) = cause {
+            self.up.event(TransportEvent::Failed(cause));
+        }
+        self.up.event(TransportEvent::Closed);
+    }
+}

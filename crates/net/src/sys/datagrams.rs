@@ -1,0 +1,101 @@
+//! Several datagrams in one system call: `recvmmsg` and `sendmmsg`.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use rustix::net::SocketAddrAny;
+use waterwheel_channel::Datagram;
+
+use crate::address::in_kernel;
+
+/// At most so many datagrams go through one call: 3.5 KiB of stack, and more would save next to nothing.
+pub(crate) const BATCH: usize = 16;
+
+/// Receives at most `most` datagrams, each cut off after `size` bytes, into `room`; gives each of them, with
+/// the length it was sent with and the address of its sender, to `each`. How many there were; fewer than
+/// asked for: there are no more.
+pub(crate) fn receive(
+    fd: BorrowedFd<'_>,
+    room: &mut [u8],
+    size: usize,
+    most: usize,
+    mut each: impl FnMut(&[u8], usize, Option<SocketAddrAny>),
+) -> io::Result<usize> {
+    let most = most.min(BATCH).min(room.len() / size);
+    let mut names = [const { MaybeUninit::<libc::sockaddr_storage>::uninit() }; BATCH];
+    let mut slots = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    let mut headers = [no_header(); BATCH];
+    let parts = room.chunks_exact_mut(size).zip(&mut names).zip(&mut slots).zip(&mut headers);
+    for (((part, name), slot), header) in parts.take(most) {
+        *slot = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: size };
+        header.msg_hdr.msg_iov = slot;
+        header.msg_hdr.msg_iovlen = 1;
+        header.msg_hdr.msg_name = name.as_mut_ptr().cast();
+        header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    }
+    // With this the kernel says how long each was, not how much of it there was room for.
+    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: the first `most` headers are filled in above. They point into `room`, `names` and `slots`,
+    // which live until the end of this function and are not touched otherwise before the call is over;
+    // the lengths are those of what they point to. There is no time limit to be looked at.
+    let n = unsafe {
+        let (first, most) = (headers.as_mut_ptr(), most as libc::c_uint);
+        libc::recvmmsg(fd.as_raw_fd(), first, most, flags, ptr::null_mut())
+    };
+    let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+    for ((part, name), header) in room.chunks_exact(size).zip(&names).zip(&headers).take(n) {
+        let (whole, len) = (header.msg_len as usize, header.msg_hdr.msg_namelen);
+        // A sender without an address leaves it empty.
+        let named = len as usize > size_of::<libc::sa_family_t>();
+        // SAFETY: the kernel has written an address of `len` bytes to where `name` is, which has room for
+        // the largest there is, and both are names for the same layout.
+        let from = named.then(|| unsafe { SocketAddrAny::read(name.as_ptr().cast(), len) });
+        each(&part[..whole.min(size)], whole, from);
+    }
+    Ok(n)
+}
+
+/// Sends the first datagrams of a batch, as many as the kernel takes. An error is about the first.
+pub(crate) fn send(
+    fd: BorrowedFd<'_>,
+    batch: &mut dyn Iterator<Item = &Datagram>,
+) -> io::Result<usize> {
+    let mut names: [Option<SocketAddrAny>; BATCH] = [const { None }; BATCH];
+    let mut slots = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    let mut headers = [no_header(); BATCH];
+    let mut filled = 0;
+    for datagram in batch.take(BATCH) {
+        let (name, slot) = (&mut names[filled], &mut slots[filled]);
+        *name = match datagram.peer().map(in_kernel).transpose() {
+            // Those before it are sent; it is the first of the next batch.
+            Err(_) if filled > 0 => break,
+            name => name?,
+        };
+        let bytes = datagram.bytes();
+        *slot = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let header = &mut headers[filled].msg_hdr;
+        header.msg_iov = slot;
+        header.msg_iovlen = 1;
+        if let Some(name) = name {
+            header.msg_name = name.as_ptr().cast_mut().cast();
+            header.msg_namelen = name.addr_len();
+        }
+        filled += 1;
+    }
+    // SAFETY: the first `filled` headers are filled in above. They point to `names`, `slots` and the bytes
+    // of the batch, all of which live until the end of this function and are only read by the call; the
+    // lengths are those of what they point to.
+    let n = unsafe {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), filled as libc::c_uint, flags)
+    };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+fn no_header() -> libc::mmsghdr {
+    // SAFETY: numbers and pointers, all of which may be zero; there may be private padding, which is why
+    // it cannot be written out.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
