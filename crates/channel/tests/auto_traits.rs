@@ -18,6 +18,9 @@ use waterwheel_channel::{
     Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
+    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
+};
+use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
     EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, FileRegion, Foreign,
     ForeignContext, ForeignHandle, ForeignHandler, Hold, In, Inbound, InboundHandler, Interval,
@@ -53,6 +56,14 @@ fn public_types_cross_threads_as_listed() {
         // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
+        is!(ChannelGroup: true true true),
+        is!(ConnectionLimit: true true true),
+        is!(Servers: true true true),
+        is!(ChannelGroupFuture: true true true),
+        is!(GroupOutcome: true true true),
+        is!(GroupError: true true true),
+        is!(Selected<'_, u8>: true true true),
+        is!(Selected<'_, Rc<u8>>: false false true),
         is!(ServerBootstrap: true true true),
         is!(Place: true true true),
         is!(dyn Resolver: true true false),

@@ -19,7 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::clock::Nanos;
-use crate::engine::{LoopCore, Pass, RestingCore, Turn};
+use crate::engine::resting::RestingCore;
+use crate::engine::{LoopCore, Pass, Turn};
 use crate::error::{Error, ErrorKind, absorb};
 use crate::global::GlobalExecutor;
 use crate::park::Unpark;

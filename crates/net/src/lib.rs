@@ -16,6 +16,9 @@
 //! [`Tcp`] is what bootstraps make servers and clients of, over any of these drivers. [`Terminate`]
 //! ties the end of the process, SIGTERM, to a drain of its loops.
 //!
+//! Sockets that are there already become channels by way of [`existing_listener`] and [`existing_stream`];
+//! [`Inherited`] are those that the process was started with.
+//!
 //! What is watched crosses the driver trait as an opaque
 //! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of
 //! [`foreign_io`].
@@ -45,27 +48,34 @@ mod blocking;
 mod context;
 mod datagram_socket;
 mod epoll;
+mod existing;
 mod foreign;
+mod inherited;
 mod poll;
 mod readiness;
 mod resolver;
 mod selector;
 mod signals;
 mod socket;
+mod socket_file;
 mod socket_options;
 mod sys;
 mod tcp;
 mod udp;
+mod unix;
 mod waker;
 
 pub use crate::auto::Auto;
 pub use crate::blocking::Blocking;
 pub use crate::datagram_socket::DatagramSocket;
 pub use crate::epoll::Epoll;
+pub use crate::existing::{existing_listener, existing_stream};
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
+pub use crate::inherited::{InheritError, Inherited};
 pub use crate::poll::Poll;
 pub use crate::resolver::SystemResolver;
 pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::socket::Socket;
 pub use crate::tcp::Tcp;
 pub use crate::udp::Udp;
+pub use crate::unix::Unix;

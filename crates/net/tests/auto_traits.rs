@@ -1,8 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp,
-    Terminate, TerminationSignal, Udp,
+    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
+    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -20,7 +20,10 @@ fn public_types_cross_threads_as_listed() {
         is!(Socket: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),
+        is!(Inherited: true true true),
+        is!(InheritError: true true true),
         is!(Udp: true true true),
+        is!(Unix: true true true),
         is!(DatagramSocket: true true true),
         is!(Terminate: true true true),
         is!(TerminationSignal: true true true),

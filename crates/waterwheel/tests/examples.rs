@@ -1,5 +1,6 @@
 //! The examples, run as programs and talked to as anybody would.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -145,6 +146,20 @@ fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
     }
     assert_ne!(served[0], served[1]);
     assert_eq!(read_all(&mut echo.connect()), b"");
+}
+
+#[test]
+fn c12_reuseport_echo_serves_on_every_loop() {
+    let echo = Program::start("reuseport_echo", &[&0, &3]);
+    let mut clients: Vec<_> = (0..64).map(|_| Guest::new(&echo)).collect();
+    let mut threads = BTreeSet::new();
+    for client in &mut clients {
+        let greeting = client.hears();
+        threads.extend(greeting.split_once(" serves you").map(|(thread, _)| thread.to_owned()));
+        client.says("hello");
+        assert_eq!(client.hears(), "hello");
+    }
+    assert!(threads.len() > 1, "{threads:?}");
 }
 
 #[test]

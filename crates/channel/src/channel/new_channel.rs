@@ -214,7 +214,8 @@ impl LocalLoop {
             taken => taken,
         };
         let sender = self.sender().clone();
-        let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent));
+        let listens = transport.is_listening();
+        let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent, listens));
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().enter(core.clone()));
         self.keep(berth);
@@ -310,8 +311,8 @@ impl EventLoopGroup {
     /// its own. Then it may also fail because there are [too many](crate::TooManyChannels).
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
-        match self.find_loop() {
-            Ok((at, berth)) => at.register(new.at(berth)),
+        match self.place(new) {
+            Ok((at, new)) => at.register(new),
             Err(error) => self.next().failed(error),
         }
     }

@@ -345,6 +345,7 @@ impl LocalLoop {
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Adopt(new, children) => self.adopt(*new, &children),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::Errand(errand) => errand.perform(self),
             Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
@@ -353,8 +354,14 @@ impl LocalLoop {
             Ask::ConnectTimeout(token) => {
                 self.channels().with(token, |core| core.on_connect_timeout());
             }
+            Ask::ConnectAgain(token) => {
+                self.channels().with(token, |core| core.on_connect_pause_over());
+            }
             Ask::ResumeReading(token) => {
                 self.channels().with(token, |core| core.resume_reading());
+            }
+            Ask::Admit(token, children) => {
+                self.channels().with(token, |core| children.let_in(core));
             }
             Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Look(question) => self.look_when_settled(question),

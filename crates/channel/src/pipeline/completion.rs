@@ -116,6 +116,11 @@ impl Completion {
         }
     }
 
+    /// Whether the one who waits has cancelled it.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(&self.0, Kind::Shared(promise) if promise.is_cancelled())
+    }
+
     /// From now on it cannot be cancelled. `false`: it was, and the operation is not to be begun.
     pub(crate) fn begin(&mut self) -> bool {
         match &mut self.0 {

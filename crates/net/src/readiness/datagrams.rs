@@ -15,9 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytes::Bytes;
 use rustix::io::Errno;
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
-use waterwheel_channel::{Address, Datagram, Token, UnixAddress};
+use waterwheel_channel::{Datagram, Token};
 
-use crate::address::from_kernel;
+use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
 use crate::selector::Ready;
 use crate::sys::datagrams;
@@ -224,8 +224,4 @@ impl DatagramEndpoint {
 /// Whether there is nothing to be had right now, and that is all.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
-fn is_named(address: &Address) -> bool {
-    !matches!(address, Address::Unix(UnixAddress::Unnamed))
 }

@@ -81,6 +81,14 @@ fn l13_a_limit_of_zero_or_of_a_group_without_one_is_an_error() {
     assert!(matches!(fixed, Err(LoopBuildError::NotPerChannel { max: 5 })));
 }
 
+#[test]
+fn l13_no_loop_of_a_channel_is_shared_by_a_server_on_each_loop() {
+    let bench = Bench::new();
+    let server = ServerBootstrap::new(&bench.group, Tcp);
+    let error = failure(server.bind_on_each_loop("127.0.0.1:0")).to_string();
+    assert!(error.contains("a loop for each channel"), "{error}");
+}
+
 /// Cancels it, or closes what has come of it.
 fn give_up(connected: PromiseFuture<Channel>) {
     if !connected.cancel() {

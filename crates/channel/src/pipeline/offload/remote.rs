@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::super::edit::PipelineError;
+use super::super::error::PipelineError;
 use super::link::{Emission, Farewell, Letter, Link};
 use super::mail::Mail;
 use super::remote_context::RemoteCtx;

@@ -12,6 +12,11 @@
 //! A task-only executor calls these three in a row; an event loop puts its I/O
 //! between the first and the second. [`LoopCore`] is the owned half: it lives on the loop's thread
 //! and nobody else can reach it.
+//!
+//! What the teardown asks of it is in `ending`; a loop without a thread is put away in `resting`.
+
+mod ending;
+pub(crate) mod resting;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -317,68 +322,6 @@ impl<X: Send + 'static> LoopCore<X> {
         Turn::Again
     }
 
-    /// Runs the hooks that wait, and those they add. Whether there were any.
-    pub(crate) fn run_hooks(&self) -> bool {
-        let mut any = false;
-        loop {
-            let hook = self.local.hooks.borrow_mut().take_first();
-            let Some(hook) = hook else { return any };
-            any = true;
-            self.shared.running.set(hook.origin);
-            hook.call();
-            self.shared.running.clear();
-        }
-    }
-
-    /// Runs everything that was ever accepted. The door must be shut: then this ends.
-    pub(crate) fn run_stragglers(&mut self, extension: &mut dyn FnMut(X)) {
-        self.give_back();
-        let inbox = &self.shared.inbox;
-        while let Some(command) = inbox.next_straggler(|| self.local.pop()) {
-            inbox.leave(command.weight());
-            let active = self.perform_guarded(command, extension);
-            self.shared.counters.tasks(u64::from(active));
-        }
-        self.local.finish();
-    }
-
-    /// Cancels the timers that stand now: their futures are told, their closures go. Those that
-    /// listeners schedule meanwhile wait for the next pass, so that this ends.
-    pub(crate) fn cancel_timers(&self) {
-        for _ in 0..self.local.timers() {
-            match self.local.take_any_timer() {
-                Some(Due::Timer(timer)) => guard_drop(|| timer.abandon()),
-                Some(Due::Extension(command)) => guard_drop(|| drop(command)),
-                None => return,
-            }
-        }
-    }
-
-    /// Drops everything that was ever accepted, after the loop died. The door must be shut.
-    pub(crate) fn drop_stragglers(&mut self, cause: &Error) {
-        self.give_back();
-        let inbox = &self.shared.inbox;
-        let pop_others = || loop {
-            match self.local.pop()? {
-                // Hooks run even now: the teardown comes to them.
-                Command::System(System::AddHook(hook)) => {
-                    inbox.leave(Depth::ONE_SYSTEM);
-                    self.local.hooks.borrow_mut().add(*hook);
-                }
-                other => return Some(other),
-            }
-        };
-        self.shared.drop_leftovers(pop_others, cause);
-        self.local.finish();
-    }
-
-    /// Drops the loop-local values, here on the loop.
-    pub(crate) fn drop_loop_locals(&self) {
-        if let Some(loop_locals) = &self.loop_locals {
-            loop_locals.drop_all();
-        }
-    }
-
     /// The time.
     #[inline]
     #[must_use]
@@ -470,49 +413,6 @@ impl<X: Send + 'static> LoopCore<X> {
             System::Wake => {}
             System::Extension(command) => extension(command),
         }
-    }
-}
-
-/// The owned half of a loop without a thread, between two turns: it may go to another one.
-pub(crate) struct RestingCore<X: Send + 'static> {
-    pub(crate) shared: Arc<Shared<X>>,
-    local: Local<X>,
-    last_activity: Option<Nanos>,
-    was_active: bool,
-    quiet_until: Nanos,
-}
-
-impl<X: Send + 'static> LoopCore<X> {
-    /// Counts a turn, and ends the sleep that [`announce_sleep`](Self::announce_sleep) began.
-    pub(crate) fn awake(&self) {
-        self.shared.counters.turn();
-        self.shared.inbox.awake();
-    }
-
-    /// Whether the loop sleeps now: there is nothing to do, and whoever brings something wakes it.
-    pub(crate) fn announce_sleep(&mut self, until: Option<Nanos>) -> bool {
-        self.give_back();
-        if self.local.has_work() {
-            return false;
-        }
-        self.shared.counters.sleep();
-        self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == Slept::Yes
-    }
-
-    /// Takes it off the thread. All that was taken must have been given back.
-    pub(crate) fn rest(self) -> RestingCore<X> {
-        let Self { shared, local, last_activity, was_active, quiet_until, .. } = self;
-        let local = Rc::into_inner(local).expect("outside of a turn nobody holds the local half");
-        RestingCore { shared, local, last_activity, was_active, quiet_until }
-    }
-}
-
-impl<X: Send + 'static> RestingCore<X> {
-    /// Brings it to this thread.
-    pub(crate) fn rise(self) -> LoopCore<X> {
-        let Self { shared, local, last_activity, was_active, quiet_until } = self;
-        let (local, taken) = (Rc::new(local), Depth::NONE);
-        LoopCore { shared, local, loop_locals: None, last_activity, was_active, quiet_until, taken }
     }
 }
 
