@@ -51,6 +51,7 @@ mod epoll;
 mod existing;
 mod foreign;
 mod inherited;
+mod multicast;
 mod poll;
 mod readiness;
 mod resolver;
