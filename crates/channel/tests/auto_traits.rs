@@ -27,7 +27,7 @@ use waterwheel_channel::{
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
     ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
     RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
-    Then, Timeout, Token, TokenMap, WaitStrategy,
+    Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -157,6 +157,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Interest: true true true),
         is!(InvalidOption: true true true),
         is!(LoopBuildError: true true true),
+        is!(TooManyChannels: true true true),
         is!(LoopDraining: true true true),
         is!(LoopMetrics: true true true),
         is!(LoopShutDown: true true true),

@@ -50,6 +50,8 @@ pub(crate) enum Ability {
     ForeignPeer,
     /// A connect may take a while.
     SlowConnect,
+    /// Channels may share a loop.
+    SharedLoop,
 }
 
 /// The other end of a connection, that is no channel.
@@ -99,7 +101,15 @@ impl Cell {
 
     /// Why it does not have this.
     pub(crate) fn lacks(&self, ability: Ability) -> Option<&'static str> {
-        self.kind.lacks(ability)
+        match ability {
+            Ability::SharedLoop => self.loops.why_one_each(),
+            other => self.kind.lacks(other),
+        }
+    }
+
+    /// How many connections there may be at the same time.
+    pub(crate) fn at_once(&self) -> usize {
+        self.loops.at_once()
     }
 
     pub(crate) fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {

@@ -95,7 +95,8 @@ macro_rules! conformance_matrix {
 pub(crate) use conformance_matrix;
 
 /// What a case needs that not every cell has.
-const NEEDS: [(&str, Ability); 8] = [
+const NEEDS: [(&str, Ability); 9] = [
+    ("c09_two_flooding_peers_take_turns", Ability::SharedLoop),
     ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),
     ("c07_short_writes_arrive_whole_and_are_told_in_order", Ability::SmallBuffers),
     ("c10_a_foreign_peer_that_has_finished_reads_the_whole_answer", Ability::ForeignPeer),

@@ -43,7 +43,7 @@ mod waves;
 mod writing;
 
 use waterwheel::channel::driver::TaskOnly;
-use waterwheel::net::{Epoll, Poll};
+use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
 use crate::cell::Cell;
@@ -54,11 +54,14 @@ use crate::loops::Loops;
 conformance_matrix! {
     tcp_over_epoll: Cell::new(TcpKind, Loops::over(Epoll::default()));
     tcp_over_poll: Cell::new(TcpKind, Loops::over(Poll));
+    tcp_over_blocking: Cell::new(TcpKind, Loops::per_channel(Blocking));
     unix_over_epoll: Cell::new(UnixKind::new(), Loops::over(Epoll::default()));
     unix_over_poll: Cell::new(UnixKind::new(), Loops::over(Poll));
+    unix_over_blocking: Cell::new(UnixKind::new(), Loops::per_channel(Blocking));
     local_over_nothing: Cell::new(LocalKind, Loops::over(TaskOnly));
     local_over_epoll: Cell::new(LocalKind, Loops::over(Epoll::default()));
     local_over_poll: Cell::new(LocalKind, Loops::over(Poll));
+    local_over_blocking: Cell::new(LocalKind, Loops::per_channel(Blocking));
     local_by_hand: Cell::new(LocalKind, Loops::by_hand(&Manual::readiness()));
     memory_by_readiness: memory(Manual::readiness());
     memory_by_completion: memory(Manual::completion());

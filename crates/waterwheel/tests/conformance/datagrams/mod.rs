@@ -10,7 +10,7 @@ mod unix_kind;
 mod waves;
 mod writing;
 
-use waterwheel::net::{Epoll, Poll};
+use waterwheel::net::{Blocking, Epoll, Poll};
 
 use self::cell::{Cell, UdpKind};
 use self::listing::datagram_matrix;
@@ -20,8 +20,10 @@ use crate::loops::Loops;
 datagram_matrix! {
     udp_over_epoll: Cell::new(UdpKind, Loops::over(Epoll::default()));
     udp_over_poll: Cell::new(UdpKind, Loops::over(Poll));
+    udp_over_blocking: Cell::new(UdpKind, Loops::per_channel(Blocking));
     unix_over_epoll: Cell::new(UnixKind, Loops::over(Epoll::default()));
     unix_over_poll: Cell::new(UnixKind, Loops::over(Poll));
+    unix_over_blocking: Cell::new(UnixKind, Loops::per_channel(Blocking));
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Kind for LocalKind {
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         Some(match ability {
-            Ability::DeafEar => return None,
+            Ability::DeafEar | Ability::SharedLoop => return None,
             Ability::SystemWrites => "messages move from queue to queue, without a system call",
             Ability::SmallBuffers | Ability::Lingering => "there is no socket to set an option on",
             Ability::ForeignPeer => {

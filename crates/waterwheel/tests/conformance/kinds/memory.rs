@@ -49,7 +49,8 @@ impl Kind for MemoryKind {
             Ability::SystemWrites
             | Ability::DeafEar
             | Ability::ForeignPeer
-            | Ability::SlowConnect => None,
+            | Ability::SlowConnect
+            | Ability::SharedLoop => None,
         }
     }
 

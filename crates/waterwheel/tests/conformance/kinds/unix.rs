@@ -94,7 +94,8 @@ impl Kind for UnixKind {
             Ability::SystemWrites
             | Ability::SmallBuffers
             | Ability::ForeignPeer
-            | Ability::SlowConnect => None,
+            | Ability::SlowConnect
+            | Ability::SharedLoop => None,
         }
     }
 
