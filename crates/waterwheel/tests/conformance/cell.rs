@@ -6,6 +6,7 @@ use std::time::Duration;
 use waterwheel::channel::{Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
 
 use crate::loops::Loops;
+use crate::matrix::{Column, Reason};
 
 /// A transport over a driver.
 pub(crate) struct Cell {
@@ -76,6 +77,11 @@ impl Cell {
     /// As it is called in the matrix.
     pub(crate) fn name(&self) -> String {
         format!("{} over {}", self.kind.name(), self.loops.name())
+    }
+
+    /// For printing.
+    pub(crate) fn column<'c>(&self, reason: Box<Reason<'c>>) -> Column<'c> {
+        Column { kind: self.kind.name(), driver: self.loops.name(), reason }
     }
 
     /// Loops over its driver.

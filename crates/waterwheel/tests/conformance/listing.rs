@@ -1,7 +1,7 @@
 //! The list of all cases, what they need, and the matrix that comes of it.
 
 use crate::cell::{Ability, Cell};
-use crate::matrix::{self, Column};
+use crate::matrix;
 
 /// Makes a module with one `#[test]` for each case, for each cell, and a function `cells` with all of
 /// them: `conformance_matrix! { name_of_the_module: cell; … }`. The cell is an expression, evaluated for
@@ -128,11 +128,9 @@ pub(crate) fn run(cell: &Cell, name: &str, case: fn(&Cell)) {
 /// Prints the matrix, and fails if something in it makes no sense.
 pub(crate) fn print_and_check(cells: &[Cell]) {
     let cases = conformance_matrix!(@each @names);
-    let columns: Vec<_> = cells
-        .iter()
-        .map(|cell| Column { name: cell.name(), reason: Box::new(|case| reason(cell, case)) })
-        .collect();
-    matrix::print_and_check(&columns, &cases);
+    let columns: Vec<_> =
+        cells.iter().map(|cell| cell.column(Box::new(|case| reason(cell, case)))).collect();
+    matrix::print_and_check("Streams", &columns, &cases);
     let listed = NEEDS.iter().map(|(name, _)| *name).chain(ALONE);
     for name in listed {
         assert!(cases.contains(&name), "{name} is no case");

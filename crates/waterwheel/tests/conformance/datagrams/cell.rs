@@ -6,6 +6,7 @@ use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::Udp;
 
 use crate::loops::Loops;
+use crate::matrix::{Column, Reason};
 
 /// A kind of datagrams over a driver.
 pub(super) struct Cell {
@@ -50,6 +51,11 @@ impl Cell {
     /// As it is called in the matrix.
     pub(super) fn name(&self) -> String {
         format!("{} over {}", self.kind.name(), self.loops.name())
+    }
+
+    /// For printing.
+    pub(super) fn column<'c>(&self, reason: Box<Reason<'c>>) -> Column<'c> {
+        Column { kind: self.kind.name(), driver: self.loops.name(), reason }
     }
 
     /// Loops over its driver.

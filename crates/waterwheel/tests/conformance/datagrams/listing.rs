@@ -1,7 +1,7 @@
 //! The list of all cases, what they need, and the matrix that comes of it.
 
 use super::cell::{Ability, Cell};
-use crate::matrix::{self, Column};
+use crate::matrix;
 
 /// Makes a module with one `#[test]` for each case, for each cell, and a function `cells` with all of
 /// them: `datagram_matrix! { name_of_the_module: cell; … }`. The cell is an expression, evaluated for
@@ -99,11 +99,9 @@ pub(super) fn run(cell: &Cell, name: &str, case: fn(&Cell)) {
 /// Prints the matrix, and fails if something in it makes no sense.
 pub(super) fn print_and_check(cells: &[Cell]) {
     let cases = datagram_matrix!(@each @names);
-    let columns: Vec<_> = cells
-        .iter()
-        .map(|cell| Column { name: cell.name(), reason: Box::new(|case| reason(cell, case)) })
-        .collect();
-    matrix::print_and_check(&columns, &cases);
+    let columns: Vec<_> =
+        cells.iter().map(|cell| cell.column(Box::new(|case| reason(cell, case)))).collect();
+    matrix::print_and_check("Datagrams", &columns, &cases);
     for name in NEEDS.iter().map(|(name, _)| *name).chain(ALONE) {
         assert!(cases.contains(&name), "{name} is no case");
     }

@@ -1,11 +1,13 @@
 //! The transports of the suite.
 
+mod embedded;
 mod local;
 mod memory;
 mod stranger;
 mod tcp;
 mod unix;
 
+pub(crate) use self::embedded::EmbeddedKind;
 pub(crate) use self::local::LocalKind;
 pub(crate) use self::memory::MemoryKind;
 pub(crate) use self::tcp::TcpKind;
