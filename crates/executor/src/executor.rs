@@ -83,8 +83,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     }
 
     /// Becomes a child: from now on its life hangs on the group's handles.
-    pub(crate) fn join_group(self, membership: Membership<X>, lease: &Arc<Lease>) {
-        *lock(&self.shared.lease) = Arc::downgrade(lease);
+    pub(crate) fn join_group(self, membership: Membership<X>, lease: Weak<Lease>) {
+        *lock(&self.shared.lease) = lease;
         self.shared.join_group(membership);
         if let Some(own) = &self.lease {
             own.void();
@@ -298,20 +298,22 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// The thread it runs on; `None` before it has started.
     #[must_use]
     pub fn thread_properties(&self) -> Option<ThreadProperties> {
-        lock(&self.shared.thread).clone()
+        self.shared.vitals.thread()
     }
 
-    /// What the loop is doing right now: the label or source line of the running task.
+    /// What the loop is doing right now: the label or source line of the running task. Of things that
+    /// call each other it is the innermost.
     #[must_use]
     pub fn running(&self) -> Option<Origin> {
-        self.shared.running.get()
+        self.shared.vitals.pulse.running()
     }
 
     /// What the loop has done so far.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         let depth = self.shared.inbox.depth().total();
-        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth)
+        let slow = self.shared.vitals.slow();
+        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth, slow)
     }
 
     /// What the layer above has attached when it built this executor.

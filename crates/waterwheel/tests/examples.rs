@@ -133,6 +133,22 @@ fn c12_echo_sends_back_what_it_gets() {
 }
 
 #[test]
+fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
+    let mut echo = Program::start("blocking_echo", &[&"--max", &2, &0]);
+    let mut clients = [echo.connect(), echo.connect()];
+    let mut served = Vec::new();
+    for client in &mut clients {
+        client.write_all(b"hello").unwrap();
+        assert_eq!(read(client, 5), b"hello");
+        let mut line = String::new();
+        echo.said.read_line(&mut line).unwrap();
+        served.push(line.trim_end().rsplit_once(' ').unwrap().1.to_owned());
+    }
+    assert_ne!(served[0], served[1]);
+    assert_eq!(read_all(&mut echo.connect()), b"");
+}
+
+#[test]
 fn c12_reuseport_echo_serves_on_every_loop() {
     let echo = Program::start("reuseport_echo", &[&0, &3]);
     let mut clients: Vec<_> = (0..64).map(|_| Guest::new(&echo)).collect();

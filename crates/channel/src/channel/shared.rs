@@ -50,7 +50,7 @@ impl fmt::Debug for ChannelId {
 /// they are a moment old. `submitted` is raised by whoever submits a write and lowered by the loop
 /// that takes it. `token` is set once, before anybody else can have a handle.
 pub(crate) struct ChannelShared {
-    pub(super) id: ChannelId,
+    pub(crate) id: ChannelId,
     pub(super) sender: CommandSender<LoopCommand>,
     /// As bits; [`NO_TOKEN`] at first.
     token: AtomicU64,

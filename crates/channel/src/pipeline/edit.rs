@@ -230,8 +230,9 @@ impl<'a> Edit<'a> {
     fn insert_unchecked<H: Handler>(&mut self, after: u32, name: Name, handler: H) -> SlotId {
         let name = if name.is_auto() { self.core.generate_name(type_name::<H>()) } else { name };
         let about = About::new(name, &handler);
+        let handler = self.core.boxed(&about.name, handler);
         let mut slots = self.core.handlers.slots.borrow_mut();
-        let at = slots.insert(after, Box::new(handler), about);
+        let at = slots.insert(after, handler, about);
         let id = slots.id(at);
         self.changes.push(Change::Added(id));
         id

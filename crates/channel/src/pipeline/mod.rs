@@ -46,6 +46,7 @@ pub(crate) mod slots;
 pub(crate) mod timers;
 pub(crate) mod type_check;
 pub(crate) mod typed;
+pub(crate) mod watched;
 
 pub use self::chain::{Emit, Inbound, Stage, Then};
 pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};

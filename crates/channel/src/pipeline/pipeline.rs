@@ -1,6 +1,6 @@
 //! The pipeline of a channel, as a whole.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::fmt;
 use std::rc::Rc;
 
@@ -17,6 +17,7 @@ use super::lookup::At;
 use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
+use super::watched::downcast;
 use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
@@ -187,7 +188,7 @@ impl<'a> Pipeline<'a> {
         drop(slots);
         let mut result = None;
         self.core.call(at, handler, |handler, _| {
-            result = (handler as &mut dyn Any).downcast_mut::<H>().map(f);
+            result = downcast::<H>(handler).map(f);
         });
         result
     }

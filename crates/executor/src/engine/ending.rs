@@ -15,9 +15,7 @@ impl<X: Send + 'static> LoopCore<X> {
             let hook = self.local.hooks.borrow_mut().take_first();
             let Some(hook) = hook else { return any };
             any = true;
-            self.shared.running.set(hook.origin);
             hook.call();
-            self.shared.running.clear();
         }
     }
 

@@ -19,7 +19,7 @@ mod ending;
 pub(crate) mod resting;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::clock::Nanos;
 use crate::command::{Command, Due, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
 use crate::error::{Error, absorb};
-use crate::guard::{self, guard, guard_drop};
+use crate::guard::{self, catch, guard_drop};
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::loop_local::LoopLocals;
@@ -39,8 +39,11 @@ use crate::raw::origin::Origin;
 use crate::report::{Fault, UserCode};
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
+use crate::station::Station;
 use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::wake::Slept;
+
+pub use crate::pulse::Begun;
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.
@@ -81,6 +84,24 @@ pub fn run_user_code<R>(
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| caught(what, origin, payload))
 }
 
+/// As [`run_user_code`], as what the loop on this thread is doing right now, if there is one.
+///
+/// # Errors
+/// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
+pub fn run_as<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Result<R, Error> {
+    current::run_as((what, origin, None), || run_user_code(what, origin, code))
+}
+
+/// Calls `code` as a call of this station, on whichever loop this thread is. A panic goes on.
+pub fn run_at<R>(station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
+    let what = (UserCode::Handler, station.origin, station.at(call));
+    let code = AssertUnwindSafe(code);
+    match current::run_as(what, || catch_unwind(code)) {
+        Ok(result) => result,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
 /// The text of a panic, as far as it has one; what it carries is dropped, even if that panics again.
 pub fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     absorb(payload)
@@ -118,24 +139,33 @@ pub struct LoopCore<X: Send + 'static> {
     /// Commands taken whose admissions are not given back yet: one atomic operation pays for many,
     /// and the word that producers write with every submission is left alone meanwhile.
     taken: Depth,
+    /// What it says that it does while it performs a command. Made once: it is looked up.
+    command: Origin,
 }
 
 impl<X: Send + 'static> LoopCore<X> {
     pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
-        Self {
-            local: Rc::new(Local::new(shared.clone())),
-            shared,
-            loop_locals: Some(Rc::default()),
-            last_activity: None,
-            was_active: false,
-            quiet_until: Nanos::MAX,
-            taken: Depth::NONE,
-        }
+        let local = Rc::new(Local::new(shared.clone()));
+        Self { loop_locals: Some(Rc::default()), ..Self::without_thread_of(shared, local) }
     }
 
     /// The owned half of a loop that may turn on another thread each time.
     pub(crate) fn without_thread(shared: Arc<Shared<X>>) -> Self {
-        Self { loop_locals: None, ..Self::new(shared) }
+        let local = Rc::new(Local::new(shared.clone()));
+        Self::without_thread_of(shared, local)
+    }
+
+    fn without_thread_of(shared: Arc<Shared<X>>, local: Rc<Local<X>>) -> Self {
+        Self {
+            local,
+            shared,
+            loop_locals: None,
+            last_activity: None,
+            was_active: false,
+            quiet_until: Nanos::MAX,
+            taken: Depth::NONE,
+            command: Origin::labelled("the queue"),
+        }
     }
 
     /// Makes the calling thread this loop's, until the guard goes.
@@ -367,6 +397,7 @@ impl<X: Send + 'static> LoopCore<X> {
                 self.run_user_code(UserCode::Timer, timer.origin(), || self.fire(timer))
             }
             Command::System(system) => {
+                let _begun = self.shared.vitals.pulse.begin(UserCode::Command, self.command);
                 guard_drop(|| self.perform(system, extension));
                 false
             }
@@ -376,10 +407,8 @@ impl<X: Send + 'static> LoopCore<X> {
     /// `code` says whether it did anything; if it panicked, it did.
     #[inline]
     fn run_user_code(&self, what: UserCode, origin: Origin, code: impl FnOnce() -> bool) -> bool {
-        self.shared.running.set(origin);
-        let active = guard(what, origin, code).unwrap_or(true);
-        self.shared.running.clear();
-        active
+        let _begun = self.shared.vitals.pulse.begin(what, origin);
+        catch(what, origin, code).unwrap_or(true)
     }
 
     /// Fires a timer, and schedules it anew if it repeats.

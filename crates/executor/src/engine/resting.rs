@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::LoopCore;
-use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::local::Local;
 use crate::shared::Shared;
@@ -49,7 +48,7 @@ impl<X: Send + 'static> RestingCore<X> {
     /// Brings it to this thread.
     pub(crate) fn rise(self) -> LoopCore<X> {
         let Self { shared, local, last_activity, was_active, quiet_until } = self;
-        let (local, taken) = (Rc::new(local), Depth::NONE);
-        LoopCore { shared, local, loop_locals: None, last_activity, was_active, quiet_until, taken }
+        let core = LoopCore::without_thread_of(shared, Rc::new(local));
+        LoopCore { last_activity, was_active, quiet_until, ..core }
     }
 }
