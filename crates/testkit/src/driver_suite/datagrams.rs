@@ -168,16 +168,19 @@ pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
 pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut postman) = attach(&mut bench);
-    let (stream, _remote) = bench.stream();
-    let datagram = Datagram::new("x");
-    let sent = bench.driver.send_datagrams(stream, &mut std::iter::once(&datagram));
-    assert_eq!(sent.expect_err("a stream").kind(), ErrorKind::InvalidInput);
     let mut queue = OutQueue::new();
     queue.push("x".into());
     assert!(bench.driver.write(token, &queue).is_err(), "a socket for datagrams");
     bench.assert_quiet();
     assert!(send(&mut bench, token, b"y"));
     assert_eq!(postman.receive(), b"y");
+    bench.detach(token);
+
+    let (stream, _remote) = bench.stream();
+    let datagram = Datagram::new("x");
+    let sent = bench.driver.send_datagrams(stream, &mut std::iter::once(&datagram));
+    assert_eq!(sent.expect_err("a stream").kind(), ErrorKind::InvalidInput);
+    bench.assert_quiet();
 }
 
 /// With reads off, and off again.
