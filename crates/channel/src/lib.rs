@@ -89,6 +89,7 @@ pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };
 pub use crate::datagram::Datagram;
+pub use crate::event_loop::berths::TooManyChannels;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
-    SocketOption, Submit, TaskOnly, Waited,
+    Detach, Driver, Interest, Interface, Io, IoEvent, Membership, OpenDriver, OutQueue, ReadPlan,
+    Readiness, Role, SocketOption, Submit, TaskOnly, Waited,
 };
 use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
@@ -27,7 +27,7 @@ use waterwheel_channel::{
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
     ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
     RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
-    Then, Timeout, Token, TokenMap, WaitStrategy,
+    Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -72,6 +72,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Datagram: true true true),
         is!(Datagrams: true false true),
         is!(UnixAddress: true true true),
+        is!(Interface: true true true),
+        is!(Membership: true true true),
         is!(HalfClosed: true true true),
         is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),
@@ -155,6 +157,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Interest: true true true),
         is!(InvalidOption: true true true),
         is!(LoopBuildError: true true true),
+        is!(TooManyChannels: true true true),
         is!(LoopDraining: true true true),
         is!(LoopMetrics: true true true),
         is!(LoopShutDown: true true true),

@@ -35,6 +35,7 @@
 mod admission;
 mod builder;
 mod by_hand;
+mod children;
 mod chooser;
 mod clock;
 mod command;
@@ -45,6 +46,7 @@ mod executor;
 mod global;
 mod group;
 mod group_builder;
+mod growth;
 mod guard;
 mod hooks;
 mod immediate;

@@ -1,11 +1,11 @@
 //! Drivers and sockets: the only I/O system calls of the workspace.
 //!
-//! A loop is built with one of the factories [`Epoll`], [`Poll`] or [`Auto`]; the driver each opens
-//! obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
+//! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver
+//! each opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
 //!
 //! ```text
-//!   Epoll   Poll   Auto                factories: OpenDriver
-//!      \      |    /
+//!   Epoll  Poll  Blocking  Auto        factories: OpenDriver
+//!      \     |     |     /
 //!   ReadinessDriver<S>                 every rule about sockets: connect, write, read, accept, hang-up
 //!          |
 //!      S: Selector                     what a readiness selector must supply: five verbs
@@ -44,6 +44,7 @@
 
 mod address;
 mod auto;
+mod blocking;
 mod context;
 mod datagram_socket;
 mod epoll;
@@ -66,6 +67,7 @@ mod unix;
 mod waker;
 
 pub use crate::auto::Auto;
+pub use crate::blocking::Blocking;
 pub use crate::datagram_socket::DatagramSocket;
 pub use crate::epoll::Epoll;
 pub use crate::existing::{existing_listener, existing_stream};

@@ -1,7 +1,7 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
+    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
     SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
 };
 
@@ -14,6 +14,7 @@ use auto_traits::{Ask, Otherwise, is};
 fn public_types_cross_threads_as_listed() {
     let listed = [
         is!(Auto: true true true),
+        is!(Blocking: true true true),
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),

@@ -43,7 +43,11 @@ impl Children {
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
         let Workers::Of(workers) = &self.workers else { return here.adopt(new, self) };
-        let worker = workers.next();
+        let (worker, new) = match workers.place(new) {
+            Ok(placed) => placed,
+            Err(_) if workers.is_shutting_down() => return,
+            Err(error) => return self.refused(&error),
+        };
         if worker.in_event_loop() {
             here.adopt(new, self);
         } else if !worker.is_shutting_down() {
@@ -88,7 +92,7 @@ impl Children {
     }
 }
 
-/// Registers what the server accepts with the next loop of the workers.
+/// Registers what the server accepts with a loop of the workers: the next one, or one of its own.
 pub(super) struct Acceptor {
     children: Arc<Children>,
 }

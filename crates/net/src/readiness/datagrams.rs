@@ -53,6 +53,8 @@ pub(super) struct DatagramEndpoint {
     left: Option<usize>,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
+    /// The kernel says that there is room, and nothing was sent since.
+    room_told: bool,
     /// Nothing is to be had from it any more.
     broken: bool,
     /// What the kernel has said in this round and is not dealt with.
@@ -64,7 +66,8 @@ pub(super) struct DatagramEndpoint {
 impl DatagramEndpoint {
     pub(super) fn new(socket: DatagramSocket) -> Self {
         let (plan, left, ready, failure) = (None, None, Ready::NONE, None);
-        Self { socket, plan, left, write_pending: false, broken: false, ready, failure }
+        let (write_pending, room_told, broken) = (false, false, false);
+        Self { socket, plan, left, write_pending, room_told, broken, ready, failure }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -128,18 +131,29 @@ impl DatagramEndpoint {
             self.failure = earlier;
         }
         match result {
-            Ok(n) => Ok(Submit::Done(n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Ok(n) => {
+                self.room_told = false;
+                Ok(Submit::Done(n))
+            }
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            // The room that is missing is not this socket's: a receiver is full, and of one that this is not
+            // connected to the kernel does not tell when it is no longer. It would say at once that there is
+            // room, for ever.
+            Err(_) if self.room_told && !self.socket.socket.has_peer() => {
+                let what = "the receiver has no room, and nobody tells when it has";
+                Err(io::Error::new(ErrorKind::WouldBlock, what))
+            }
+            Err(_) => {
                 self.write_pending = true;
                 Ok(Submit::Full)
             }
-            Err(error) => Err(error),
         }
     }
 
     /// The next event of this round, if there is one.
     pub(super) fn next(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
         if self.ready.take(Ready::WRITE) && std::mem::take(&mut self.write_pending) {
+            self.room_told = true;
             return Some(IoEvent::Wrote(token, 0));
         }
         if !self.broken

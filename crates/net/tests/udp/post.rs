@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -230,6 +231,16 @@ impl Given<UnixDatagram> {
         let (ours, theirs) = UnixDatagram::pair().expect("a pair");
         theirs.set_read_timeout(Some(LONG)).expect("a limit");
         (Self(Mutex::new(Some(ours))), theirs)
+    }
+
+    /// A socket that is not connected, and another one with its abstract name.
+    pub(crate) fn unconnected() -> (Self, (UnixDatagram, String)) {
+        let ours = UnixDatagram::unbound().expect("a socket");
+        let name = format!("waterwheel-{}-{}", std::process::id(), ours.as_raw_fd());
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).expect("a name");
+        let theirs = UnixDatagram::bind_addr(&address).expect("a place");
+        theirs.set_read_timeout(Some(LONG)).expect("a limit");
+        (Self(Mutex::new(Some(ours))), (theirs, name))
     }
 }
 

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use waterwheel_channel::{
-    ChannelFuture, ChannelOptions, Datagram, DrainOptions, Drained, UnixAddress, WaterMarks,
+    Address, ChannelFuture, ChannelOptions, Datagram, DrainOptions, Drained, UnixAddress,
+    WaterMarks,
 };
 
 use crate::loops::{LONG, Rig, get, on_every_loop};
@@ -98,5 +99,31 @@ fn c04_a_channel_that_leaves_while_there_is_no_room_goes_on_when_it_is_back() {
         get(post.channel.register());
         assert_read(&peer, 0..MANY);
         writes.into_iter().for_each(get);
+    });
+}
+
+/// A Unix socket that is not connected: the kernel does not tell it when a receiver has room again.
+#[test]
+fn l17_a_full_receiver_of_an_unconnected_channel_fails_writes_and_does_not_spin() {
+    on_every_loop(|rig| {
+        let (given, peer) = Given::unconnected();
+        let there = Address::from(UnixAddress::abstract_name(peer.1));
+        let post = Maker::of(rig, given).bind(UnixAddress::Unnamed);
+        let write = |n: usize| post.channel.write(Datagram::to(there.clone(), format!("{n:010}")));
+        let writes: Vec<_> = (0..MANY).map(write).collect();
+        post.channel.flush();
+        let mut sent = 0;
+        for (n, write) in writes.into_iter().enumerate() {
+            write.wait_timeout(LONG).unwrap();
+            match write.join() {
+                Ok(()) => sent += 1,
+                Err(error) => assert!(error.to_string().contains("no room"), "{n}: {error}"),
+            }
+        }
+        assert!(sent > 0 && sent < MANY, "{sent} were sent");
+        rig.assert_calm();
+        assert_read(&peer.0, 0..sent);
+        get(post.channel.write_and_flush(Datagram::to(there.clone(), format!("{sent:010}"))));
+        assert_read(&peer.0, sent..sent + 1);
     });
 }
