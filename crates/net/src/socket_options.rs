@@ -58,6 +58,8 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
             socket2::Domain::IPV6 => socket.set_tclass_v6(value),
             _ => socket.set_tos_v4(value),
         },
+        SocketOption::ReceivePassed(_) if socket.domain()? == socket2::Domain::UNIX => Ok(()),
+        SocketOption::ReceiveCredentials(on) => socket.set_passcred(on),
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a socket has no such option")),
     }
 }

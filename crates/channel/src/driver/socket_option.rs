@@ -58,6 +58,11 @@ pub enum SocketOption {
     NotSentLowWater(u32),
     /// What routers are told about the importance of packets.
     TypeOfService(u32),
+    /// What a peer passes is taken: a read with something in it is a [`Parcel`](crate::Parcel). Otherwise it
+    /// is dropped on its way. Unix sockets have it.
+    ReceivePassed(bool),
+    /// Every read says who has sent it, and is a [`Parcel`](crate::Parcel). Unix sockets have it.
+    ReceiveCredentials(bool),
 }
 
 impl SocketOption {
@@ -84,6 +89,8 @@ impl SocketOption {
             SocketOption::BusyPoll(_) => "busy_poll",
             SocketOption::NotSentLowWater(_) => "not_sent_low_water",
             SocketOption::TypeOfService(_) => "type_of_service",
+            SocketOption::ReceivePassed(_) => "receive_passed",
+            SocketOption::ReceiveCredentials(_) => "receive_credentials",
         }
     }
 }

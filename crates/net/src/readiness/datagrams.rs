@@ -15,10 +15,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytes::Bytes;
 use rustix::io::Errno;
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
-use waterwheel_channel::{Datagram, Token};
+use waterwheel_channel::{Address, Datagram, Parcel, Token};
 
 use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
+use crate::parcels::{self, Received};
 use crate::selector::Ready;
 use crate::sys::datagrams;
 
@@ -53,6 +54,8 @@ pub(super) struct DatagramEndpoint {
     left: Option<usize>,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
+    /// The last write was told that there is room.
+    told_of_room: bool,
     /// Nothing is to be had from it any more.
     broken: bool,
     /// What the kernel has said in this round and is not dealt with.
@@ -64,7 +67,16 @@ pub(super) struct DatagramEndpoint {
 impl DatagramEndpoint {
     pub(super) fn new(socket: DatagramSocket) -> Self {
         let (plan, left, ready, failure) = (None, None, Ready::NONE, None);
-        Self { socket, plan, left, write_pending: false, broken: false, ready, failure }
+        Self {
+            socket,
+            plan,
+            left,
+            write_pending: false,
+            told_of_room: false,
+            broken: false,
+            ready,
+            failure,
+        }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -116,23 +128,54 @@ impl DatagramEndpoint {
         &mut self,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
+        let mut first = None;
+        let mut batch = batch.inspect(|datagram| {
+            first.get_or_insert(datagram.peer());
+        });
+        let sent =
+            self.may_be_sent_by().and_then(|()| datagrams::send(self.socket.as_fd(), &mut batch));
+        self.submitted(sent, first.flatten())
+    }
+
+    pub(super) fn send_parcel(&mut self, parcel: &Parcel) -> io::Result<Submit> {
+        let to = parcel.peer.as_ref();
+        let sent =
+            self.may_be_sent_by().and_then(|()| parcels::send(&self.socket.socket, parcel, to));
+        self.submitted(sent.map(|_| 1), to)
+    }
+
+    fn may_be_sent_by(&self) -> io::Result<()> {
         if self.write_pending || self.broken {
             let what = "a socket that is broken, or whose last write is pending, cannot be sent by";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        match datagrams::send(self.socket.as_fd(), batch) {
-            Ok(n) => Ok(Submit::Done(n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+        Ok(())
+    }
+
+    /// What came of a send to this peer, or to the one it is connected to.
+    fn submitted(&mut self, sent: io::Result<usize>, to: Option<&Address>) -> io::Result<Submit> {
+        let told_of_room = std::mem::take(&mut self.told_of_room);
+        match (sent, to) {
+            (Ok(n), _) => Ok(Submit::Done(n)),
+            // The room that it was told of is this socket's, not its peer's: it would be told for ever.
+            (Err(error), Some(to @ Address::Unix(_)))
+                if told_of_room && error.kind() == ErrorKind::WouldBlock =>
+            {
+                let what = format!("{to} has no room: connect to it to wait for some");
+                Err(io::Error::new(ErrorKind::WouldBlock, what))
+            }
+            (Err(error), _) if error.kind() == ErrorKind::WouldBlock => {
                 self.write_pending = true;
                 Ok(Submit::Full)
             }
-            Err(error) => Err(error),
+            (Err(error), _) => Err(error),
         }
     }
 
     /// The next event of this round, if there is one.
     pub(super) fn next(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
         if self.ready.take(Ready::WRITE) && std::mem::take(&mut self.write_pending) {
+            self.told_of_room = true;
             return Some(IoEvent::Wrote(token, 0));
         }
         if !self.broken
@@ -155,7 +198,11 @@ impl DatagramEndpoint {
             self.left = Some((plan.max_reads as usize).max(1));
         }
         if self.socket.received.is_empty() {
-            self.receive(inbox);
+            if !self.socket.socket.takes_parcels() {
+                self.receive(inbox);
+            } else if let Some(parcel) = self.receive_parcel(inbox) {
+                return Some(IoEvent::Parcel(token, Box::new(parcel)));
+            }
         }
         if let Some(datagram) = self.socket.received.pop_front() {
             return Some(IoEvent::Datagram(token, datagram));
@@ -199,6 +246,38 @@ impl DatagramEndpoint {
                 self.fail(error);
             }
         }
+    }
+
+    /// Takes one from the kernel, and gives it back if it is more than bytes.
+    fn receive_parcel(&mut self, inbox: &mut Inbox) -> Option<Parcel> {
+        let (Some(plan), Some(left)) = (self.plan, self.left) else { return None };
+        if left == 0 || !self.ready.any(READ_WILL_TELL) {
+            return None;
+        }
+        self.left = Some(left - 1);
+        let DatagramSocket { socket, received } = &mut self.socket;
+        let room = &mut inbox.room(plan.size)[..plan.size];
+        match parcels::receive(socket, room, true) {
+            Ok(Received { whole: 0, parcel, .. })
+                if parcel.peer.is_none() && self.ready.any(Ready::READ_END | Ready::HANG_UP) =>
+            {
+                self.on_refused(ErrorKind::UnexpectedEof.into());
+            }
+            Ok(Received { whole, is_plain, parcel }) => {
+                let bytes = Bytes::copy_from_slice(&room[..whole.min(plan.size)]);
+                if !is_plain {
+                    return Some(Parcel { bytes, ..parcel });
+                }
+                received.push_back(Box::new(Datagram::received(parcel.peer, bytes, whole)));
+            }
+            Err(error) if is_passing(&error) => self.left = Some(0),
+            Err(error) => {
+                self.left = Some(0);
+                self.ready.take(Ready::ERROR); // That was it.
+                self.fail(error);
+            }
+        }
+        None
     }
 
     fn fail(&mut self, error: io::Error) {
