@@ -23,7 +23,7 @@ use parcels::{Pipe, Shows, send};
 fn c13_a_parcel_says_that_not_all_its_descriptors_could_be_had() {
     on_every_loop(|rig| {
         let (ours, peer) = UnixStream::pair().unwrap();
-        let (show, shown) = Shows::new();
+        let (show, shown) = Shows::pair();
         let stream = Stream::of_kind(Unix.kind(), Socket::new(ours).unwrap().into(), None);
         let new = NewChannel::new(stream).initialiser(move |edit| {
             edit.add_last("shows", Shows::to(show))?;
@@ -49,6 +49,6 @@ fn c13_a_parcel_says_that_not_all_its_descriptors_could_be_had() {
             assert_eq!(parcel.truncated, had < 3);
         }
         assert!(channel.is_active());
-        pipe.is_closed();
+        pipe.has_lost_its_end();
     });
 }

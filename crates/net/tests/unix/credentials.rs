@@ -83,7 +83,7 @@ fn c13_transports_that_know_their_peers_by_addresses_say_so() {
 fn c13_the_reads_of_a_stream_say_who_has_sent_them_if_that_is_asked_for() {
     on_every_loop(|rig| {
         let directory = Directory::new();
-        let (show, shown) = Shows::new();
+        let (show, shown) = Shows::pair();
         let server = ServerBootstrap::new(&group(rig), Unix).child_initialiser(move |edit| {
             edit.add_last("shows", Shows::to(show.clone()))?;
             Ok(())

@@ -15,7 +15,7 @@ use crate::loops::{LONG, Rig, get, on_every_loop};
 use crate::parcels::{Parcels, Pipe, Shows, receive, send};
 
 fn datagrams(rig: &Rig) -> (Bootstrap, Parcels) {
-    let (show, shown) = Shows::new();
+    let (show, shown) = Shows::pair();
     let bootstrap = Bootstrap::new(&group(rig), UnixDatagrams).initialiser(move |edit| {
         edit.add_last("shows", Shows::to(show.clone()))?;
         Ok(())
@@ -205,7 +205,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
         writes.into_iter().for_each(get);
         let got: Vec<_> = (0..3).map(|_| receive(&there)).map(|(b, p)| (b[0], p.len())).collect();
         assert_eq!(got, [(b'1', 0), (b'2', 1), (b'3', 0)]);
-        pipe.is_closed();
+        pipe.has_lost_its_end();
 
         get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         there.send(b"who").unwrap();
@@ -216,7 +216,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
         let pipe = Pipe::new();
         send(&there, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
-        pipe.is_closed();
+        pipe.has_lost_its_end();
     });
 }
 

@@ -22,7 +22,7 @@ use crate::loops::LONG;
 pub(crate) struct Shows(Sender<Parcel>);
 
 impl Shows {
-    pub(crate) fn new() -> (Sender<Parcel>, Parcels) {
+    pub(crate) fn pair() -> (Sender<Parcel>, Parcels) {
         let (show, shown) = channel();
         (show, Parcels(shown))
     }
@@ -99,7 +99,7 @@ impl Pipe {
 
     /// Whether nobody has its other end any more.
     #[track_caller]
-    pub(crate) fn is_closed(mut self) {
+    pub(crate) fn has_lost_its_end(mut self) {
         drop(self.writer);
         assert_eq!(self.reader.read(&mut [0]).unwrap(), 0);
     }

@@ -19,7 +19,7 @@ use crate::parcels::{Parcels, Pipe, Shows, receive, send, unpacked};
 fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, Parcels) {
     let (ours, peer) = UnixStream::pair().unwrap();
     peer.set_read_timeout(Some(LONG)).unwrap();
-    let (show, shown) = Shows::new();
+    let (show, shown) = Shows::pair();
     let stream = Stream::of_kind(Unix.kind(), Socket::new(ours).unwrap().into(), None);
     let new = NewChannel::new(stream).initialiser(move |edit| {
         edit.add_last("shows", Shows::to(show))?;
@@ -76,14 +76,14 @@ fn c13_what_is_passed_and_not_asked_for_is_closed() {
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
-        pipe.is_closed();
+        pipe.has_lost_its_end();
         // Nor while only credentials are.
         get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         let parcel = shown.next();
         assert!(parcel.passed.is_empty() && parcel.credentials.is_some() && !parcel.truncated);
-        pipe.is_closed();
+        pipe.has_lost_its_end();
         // On and off again.
         get(channel.set_option(SocketOption::ReceiveCredentials(false)));
         get(channel.set_option(SocketOption::ReceivePassed(true)));
@@ -94,7 +94,7 @@ fn c13_what_is_passed_and_not_asked_for_is_closed() {
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
-        pipe.is_closed();
+        pipe.has_lost_its_end();
     });
 }
 
@@ -105,7 +105,7 @@ fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
         let pipe = Pipe::new();
         send(&peer, b"kept", &[pipe.writer.as_fd()]);
         drop(shown.next());
-        pipe.is_closed();
+        pipe.has_lost_its_end();
         // One that waits to be sent.
         let stuck = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(stuck));
@@ -115,7 +115,7 @@ fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
         assert!(!written.is_done());
         get(channel.close());
         assert!(late.join().is_err() && written.join().is_err());
-        pipe.is_closed();
+        pipe.has_lost_its_end();
     });
 }
 
@@ -189,7 +189,7 @@ fn c13_a_parcel_without_bytes_is_refused_by_a_stream() {
         let error = channel.write_and_flush(Parcel::new("", vec![end])).join().unwrap_err();
         let said = "a parcel on a stream needs at least one byte for what is passed to travel with";
         assert_eq!(error.to_string(), said);
-        pipe.is_closed();
+        pipe.has_lost_its_end();
         get(channel.write_and_flush(Bytes::from("go on")));
         assert_eq!(receive(&peer).0, b"go on");
     });
@@ -216,13 +216,13 @@ fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
             all.extend(receive(&peer).0);
         }
         assert_eq!(all, b"before behind");
-        pipe.is_closed();
+        pipe.has_lost_its_end();
         // As many as there may be.
         let pipe = Pipe::new();
         let most: Vec<Io> = (0..253).map(|_| passed(pipe.writer.try_clone().unwrap())).collect();
         get(channel.write_and_flush(Parcel::new("most", most)));
         assert_eq!(receive(&peer).1.len(), 253);
-        pipe.is_closed();
+        pipe.has_lost_its_end();
     });
 }
 
