@@ -35,6 +35,7 @@
 //! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
 //! | servers and clients in a few lines | [`ServerBootstrap`], [`Bootstrap`] |
 //! | what can be set about them | [`ChannelOptions`]; about their sockets: [`SocketOption`](driver::SocketOption) |
+//! | many channels as one | [`ChannelGroup`], [`matchers`] |
 //! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
@@ -51,10 +52,12 @@
 
 mod bootstrap;
 mod channel;
+mod channel_group;
 mod datagram;
 pub mod driver;
 mod event_loop;
 mod file_region;
+mod flood;
 mod foreign;
 mod futures;
 pub mod local;
@@ -67,7 +70,7 @@ mod pipeline;
 mod tail;
 mod token;
 
-pub use crate::bootstrap::{Bootstrap, Place, Resolver, ServerBootstrap};
+pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap, Servers};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::datagrams::Datagrams;
@@ -83,7 +86,11 @@ pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
 pub use crate::channel::unix_address::UnixAddress;
+pub use crate::channel_group::{
+    ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
+};
 pub use crate::datagram::Datagram;
+pub use crate::event_loop::berths::TooManyChannels;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
-    SocketOption, Submit, TaskOnly, Waited,
+    Detach, Driver, Interest, Interface, Io, IoEvent, Membership, OpenDriver, OutQueue, ReadPlan,
+    Readiness, Role, SocketOption, Submit, TaskOnly, Waited,
 };
 use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
@@ -18,13 +18,16 @@ use waterwheel_channel::{
     Stream, Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
+    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
+};
+use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
     EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, FileRegion, Foreign,
     ForeignContext, ForeignHandle, ForeignHandler, Hold, In, Inbound, InboundHandler, Interval,
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
     ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
     RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
-    Then, Timeout, Token, TokenMap, WaitStrategy,
+    Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -53,6 +56,14 @@ fn public_types_cross_threads_as_listed() {
         // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
+        is!(ChannelGroup: true true true),
+        is!(ConnectionLimit: true true true),
+        is!(Servers: true true true),
+        is!(ChannelGroupFuture: true true true),
+        is!(GroupOutcome: true true true),
+        is!(GroupError: true true true),
+        is!(Selected<'_, u8>: true true true),
+        is!(Selected<'_, Rc<u8>>: false false true),
         is!(ServerBootstrap: true true true),
         is!(Place: true true true),
         is!(dyn Resolver: true true false),
@@ -63,6 +74,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Parcel: true false true),
         is!(Credentials: true true true),
         is!(UnixAddress: true true true),
+        is!(Interface: true true true),
+        is!(Membership: true true true),
         is!(HalfClosed: true true true),
         is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),
@@ -146,6 +159,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Interest: true true true),
         is!(InvalidOption: true true true),
         is!(LoopBuildError: true true true),
+        is!(TooManyChannels: true true true),
         is!(LoopDraining: true true true),
         is!(LoopMetrics: true true true),
         is!(LoopShutDown: true true true),

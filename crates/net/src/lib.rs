@@ -1,11 +1,11 @@
 //! Drivers and sockets: the only I/O system calls of the workspace.
 //!
-//! A loop is built with one of the factories [`Epoll`], [`Poll`] or [`Auto`]; the driver each opens
-//! obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
+//! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver
+//! each opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
 //!
 //! ```text
-//!   Epoll   Poll   Auto                factories: OpenDriver
-//!      \      |    /
+//!   Epoll  Poll  Blocking  Auto        factories: OpenDriver
+//!      \     |     |     /
 //!   ReadinessDriver<S>                 every rule about sockets: connect, write, read, accept, hang-up
 //!          |
 //!      S: Selector                     what a readiness selector must supply: five verbs
@@ -15,6 +15,9 @@
 //!
 //! [`Tcp`] is what bootstraps make servers and clients of, over any of these drivers. [`Terminate`]
 //! ties the end of the process, SIGTERM, to a drain of its loops.
+//!
+//! Sockets that are there already become channels by way of [`existing_listener`] and [`existing_stream`];
+//! [`Inherited`] are those that the process was started with.
 //!
 //! What is watched crosses the driver trait as an opaque
 //! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of
@@ -41,10 +44,14 @@
 
 mod address;
 mod auto;
+mod blocking;
 mod context;
 mod datagram_socket;
 mod epoll;
+mod existing;
 mod foreign;
+mod inherited;
+mod multicast;
 mod parcels;
 mod poll;
 mod readiness;
@@ -62,9 +69,12 @@ mod unix_datagrams;
 mod waker;
 
 pub use crate::auto::Auto;
+pub use crate::blocking::Blocking;
 pub use crate::datagram_socket::DatagramSocket;
 pub use crate::epoll::Epoll;
+pub use crate::existing::{existing_listener, existing_stream};
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
+pub use crate::inherited::{InheritError, Inherited};
 pub use crate::parcels::{descriptor, passed};
 pub use crate::poll::Poll;
 pub use crate::resolver::SystemResolver;

@@ -1,8 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, DatagramSocket, Epoll, ForeignSource, Poll, Socket, SystemResolver, Tcp, Terminate,
-    TerminationSignal, Udp, Unix, UnixDatagrams,
+    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
+    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix, UnixDatagrams,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -14,11 +14,14 @@ use auto_traits::{Ask, Otherwise, is};
 fn public_types_cross_threads_as_listed() {
     let listed = [
         is!(Auto: true true true),
+        is!(Blocking: true true true),
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),
+        is!(Inherited: true true true),
+        is!(InheritError: true true true),
         is!(Udp: true true true),
         is!(Unix: true true true),
         is!(UnixDatagrams: true true true),

@@ -11,10 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use waterwheel_channel::NewChannel;
 use waterwheel_channel::driver::SocketOption;
-use waterwheel_channel::transport::Sockets;
-use waterwheel_channel::{NewChannel, Stream};
-use waterwheel_net::{Socket, Unix};
+use waterwheel_net::existing_stream;
 
 use loops::{get, on_every_loop};
 use parcels::{Pipe, Shows, send};
@@ -24,8 +23,7 @@ fn c13_a_parcel_says_that_not_all_its_descriptors_could_be_had() {
     on_every_loop(|rig| {
         let (ours, peer) = UnixStream::pair().unwrap();
         let (show, shown) = Shows::pair();
-        let stream = Stream::of_kind(Unix.kind(), Socket::new(ours).unwrap().into(), None);
-        let new = NewChannel::new(stream).initialiser(move |edit| {
+        let new = NewChannel::new(existing_stream(ours).unwrap()).initialiser(move |edit| {
             edit.add_last("shows", Shows::to(show))?;
             Ok(())
         });

@@ -5,16 +5,16 @@
 //! nc localhost 7000        # in two other terminals: a name first, then lines; /quit leaves
 //! ```
 //!
-//! It shows lines instead of bytes, and writing to channels of other loops: a `Channel` is a handle for any
-//! thread. Who does not read what is said misses lines, and costs no memory beyond the water marks.
+//! It shows lines instead of bytes, and writing to channels of all loops at once: a `ChannelGroup`, which
+//! whoever is closed leaves by itself. Who does not read what is said misses lines, and costs no memory
+//! beyond the water marks.
 
-use std::collections::HashMap;
 use std::error::Error;
-use std::sync::{Arc, Mutex};
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
-    Channel, ChannelId, Ctx, EventLoopGroup, HandlerResult, In, InboundHandler, ServerBootstrap,
+    Channel, ChannelGroup, Ctx, EventLoopGroup, HandlerResult, In, InboundHandler, ServerBootstrap,
+    matchers,
 };
 use waterwheel::codec::{LineDecoder, LineEncoder};
 use waterwheel::executor;
@@ -22,23 +22,15 @@ use waterwheel::net::{Auto, Tcp};
 
 const LONGEST_LINE: usize = 1024;
 
-/// Those who have said their name.
-type Room = Arc<Mutex<HashMap<ChannelId, Channel>>>;
-
-/// The handles are copied first: nothing is locked while somebody is written to.
-fn say(room: &Room, from: ChannelId, line: String) {
-    let members = room.lock().expect("nobody panics in here").clone();
-    let line = Bytes::from(line);
-    for member in members.into_values().filter(|member| member.id() != from) {
-        if member.is_writable() {
-            member.send(line.clone());
-        }
-    }
+/// Tells all others who have said their name, and take more.
+fn say(room: &ChannelGroup, from: &Channel, line: String) {
+    let (others, writable) = (matchers::all_but(from), matchers::writable());
+    room.matching(|member| others(member) && writable(member)).send(Bytes::from(line));
 }
 
 /// One connection, on its loop.
 struct Member {
-    room: Room,
+    room: ChannelGroup,
     name: Option<String>,
 }
 
@@ -52,17 +44,17 @@ impl InboundHandler for Member {
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, line: String) -> HandlerResult {
-        let (id, line) = (ctx.channel().id(), line.trim());
+        let (me, line) = (ctx.channel(), line.trim());
         match &self.name {
             _ if line == "/quit" => ctx.close(),
             _ if line.is_empty() => {}
             None => {
                 self.name = Some(line.to_owned());
-                self.room.lock().expect("nobody panics in here").insert(id, ctx.channel());
+                self.room.add(&me);
                 ctx.write_and_flush(format!("Hello {line}."));
-                say(&self.room, id, format!("* {line} is here"));
+                say(&self.room, &me, format!("* {line} is here"));
             }
-            Some(name) => say(&self.room, id, format!("{name}: {line}")),
+            Some(name) => say(&self.room, &me, format!("{name}: {line}")),
         }
         Ok(())
     }
@@ -74,10 +66,8 @@ impl InboundHandler for Member {
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        let id = ctx.channel().id();
-        self.room.lock().expect("nobody panics in here").remove(&id);
         if let Some(name) = self.name.take() {
-            say(&self.room, id, format!("* {name} has gone"));
+            say(&self.room, &ctx.channel(), format!("* {name} has gone"));
         }
     }
 }
@@ -86,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "7000".into());
     let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
     let group = EventLoopGroup::builder(Auto).name("chat").build()?;
-    let room = Room::default();
+    let room = ChannelGroup::new("room");
     let server = ServerBootstrap::new(&group, Tcp)
         .child_initialiser(move |edit| {
             edit.add_codec("lines", LineDecoder::new(LONGEST_LINE).text(), LineEncoder::new())?;

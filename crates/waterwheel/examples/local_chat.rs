@@ -7,28 +7,16 @@
 
 use std::error::Error;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use waterwheel::channel::driver::TaskOnly;
 use waterwheel::channel::local::{self, Connection};
 use waterwheel::channel::{
-    Address, Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, NewChannel,
+    Address, ChannelGroup, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, NewChannel,
 };
 
-/// The channels of all members.
-type Room = Arc<Mutex<Vec<Channel>>>;
-
-/// The handles are copied before they are written to: nothing is locked while handlers run.
-fn say(room: &Room, line: &str) {
-    let members = room.lock().expect("nobody panics in here").clone();
-    for member in members {
-        member.send(line.to_owned());
-    }
-}
-
 /// The server's handler: lets everybody in.
-struct Door(Room, EventLoopGroup);
+struct Door(ChannelGroup, EventLoopGroup);
 
 impl Handler for Door {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
@@ -44,22 +32,18 @@ impl Handler for Door {
 }
 
 /// The server's end of one connection.
-struct Member(Room);
+struct Member(ChannelGroup);
 
 impl Handler for Member {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.0.lock().expect("nobody panics in here").push(ctx.channel());
-        say(&self.0, "somebody has come in");
+        self.0.add(&ctx.channel());
+        self.0.send("somebody has come in".to_owned());
         Ok(())
     }
 
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let _ = msg.take::<String>().map(|line| say(&self.0, &line));
+        let _ = msg.take::<String>().map(|line| self.0.send(line));
         Ok(())
-    }
-
-    fn on_removed(&mut self, _: &Ctx<'_>) {
-        self.0.lock().expect("nobody panics in here").retain(Channel::is_open);
     }
 }
 
@@ -75,7 +59,7 @@ impl Handler for Ears {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let loops = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
-    let door = Door(Room::default(), loops.clone());
+    let door = Door(ChannelGroup::new("chat"), loops.clone());
     let server = loops.register(local::listen("chat")?.initialiser(|edit| {
         edit.add_last("door", door)?;
         Ok(())

@@ -1,5 +1,6 @@
 //! The examples, run as programs and talked to as anybody would.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -158,6 +159,36 @@ fn c13_unix_echo_knows_who_talks_to_it_and_takes_its_file_along() {
     kill_process(Pid::from_child(&program.child), Signal::TERM).unwrap();
     assert!(program.child.wait().unwrap().success());
     assert!(!path.exists());
+}
+
+#[test]
+fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
+    let mut echo = Program::start("blocking_echo", &[&"--max", &2, &0]);
+    let mut clients = [echo.connect(), echo.connect()];
+    let mut served = Vec::new();
+    for client in &mut clients {
+        client.write_all(b"hello").unwrap();
+        assert_eq!(read(client, 5), b"hello");
+        let mut line = String::new();
+        echo.said.read_line(&mut line).unwrap();
+        served.push(line.trim_end().rsplit_once(' ').unwrap().1.to_owned());
+    }
+    assert_ne!(served[0], served[1]);
+    assert_eq!(read_all(&mut echo.connect()), b"");
+}
+
+#[test]
+fn c12_reuseport_echo_serves_on_every_loop() {
+    let echo = Program::start("reuseport_echo", &[&0, &3]);
+    let mut clients: Vec<_> = (0..64).map(|_| Guest::new(&echo)).collect();
+    let mut threads = BTreeSet::new();
+    for client in &mut clients {
+        let greeting = client.hears();
+        threads.extend(greeting.split_once(" serves you").map(|(thread, _)| thread.to_owned()));
+        client.says("hello");
+        assert_eq!(client.hears(), "hello");
+    }
+    assert!(threads.len() > 1, "{threads:?}");
 }
 
 #[test]
@@ -321,4 +352,26 @@ fn c07_file_server_sends_the_file_and_closes() {
     for _ in 0..2 {
         assert!(read_all(&mut server.connect()) == paper.text());
     }
+}
+
+#[test]
+fn c13_time_tells_and_asks_the_time() {
+    let server = Program::start("time", &[&0]);
+    let ask = |whom: SocketAddr| {
+        let asked = Command::new(path_of("time")).arg("--ask").arg(whom.to_string()).output();
+        asked.unwrap()
+    };
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as u32;
+    let answer = String::from_utf8(ask(server.address).stdout).unwrap();
+    let seconds =
+        answer.trim().strip_suffix(" seconds since 1900").unwrap().parse::<u32>().unwrap();
+    assert!(seconds.wrapping_sub(now.wrapping_add(2_208_988_800)) < 60, "{seconds} at {now}");
+    // Somebody whom nobody understands gets an answer too.
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send_to(b"what time is it?", server.address).unwrap();
+    assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 4);
+    let nobody = ask(socket.local_addr().unwrap());
+    assert!(!nobody.status.success());
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody answers"));
 }

@@ -1,41 +1,98 @@
 //! The last handler of a server: gives what was accepted to the workers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{Error, Fault};
 
+use super::limit::{ADMITTED, ConnectionLimit, Full};
 use super::recipe::Recipe;
+use crate::channel::core::ChannelCore;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
+
+/// Whose loops a server's connections live on.
+pub(super) enum Workers {
+    /// Those of this group.
+    Of(EventLoopGroup),
+    /// The one that has accepted it.
+    Accepting,
+}
 
 /// What the connections of a server are made with.
 pub(crate) struct Children {
-    workers: EventLoopGroup,
+    workers: Workers,
     recipe: Recipe,
-    /// How many could not be registered. Counted by whichever loop it is.
-    refused: AtomicU64,
+    limit: Option<ConnectionLimit>,
+    /// Accepted, but there is no room for them. Touched on the server's loop only.
+    held: Mutex<VecDeque<NewChannel>>,
+    /// Those that could not be registered, with whichever loop.
+    refused: Flood,
 }
 
 impl Children {
-    pub(super) fn new(workers: EventLoopGroup, recipe: Recipe) -> Self {
-        Self { workers, recipe, refused: AtomicU64::new(0) }
+    pub(super) fn new(workers: Workers, recipe: Recipe, limit: Option<ConnectionLimit>) -> Self {
+        Self { workers, recipe, limit, held: Mutex::default(), refused: Flood::default() }
     }
 
-    /// A connection could not be registered, and is closed. Reported each time their number has doubled:
-    /// a flood of them is one fault.
+    /// Gives a connection to its worker.
+    fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
+        let Workers::Of(workers) = &self.workers else { return here.adopt(new, self) };
+        let (worker, new) = match workers.place(new) {
+            Ok(placed) => placed,
+            Err(_) if workers.is_shutting_down() => return,
+            Err(error) => return self.refused(&error),
+        };
+        if worker.in_event_loop() {
+            here.adopt(new, self);
+        } else if !worker.is_shutting_down() {
+            worker.adopt(new, self.clone());
+        }
+    }
+
+    /// Gives those that wait to the workers, as far as there is room. While there is none the server accepts
+    /// nobody.
+    pub(crate) fn let_in(self: &Arc<Self>, server: &Rc<ChannelCore>) {
+        let Some(limit) = &self.limit else { return };
+        while let Some(new) = self.next_held() {
+            match limit.enter() {
+                Ok(place) => {
+                    let new = self.recipe.apply(new).attribute(&ADMITTED, place);
+                    self.place(&server.here, new);
+                }
+                Err(Full::TurnAway) => drop(new),
+                Err(Full::Wait) => {
+                    self.held().push_front(new);
+                    break;
+                }
+            }
+        }
+        server.set_crowded(!limit.may_accept(&server.channel(), self));
+    }
+
+    fn next_held(&self) -> Option<NewChannel> {
+        self.held().pop_front()
+    }
+
+    fn held(&self) -> MutexGuard<'_, VecDeque<NewChannel>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection could not be registered, and is closed.
     pub(crate) fn refused(&self, error: &Error) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
+        if let Some(count) = self.refused.once_more() {
             let what = format!("an accepted connection was closed, {count} so far: {error}");
             report(Fault::Unhandled(what));
         }
     }
 }
 
-/// Registers what the server accepts with the next loop of the workers.
+/// Registers what the server accepts with a loop of the workers: the next one, or one of its own.
 pub(super) struct Acceptor {
     children: Arc<Children>,
 }
@@ -51,13 +108,23 @@ impl InboundHandler for Acceptor {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         let children = &self.children;
-        let new = children.recipe.apply(accepted);
-        let worker = children.workers.next();
-        if worker.in_event_loop() {
-            ctx.event_loop().adopt(new, children);
-        } else if !worker.is_shutting_down() {
-            worker.adopt(new, children.clone());
+        if children.limit.is_some() {
+            children.held().push_back(accepted);
+            children.let_in(ctx.core());
+        } else {
+            children.place(ctx.event_loop(), children.recipe.apply(accepted));
         }
         Ok(())
+    }
+}
+
+impl Drop for Acceptor {
+    /// The server is over: nobody is let in any more.
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut *self.children.held());
+        drop(left);
+        if let Some(limit) = &self.children.limit {
+            limit.forget(&self.children);
+        }
     }
 }

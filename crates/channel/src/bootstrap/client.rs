@@ -13,7 +13,7 @@ use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
-use crate::channel::transport::Transports;
+use crate::channel::transport::{Transport, Transports, unsupported};
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
 use crate::pipeline::{Completion, Edit, Pipeline};
@@ -127,24 +127,39 @@ impl Bootstrap {
         })
     }
 
+    /// Makes a channel of a connection that is there already: one that was inherited, or made elsewhere.
+    /// The future gives the channel when it is active. Options are set on the socket; it keeps those that
+    /// nothing is said about.
+    #[track_caller]
+    pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
+        if connection.is_listening() {
+            let error = unsupported(connection.name(), "be a connection: it accepts them");
+            return self.group.next().failed(error);
+        }
+        let new = self.new_channel_over(Box::new(connection));
+        match new.and_then(|new| self.group.place(new)) {
+            Ok((at, new)) => Opening::open_as_it_is(new, &at),
+            Err(error) => self.group.next().failed(error),
+        }
+    }
+
     #[track_caller]
     fn open(
         &self,
         place: Place,
         operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
     ) -> PromiseFuture<Channel> {
-        let at = self.group.next();
-        let new = match self.new_channel() {
-            Ok(new) => new,
-            Err(error) => return at.failed(error),
+        let new = self.new_channel_over(self.transports.client());
+        let (at, new) = match new.and_then(|new| self.group.place(new)) {
+            Ok(placed) => placed,
+            Err(error) => return self.group.next().failed(error),
         };
         let limit = self.recipe.options.connect_timeout;
         let opening = Opening { new, limit, operation: Box::new(operation) };
         opening.open(&at, place, self.resolver.clone())
     }
 
-    fn new_channel(&self) -> Result<NewChannel, Error> {
-        let mut transport = self.transports.client();
+    fn new_channel_over(&self, mut transport: Box<dyn Transport>) -> Result<NewChannel, Error> {
         for option in &self.recipe.socket_options {
             transport.set_option(None, *option)?;
         }

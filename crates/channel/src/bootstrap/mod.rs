@@ -5,6 +5,7 @@
 //!                                               │ accepted
 //!                                               ▼
 //!                                             Acceptor ──► a worker's loop: register, child initialiser
+//!                   bind_on_each_loop: the same on every loop, and what is accepted stays there
 //!   Bootstrap ──────── connect ─► resolve ──► a loop: register, connect ──────► Channel
 //! ```
 //!
@@ -14,12 +15,17 @@
 
 mod acceptor;
 mod client;
+mod limit;
 mod opening;
 mod place;
 mod recipe;
 mod server;
+mod servers;
 
 pub(crate) use self::acceptor::Children;
 pub use self::client::Bootstrap;
+pub use self::limit::ConnectionLimit;
+pub(crate) use self::limit::leave;
 pub use self::place::{Place, Resolver};
 pub use self::server::ServerBootstrap;
+pub use self::servers::Servers;

@@ -57,6 +57,16 @@ impl Opening {
         future
     }
 
+    /// Opens it on this loop as it is: bound or connected, but for the loop.
+    #[track_caller]
+    pub(super) fn open_as_it_is(new: NewChannel, at: &EventLoop) -> PromiseFuture<Channel> {
+        let (promise, future) = at.new_promise();
+        let operation: Operation =
+            Box::new(|pipeline, _, done| done.complete(pipeline.expect_active()));
+        Opening { new, operation, limit: None }.open_at(at, Vec::new(), promise);
+        future
+    }
+
     /// Opens it at the addresses of a name. A lookup that takes too long, or is no longer wanted, is
     /// cancelled.
     fn look_up(

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, PromiseFuture};
 
-use super::acceptor::{Acceptor, Children};
+use super::acceptor::{Acceptor, Children, Workers};
+use super::limit::ConnectionLimit;
 use super::opening::Opening;
 use super::place::{Place, Resolver};
 use super::recipe::Recipe;
@@ -13,9 +14,10 @@ use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
-use crate::channel::transport::ServerTransports;
+use crate::channel::transport::{ServerTransports, Transport, unsupported};
 use crate::driver::SocketOption;
 use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Edit, In};
 
 /// Makes server channels, and a channel for each connection they accept.
@@ -59,11 +61,12 @@ use crate::pipeline::{Edit, In};
 #[must_use = "it makes a channel when it is told to bind"]
 pub struct ServerBootstrap {
     boss: EventLoopGroup,
-    workers: EventLoopGroup,
+    pub(super) workers: EventLoopGroup,
     transports: Arc<dyn ServerTransports>,
     resolver: Option<Arc<dyn Resolver>>,
-    own: Recipe,
+    pub(super) own: Recipe,
     child: Recipe,
+    limit: Option<ConnectionLimit>,
 }
 
 impl ServerBootstrap {
@@ -76,6 +79,7 @@ impl ServerBootstrap {
             transports: Arc::new(transports),
             own: Recipe::default(),
             child: Recipe::default(),
+            limit: None,
         }
     }
 
@@ -141,6 +145,18 @@ impl ServerBootstrap {
         self
     }
 
+    /// At most so many connections at a time, of all servers that this bootstrap makes together: see
+    /// [`ConnectionLimit`], which says what happens at the limit and how many there are.
+    pub fn max_connections(self, most: usize) -> Self {
+        self.connection_limit(&ConnectionLimit::new(most))
+    }
+
+    /// The same, with a limit that can be looked at, changed, and shared with others.
+    pub fn connection_limit(mut self, limit: &ConnectionLimit) -> Self {
+        self.limit = Some(limit.clone());
+        self
+    }
+
     /// Who resolves names, instead of the one that belongs to the transport.
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = Some(resolver);
@@ -151,11 +167,41 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let at = self.boss.next();
-        let new = match self.new_channel() {
-            Ok(new) => new,
-            Err(error) => return at.failed(error),
-        };
+        let workers = Workers::Of(self.workers_of_server());
+        let new = self.new_channel_over(self.transports.server(), workers);
+        match new.and_then(|new| self.boss.place(new)) {
+            Ok((at, new)) => self.open(new, &at, to.into()),
+            Err(error) => self.boss.next().failed(error),
+        }
+    }
+
+    /// Serves at a socket that listens already: one that was inherited, or made elsewhere. The future gives
+    /// the server's channel when it accepts connections. Options are set on the socket; it keeps those that
+    /// nothing is said about.
+    #[track_caller]
+    pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
+        if !listener.is_listening() {
+            return self.boss.next().failed(unsupported(listener.name(), "accept connections"));
+        }
+        let workers = Workers::Of(self.workers_of_server());
+        let new = self.new_channel_over(Box::new(listener), workers);
+        match new.and_then(|new| self.boss.place(new)) {
+            Ok((at, new)) => Opening::open_as_it_is(new, &at),
+            Err(error) => self.boss.next().failed(error),
+        }
+    }
+
+    /// Binds a new server on this loop, which has its connections too.
+    #[track_caller]
+    pub(super) fn open_on(&self, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
+        match self.new_channel_over(self.transports.server(), Workers::Accepting) {
+            Ok(new) => self.open(new, at, to),
+            Err(error) => at.failed(error),
+        }
+    }
+
+    #[track_caller]
+    fn open(&self, new: NewChannel, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
         let opening = Opening {
             new,
             limit: self.own.options.connect_timeout,
@@ -164,18 +210,21 @@ impl ServerBootstrap {
                 pipeline.bind_with(addresses.swap_remove(0), done);
             }),
         };
-        opening.open(&at, to.into(), self.resolver.clone())
+        opening.open(at, to, self.resolver.clone())
     }
 
-    fn new_channel(&self) -> Result<NewChannel, Error> {
-        let mut transport = self.transports.server();
+    fn new_channel_over(
+        &self,
+        mut transport: Box<dyn Transport>,
+        workers: Workers,
+    ) -> Result<NewChannel, Error> {
         for option in &self.own.socket_options {
             transport.set_option(None, *option)?;
         }
         for option in &self.child.socket_options {
             transport.set_child_option(*option)?;
         }
-        let children = Arc::new(Children::new(self.workers_of_server(), self.child.clone()));
+        let children = Arc::new(Children::new(workers, self.child.clone(), self.limit.clone()));
         let own = self.own.clone();
         let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
             own.initialise(edit)?;

@@ -19,6 +19,7 @@ use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::half_closure::HalfClosed;
 use super::transport::TransportEvent;
+use crate::bootstrap::leave;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
@@ -110,6 +111,10 @@ impl ChannelCore {
         self.life.get().is_active()
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.life.get().is_open()
+    }
+
     /// Whether the pipeline may still be changed: not once its handlers are being removed.
     pub(crate) fn accepts_edits(&self) -> bool {
         !self.handlers.closed.get()
@@ -154,7 +159,9 @@ impl ChannelCore {
                 Step::RemoveHandlers => self.remove_all_handlers(),
                 Step::Gone => {
                     self.here.channels().forget(self.token());
+                    self.here.vacate();
                     self.here.counters().channels(self.here.channels().len());
+                    leave(&self.shared.attributes);
                 }
             }
         }
@@ -162,12 +169,10 @@ impl ChannelCore {
     }
 
     fn next_step(&self) -> Option<Step> {
-        let has_more = || self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-        self.steps.pop().or_else(
-            || {
-                if has_more() { self.rare.make().steps.pop_front() } else { None }
-            },
-        )
+        self.steps.pop().or_else(|| {
+            let has_more = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+            if has_more { self.rare.make().steps.pop_front() } else { None }
+        })
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.

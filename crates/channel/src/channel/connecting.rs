@@ -155,8 +155,8 @@ impl ChannelCore {
         it.timer = self.here.sender().send_at(it.until, give_up).ok();
     }
 
-    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last, or there
-    /// is no time for more.
+    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last,
+    /// or there is no time for more.
     fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
         let now = self.here.now();
         let mut connecting = self.connecting.borrow_mut();
@@ -203,12 +203,24 @@ impl ChannelCore {
         let connecting = self.connecting.borrow_mut().take();
         let Some(mut it) = connecting else { return };
         it.stop_timers(self);
+        let wanted = it.done.begin();
         self.with_transport(|transport, up| transport.connected(up));
         self.activate(it.done);
+        if !wanted {
+            self.close_cancelled();
+        }
     }
 
-    /// Nobody wants the connection any more: the channel is closed.
+    /// A connect was cancelled: if it is the one under way, the channel is closed. Not if it had ended
+    /// before this came, and another has begun.
     pub(crate) fn cancel_connect(self: &Rc<Self>) {
+        if self.connecting.borrow().as_ref().is_some_and(|it| it.done.is_cancelled()) {
+            self.close_cancelled();
+        }
+    }
+
+    /// Nobody wants the connection any more.
+    fn close_cancelled(self: &Rc<Self>) {
         self.close(Some(ErrorKind::Cancelled.into()), Completion::none());
     }
 

@@ -5,12 +5,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use waterwheel_executor::{Error, PromiseFuture, SharedFuture};
+use waterwheel_executor::{CommandSender, Error, ExecutorId, PromiseFuture, SharedFuture};
 
 use super::address::{Address, Target};
-use super::attributes::AttrKey;
+use super::attributes::{AttrKey, Attributes};
 use super::error::ChannelError;
-use super::request::Request;
+use super::request::{Request, Submitted};
 use super::shared::{ChannelId, ChannelShared};
 use crate::driver::SocketOption;
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -43,8 +43,31 @@ impl Channel {
         &self.shared
     }
 
-    pub(super) fn token(&self) -> Token {
+    pub(crate) fn token(&self) -> Token {
         self.shared.token()
+    }
+
+    pub(crate) fn sender(&self) -> &CommandSender<LoopCommand> {
+        &self.shared.sender
+    }
+
+    /// Names its loop.
+    pub(crate) fn loop_id(&self) -> ExecutorId {
+        self.shared.sender.id()
+    }
+
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.shared.attributes
+    }
+
+    /// Counts bytes that are on their way to the buffer: see [`ChannelShared::weigh`].
+    pub(crate) fn weigh(&self, size: usize) -> Result<Submitted, ChannelError> {
+        self.shared.weigh(size)
+    }
+
+    /// A write that nobody waits for was refused.
+    pub(crate) fn report_refused(&self, error: &ChannelError) {
+        self.shared.report_refused(error);
     }
 
     /// Names it among all channels of the process.
@@ -72,6 +95,12 @@ impl Channel {
     }
 
     // Looking at it.
+
+    /// Whether it is a server: it accepts connections, and nothing can be written to it.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.shared.listens()
+    }
 
     /// Whether it has not been closed.
     #[must_use]

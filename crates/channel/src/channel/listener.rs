@@ -24,7 +24,7 @@ use crate::token::Token;
 #[derive(Debug)]
 pub struct Listener {
     state: State,
-    sockets: Arc<dyn Sockets>,
+    kind: &'static SocketKind,
     /// To be set when there is a socket, or when it has come back to its loop.
     options: Vec<SocketOption>,
     local: Option<Address>,
@@ -32,9 +32,9 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum State {
-    Unbound,
+    Unbound(Arc<dyn Sockets>),
     Attached(Token),
-    /// It listens, but has left its loop: connections wait in the kernel.
+    /// It listens, but is not with its loop, or not any more: connections wait in the kernel.
     Detached(Io),
     Gone,
 }
@@ -43,13 +43,23 @@ impl Listener {
     /// A server that is to be bound, with a socket of this kind.
     #[must_use]
     pub fn new(sockets: impl Sockets) -> Self {
-        let sockets = Arc::new(sockets);
-        Self { state: State::Unbound, sockets, options: Vec::new(), local: None }
+        let kind = sockets.kind();
+        Self::with(State::Unbound(Arc::new(sockets)), kind)
+    }
+
+    /// A server whose socket listens already, at this address. What it accepts is of
+    /// the same kind.
+    #[must_use]
+    pub fn listening(kind: &'static SocketKind, io: Io, local: Option<Address>) -> Self {
+        Self { local, ..Self::with(State::Detached(io), kind) }
+    }
+
+    fn with(state: State, kind: &'static SocketKind) -> Self {
+        Self { state, kind, options: Vec::new(), local: None }
     }
 
     fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<()> {
-        let events =
-            Accepts { up: up.clone(), kind: self.sockets.kind(), local: self.local.clone() };
+        let events = Accepts { up: up.clone(), kind: self.kind, local: self.local.clone() };
         let token = up.event_loop().attach(io, Role::Listener, events)?;
         up.set_options(token, std::mem::take(&mut self.options))?;
         self.state = State::Attached(token);
@@ -66,7 +76,7 @@ impl Listener {
 
 impl Transport for Listener {
     fn name(&self) -> &'static str {
-        self.sockets.kind().name()
+        self.kind.name()
     }
 
     fn reads(&self) -> Types {
@@ -102,13 +112,15 @@ impl Transport for Listener {
     }
 
     fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
-        let State::Unbound = self.state else {
+        let State::Unbound(sockets) = &self.state else {
             return Err(unsupported(self.name(), "be bound twice"));
         };
-        let (io, local) = self.sockets.listen(&to, &self.options)?;
+        let (io, local) = sockets.listen(&to, &self.options)?;
         self.local = Some(local);
-        self.options.clear();
-        self.attach(up, io)?;
+        let set = std::mem::take(&mut self.options);
+        self.attach(up, io).inspect_err(|_| {
+            (self.options, self.local) = (set, None); // For another try.
+        })?;
         Ok(())
     }
 

@@ -26,8 +26,8 @@ pub(crate) struct Reading {
     wanted: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
-    /// A read failed, and the next would too.
-    paused: Cell<bool>,
+    /// Why the transport is not told to read, though it is to.
+    pauses: Cell<Pauses>,
     sizer: Sizer,
 }
 
@@ -38,7 +38,7 @@ impl Reading {
             on: Cell::new(false),
             wanted: Cell::new(false),
             in_round: Cell::new(false),
-            paused: Cell::new(false),
+            pauses: Cell::default(),
             sizer: Sizer::new(options.receive_sizes),
         }
     }
@@ -49,6 +49,22 @@ impl Reading {
         if !self.in_round.replace(true) {
             self.wanted.set(false);
         }
+    }
+}
+
+/// Why a channel pauses that is to read. It goes on when there is no reason left.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Pauses(u8);
+
+impl Pauses {
+    const NONE: Pauses = Pauses(0);
+    /// A read failed, and the next would too.
+    const FAILED: Pauses = Pauses(1);
+    /// A server has as many connections as it may.
+    const CROWDED: Pauses = Pauses(1 << 1);
+
+    fn has(self, reason: Pauses) -> bool {
+        self.0 & reason.0 != 0
     }
 }
 
@@ -178,15 +194,12 @@ impl ChannelCore {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
         let resume = LoopCommand(Ask::ResumeReading(self.token()));
-        if self.reading.paused.get() {
+        if self.reading.pauses.get().has(Pauses::FAILED) {
             return;
         }
         // Refused after the loop's last pass: then nothing is read any more.
         if let Ok(timer) = self.here.sender().send_at(until, resume) {
-            let on = self.reading.on.get();
-            self.set_read(false);
-            self.reading.paused.set(true);
-            self.reading.on.set(on);
+            self.pause(Pauses::FAILED);
             self.rare.make().pause = Some(timer);
             self.shared.set_paused(true);
         }
@@ -198,9 +211,31 @@ impl ChannelCore {
         if let Some(timer) = self.rare.make().pause.take() {
             self.here.sender().take_back(timer);
         }
-        self.reading.paused.set(false);
         self.shared.set_paused(false);
-        if self.reading.on.get() && self.life.get().is_open() {
+        self.resume(Pauses::FAILED);
+    }
+
+    /// A server has as many connections as it may, or no longer.
+    pub(crate) fn set_crowded(self: &Rc<Self>, crowded: bool) {
+        if crowded {
+            self.pause(Pauses::CROWDED);
+        } else {
+            self.resume(Pauses::CROWDED);
+        }
+    }
+
+    /// Nothing is read for this reason; what is asked for meanwhile is done afterwards.
+    fn pause(self: &Rc<Self>, reason: Pauses) {
+        let (on, pauses) = (self.reading.on.get(), self.reading.pauses.get());
+        self.set_read(false);
+        self.reading.pauses.set(Pauses(pauses.0 | reason.0));
+        self.reading.on.set(on);
+    }
+
+    fn resume(self: &Rc<Self>, reason: Pauses) {
+        let before = self.reading.pauses.get();
+        self.reading.pauses.set(Pauses(before.0 & !reason.0));
+        if before.has(reason) && self.reading.on.get() && self.life.get().is_open() {
             self.set_read(true);
         }
     }
@@ -257,7 +292,7 @@ impl ChannelCore {
     pub(super) fn set_read(self: &Rc<Self>, on: bool) {
         if on || self.reading.on.get() {
             self.reading.on.set(on);
-            if self.reading.paused.get() {
+            if self.reading.pauses.get() != Pauses::NONE {
                 return; // Said when the pause is over.
             }
             let plan = on.then(|| ReadPlan {

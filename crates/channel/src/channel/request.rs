@@ -60,16 +60,8 @@ impl Request {
     pub(crate) fn perform(self, core: &Rc<ChannelCore>) {
         match self {
             Request::Write { msg, flush, promise, submitted } => {
-                drop(submitted);
                 let done = promise.map_or_else(Completion::none, Completion::from);
-                if flush {
-                    core.write_and_flush(msg, done);
-                } else {
-                    core.accept(TAIL, Write(msg, done));
-                }
-                // It no longer counts as submitted. If it was refused nothing else will look whether
-                // there is room again.
-                core.fall();
+                core.take_write(msg, flush, done, submitted);
             }
             Request::Flush => core.accept(TAIL, Flush),
             Request::Read => core.accept(TAIL, BeginRead),
@@ -126,5 +118,26 @@ impl Request {
             | Request::AutoRead(_)
             | Request::UserEvent(_) => {}
         }
+    }
+}
+
+impl ChannelCore {
+    /// Takes a write that was submitted, here or elsewhere.
+    pub(crate) fn take_write(
+        self: &Rc<Self>,
+        msg: Msg,
+        flush: bool,
+        done: Completion,
+        submitted: Option<Submitted>,
+    ) {
+        drop(submitted);
+        if flush {
+            self.write_and_flush(msg, done);
+        } else {
+            self.accept(TAIL, Write(msg, done));
+        }
+        // It no longer counts as submitted. If it was refused nothing else will look whether there is
+        // room again.
+        self.fall();
     }
 }

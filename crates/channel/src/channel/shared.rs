@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::engine::report;
@@ -18,6 +18,7 @@ use super::options::ChannelOptions;
 use super::request::Submitted;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
+use crate::flood::Flood;
 use crate::token::Token;
 
 /// Names a channel for the life of the process.
@@ -49,7 +50,7 @@ impl fmt::Debug for ChannelId {
 /// they are a moment old. `submitted` is raised by whoever submits a write and lowered by the loop
 /// that takes it. `token` is set once, before anybody else can have a handle.
 pub(crate) struct ChannelShared {
-    pub(super) id: ChannelId,
+    pub(crate) id: ChannelId,
     pub(super) sender: CommandSender<LoopCommand>,
     /// As bits; [`NO_TOKEN`] at first.
     token: AtomicU64,
@@ -59,13 +60,13 @@ pub(crate) struct ChannelShared {
     pub(super) registered: AtomicBool,
     pub(super) writable: AtomicBool,
     pub(super) auto_read: AtomicBool,
-    /// Its reads pause for want of something. The first of its children that closes ends that.
-    paused: AtomicBool,
+    /// What concerns servers: [`LISTENS`], [`PAUSED`].
+    server: AtomicU8,
     pub(super) pending: AtomicUsize,
     pub(super) submitted: AtomicUsize,
     pub(super) holds: Holds,
-    /// How many writes that nobody waited for were refused.
-    pub(super) refused: AtomicU32,
+    /// Writes that nobody waited for, and that were refused.
+    refused: Flood,
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: AtomicBool,
     pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
@@ -87,12 +88,18 @@ struct Closed {
 /// No token: an index that no table reaches.
 const NO_TOKEN: u64 = u64::MAX;
 
+/// It accepts connections. Never changes.
+const LISTENS: u8 = 1;
+/// Its reads pause for want of something. The first of its children that closes ends that.
+const PAUSED: u8 = 1 << 1;
+
 impl ChannelShared {
     pub(super) fn new(
         sender: CommandSender<LoopCommand>,
         options: Arc<ChannelOptions>,
         attributes: Attributes,
         parent: Option<Channel>,
+        listens: bool,
     ) -> Self {
         Self {
             id: ChannelId::next(),
@@ -103,12 +110,12 @@ impl ChannelShared {
             registered: AtomicBool::new(false),
             writable: AtomicBool::new(true),
             auto_read: AtomicBool::new(options.auto_read),
-            paused: AtomicBool::new(false),
+            server: AtomicU8::new(if listens { LISTENS } else { 0 }),
             options,
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
             holds: Holds::new(),
-            refused: AtomicU32::new(0),
+            refused: Flood::default(),
             pumping: AtomicBool::new(false),
             addresses: Mutex::default(),
             closed: Mutex::default(),
@@ -152,14 +159,25 @@ impl ChannelShared {
         self.auto_read.store(auto, Ordering::Release);
     }
 
+    pub(super) fn listens(&self) -> bool {
+        self.server.load(Ordering::Relaxed) & LISTENS != 0
+    }
+
     pub(super) fn set_paused(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Relaxed);
+        if paused {
+            self.server.fetch_or(PAUSED, Ordering::Relaxed);
+        } else {
+            self.server.fetch_and(!PAUSED, Ordering::Relaxed);
+        }
     }
 
     /// One that it has accepted is closed: what it had no room for there may be room for now. If it
     /// pauses a moment later, a timer ends that.
     pub(super) fn child_closed(&self) {
-        if self.paused.load(Ordering::Relaxed) && self.paused.swap(false, Ordering::Relaxed) {
+        let paused = |server: u8| server & PAUSED != 0;
+        if paused(self.server.load(Ordering::Relaxed))
+            && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
+        {
             // Refused by a loop that is over: then nobody is accepted any more.
             let _ = self.send(LoopCommand(Ask::ResumeReading(self.token())));
         }
@@ -238,12 +256,10 @@ impl ChannelShared {
         self.submitted.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A write that nobody waits for was refused. Reported each time their number has doubled: a flood
-    /// of them is one fault.
+    /// A write that nobody waits for was refused.
     #[cold]
     pub(super) fn report_refused(&self, error: &impl fmt::Display) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
+        if let Some(count) = self.refused.once_more() {
             let what = format!("{:?}: a write was refused, {count} so far: {error}", self.id);
             report(Fault::Unhandled(what));
         }

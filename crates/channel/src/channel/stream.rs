@@ -58,13 +58,13 @@ impl Stream {
     /// A stream that is connected, to this peer if that is known.
     #[must_use]
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
-        Self::of_kind(&CONNECTED, io, peer)
+        Self { peer, ..Self::with(State::Detached(io), &CONNECTED) }
     }
 
-    /// The same, of a socket of this kind.
+    /// The same, of a kind that is known.
     #[must_use]
-    pub fn of_kind(kind: &'static SocketKind, io: Io, peer: Option<Address>) -> Self {
-        Self { peer, ..Self::with(State::Detached(io), kind) }
+    pub fn of_kind(self, kind: &'static SocketKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The same, of one that a listener has accepted. Where it is bound is asked for if it is not known.

@@ -10,6 +10,7 @@ use crate::bootstrap::Children;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::request::Request;
+use crate::channel_group::Errand;
 use crate::event_loop::agreement::Question;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::futures::Notifier;
@@ -40,6 +41,8 @@ pub(crate) enum Ask {
     Adopt(Box<NewChannel>, Arc<Children>),
     /// Something is asked of a channel.
     Channel(Token, Box<Request>),
+    /// The same is asked of several.
+    Errand(Box<Errand>),
     /// A channel is to go on writing.
     WriteOut(Token),
     /// A channel is to ask its transport for events.
@@ -52,6 +55,8 @@ pub(crate) enum Ask {
     ConnectAgain(Token),
     /// A channel may read again.
     ResumeReading(Token),
+    /// There is room for another connection of a server.
+    Admit(Token, Arc<Children>),
     /// To look whether a drain is over: because a guard has gone, or since all loops are asked.
     Look(Option<Question>),
     /// A timer of a handler is due.
@@ -72,12 +77,14 @@ impl fmt::Debug for LoopCommand {
             Ask::Register(_) => "Register",
             Ask::Adopt(..) => "Adopt",
             Ask::Channel(..) => "Channel",
+            Ask::Errand(_) => "Errand",
             Ask::WriteOut(_) => "WriteOut",
             Ask::Pump(_) => "Pump",
             Ask::Mail(_) => "Mail",
             Ask::ConnectTimeout(_) => "ConnectTimeout",
             Ask::ConnectAgain(_) => "ConnectAgain",
             Ask::ResumeReading(_) => "ResumeReading",
+            Ask::Admit(..) => "Admit",
             Ask::Look(_) => "Look",
             Ask::Timer(_) => "Timer",
             Ask::Call(_) => "Call",

@@ -8,9 +8,9 @@ use std::io;
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
 use crate::channel::address::Address;
@@ -19,6 +19,7 @@ use crate::datagram::Datagram;
 use crate::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
+use crate::event_loop::berths::{Berth, Berths};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::draining::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
@@ -51,6 +52,9 @@ struct Parts {
     tail: Tail,
     sender: CommandSender<LoopCommand>,
     counters: Arc<Counters>,
+    /// Of a group with a loop for each channel, and what this one was taken by.
+    berths: Option<Weak<Berths>>,
+    berth: RefCell<Option<Berth>>,
     /// Nothing is registered any more: the loop is shutting down.
     closing: Cell<bool>,
     /// A rebuild was asked for.
@@ -73,6 +77,7 @@ impl LocalLoop {
         driver: Box<dyn Driver>,
         sender: CommandSender<LoopCommand>,
         counters: Arc<Counters>,
+        berths: Option<Weak<Berths>>,
     ) -> Self {
         let parts = Parts {
             driver: RefCell::new(Some(driver)),
@@ -84,6 +89,8 @@ impl LocalLoop {
             tail: Tail::default(),
             sender,
             counters,
+            berths,
+            berth: RefCell::default(),
             closing: Cell::new(false),
             rebuild: Cell::new(false),
             wait_limit: Cell::new(Nanos::MAX),
@@ -355,6 +362,7 @@ impl LocalLoop {
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Adopt(new, children) => self.adopt(*new, &children),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::Errand(errand) => errand.perform(self),
             Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
@@ -368,6 +376,9 @@ impl LocalLoop {
             }
             Ask::ResumeReading(token) => {
                 self.channels().with(token, |core| core.resume_reading());
+            }
+            Ask::Admit(token, children) => {
+                self.channels().with(token, |core| children.let_in(core));
             }
             Ask::Mail(link) => self.channels().on_mail(&link),
             Ask::Look(question) => self.look_when_settled(question),
@@ -399,6 +410,29 @@ impl LocalLoop {
         &self.parts.counters
     }
 
+    /// Takes this loop for something that comes without having taken one, if it is idle.
+    pub(crate) fn claim(&self) -> Result<Option<Berth>, Error> {
+        let Some(berths) = self.parts.berths.as_ref().and_then(Weak::upgrade) else {
+            return Ok(None);
+        };
+        berths.claim(self.parts.sender.id()).map_err(Error::new)
+    }
+
+    /// What the loop was taken by is here, or has failed to be: then the loop is free again.
+    pub(crate) fn keep(&self, berth: Option<Berth>) {
+        if berth.is_some() {
+            self.parts.berth.replace(berth);
+            self.vacate();
+        }
+    }
+
+    /// Gives the loop back to its group, if nothing is left here.
+    pub(crate) fn vacate(&self) {
+        if self.parts.berths.is_some() && !self.is_populated() {
+            drop(self.parts.berth.take());
+        }
+    }
+
     pub(crate) fn registrations(&self) -> usize {
         self.parts.registrations.len()
     }
@@ -426,9 +460,6 @@ impl LocalLoop {
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
             self.panicked(last.get(), payload);
         }
-        if count.get() > 0 {
-            self.parts.sender.set_running(None);
-        }
         count.get()
     }
 
@@ -445,8 +476,9 @@ impl LocalLoop {
             }
             let Some(mut taken) = self.parts.registrations.take(token) else { continue };
             last.set(Some(token));
-            self.parts.sender.set_running(Some(taken.origin));
+            let begun = self.parts.sender.begin(UserCode::Callback, taken.origin);
             let called = taken.on_event(self, event);
+            drop(begun);
             taken.put_back();
             std::mem::forget(taken); // Spares the way out a destructor that finds nothing to do.
             last.set(None);
@@ -494,6 +526,7 @@ impl LocalLoop {
 
     fn tell_ended(&self) {
         self.parts.registrations.finish_ended(self);
+        self.vacate();
         self.parts.counters.registrations(self.registrations());
     }
 
@@ -536,11 +569,12 @@ impl LocalLoop {
         self.channels().end_all();
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
-        let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));
+        let _ = run_as(UserCode::Destructor, origin, || drop(driver));
         self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
         self.parts.counters.registrations(0);
         self.parts.futures.close();
         self.parts.sleepers.close();
+        drop(self.parts.berth.take());
     }
 }
 

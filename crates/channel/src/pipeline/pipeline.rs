@@ -1,22 +1,26 @@
 //! The pipeline of a channel, as a whole.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::fmt;
 use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
 use super::completion::Completion;
-use super::edit::{At, Edit, PipelineError};
+use super::edit::Edit;
+use super::error::PipelineError;
 use super::event::{
     BeginRead, Bind, Close, Connect, Failure, Flush, Read, ReadComplete, UserEvent, Write,
 };
 use super::handler::Handler;
+use super::lookup::At;
 use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
+use super::watched::downcast;
 use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
+use crate::channel::error::ChannelError;
 
 /// The handlers of a channel, in order, from the transport inward. To be had on the loop only:
 /// [`Ctx::pipeline`](super::Ctx::pipeline), [`Channel::with_pipeline`](crate::Channel::with_pipeline).
@@ -57,6 +61,17 @@ pub struct Pipeline<'a> {
 impl<'a> Pipeline<'a> {
     pub(crate) fn new(core: &'a Rc<ChannelCore>) -> Self {
         Self { core }
+    }
+
+    /// Whether the channel is active; if not, why.
+    pub(crate) fn expect_active(&self) -> Result<(), Error> {
+        if self.core.is_active() {
+            Ok(())
+        } else if self.core.is_open() {
+            Err(ChannelError::NotConnected.into())
+        } else {
+            Err(self.core.closed_error())
+        }
     }
 
     /// Changes it: all that `f` asks for, or nothing if `f` fails or the types would not fit. Those that
@@ -173,7 +188,7 @@ impl<'a> Pipeline<'a> {
         drop(slots);
         let mut result = None;
         self.core.call(at, handler, |handler, _| {
-            result = (handler as &mut dyn Any).downcast_mut::<H>().map(f);
+            result = downcast::<H>(handler).map(f);
         });
         result
     }

@@ -21,7 +21,7 @@ use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
 use crate::parcels::{self, Received};
 use crate::selector::Ready;
-use crate::sys::datagrams;
+use crate::sys::datagrams::{self, Sent};
 
 /// A read finds something: a datagram, or that there will be no more.
 const DATA: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP);
@@ -54,8 +54,8 @@ pub(super) struct DatagramEndpoint {
     left: Option<usize>,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
-    /// The last write was told that there is room.
-    told_of_room: bool,
+    /// The kernel says that there is room, and nothing was sent since.
+    room_told: bool,
     /// Nothing is to be had from it any more.
     broken: bool,
     /// What the kernel has said in this round and is not dealt with.
@@ -67,16 +67,8 @@ pub(super) struct DatagramEndpoint {
 impl DatagramEndpoint {
     pub(super) fn new(socket: DatagramSocket) -> Self {
         let (plan, left, ready, failure) = (None, None, Ready::NONE, None);
-        Self {
-            socket,
-            plan,
-            left,
-            write_pending: false,
-            told_of_room: false,
-            broken: false,
-            ready,
-            failure,
-        }
+        let (write_pending, room_told, broken) = (false, false, false);
+        Self { socket, plan, left, write_pending, room_told, broken, ready, failure }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -114,6 +106,9 @@ impl DatagramEndpoint {
 
     /// Whether its round is not over: there may be something to say.
     pub(super) fn is_ready(&self) -> bool {
+        if self.broken {
+            return self.failure.is_some();
+        }
         let left_over = self.plan.is_some() && !self.socket.received.is_empty();
         self.ready != Ready::NONE || self.left.is_some() || left_over || self.failure.is_some()
     }
@@ -128,19 +123,20 @@ impl DatagramEndpoint {
         &mut self,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
+        self.may_be_sent_by()?;
         let mut first = None;
-        let mut batch = batch.inspect(|datagram| {
-            first.get_or_insert(datagram.peer());
-        });
-        let sent =
-            self.may_be_sent_by().and_then(|()| datagrams::send(self.socket.as_fd(), &mut batch));
-        self.submitted(sent, first.flatten())
+        let mut batch = batch.inspect(|datagram| _ = first.get_or_insert(datagram.peer()));
+        let Sent { result, earlier } = datagrams::send(self.socket.as_fd(), &mut batch);
+        if earlier.is_some() {
+            self.failure = earlier;
+        }
+        self.submitted(result, first.flatten())
     }
 
     pub(super) fn send_parcel(&mut self, parcel: &Parcel) -> io::Result<Submit> {
+        self.may_be_sent_by()?;
         let to = parcel.peer.as_ref();
-        let sent =
-            self.may_be_sent_by().and_then(|()| parcels::send(&self.socket.socket, parcel, to));
+        let sent = parcels::send(&self.socket.socket, parcel, to);
         self.submitted(sent.map(|_| 1), to)
     }
 
@@ -152,30 +148,32 @@ impl DatagramEndpoint {
         Ok(())
     }
 
-    /// What came of a send to this peer, or to the one it is connected to.
+    /// What came of a send to this address, or to the peer it is connected to.
     fn submitted(&mut self, sent: io::Result<usize>, to: Option<&Address>) -> io::Result<Submit> {
-        let told_of_room = std::mem::take(&mut self.told_of_room);
         match (sent, to) {
-            (Ok(n), _) => Ok(Submit::Done(n)),
-            // The room that it was told of is this socket's, not its peer's: it would be told for ever.
-            (Err(error), Some(to @ Address::Unix(_)))
-                if told_of_room && error.kind() == ErrorKind::WouldBlock =>
-            {
+            (Ok(n), _) => {
+                self.room_told = false;
+                Ok(Submit::Done(n))
+            }
+            (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            // The room that is missing is not this socket's: a receiver is full, and of one that this is not
+            // connected to the kernel does not tell when it is no longer. It would say at once that there is
+            // room, for ever.
+            (Err(_), Some(to @ Address::Unix(_))) if self.room_told => {
                 let what = format!("{to} has no room: connect to it to wait for some");
                 Err(io::Error::new(ErrorKind::WouldBlock, what))
             }
-            (Err(error), _) if error.kind() == ErrorKind::WouldBlock => {
+            (Err(_), _) => {
                 self.write_pending = true;
                 Ok(Submit::Full)
             }
-            (Err(error), _) => Err(error),
         }
     }
 
     /// The next event of this round, if there is one.
     pub(super) fn next(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
         if self.ready.take(Ready::WRITE) && std::mem::take(&mut self.write_pending) {
-            self.told_of_room = true;
+            self.room_told = true;
             return Some(IoEvent::Wrote(token, 0));
         }
         if !self.broken
@@ -197,87 +195,71 @@ impl DatagramEndpoint {
             let plan = self.plan.filter(|_| told)?;
             self.left = Some((plan.max_reads as usize).max(1));
         }
-        if self.socket.received.is_empty() {
-            if !self.socket.socket.takes_parcels() {
-                self.receive(inbox);
-            } else if let Some(parcel) = self.receive_parcel(inbox) {
-                return Some(IoEvent::Parcel(token, Box::new(parcel)));
+        // What was taken from the kernel, and not given out before reads went off, waits like the rest.
+        if let (Some(plan), Some(left @ 1..)) = (self.plan, self.left) {
+            if self.socket.received.is_empty() && self.ready.any(READ_WILL_TELL) {
+                if !self.socket.socket.takes_parcels() {
+                    self.receive(plan.size, left, inbox);
+                } else if let Some(parcel) = self.receive_parcel(plan.size, inbox) {
+                    self.left = Some(left - 1);
+                    return Some(IoEvent::Parcel(token, Box::new(parcel)));
+                }
             }
-        }
-        if let Some(datagram) = self.socket.received.pop_front() {
-            return Some(IoEvent::Datagram(token, datagram));
+            if let Some(datagram) = self.socket.received.pop_front() {
+                self.left = Some(left - 1);
+                return Some(IoEvent::Datagram(token, datagram));
+            }
         }
         self.left = None;
         self.ready.take(DATA);
         Some(IoEvent::ReadComplete(token))
     }
 
-    /// Takes what there is from the kernel, as far as the plan goes.
-    fn receive(&mut self, inbox: &mut Inbox) {
-        let (Some(plan), Some(left)) = (self.plan, self.left) else { return };
-        if left == 0 || !self.ready.any(READ_WILL_TELL) {
-            return;
-        }
+    /// Takes what there is from the kernel, at most so many. After fewer it is not asked again.
+    fn receive(&mut self, size: usize, left: usize, inbox: &mut Inbox) {
         let DatagramSocket { socket, received } = &mut self.socket;
-        let (room, most) = (inbox.room(plan.size), left.min(datagrams::BATCH));
-        let shut_down = self.ready.any(Ready::READ_END | Ready::HANG_UP);
-        let mut ended = false;
-        let taken =
-            datagrams::receive(socket.as_fd(), room, plan.size, most, |bytes, whole, from| {
-                let from = from.and_then(from_kernel).filter(is_named);
-                if shut_down && whole == 0 && from.is_none() {
-                    ended = true;
-                    return;
-                }
-                let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
-                received.push_back(Box::new(datagram));
-            });
-        self.left = Some(match taken {
-            Ok(n) if n == most && !ended => left - n,
-            _ => 0, // There are no more, or none for now.
+        let (room, most) = (inbox.room(size), left.min(datagrams::BATCH));
+        let taken = datagrams::receive(socket.as_fd(), room, size, most, |bytes, whole, from| {
+            let from = from.and_then(from_kernel).filter(is_named);
+            let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
+            received.push_back(Box::new(datagram));
         });
         match taken {
-            // Somebody has shut it down: it would say so for ever.
-            Ok(_) if ended => self.on_refused(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {}
-            Err(error) if is_passing(&error) => {}
-            Err(error) => {
-                self.ready.take(Ready::ERROR); // That was it.
-                self.fail(error);
-            }
+            Ok(n) if n == most => {}
+            // An end that was told as well comes next time: behind what there was, which may not be all.
+            Ok(_) => _ = self.ready.take(READ_WILL_TELL),
+            Err(error) => self.on_receive_error(error),
         }
     }
 
     /// Takes one from the kernel, and gives it back if it is more than bytes.
-    fn receive_parcel(&mut self, inbox: &mut Inbox) -> Option<Parcel> {
-        let (Some(plan), Some(left)) = (self.plan, self.left) else { return None };
-        if left == 0 || !self.ready.any(READ_WILL_TELL) {
-            return None;
-        }
-        self.left = Some(left - 1);
+    fn receive_parcel(&mut self, size: usize, inbox: &mut Inbox) -> Option<Parcel> {
         let DatagramSocket { socket, received } = &mut self.socket;
-        let room = &mut inbox.room(plan.size)[..plan.size];
+        let room = &mut inbox.room(size)[..size];
         match parcels::receive(socket, room, true) {
-            Ok(Received { whole: 0, parcel, .. })
-                if parcel.peer.is_none() && self.ready.any(Ready::READ_END | Ready::HANG_UP) =>
-            {
-                self.on_refused(ErrorKind::UnexpectedEof.into());
-            }
             Ok(Received { whole, is_plain, parcel }) => {
-                let bytes = Bytes::copy_from_slice(&room[..whole.min(plan.size)]);
+                let bytes = Bytes::copy_from_slice(&room[..whole.min(size)]);
                 if !is_plain {
                     return Some(Parcel { bytes, ..parcel });
                 }
                 received.push_back(Box::new(Datagram::received(parcel.peer, bytes, whole)));
             }
-            Err(error) if is_passing(&error) => self.left = Some(0),
-            Err(error) => {
-                self.left = Some(0);
-                self.ready.take(Ready::ERROR); // That was it.
-                self.fail(error);
-            }
+            Err(error) => self.on_receive_error(error),
         }
         None
+    }
+
+    fn on_receive_error(&mut self, error: io::Error) {
+        if is_passing(&error) {
+            // Somebody has shut it down: the kernel would say so for ever.
+            if self.ready.any(Ready::READ_END | Ready::HANG_UP) {
+                self.on_refused(ErrorKind::UnexpectedEof.into());
+            }
+            self.ready.take(DATA);
+        } else {
+            self.ready.take(READ_WILL_TELL); // That was it; what there is besides is told again.
+            self.fail(error);
+        }
     }
 
     fn fail(&mut self, error: io::Error) {

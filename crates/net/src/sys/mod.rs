@@ -2,10 +2,11 @@
 #![allow(unsafe_code, reason = "the one room for it; every block says what it owes")]
 
 pub(crate) mod datagrams;
+pub(crate) mod multicast;
 pub(crate) mod parcels;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -100,6 +101,17 @@ pub(crate) fn shown_by<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
     // it all the same makes the kernel answer for a number that is nobody's, or somebody else's: it is
     // watched, never read, written or closed through this borrow.
     unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// A descriptor that the process was started with, by its number; to be taken once. Fails if there is none.
+pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: whatever the number is, this looks at it and touches nothing.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open. Whoever has started the process says, in its environment, that this number was
+    // opened for it and is owned by nobody else in here; the caller takes each of them once.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Sets an option of TCP that neither rustix nor socket2 has.

@@ -53,6 +53,10 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         let ours = Arc::new(ours);
         (foreign_io(ours.clone()), Box::new(Hand { ours, theirs: Some(theirs) }))
     }
+
+    fn most_sockets(&self) -> usize {
+        if self.open().name() == "blocking" { 1 } else { usize::MAX }
+    }
 }
 
 fn listen() -> TcpListener {

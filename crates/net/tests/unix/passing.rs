@@ -7,9 +7,8 @@ use std::os::unix::net::UnixStream;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::Sockets;
 use waterwheel_channel::{Channel, FileRegion, NewChannel, Parcel, Stream, UnixAddress};
-use waterwheel_net::{Socket, Unix, passed};
+use waterwheel_net::{Socket, existing_stream, passed};
 
 use crate::house::{Directory, echo};
 use crate::loops::{LONG, Rig, get, on_every_loop};
@@ -20,8 +19,7 @@ fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, Parc
     let (ours, peer) = UnixStream::pair().unwrap();
     peer.set_read_timeout(Some(LONG)).unwrap();
     let (show, shown) = Shows::pair();
-    let stream = Stream::of_kind(Unix.kind(), Socket::new(ours).unwrap().into(), None);
-    let new = NewChannel::new(stream).initialiser(move |edit| {
+    let new = NewChannel::new(existing_stream(ours).unwrap()).initialiser(move |edit| {
         edit.add_last("shows", Shows::to(show))?;
         Ok(())
     });

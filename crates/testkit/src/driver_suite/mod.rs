@@ -49,6 +49,7 @@
 //! 3. Every event of every test passes a ledger that knows what is attached, which reads are
 //!    on and which write is pending, and refuses what the contract forbids at that moment.
 //! 4. A driver may answer at once or later: the suite takes `Done` and `Pending`, as the contract does.
+//! 5. A driver may be for fewer sockets than a test needs: then the test is left out, and prints why.
 //!
 //! The numbers in the names are the promises: l02 waiting and waking, l05 streams and the order of
 //! events, l06 rebuilding, l07 registrations, l08 foreign descriptors, l17 what must not spin. Each
@@ -96,6 +97,20 @@ pub trait Fixture {
     fn many(&self) -> usize {
         1000
     }
+
+    /// How many sockets the driver takes at a time. Tests that need more are left out, and say so.
+    fn most_sockets(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// Whether a driver takes so many sockets at a time; if not, says that a test is left out.
+pub(crate) fn takes(fixture: &dyn Fixture, sockets: usize) -> bool {
+    let most = fixture.most_sockets();
+    if most < sockets {
+        println!("left out: needs {sockets} sockets at a time, the driver takes {most}");
+    }
+    most >= sockets
 }
 
 /// The other end of a stream. Dropping it closes it.

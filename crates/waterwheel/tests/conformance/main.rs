@@ -11,6 +11,8 @@
 //! them is in `listing.rs`. A cell that cannot have a case says why, and only what its nature forbids is a
 //! reason. `cargo test --test conformance matrix -- --nocapture` prints the whole.
 //!
+//! Datagrams have a list of their own, in `datagrams/`, for there is no server, no connection and no end.
+//!
 //! Rules of the suite:
 //!
 //! 1. Nothing sleeps: a case waits on futures, or on what a handler tells it, with a limit.
@@ -22,6 +24,7 @@
 mod cell;
 mod connecting;
 mod counted;
+mod datagrams;
 mod dice;
 mod echoing;
 mod editing;
@@ -29,6 +32,7 @@ mod ending;
 mod half_closure;
 mod leaving;
 mod listing;
+mod matrix;
 mod pressure;
 mod reading;
 mod resets;
@@ -37,7 +41,7 @@ mod waves;
 mod writing;
 
 use waterwheel::channel::driver::TaskOnly;
-use waterwheel::net::{Epoll, Poll};
+use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
 use crate::cell::{Cell, LocalOver, NetworkOver, TcpOver};
@@ -45,6 +49,7 @@ use crate::listing::conformance_suite;
 
 conformance_suite!(tcp_over_epoll, TcpOver::new(Epoll::default()));
 conformance_suite!(tcp_over_poll, TcpOver::new(Poll));
+conformance_suite!(tcp_over_blocking, TcpOver::per_channel(Blocking));
 conformance_suite!(local_over_nothing, LocalOver::new(TaskOnly));
 conformance_suite!(local_over_epoll, LocalOver::new(Epoll::default()));
 conformance_suite!(manual_readiness, NetworkOver::new(Manual::readiness()));
@@ -55,6 +60,7 @@ fn cells() -> Vec<Box<dyn Cell>> {
     vec![
         Box::new(TcpOver::new(Epoll::default())),
         Box::new(TcpOver::new(Poll)),
+        Box::new(TcpOver::per_channel(Blocking)),
         Box::new(LocalOver::new(TaskOnly)),
         Box::new(LocalOver::new(Epoll::default())),
         Box::new(NetworkOver::new(Manual::readiness())),

@@ -1,0 +1,250 @@
+//! The group itself: who is in it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::members::Members;
+use super::membership::Memberships;
+use super::outcome::ChannelGroupFuture;
+use super::selected::Selected;
+use crate::channel::handle::Channel;
+use crate::channel::shared::ChannelId;
+use crate::pipeline::{Message, Msg};
+
+/// A set of channels with a name, of any loops: to write to all of them, or to close them. A channel
+/// leaves by itself when it is closed.
+///
+/// This is a handle: cheap to clone, used from any thread. It keeps no channel open and no loop running. A
+/// channel may be in any number of groups.
+///
+/// What is asked of a group is asked of those who are in it at that moment; [`matching`](Self::matching)
+/// restricts it to some of them. Each loop gets one command for all of its channels, and the calling one
+/// none. Servers may be members too: they are closed with the others, and nothing is written to them.
+///
+/// Bytes are shared by all who get them; any other message is cloned for each. A slow reader makes what is
+/// written to it wait in its memory, here as anywhere: [`matchers::writable`](crate::matchers::writable)
+/// leaves out who has enough to do.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{ChannelGroup, EventLoopGroup, local, matchers};
+///
+/// let loops = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
+/// let room = ChannelGroup::new("room");
+/// let (ann, bob) = local::pair();
+/// let (ann, bob) = (loops.register(ann).join()?, loops.register(bob).join()?);
+/// room.add(&ann);
+/// room.add(&bob);
+/// let told = room.matching(matchers::all_but(&ann)).write_and_flush("hello").join()?;
+/// assert!(told.is_success() && told.len() == 1);
+///
+/// room.close().join()?.into_result()?;
+/// assert!(room.is_empty(), "whoever is closed leaves");
+/// # loops.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ChannelGroup {
+    inner: Arc<Inner>,
+}
+
+/// What the handles of a group share. The lock is held for a look-up or a change, by any thread; nothing
+/// of the user's runs meanwhile.
+pub(super) struct Inner {
+    pub(super) name: Arc<str>,
+    members: Mutex<Members>,
+}
+
+impl ChannelGroup {
+    /// An empty group.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self { inner: Arc::new(Inner { name: name.into(), members: Mutex::default() }) }
+    }
+
+    /// Once it is [closed](Self::close) it stays so: whoever is added later is closed at once. For a server
+    /// that ends, whose last connections come in meanwhile.
+    #[must_use]
+    pub fn stay_closed(self) -> Self {
+        self.inner.members().stays_closed = true;
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Adds a channel. `false`: it is in already, or it is closed.
+    pub fn add(&self, channel: &Channel) -> bool {
+        let memberships = Memberships::of(channel);
+        let mut members = self.inner.members();
+        if members.contains(channel) || !memberships.join(&self.inner) {
+            return false;
+        }
+        members.insert(channel.clone());
+        let is_closed = members.is_closed;
+        drop(members);
+        if is_closed {
+            drop(channel.close());
+        }
+        true
+    }
+
+    /// Takes a channel out, without closing it. `false`: it is not in.
+    pub fn remove(&self, channel: &Channel) -> bool {
+        let mut members = self.inner.members();
+        let was_in = members.remove(channel.loop_id(), channel.id());
+        if was_in && let Some(memberships) = Memberships::find(channel) {
+            memberships.leave(Arc::as_ptr(&self.inner));
+        }
+        was_in
+    }
+
+    /// Whether a channel is in.
+    #[must_use]
+    pub fn contains(&self, channel: &Channel) -> bool {
+        self.inner.members().contains(channel)
+    }
+
+    /// The channel with this id, if it is in.
+    #[must_use]
+    pub fn find(&self, id: ChannelId) -> Option<Channel> {
+        self.inner.members().find(id)
+    }
+
+    /// How many channels are in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.members().len()
+    }
+
+    /// Whether nobody is in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Those who are in now, in the order in which they were made.
+    #[must_use]
+    pub fn channels(&self) -> Vec<Channel> {
+        let mut channels = self.by_loop().concat();
+        channels.sort_unstable_by_key(Channel::id);
+        channels
+    }
+
+    pub(super) fn by_loop(&self) -> Vec<Vec<Channel>> {
+        self.inner.members().by_loop()
+    }
+
+    pub(super) fn name_to_share(&self) -> Arc<str> {
+        self.inner.name.clone()
+    }
+
+    /// Those for whom this holds, to be asked for something. It is called once for each channel, on the
+    /// calling thread, when something is asked for. If it panics nobody is asked.
+    pub fn matching<F: Fn(&Channel) -> bool>(&self, matches: F) -> Selected<'_, F> {
+        Selected::new(self, matches)
+    }
+
+    fn all(&self) -> Selected<'_, fn(&Channel) -> bool> {
+        Selected::new(self, |_| true)
+    }
+
+    // Asking all of them for something: as of a selection.
+
+    /// Writes a message to each: see [`Selected::write`].
+    #[track_caller]
+    pub fn write(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
+        self.all().write(msg)
+    }
+
+    /// Writes a message to each, and flushes: see [`Selected::write_and_flush`].
+    #[track_caller]
+    pub fn write_and_flush(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
+        self.all().write_and_flush(msg)
+    }
+
+    /// Writes to each the message that is made for it, and flushes: see
+    /// [`Selected::write_and_flush_each`].
+    #[track_caller]
+    pub fn write_and_flush_each<M: Into<Msg>>(
+        &self,
+        make: impl FnMut(&Channel) -> M,
+    ) -> ChannelGroupFuture {
+        self.all().write_and_flush_each(make)
+    }
+
+    /// Writes a message to each and flushes, without a future: see [`Selected::send`].
+    pub fn send(&self, msg: impl Message + Clone) {
+        self.all().send(msg);
+    }
+
+    /// Sends what was written.
+    pub fn flush(&self) {
+        self.all().flush();
+    }
+
+    /// Closes all of them, servers too, after what was flushed before. If it was told to
+    /// [stay closed](Self::stay_closed) it does from now on.
+    #[track_caller]
+    pub fn close(&self) -> ChannelGroupFuture {
+        {
+            let mut members = self.inner.members();
+            members.is_closed = members.stays_closed; // Before it is looked who is there.
+        }
+        self.all().close()
+    }
+
+    /// Disconnects all of them.
+    #[track_caller]
+    pub fn disconnect(&self) -> ChannelGroupFuture {
+        self.all().disconnect()
+    }
+
+    /// Lets all of them leave their loops, without closing them.
+    #[track_caller]
+    pub fn deregister(&self) -> ChannelGroupFuture {
+        self.all().deregister()
+    }
+
+    /// Completes when all that are in now have been closed.
+    #[track_caller]
+    pub fn closed(&self) -> ChannelGroupFuture {
+        self.all().closed()
+    }
+}
+
+impl Inner {
+    pub(super) fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    /// Nobody is to remember it.
+    fn drop(&mut self) {
+        let members = self.members.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let left = members.by_loop();
+        for memberships in left.iter().flatten().filter_map(Memberships::find) {
+            memberships.leave(&raw const *self);
+        }
+    }
+}
+
+/// Handles of the same group are equal.
+impl PartialEq for ChannelGroup {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for ChannelGroup {}
+
+impl fmt::Debug for ChannelGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChannelGroup({}, {} channels)", self.name(), self.len())
+    }
+}

@@ -1,0 +1,99 @@
+//! How a channel leaves its groups when it is closed.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use waterwheel_executor::ExecutorId;
+
+use super::group::Inner;
+use crate::channel::attributes::AttrKey;
+use crate::channel::handle::Channel;
+use crate::channel::shared::ChannelId;
+
+/// The groups that a channel is in; `None` once it is closed. Kept as an attribute of the channel, from its
+/// first group on: one listener of its close serves all of them, however often it comes and goes.
+///
+/// Touched by whoever adds and removes, who holds the lock of the group meanwhile, and by the close, which
+/// takes the list out and asks the groups afterwards.
+pub(super) struct Memberships(Mutex<Option<Vec<Weak<Inner>>>>);
+
+static MEMBERSHIPS: AttrKey<Memberships> = AttrKey::new("groups");
+
+impl Memberships {
+    /// Those of a channel. Nothing may be locked: if it is closed, its groups are left at once.
+    pub(super) fn of(channel: &Channel) -> Arc<Self> {
+        let (memberships, made) =
+            channel.attributes().get_or_set(&MEMBERSHIPS, || Self(Mutex::new(Some(Vec::new()))));
+        if made {
+            // Not the channel itself, which keeps its listeners.
+            let (of, id, mine) = (channel.loop_id(), channel.id(), memberships.clone());
+            let closed = channel.closed();
+            if closed.is_done() {
+                mine.leave_all(of, id);
+            } else {
+                closed.add_listener(move |_| mine.leave_all(of, id));
+            }
+        }
+        memberships
+    }
+
+    /// Those of a channel that may be in a group.
+    pub(super) fn find(channel: &Channel) -> Option<Arc<Self>> {
+        channel.attribute(&MEMBERSHIPS)
+    }
+
+    /// It is in one more group. `false`: it is closed, and in none.
+    pub(super) fn join(&self, group: &Arc<Inner>) -> bool {
+        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(groups) = &mut *groups {
+            groups.push(Arc::downgrade(group));
+        }
+        groups.is_some()
+    }
+
+    pub(super) fn leave(&self, group: *const Inner) {
+        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(groups) = &mut *groups
+            && let Some(at) = groups.iter().position(|it| it.as_ptr() == group)
+        {
+            groups.swap_remove(at);
+        }
+    }
+
+    fn leave_all(&self, of: ExecutorId, id: ChannelId) {
+        let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for group in groups.into_iter().flatten().filter_map(|group| group.upgrade()) {
+            group.members().remove(of, id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel_group::ChannelGroup;
+    use crate::driver::TaskOnly;
+    use crate::{EventLoopGroup, local};
+
+    /// How many groups a channel remembers.
+    fn remembered(channel: &Channel) -> Option<usize> {
+        let memberships = Memberships::find(channel)?;
+        let groups = memberships.0.lock().unwrap();
+        groups.as_ref().map(Vec::len)
+    }
+
+    #[test]
+    fn c14_a_channel_remembers_no_group_that_it_has_left_or_that_is_gone() {
+        let loops = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+        let channel = loops.register(local::pair().0).join().unwrap();
+        let stays = ChannelGroup::new("stays");
+        assert!(stays.add(&channel));
+        for _ in 0..100 {
+            let goes = ChannelGroup::new("goes");
+            assert!(goes.add(&channel) && goes.remove(&channel) && goes.add(&channel));
+        }
+        assert_eq!(remembered(&channel), Some(1));
+        channel.close().join().unwrap();
+        assert_eq!((remembered(&channel), stays.len()), (None, 0));
+        assert!(!stays.add(&channel));
+    }
+}

@@ -1,0 +1,250 @@
+//! Sockets that the process was started with: socket activation, as systemd and others do it.
+
+use std::env;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use waterwheel_channel::{Address, Listener};
+
+use crate::address::from_kernel;
+use crate::existing::{existing_listener, listening};
+use crate::sys;
+
+/// The first descriptor that is passed on; the others follow.
+const FIRST: RawFd = 3;
+
+/// What a socket is called that nobody has given a name: as systemd has it.
+const UNNAMED: &str = "unknown";
+
+/// A listening socket that the process was started with.
+///
+/// Whoever starts the process binds the sockets and says in its environment how many there are: `LISTEN_FDS`,
+/// for the process `LISTEN_PID`, with `LISTEN_FDNAMES`, if they have names, between colons. So a server can be
+/// started when its first client comes, be restarted without refusing anybody, and listen at ports that it
+/// may not bind itself.
+///
+/// ```no_run
+/// use waterwheel_channel::{EventLoopGroup, ServerBootstrap};
+/// use waterwheel_net::{Auto, Inherited, Tcp};
+///
+/// let inherited = Inherited::take()?; // First of all, before anything else is opened.
+/// let group = EventLoopGroup::builder(Auto).build()?;
+/// let bootstrap = ServerBootstrap::new(&group, Tcp);
+/// for socket in inherited {
+///     println!("{} at {:?}", socket.name(), socket.local_address());
+///     let server = bootstrap.serve(socket.into_listener()?).join()?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Inherited {
+    name: String,
+    fd: OwnedFd,
+}
+
+/// Why sockets that the process was started with cannot be taken. Nothing has happened to them then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InheritError {
+    /// A variable of the environment makes no sense.
+    #[error("{variable}={value:?} in the environment is no number that makes sense")]
+    NoNumber {
+        /// Which one.
+        variable: &'static str,
+        /// What it says.
+        value: String,
+    },
+    /// There are not as many names as sockets.
+    #[error("LISTEN_FDNAMES={names:?} has not a name for each of LISTEN_FDS={sockets}")]
+    Names {
+        /// The names.
+        names: String,
+        /// How many sockets there are.
+        sockets: RawFd,
+    },
+    /// What was passed on is something else.
+    #[error("the inherited descriptor {descriptor} (`{name}`) is no listening socket: {cause}")]
+    NotListening {
+        /// Its number.
+        descriptor: RawFd,
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        cause: io::Error,
+    },
+    /// Somebody has taken them before.
+    #[error("the sockets that this process was started with have been taken before")]
+    Taken,
+}
+
+impl Inherited {
+    /// Takes the sockets that this process was started with, in order; none, if there are none, or if they
+    /// were meant for another process. They are not passed on to programs that this one starts.
+    ///
+    /// To be called once, at the beginning of `main`: later their numbers could be those of something else.
+    /// The environment stays as it is: it names this process, so that others do not believe it.
+    ///
+    /// # Errors
+    /// See [`InheritError`].
+    pub fn take() -> Result<Vec<Self>, InheritError> {
+        static TAKEN: Mutex<bool> = Mutex::new(false);
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = Passed::from_env(|name| env::var_os(name)?.into_string().ok())?;
+        if passed.names.is_empty() {
+            return Ok(Vec::new());
+        }
+        if *taken {
+            return Err(InheritError::Taken);
+        }
+        let inherited = take_all(passed)?;
+        *taken = true;
+        Ok(inherited)
+    }
+
+    /// Its name; `unknown` if it was given none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_address(&self) -> Option<Address> {
+        from_kernel(rustix::net::getsockname(&self.fd).ok()?)
+    }
+
+    /// A transport for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve).
+    ///
+    /// # Errors
+    /// As for [`existing_listener`].
+    pub fn into_listener(self) -> io::Result<Listener> {
+        existing_listener(self.fd)
+    }
+}
+
+impl AsFd for Inherited {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<Inherited> for OwnedFd {
+    fn from(inherited: Inherited) -> Self {
+        inherited.fd
+    }
+}
+
+/// What the environment says: a name for each.
+#[derive(Debug, PartialEq, Eq)]
+struct Passed {
+    names: Vec<String>,
+}
+
+impl Passed {
+    fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InheritError> {
+        let nothing = Passed { names: Vec::new() };
+        let (Some(pid), Some(sockets)) = (variable("LISTEN_PID"), variable("LISTEN_FDS")) else {
+            return Ok(nothing);
+        };
+        if number::<u32>("LISTEN_PID", &pid)? != std::process::id() {
+            return Ok(nothing); // Meant for whoever has started this one.
+        }
+        let sockets: RawFd = number("LISTEN_FDS", &sockets)?;
+        let Some(end) = FIRST.checked_add(sockets).filter(|end| *end >= FIRST) else {
+            return Err(no_number("LISTEN_FDS", &sockets.to_string()));
+        };
+        let names = match variable("LISTEN_FDNAMES") {
+            None => (FIRST..end).map(|_| UNNAMED.to_owned()).collect(),
+            Some(names) if names.split(':').count() == sockets.unsigned_abs() as usize => {
+                names.split(':').map(str::to_owned).collect()
+            }
+            Some(names) => return Err(InheritError::Names { names, sockets }),
+        };
+        Ok(Passed { names })
+    }
+}
+
+fn number<N: std::str::FromStr>(variable: &'static str, value: &str) -> Result<N, InheritError> {
+    value.parse().map_err(|_| no_number(variable, value))
+}
+
+fn no_number(variable: &'static str, value: &str) -> InheritError {
+    InheritError::NoNumber { variable, value: value.to_owned() }
+}
+
+/// All of them, or none: what is not in order stays open, for whoever can make sense of it.
+fn take_all(passed: Passed) -> Result<Vec<Inherited>, InheritError> {
+    let mut all: Vec<Inherited> = Vec::new();
+    for (descriptor, name) in (FIRST..).zip(passed.names) {
+        let taken = sys::inherited(descriptor).and_then(|fd| match checked(fd.as_fd()) {
+            Ok(()) => Ok(fd),
+            Err(error) => {
+                let _still_open = fd.into_raw_fd();
+                Err(error)
+            }
+        });
+        match taken {
+            Ok(fd) => all.push(Inherited { name, fd }),
+            Err(cause) => {
+                for before in all {
+                    let _still_open = before.fd.into_raw_fd();
+                }
+                return Err(InheritError::NotListening { descriptor, name, cause });
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn checked(fd: BorrowedFd<'_>) -> io::Result<()> {
+    listening(fd)?;
+    Ok(fcntl_setfd(fd, FdFlags::CLOEXEC)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(variables: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let value = |name: &str| {
+            let found = variables.iter().find(|(it, _)| *it == name);
+            found.map(|(_, value)| value.replace("me", &std::process::id().to_string()))
+        };
+        Passed::from_env(value).map(|passed| passed.names).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn c12_the_environment_says_which_sockets_a_process_was_started_with() {
+        let none: Vec<String> = Vec::new();
+        assert_eq!(passed(&[]), Ok(none.clone()));
+        assert_eq!(passed(&[("LISTEN_FDS", "2")]), Ok(none.clone()), "for nobody");
+        let others = [("LISTEN_PID", "1"), ("LISTEN_FDS", "2")];
+        assert_eq!(passed(&others), Ok(none.clone()), "for another process");
+        assert_eq!(passed(&[("LISTEN_PID", "me"), ("LISTEN_FDS", "0")]), Ok(none));
+        let two = [("LISTEN_PID", "me"), ("LISTEN_FDS", "2")];
+        assert_eq!(passed(&two), Ok(vec![UNNAMED.to_owned(), UNNAMED.to_owned()]));
+        let named = [two[0], two[1], ("LISTEN_FDNAMES", "http:admin")];
+        assert_eq!(passed(&named), Ok(vec!["http".to_owned(), "admin".to_owned()]));
+    }
+
+    #[test]
+    fn c12_an_environment_that_makes_no_sense_is_an_error_that_quotes_it() {
+        let quoted = [
+            (("LISTEN_PID", "myself"), ("LISTEN_FDS", "1"), "LISTEN_PID=\"myself\""),
+            (("LISTEN_PID", "me"), ("LISTEN_FDS", "many"), "LISTEN_FDS=\"many\""),
+            (("LISTEN_PID", "me"), ("LISTEN_FDS", "-1"), "LISTEN_FDS=\"-1\""),
+            (("LISTEN_PID", "me"), ("LISTEN_FDS", "2147483647"), "LISTEN_FDS=\"2147483647\""),
+        ];
+        for (pid, sockets, words) in quoted {
+            let error = passed(&[pid, sockets]).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        let names = [("LISTEN_PID", "me"), ("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", "a:b:c")];
+        let error = passed(&names).unwrap_err();
+        assert!(error.contains("\"a:b:c\"") && error.contains("LISTEN_FDS=2"), "{error}");
+    }
+}

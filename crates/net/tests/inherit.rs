@@ -1,0 +1,211 @@
+//! Sockets that a process was started with (C12).
+//!
+//! Without the test harness: each test starts this program again, with sockets for its descriptors 3 and 4,
+//! as the process that is to serve there.
+
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::{FdFlags, fcntl_getfd};
+use waterwheel_channel::{
+    Ctx, EventLoopGroup, Handler, HandlerResult, Msg, NewChannel, ServerBootstrap,
+};
+use waterwheel_net::{Auto, InheritError, Inherited, Tcp};
+
+/// What the process is to do, in its environment.
+const ROLE: &str = "WATERWHEEL_TEST_ROLE";
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(20);
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("serves") => serves(),
+        Ok("takes") => takes(),
+        Ok(other) => panic!("no role is called {other}"),
+        Err(_) => {
+            c12_inherited_sockets_are_served_under_their_names();
+            c12_those_who_came_before_the_process_are_served();
+            c12_what_was_meant_for_another_process_is_left_alone();
+            c12_what_is_no_listening_socket_is_named_and_nothing_is_taken();
+            c12_a_process_without_sockets_has_none();
+        }
+    }
+}
+
+// The process.
+
+/// Echoes, with a greeting.
+struct Echo(String);
+
+impl Handler for Echo {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.write_and_flush(bytes::Bytes::from(format!("{}\n", self.0)));
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write_and_flush(msg);
+        Ok(())
+    }
+}
+
+/// Names the server to those it accepts.
+struct Named(String);
+
+impl Handler for Named {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let name = self.0.clone();
+        let accepted = msg.take::<NewChannel>().expect("a connection").initialiser(move |edit| {
+            edit.add_last("echo", Echo(name))?;
+            Ok(())
+        });
+        drop(ctx.event_loop().handle().register(accepted));
+        Ok(())
+    }
+}
+
+fn serves() {
+    let inherited = Inherited::take().unwrap();
+    assert!(matches!(Inherited::take(), Err(InheritError::Taken)), "only once");
+    let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
+    let mut servers = Vec::new();
+    for socket in inherited {
+        assert!(fcntl_getfd(&socket).unwrap().contains(FdFlags::CLOEXEC));
+        let (name, address) = (socket.name().to_owned(), socket.local_address().unwrap());
+        let greeting = name.clone();
+        let bootstrap = ServerBootstrap::new(&group, Tcp).initialiser(move |edit| {
+            edit.add_last("named", Named(greeting.clone()))?;
+            Ok(())
+        });
+        let server = bootstrap.serve(socket.into_listener().unwrap()).join().unwrap();
+        assert_eq!(server.local_address(), Some(address.clone()));
+        println!("{name} {address}");
+        servers.push(server);
+    }
+    println!("ready");
+    servers[0].closed().join().unwrap();
+}
+
+fn takes() {
+    match Inherited::take() {
+        Ok(inherited) => println!("{} taken", inherited.len()),
+        Err(error) => println!("{error}"),
+    }
+    // Whatever there was is still there.
+    let open = |fd: u32| std::fs::read_link(format!("/proc/self/fd/{fd}"));
+    for fd in [3, 4] {
+        println!("{fd} {}", if open(fd).is_ok() { "is open" } else { "is closed" });
+    }
+}
+
+// The tests.
+
+/// A process of this program, killed at the end of its test.
+struct Process {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts it with these for its descriptors 3 and 4. The shell in between knows the number that the
+    /// process will have, its own.
+    fn start(role: &str, passed: [OwnedFd; 2], environment: &str) -> Self {
+        let script = format!("exec 3<&0 4<&2 0</dev/null 2>/dev/null; {environment} exec \"$0\"");
+        let [third, fourth] = passed;
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", &script])
+            .arg(std::env::current_exe().unwrap())
+            .env(ROLE, role)
+            .stdin(Stdio::from(third))
+            .stderr(Stdio::from(fourth))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, said }
+    }
+
+    fn says(&mut self) -> String {
+        self.said.next().expect("it says something").unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn listen() -> (OwnedFd, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener.into(), address)
+}
+
+fn null() -> OwnedFd {
+    std::fs::File::open("/dev/null").unwrap().into()
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let peer = TcpStream::connect(to).unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer
+}
+
+#[track_caller]
+fn assert_greets(peer: &mut TcpStream, name: &str) {
+    peer.write_all(b"ping").unwrap();
+    let expected = format!("{name}\nping");
+    let mut heard = vec![0; expected.len()];
+    peer.read_exact(&mut heard).unwrap();
+    assert_eq!(String::from_utf8(heard).unwrap(), expected);
+}
+
+fn c12_inherited_sockets_are_served_under_their_names() {
+    let ((one, at_one), (other, at_other)) = (listen(), listen());
+    let environment = "LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=front:back";
+    let mut process = Process::start("serves", [one, other], environment);
+    assert_eq!(process.says(), format!("front {at_one}"));
+    assert_eq!(process.says(), format!("back {at_other}"));
+    assert_eq!(process.says(), "ready");
+    assert_greets(&mut connect(at_one), "front");
+    assert_greets(&mut connect(at_other), "back");
+}
+
+fn c12_those_who_came_before_the_process_are_served() {
+    let (listener, address) = listen();
+    let mut early = connect(address);
+    let mut process = Process::start("serves", [listener, null()], "LISTEN_PID=$$ LISTEN_FDS=1");
+    assert_greets(&mut early, "unknown");
+    assert_eq!(process.says(), format!("unknown {address}"));
+}
+
+fn c12_what_was_meant_for_another_process_is_left_alone() {
+    let environment = format!("LISTEN_PID={} LISTEN_FDS=2", std::process::id());
+    let mut process = Process::start("takes", [listen().0, listen().0], &environment);
+    assert_eq!(process.says(), "0 taken");
+    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+}
+
+fn c12_what_is_no_listening_socket_is_named_and_nothing_is_taken() {
+    let environment = "LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=door:window";
+    let mut process = Process::start("takes", [listen().0, null()], environment);
+    let error = process.says();
+    assert!(error.contains("descriptor 4 (`window`) is no listening socket"), "{error}");
+    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+    let environment = "LISTEN_PID=$$ LISTEN_FDS=3";
+    let mut process = Process::start("takes", [listen().0, listen().0], environment);
+    let error = process.says();
+    assert!(error.contains("descriptor 5 (`unknown`)"), "{error}");
+    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+}
+
+fn c12_a_process_without_sockets_has_none() {
+    let mut process = Process::start("takes", [null(), null()], "");
+    assert_eq!(process.says(), "0 taken");
+}
