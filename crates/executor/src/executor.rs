@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use crate::attached::Attached;
 use crate::builder::EventExecutorBuilder;
 use crate::command::{Command, NoExtension, System};
 use crate::current::{self, ExecutorId};
@@ -446,7 +447,7 @@ impl<X: Send + 'static> EventExecutor<X> {
 
     /// What the layer above has attached when it built this executor.
     #[must_use]
-    pub fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+    pub fn attachment(&self) -> Option<&Arc<dyn Attached>> {
         self.shared.attachment.as_ref()
     }
 

@@ -279,9 +279,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
 
 impl<X: Send + 'static> Members<X> {
     fn choose(&self, key: Option<u64>) -> usize {
-        let load = |child: usize| {
-            self.children.get(child).map_or(usize::MAX, |child| child.inbox.depth().total())
-        };
+        let load = |child: usize| self.children.get(child).map_or(usize::MAX, |child| child.load());
         let choice = Choice::new(self.children.len(), &load, key);
         let chosen = catch_unwind(AssertUnwindSafe(|| self.chooser.choose(&choice)));
         let message = match chosen {

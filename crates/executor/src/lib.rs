@@ -32,6 +32,7 @@
 #![deny(unsafe_code)]
 
 mod admission;
+mod attached;
 mod builder;
 mod by_hand;
 mod chooser;
@@ -77,6 +78,7 @@ mod trampoline;
 mod unrun;
 mod wake;
 
+pub use crate::attached::Attached;
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
 pub use crate::by_hand::ByHand;
 pub use crate::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};

@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 use waterwheel_executor::engine::{LoopCore, LoopSeed, Pass, Turn, Work};
 use waterwheel_executor::{
-    BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock, CommandSender, Error,
-    ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup, EventExecutorGroupBuilder,
-    ExecutorId, ExecutorStats, Fault, GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress,
-    InvalidShutdown, Labelled, LeastLoaded, LogReporter, LoopBody, LoopLocal, ManualExecutor,
-    MissedTicks, Nanos, NoExtension, OnFull, Origin, Park, Progress, ProgressiveFuture,
-    ProgressivePromise, Promise, PromiseFuture, QueueFull, Reject, RejectReason, Rejected,
-    RejectionPolicy, Report, Reporter, RoundRobin, SharedFuture, State, ThreadFactory,
-    ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark, UserCode, VirtualClock,
-    WaitError, WouldDeadlock,
+    Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock, CommandSender,
+    Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
+    EventExecutorGroupBuilder, ExecutorId, ExecutorStats, Fault, GlobalExecutor, HookId,
+    ImmediateExecutor, InvalidProgress, InvalidShutdown, Labelled, LeastLoaded, LogReporter,
+    LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension, OnFull, Origin, Park,
+    Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, QueueFull, Reject,
+    RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin, SharedFuture, State,
+    ThreadFactory, ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark, UserCode,
+    VirtualClock, WaitError, WouldDeadlock,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -66,6 +66,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Rejected<Rc<u8>>: false false true),
         is!(Rejected<PhantomPinned>: true true false),
         // Seams for the user's own.
+        is!(dyn Attached: true true false),
         is!(dyn Chooser: true true false),
         is!(dyn Park: false false false),
         is!(dyn Unpark: true true false),

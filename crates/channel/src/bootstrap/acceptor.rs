@@ -5,21 +5,25 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use waterwheel_executor::engine::report;
-use waterwheel_executor::{Error, Fault};
+use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::{Error, Fault, Origin, UserCode};
 
 use super::limit::{ADMITTED, ConnectionLimit, Full};
 use super::recipe::Recipe;
 use crate::channel::core::ChannelCore;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
+/// Finds the loop of a group for a connection, by a key that the user has made of it.
+pub(super) type KeyOf = dyn Fn(&NewChannel, &EventLoopGroup) -> EventLoop + Send + Sync;
+
 /// Whose loops a server's connections live on.
 pub(super) enum Workers {
-    /// Those of this group.
-    Of(EventLoopGroup),
+    /// Those of this group: the one that its chooser picks, by a key if there is one.
+    Of(EventLoopGroup, Option<Arc<KeyOf>>),
     /// The one that has accepted it.
     Accepting,
 }
@@ -42,8 +46,16 @@ impl Children {
 
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
-        let Workers::Of(workers) = &self.workers else { return here.adopt(new, self) };
-        let worker = workers.next();
+        let worker = match &self.workers {
+            Workers::Accepting => return here.adopt(new, self),
+            Workers::Of(workers, None) => workers.next(),
+            Workers::Of(workers, Some(key)) => {
+                // Without a key it is served all the same: that it has none is reported.
+                let origin = Origin::labelled("child key");
+                run_user_code(UserCode::Chooser, origin, || key(&new, workers))
+                    .unwrap_or_else(|_| workers.next())
+            }
+        };
         if worker.in_event_loop() {
             here.adopt(new, self);
         } else if !worker.is_shutting_down() {
