@@ -25,6 +25,7 @@ pub(crate) fn parse(
     let number = |name: &str| given.get_one::<NonZeroUsize>(name).map_or(1, |n| n.get());
     let seconds = |name| Duration::from_secs(of::<u32>(&given, name).into());
     let idle = seconds("idle");
+    let slow = Duration::from_millis(of::<u32>(&given, "slow").into());
     let config = Config {
         bind: of(&given, "bind"),
         port: of(&given, "port"),
@@ -36,6 +37,7 @@ pub(crate) fn parse(
         idle: (!idle.is_zero()).then_some(idle),
         drain: seconds("drain"),
         clients: number("clients"),
+        slow: (!slow.is_zero()).then_some(slow),
     };
     Ok(Options { config, stats: given.get_flag("stats") })
 }
@@ -85,6 +87,15 @@ fn command() -> Command {
         .arg(seconds("drain", default.drain).help("How long the end may take"))
         .arg(number("clients", "N", default.clients).help("Clients that may be connected"))
         .arg(
+            option(
+                "slow",
+                "MILLISECONDS",
+                default.slow.unwrap_or_default().as_millis().to_string(),
+            )
+            .value_parser(value_parser!(u32))
+            .help("Report what holds a thread for so long, while it does; 0: nothing"),
+        )
+        .arg(
             Arg::new("stats")
                 .long("stats")
                 .action(ArgAction::SetTrue)
@@ -131,13 +142,14 @@ mod tests {
     #[test]
     fn every_argument_arrives() {
         let args = "gateway --bind ::1 --port 0 --threads 3 --business 4 --queue 5 --overflow \
-                    disconnect --max-line 6 --idle 0 --drain 7 --clients 8 --stats";
+                    disconnect --max-line 6 --idle 0 --drain 7 --clients 8 --slow 9 --stats";
         let options = parse(args.split_whitespace()).unwrap();
         let Config { bind, port, threads, business, queue, .. } = options.config.clone();
         assert_eq!((bind.as_str(), port, threads, business, queue), ("::1", 0, 3, 4, 5));
-        let Config { overflow, max_line, idle, drain, clients, .. } = options.config;
+        let Config { overflow, max_line, idle, drain, clients, slow, .. } = options.config;
         assert_eq!((overflow, max_line, idle), (Overflow::Disconnect, 6, None));
         assert_eq!((drain, clients), (Duration::from_secs(7), 8));
+        assert_eq!(slow, Some(Duration::from_millis(9)));
         assert!(options.stats);
     }
 

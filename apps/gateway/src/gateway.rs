@@ -10,7 +10,9 @@ use waterwheel::channel::{
     Offloaded, ReceiveSizes, ServerBootstrap,
 };
 use waterwheel::codec::{LineDecoder, LineEncoder};
-use waterwheel::executor::{BuildError, Error, EventExecutorGroup, Reporter};
+use waterwheel::executor::{
+    BuildError, Error, EventExecutorGroup, InvalidWatchdog, Reporter, Watchdog,
+};
 use waterwheel::handlers::IdleHandler;
 use waterwheel::net::{Auto, Tcp};
 
@@ -52,6 +54,8 @@ pub struct Config {
     pub drain: Duration,
     /// How many clients there may be.
     pub clients: usize,
+    /// What holds a thread for longer is reported; `None`: nothing is.
+    pub slow: Option<Duration>,
 }
 
 impl Default for Config {
@@ -67,6 +71,7 @@ impl Default for Config {
             idle: Some(Duration::from_secs(300)),
             drain: Duration::from_secs(10),
             clients: 10_000,
+            slow: None,
         }
     }
 }
@@ -90,6 +95,9 @@ pub enum NotStarted {
     /// A business thread could not be had.
     #[error(transparent)]
     Business(#[from] BuildError),
+    /// Nothing can be watched that closely.
+    #[error(transparent)]
+    Slow(#[from] InvalidWatchdog),
     /// Something about the configuration, or about the sockets.
     #[error("{0}")]
     Server(Error),
@@ -106,16 +114,19 @@ impl Gateway {
             gate: Gate::default(),
             traffic: Arc::new(Traffic::default()),
         });
-        let loops = EventLoopGroup::builder(Auto)
+        let mut loops = EventLoopGroup::builder(Auto)
             .threads(config.threads)
             .name("loop")
-            .reporter(reporter.clone())
-            .build()?;
-        let business = EventExecutorGroup::builder()
+            .reporter(reporter.clone());
+        let mut business = EventExecutorGroup::builder()
             .threads(config.business)
             .name("business")
-            .reporter(reporter.clone())
-            .build()?;
+            .reporter(reporter.clone());
+        if let Some(limit) = config.slow {
+            let watchdog = Watchdog::builder().limit(limit).build()?;
+            (loops, business) = (loops.watchdog(&watchdog), business.watchdog(&watchdog));
+        }
+        let (loops, business) = (loops.build()?, business.build()?);
         let pipeline = Pipeline::new(config, &business, &desk).map_err(NotStarted::Server)?;
         let server = ServerBootstrap::new(&loops, Tcp)
             .child_options(client_options().map_err(NotStarted::Server)?)

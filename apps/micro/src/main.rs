@@ -20,11 +20,13 @@
 //! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one,
 //! `micro stream <peers> <rounds>` does so over sockets, `micro connections <n>` lets connections come and
 //! go, and `micro chain <by-hand|chain|slots> <lines>` takes lines apart and adds them up in three ways.
+//! `micro datagrams <crowds>` echoes datagrams that come 64 at a time.
 //! `micro served <echoes>` echoes over a socket too, on a loop's own thread, of which the main thread
 //! is the peer.
 
 mod chains;
 mod connections;
+mod datagrams;
 mod hops;
 mod served;
 mod streams;
@@ -68,6 +70,7 @@ fn main() -> Outcome {
         "stream" => streams::streams(number(&arguments, 1, 1)?, number(&arguments, 2, 100_000)?),
         "served" => served::served(number(&arguments, 1, 100_000)?),
         "connections" => connections::connections(number(&arguments, 1, 10_000)?),
+        "datagrams" => datagrams::datagrams(number(&arguments, 1, 1000)?),
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);
             chains::chains(kind, number(&arguments, 2, 1_000_000)?)

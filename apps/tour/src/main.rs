@@ -1,7 +1,7 @@
 //! A guided tour: what executors, groups, timers, event loops and channels do, told while they do it.
 //!
-//! `cargo run --release -p waterwheel-tour` takes a second or two and ends by itself with status 0. A stop of the tour is
-//! a file.
+//! `cargo run --release -p waterwheel-tour` takes a second or two and ends by itself with status 0. A stop
+//! of the tour is a file.
 
 mod awaiting;
 mod event_loop;

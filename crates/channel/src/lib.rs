@@ -57,6 +57,7 @@ mod datagram;
 pub mod driver;
 mod event_loop;
 mod file_region;
+mod flood;
 mod foreign;
 mod futures;
 pub mod local;

@@ -58,6 +58,11 @@ pub struct LoopMetrics {
     pub bytes_read: u64,
     /// Bytes that channels have written, counted in the same way.
     pub bytes_written: u64,
+    /// Pieces of work that have held the loop for longer than its
+    /// [watchdog](waterwheel_executor::Watchdog) allows.
+    pub slow_works: u64,
+    /// How long the longest of them has, as it was last told.
+    pub longest_hold: Duration,
     /// How long the turns took after their wait: what came just then had to wait that long. The
     /// bucket at `n` counts turns of 2ⁿ nanoseconds and more, up to twice that.
     pub lag: [u64; LAG_BUCKETS],
@@ -216,6 +221,8 @@ impl Counters {
             channels: get(&counts.channels) as usize,
             bytes_read: get(&counts.bytes_read),
             bytes_written: get(&counts.bytes_written),
+            slow_works: executor.slow_works,
+            longest_hold: executor.longest_hold,
             lag: std::array::from_fn(|at| get(&counts.lag[at])),
         }
     }

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
-    SocketOption, Submit, TaskOnly, Waited,
+    Detach, Driver, Interest, Interface, Io, IoEvent, Membership, OpenDriver, OutQueue, ReadPlan,
+    Readiness, Role, SocketOption, Submit, TaskOnly, Waited,
 };
 use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
@@ -72,6 +72,8 @@ fn public_types_cross_threads_as_listed() {
         is!(Datagram: true true true),
         is!(Datagrams: true false true),
         is!(UnixAddress: true true true),
+        is!(Interface: true true true),
+        is!(Membership: true true true),
         is!(HalfClosed: true true true),
         is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),

@@ -1,6 +1,7 @@
 //! Lines out of a stream of bytes.
 //!
-//! 1. A line ends with `\n` or `\r\n`. A `\r` anywhere else is a byte like any other.
+//! 1. A line ends with `\n` or `\r\n`. A `\r` anywhere else is a byte like any other; but at the very end of
+//!    the stream it is taken for the half of a line end that has come, and is no part of the line.
 //! 2. No byte is looked at twice for the end of its line, however small the pieces are it comes in: a
 //!    line that comes byte by byte costs as much per byte as one that comes whole.
 //! 3. Not more than a line's limit is kept. Of a line beyond it everything up to its end is thrown away as

@@ -18,6 +18,7 @@ use crate::report::{LogReporter, Reporter};
 use crate::shared::{Parts, Shared};
 use crate::task_loop::TaskLoop;
 use crate::thread::{ThreadFactory, ThreadSupplier};
+use crate::watchdog::Watchdog;
 
 /// The smallest bound a queue can have: below it, executors that submit to each other lock up.
 pub const MIN_QUEUE_BOUND: u32 = 16;
@@ -52,6 +53,7 @@ pub struct EventExecutorBuilder {
     is_global: bool,
     idle_limit: Option<Duration>,
     attachment: Option<Arc<dyn Attached>>,
+    watchdog: Option<Watchdog>,
 }
 
 /// A property that makes no sense.
@@ -88,6 +90,7 @@ impl EventExecutorBuilder {
             is_global: false,
             idle_limit: None,
             attachment: None,
+            watchdog: None,
         }
     }
 
@@ -132,6 +135,12 @@ impl EventExecutorBuilder {
     /// wait by the same.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Watched by this one from its start to its end, however it is driven. Default: by none.
+    pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
+        self.watchdog = Some(watchdog.clone());
         self
     }
 
@@ -239,6 +248,7 @@ impl EventExecutorBuilder {
             clock: self.clock,
             never_block: self.never_block,
             is_global: self.is_global,
+            watchdog: self.watchdog,
             unpark,
             seed,
             attachment: self.attachment,

@@ -10,8 +10,6 @@ use crate::current::Entered;
 use crate::engine::{LoopCore, Turn, Work};
 use crate::executor::EventExecutor;
 use crate::run_loop;
-use crate::sync::lock;
-use crate::thread::ThreadProperties;
 
 /// The owned half of an executor that the calling thread drives.
 ///
@@ -28,7 +26,7 @@ impl<X: Send + 'static> ByHand<X> {
     /// Takes an executor over before it has started.
     pub(crate) fn drive(executor: EventExecutor<X>) -> Self {
         executor.shared().start_by_hand();
-        *lock(&executor.shared().thread) = Some(ThreadProperties::of_this_thread());
+        executor.shared().begin_to_turn();
         let core = LoopCore::new(executor.shared().clone());
         Self { core, executor, over: false, not_send: PhantomData }
     }

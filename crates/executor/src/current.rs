@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::loop_local::LoopLocals;
 use crate::promise::AnyPromise;
-use crate::report::Reporter;
+use crate::pulse::Pulse;
+use crate::raw::origin::Origin;
+use crate::report::{Reporter, UserCode};
 use crate::sync::per_thread;
 use crate::timer::entry::{Place, TimerRef};
 
@@ -59,6 +61,9 @@ pub(crate) trait LocalHalf: Any {
 
     /// The group the loop is in.
     fn group(&self) -> Option<ExecutorId>;
+
+    /// Where the loop says what it is doing.
+    fn pulse(&self) -> &Pulse;
 
     /// Clears the place of a timer that was cancelled; what was there is dropped by the caller.
     fn clear_timer(&self, place: &Place) -> Option<TimerRef>;
@@ -107,6 +112,27 @@ pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -
     };
     let local: Rc<dyn Any> = CURRENT.try_with(find).ok()??;
     local.downcast().ok().map(|local| f(&local))
+}
+
+/// Calls `code` as what the loop on this thread is doing, if there is one. It must not panic.
+#[inline]
+pub(crate) fn run_as<R>(
+    (what, origin, station): (UserCode, Origin, Option<u64>),
+    code: impl FnOnce() -> R,
+) -> R {
+    let before = with_pulse(|pulse| pulse.enter(what, origin, station));
+    let result = code();
+    if let Some(before) = before {
+        with_pulse(|pulse| pulse.exit(before));
+    }
+    result
+}
+
+fn with_pulse<R>(f: impl FnOnce(&Pulse) -> R) -> Option<R> {
+    let find = |current: &RefCell<Option<CurrentLoop>>| {
+        current.borrow().as_ref().map(|loop_| f(loop_.local.pulse()))
+    };
+    CURRENT.try_with(find).ok().flatten()
 }
 
 /// Clears the place of a cancelled timer in the heap of the loop on this thread.

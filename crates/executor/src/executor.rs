@@ -1,9 +1,7 @@
 //! The handle of an executor: what users hold.
 
-use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::attached::Attached;
@@ -14,16 +12,15 @@ use crate::error::{Error, WaitError};
 use crate::group::{EventExecutorGroup, Membership};
 use crate::hooks::{Hook, HookId};
 use crate::labelled::Labelled;
+use crate::lease::Lease;
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::promise::{
     ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, SharedFuture, all, first,
-    progressive_promise, promise, promise_of_work,
+    progressive_promise, promise,
 };
 use crate::raw::origin::Origin;
-use crate::raw::task::Task;
 use crate::rejected::Rejected;
-use crate::report::UserCode;
 use crate::shared::Shared;
 use crate::shutdown::InvalidShutdown;
 use crate::stats::ExecutorStats;
@@ -52,31 +49,6 @@ pub struct EventExecutor<X: Send + 'static = NoExtension> {
     shared: Arc<Shared<X>>,
     /// `None` on handles made after the last user handle was gone.
     lease: Option<Arc<Lease>>,
-}
-
-/// Held by every user handle of an executor or a group; the last to go ends them.
-pub(crate) struct Lease {
-    end: Box<dyn Fn() + Send + Sync>,
-    is_void: AtomicBool,
-    /// What is to be there as long as there are handles.
-    kept: OnceLock<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Lease {
-    pub(crate) fn new(end: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { end: Box::new(end), is_void: AtomicBool::new(false), kept: OnceLock::new() }
-    }
-
-    /// Keeps something alive as long as there are handles.
-    pub(crate) fn keep(&self, kept: Arc<dyn Any + Send + Sync>) {
-        let first = self.kept.set(kept).is_ok();
-        debug_assert!(first, "a lease is made for one group");
-    }
-
-    /// Another lease has taken over: this one ends nothing.
-    fn void(&self) {
-        self.is_void.store(true, Ordering::Release);
-    }
 }
 
 impl EventExecutor {
@@ -152,109 +124,6 @@ impl<X: Send + 'static> EventExecutor<X> {
     #[must_use]
     pub fn in_event_loop(&self) -> bool {
         self.shared.in_event_loop()
-    }
-
-    // Submitting.
-
-    /// Queues a task; never runs it in place. Starts the thread if it is the first.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the closure, if the executor is shut down, its queue is full, or its thread
-    /// cannot be had.
-    #[track_caller]
-    pub fn execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
-        self.execute_from(Origin::here(), Urgency::Now, task)
-    }
-
-    /// Queues a task without waking the loop: it runs when something else wakes it.
-    ///
-    /// # Errors
-    /// As for [`execute`](Self::execute).
-    #[track_caller]
-    pub fn lazy_execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
-        self.execute_from(Origin::here(), Urgency::Lazy, task)
-    }
-
-    /// Queues a task and returns a future for its value. A panic becomes an error; cancelling the
-    /// future before the task has started keeps it from running.
-    ///
-    /// # Errors
-    /// As for [`execute`](Self::execute).
-    #[track_caller]
-    pub fn submit<T, F>(&self, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        self.submit_from(Origin::here(), task)
-    }
-
-    pub(crate) fn execute_from<F: FnOnce() + Send + 'static>(
-        &self,
-        origin: Origin,
-        mut urgency: Urgency,
-        task: F,
-    ) -> Result<(), Rejected<F>> {
-        if self.state() == State::NotStarted {
-            urgency = Urgency::Now; // The thread it starts may be asleep before the task is there.
-        }
-        match self.shared.admit() {
-            Ok(permit) => {
-                let run = Task::new(origin, || {
-                    task();
-                    true
-                });
-                self.shared.push(permit, Command::Run(run), urgency);
-                Ok(())
-            }
-            Err(reason) => Err(Rejected::new(task, reason)),
-        }
-    }
-
-    /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers
-    /// above, whose rejections are to give back what their users gave.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the value, as for [`execute`](Self::execute).
-    pub fn execute_with<V, F: FnOnce() + Send + 'static>(
-        &self,
-        origin: Origin,
-        value: V,
-        make: impl FnOnce(V) -> F,
-    ) -> Result<(), Rejected<V>> {
-        match self.shared.admit() {
-            Ok(permit) => {
-                let task = make(value);
-                let run = Task::new(origin, || {
-                    task();
-                    true
-                });
-                self.shared.push(permit, Command::Run(run), Urgency::Now);
-                Ok(())
-            }
-            Err(reason) => Err(Rejected::new(value, reason)),
-        }
-    }
-
-    #[track_caller]
-    pub(crate) fn submit_from<T, F>(
-        &self,
-        origin: Origin,
-        task: F,
-    ) -> Result<PromiseFuture<T>, Rejected<F>>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        match self.shared.admit() {
-            Ok(permit) => {
-                let (promise, future) = promise_of_work(self.id(), origin);
-                let run = Task::new(origin, move || promise.run(UserCode::Task, origin, task));
-                self.shared.push(permit, Command::Run(run), Urgency::Now);
-                Ok(future)
-            }
-            Err(reason) => Err(Rejected::new(task, reason)),
-        }
     }
 
     /// This executor, whose tasks carry a label instead of their source line: in reports of panics,
@@ -429,20 +298,22 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// The thread it runs on; `None` before it has started.
     #[must_use]
     pub fn thread_properties(&self) -> Option<ThreadProperties> {
-        lock(&self.shared.thread).clone()
+        self.shared.vitals.thread()
     }
 
-    /// What the loop is doing right now: the label or source line of the running task.
+    /// What the loop is doing right now: the label or source line of the running task. Of things that
+    /// call each other it is the innermost.
     #[must_use]
     pub fn running(&self) -> Option<Origin> {
-        self.shared.running.get()
+        self.shared.vitals.pulse.running()
     }
 
     /// What the loop has done so far.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         let depth = self.shared.inbox.depth().total();
-        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth)
+        let slow = self.shared.vitals.slow();
+        self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth, slow)
     }
 
     /// What the layer above has attached when it built this executor.
@@ -473,13 +344,5 @@ impl<X: Send + 'static> Eq for EventExecutor<X> {}
 impl<X: Send + 'static> fmt::Debug for EventExecutor<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shared.fmt(f)
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if !self.is_void.load(Ordering::Acquire) {
-            (self.end)();
-        }
     }
 }

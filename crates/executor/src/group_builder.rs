@@ -10,6 +10,7 @@ use crate::group::EventExecutorGroup;
 use crate::rejected::{Reject, RejectionPolicy};
 use crate::report::{LogReporter, Reporter};
 use crate::thread::{ThreadFactory, ThreadSupplier};
+use crate::watchdog::Watchdog;
 
 /// Gathers the properties of an [`EventExecutorGroup`]; [`build`](Self::build) checks them.
 #[must_use]
@@ -21,6 +22,7 @@ pub struct EventExecutorGroupBuilder {
     supplier: Option<Arc<dyn ThreadSupplier>>,
     reporter: Arc<dyn Reporter>,
     chooser: Box<dyn Chooser>,
+    watchdog: Option<Watchdog>,
 }
 
 /// How many children a group has when nothing is said: two for each core.
@@ -39,6 +41,7 @@ impl EventExecutorGroupBuilder {
             supplier: None,
             reporter: Arc::new(LogReporter),
             chooser: Box::new(RoundRobin::default()),
+            watchdog: None,
         }
     }
 
@@ -82,6 +85,12 @@ impl EventExecutorGroupBuilder {
     /// Who picks the child for the next piece of work. Default: [`RoundRobin`].
     pub fn chooser(mut self, chooser: impl Chooser + 'static) -> Self {
         self.chooser = Box::new(chooser);
+        self
+    }
+
+    /// All children are watched by this one. Default: by none.
+    pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
+        self.watchdog = Some(watchdog.clone());
         self
     }
 
@@ -140,14 +149,17 @@ impl EventExecutorGroupBuilder {
     }
 
     fn single(&self, name: String) -> EventExecutorBuilder {
-        let single = EventExecutorBuilder::new()
+        let mut single = EventExecutorBuilder::new()
             .name(name)
             .rejection(self.policy.clone())
             .reporter(self.reporter.clone());
-        match self.bound {
-            Some(bound) => single.queue_bound(bound),
-            None => single,
+        if let Some(bound) = self.bound {
+            single = single.queue_bound(bound);
         }
+        if let Some(watchdog) = &self.watchdog {
+            single = single.watchdog(watchdog);
+        }
+        single
     }
 }
 

@@ -7,9 +7,15 @@ use crate::error::absorb;
 use crate::raw::origin::Origin;
 use crate::report::{Fault, LogReporter, Report, Reporter, UserCode};
 
-/// Runs user code. `None`: it panicked, and the loop on this thread (or the log) was told.
-#[inline]
+/// Runs user code, as what the loop on this thread is doing. `None`: it panicked, and the loop (or the
+/// log) was told.
 pub(crate) fn guard<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Option<R> {
+    current::run_as((what, origin, None), || catch(what, origin, code))
+}
+
+/// As [`guard`], for a loop that has said by itself what it is doing.
+#[inline]
+pub(crate) fn catch<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(value) => Some(value),
         Err(payload) => {

@@ -28,6 +28,7 @@
 //! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
 //! | how timers work | `timer` (the heap, the entry, repetition), on `raw::work` |
 //! | how results travel | `promise`, on `raw::slot` |
+//! | what a loop is seen doing | `pulse` (what it says), `watchdog` (who looks) |
 //! | where `unsafe` is | `raw`, and nowhere else |
 #![deny(unsafe_code)]
 
@@ -50,6 +51,7 @@ mod hooks;
 mod immediate;
 mod inbox;
 mod labelled;
+mod lease;
 mod lifecycle;
 mod local;
 mod loop_local;
@@ -59,6 +61,7 @@ mod models;
 mod park;
 mod pooled;
 mod promise;
+mod pulse;
 mod raw;
 mod registry;
 mod rejected;
@@ -69,14 +72,18 @@ mod sender;
 mod shared;
 mod shutdown;
 mod start;
+mod station;
 mod stats;
+mod submit;
 mod sync;
 mod task_loop;
 mod thread;
 mod timer;
 mod trampoline;
 mod unrun;
+mod vitals;
 mod wake;
+mod watchdog;
 
 pub use crate::attached::Attached;
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
@@ -108,6 +115,11 @@ pub use crate::rejected::{
 pub use crate::report::{Fault, LogReporter, Report, Reporter, UserCode};
 pub use crate::sender::CommandSender;
 pub use crate::shutdown::{DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown};
+pub use crate::station::{Place, Station};
 pub use crate::stats::ExecutorStats;
 pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};
 pub use crate::timer::{MissedTicks, TimerKey};
+pub use crate::watchdog::{
+    Activity, DEFAULT_SLOW_LIMIT, InvalidWatchdog, MIN_SLOW_LIMIT, SlowWork, Watchdog,
+    WatchdogBuilder,
+};

@@ -14,6 +14,7 @@ use crate::command::{Command, Due, System};
 use crate::current::{ExecutorId, LocalHalf};
 use crate::hooks::Hooks;
 use crate::promise::AnyPromise;
+use crate::pulse::Pulse;
 use crate::raw::queue::Consumer;
 use crate::shared::Shared;
 use crate::timer::TimerKey;
@@ -203,6 +204,10 @@ impl<X: Send + 'static> LocalHalf for Local<X> {
 
     fn group(&self) -> Option<ExecutorId> {
         self.shared.group_id()
+    }
+
+    fn pulse(&self) -> &Pulse {
+        &self.shared.vitals.pulse
     }
 
     fn clear_timer(&self, place: &Place) -> Option<TimerRef> {

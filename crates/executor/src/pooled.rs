@@ -19,7 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::clock::Nanos;
-use crate::engine::{LoopCore, Pass, RestingCore, Turn};
+use crate::engine::resting::RestingCore;
+use crate::engine::{LoopCore, Pass, Turn};
 use crate::error::{Error, ErrorKind, absorb};
 use crate::global::GlobalExecutor;
 use crate::park::Unpark;
@@ -27,7 +28,7 @@ use crate::promise::PromiseFuture;
 use crate::run_loop;
 use crate::shared::Shared;
 use crate::sync::{Mutex, lock, per_thread};
-use crate::thread::{LoopBody, RunOrLetGo, ThreadProperties};
+use crate::thread::{LoopBody, RunOrLetGo};
 
 /// Where a loop is between its turns.
 pub(crate) struct Rest<X: Send + 'static>(Mutex<Place<X>>);
@@ -62,12 +63,13 @@ impl<X: Send + 'static> Unpark for Rest<X> {
 
 /// Begins the life of a pooled loop, with its first turn on this very thread.
 pub(crate) fn begin<X: Send + 'static>(shared: Arc<Shared<X>>, rest: Arc<Rest<X>>) {
+    shared.begin_to_turn();
     turn(LoopCore::without_thread(shared), rest);
 }
 
 /// One turn, and what follows from it.
 fn turn<X: Send + 'static>(mut core: LoopCore<X>, rest: Arc<Rest<X>>) {
-    *lock(&core.shared.thread) = Some(ThreadProperties::of_this_thread());
+    core.shared.vitals.on_this_thread();
     let entered = core.enter();
     let turned = catch_unwind(AssertUnwindSafe(|| {
         core.awake();

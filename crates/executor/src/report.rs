@@ -3,11 +3,12 @@
 use std::fmt;
 
 use crate::raw::origin::Origin;
+use crate::watchdog::SlowWork;
 
 /// Receives the reports of an executor. The default writes them to the log ([`LogReporter`]).
 ///
-/// Called on the thread where the fault happened, usually the loop's: be quick. A panic in here is
-/// ignored.
+/// Called on the thread where the fault happened, usually the loop's: be quick. What is
+/// [slow](Fault::Slow) the watchdog's thread tells. A panic in here is ignored.
 pub trait Reporter: Send + Sync {
     /// Something went wrong and the executor went on.
     fn report(&self, report: &Report<'_>);
@@ -50,6 +51,10 @@ pub enum Fault {
         /// What killed the loop.
         cause: String,
     },
+    /// A piece of work holds the loop, or has held it, for longer than its
+    /// [watchdog](crate::Watchdog) allows.
+    #[error("{0}")]
+    Slow(Box<SlowWork>),
 }
 
 /// The kinds of user code that run on a loop.
@@ -80,6 +85,27 @@ pub enum UserCode {
     Handler,
     /// A strategy that decides how a loop waits.
     Strategy,
+    /// Something that was queued for a layer above: what another thread has asked for, or what is due.
+    Command,
+}
+
+impl UserCode {
+    /// All of them, in order.
+    pub(crate) const ALL: [UserCode; 13] = [
+        UserCode::Task,
+        UserCode::Timer,
+        UserCode::Listener,
+        UserCode::Hook,
+        UserCode::Destructor,
+        UserCode::Waker,
+        UserCode::RejectionPolicy,
+        UserCode::Chooser,
+        UserCode::Future,
+        UserCode::Callback,
+        UserCode::Handler,
+        UserCode::Strategy,
+        UserCode::Command,
+    ];
 }
 
 impl fmt::Display for UserCode {
@@ -97,16 +123,21 @@ impl fmt::Display for UserCode {
             UserCode::Callback => "callback",
             UserCode::Handler => "handler",
             UserCode::Strategy => "select strategy",
+            UserCode::Command => "command",
         })
     }
 }
 
-/// Writes reports to the log at error level, target `waterwheel`.
+/// Writes reports to the log, target `waterwheel`: what is slow as a warning, all else as an error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogReporter;
 
 impl Reporter for LogReporter {
     fn report(&self, report: &Report<'_>) {
-        tracing::error!(target: "waterwheel", executor = report.executor, "{}", report.fault);
+        let Report { executor, fault } = report;
+        match fault {
+            Fault::Slow(_) => tracing::warn!(target: "waterwheel", executor, "{fault}"),
+            _ => tracing::error!(target: "waterwheel", executor, "{fault}"),
+        }
     }
 }

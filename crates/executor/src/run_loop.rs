@@ -11,12 +11,11 @@ use crate::error::{Error, ErrorKind, absorb};
 use crate::guard::guard_drop;
 use crate::lifecycle::Event;
 use crate::shared::Shared;
-use crate::sync::lock;
-use crate::thread::{PunctualSleep, ThreadProperties};
+use crate::thread::PunctualSleep;
 
 /// Runs the loop on the calling thread until it has terminated.
 pub(crate) fn run<X: Send + 'static>(shared: Arc<Shared<X>>, seed: LoopSeed<X>) {
-    *lock(&shared.thread) = Some(ThreadProperties::of_this_thread());
+    shared.begin_to_turn();
     let _punctual = PunctualSleep::begin();
     let mut core = LoopCore::new(shared);
     let entered = core.enter();

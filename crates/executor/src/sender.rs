@@ -12,10 +12,12 @@ use crate::error::Error;
 use crate::executor::EventExecutor;
 use crate::lifecycle::State;
 use crate::local::Local;
+use crate::pulse::{Before, Begun, Pulse};
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
 use crate::report::UserCode;
 use crate::shared::Shared;
+use crate::station::Station;
 use crate::timer::TimerKey;
 use crate::wake::Urgency;
 
@@ -63,14 +65,33 @@ impl<X: Send + 'static> CommandSender<X> {
         self.shared.take_back(key)
     }
 
-    /// Says what the loop is doing from now on; `None`: nothing of the user's. To be called on the loop,
-    /// where [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
+    /// Says that the loop itself begins something. To be called on the loop, where
+    /// [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
     #[inline]
-    pub fn set_running(&self, origin: Option<Origin>) {
-        match origin {
-            Some(origin) => self.shared.running.set(origin),
-            None => self.shared.running.clear(),
+    pub fn begin(&self, what: UserCode, origin: Origin) -> Begun<'_> {
+        self.shared.vitals.pulse.begin(what, origin)
+    }
+
+    /// Whether a [`Watchdog`](crate::Watchdog) looks at the loop: only then do [`Station`]s pay.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.shared.watchdog.is_some()
+    }
+
+    /// Calls `code` as a call of this station. To be called on the loop.
+    #[inline]
+    pub fn run_at<R>(&self, station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
+        /// On unwind too.
+        struct Exit<'a>(&'a Pulse, Before);
+        impl Drop for Exit<'_> {
+            fn drop(&mut self) {
+                self.0.exit(self.1);
+            }
         }
+        let pulse = &self.shared.vitals.pulse;
+        let before = pulse.enter(UserCode::Handler, station.origin, station.at(call));
+        let _exit = Exit(pulse, before);
+        code()
     }
 
     /// Runs code of the user's on the loop, as what the loop is doing right now. A panic is reported,
@@ -84,9 +105,10 @@ impl<X: Send + 'static> CommandSender<X> {
         origin: Origin,
         code: impl FnOnce() -> R,
     ) -> Result<R, Error> {
-        let before = self.shared.running.replace(Some(origin));
+        let pulse = &self.shared.vitals.pulse;
+        let before = pulse.enter(what, origin, None);
         let outcome = run_user_code(what, origin, code);
-        self.shared.running.replace(before);
+        pulse.exit(before);
         outcome
     }
 
@@ -122,6 +144,12 @@ impl<X: Send + 'static> CommandSender<X> {
 }
 
 impl<X: Send + 'static> EventExecutor<X> {
+    /// Whether a [`Watchdog`](crate::Watchdog) looks at the loop.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.shared().watchdog.is_some()
+    }
+
     /// A sender of commands that does not keep the executor alive.
     #[must_use]
     pub fn sender(&self) -> CommandSender<X> {

@@ -1,14 +1,13 @@
 //! The shared half of an executor: what handles, loop and registry hold together.
 //!
 //! Who touches what: any thread submits through `inbox` and reads `life`; `starter` and `plan`
-//! belong to whoever starts or shuts down; `running` and `counters` are written by the loop alone.
+//! belong to whoever starts or shuts down; `counters` and the pulse in `vitals` are written by the loop
+//! alone.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-use crossbeam_utils::CachePadded;
 
 use crate::admission::{Permit, Refusal};
 use crate::attached::Attached;
@@ -17,16 +16,16 @@ use crate::command::{Command, System};
 use crate::current::{self, ExecutorId};
 use crate::engine::LoopSeed;
 use crate::error::{Error, WouldDeadlock};
-use crate::executor::Lease;
 use crate::group::{Members, Membership};
 use crate::guard::guard_for;
 use crate::inbox::Inbox;
+use crate::lease::Lease;
 use crate::lifecycle::{Action, Event, Lifecycle, State};
 use crate::local::Local;
 use crate::park::Unpark;
 use crate::pooled::Rest;
 use crate::promise::{AnyPromise, Promise, SharedFuture, promise_of_end};
-use crate::raw::origin::{Origin, Running};
+use crate::raw::origin::Origin;
 use crate::registry::{self, NotifyTarget};
 use crate::rejected::{OnFull, QueueFull, RejectReason, RejectionPolicy};
 use crate::report::{Reporter, UserCode};
@@ -34,8 +33,10 @@ use crate::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
 use crate::start::Starter;
 use crate::stats::Counters;
 use crate::sync::{Mutex, lock};
-use crate::thread::{ThreadProperties, ThreadSupplier};
+use crate::thread::ThreadSupplier;
+use crate::vitals::Vitals;
 use crate::wake::Urgency;
+use crate::watchdog::Watchdog;
 
 pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) id: ExecutorId,
@@ -46,10 +47,9 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) never_block: bool,
     pub(crate) is_global: bool,
-    /// The loop writes it twice per task: away from what producers read.
-    pub(crate) running: CachePadded<Running>,
     pub(crate) counters: Counters,
-    pub(crate) thread: Mutex<Option<ThreadProperties>>,
+    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) watchdog: Option<Watchdog>,
     pub(crate) termination: SharedFuture<()>,
     membership: Mutex<Option<Membership<X>>>,
     /// What user handles hold, for handles made on the loop.
@@ -76,6 +76,7 @@ pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) clock: Clock,
     pub(crate) never_block: bool,
     pub(crate) is_global: bool,
+    pub(crate) watchdog: Option<Watchdog>,
     pub(crate) unpark: Arc<dyn Unpark>,
     pub(crate) seed: LoopSeed<X>,
     pub(crate) attachment: Option<Arc<dyn Attached>>,
@@ -95,9 +96,9 @@ impl<X: Send + 'static> Shared<X> {
             reporter: parts.reporter,
             never_block: parts.never_block,
             is_global: parts.is_global,
-            running: CachePadded::default(),
             counters: Counters::default(),
-            thread: Mutex::new(None),
+            vitals: Vitals::new(),
+            watchdog: parts.watchdog,
             termination,
             membership: Mutex::new(None),
             lease: Mutex::new(Weak::new()),
@@ -261,7 +262,7 @@ impl<X: Send + 'static> Shared<X> {
 
     /// Waits for the thread itself to be gone, if the supplier gave its handle.
     pub(crate) fn join_thread(&self) -> Result<(), WouldDeadlock> {
-        let own = lock(&self.thread).as_ref().map(|thread| thread.id);
+        let own = self.vitals.thread().map(|thread| thread.id);
         if own == Some(std::thread::current().id()) {
             return Err(WouldDeadlock { executor: self.name.to_string() });
         }
@@ -275,8 +276,9 @@ impl<X: Send + 'static> Shared<X> {
 
     /// The last steps of every teardown: Terminated, then whoever waits is told.
     pub(crate) fn terminate(&self, cause: Option<Error>) {
-        if let Some(record) = lock(&self.thread).as_mut() {
-            record.is_alive = false;
+        self.vitals.stop();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.look_again();
         }
         registry::unregister(self.id);
         let _ = self.life.apply(Event::TornDown);
@@ -287,6 +289,14 @@ impl<X: Send + 'static> Shared<X> {
         }
         if let Some(membership) = membership {
             membership.child_ended(cause.as_ref());
+        }
+    }
+
+    /// The loop begins to turn, on the calling thread to begin with: it is watched from now on.
+    pub(crate) fn begin_to_turn(&self) {
+        self.vitals.on_this_thread();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.watch(&self.name, &self.reporter, &self.vitals);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a loop has done so far, in numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
@@ -21,6 +22,10 @@ pub struct ExecutorStats {
     /// Commands accepted and not yet taken, user tasks and others; up to 64 too many while the loop
     /// is busy, because it settles its account in batches.
     pub queue_depth: usize,
+    /// Pieces of work that have held the loop for longer than its [watchdog](crate::Watchdog) allows.
+    pub slow_works: u64,
+    /// How long the longest of them has, as it was last told.
+    pub longest_hold: Duration,
 }
 
 /// Written by the loop's thread alone, so a plain load and store do; read by anyone. On a cache
@@ -53,7 +58,12 @@ impl Counters {
         self.0.timers.store(waiting as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn snapshot(&self, wake_ups: u64, queue_depth: usize) -> ExecutorStats {
+    pub(crate) fn snapshot(
+        &self,
+        wake_ups: u64,
+        queue_depth: usize,
+        (slow_works, longest_hold): (u64, Duration),
+    ) -> ExecutorStats {
         ExecutorStats {
             turns: self.0.turns.load(Ordering::Relaxed),
             sleeps: self.0.sleeps.load(Ordering::Relaxed),
@@ -61,6 +71,8 @@ impl Counters {
             tasks: self.0.tasks.load(Ordering::Relaxed),
             timers: self.0.timers.load(Ordering::Relaxed) as usize,
             queue_depth,
+            slow_works,
+            longest_hold,
         }
     }
 }

@@ -4,17 +4,18 @@ use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::rc::Rc;
 
-use waterwheel_executor::engine::{LoopCore, LoopSeed, Pass, Turn, Work};
+use waterwheel_executor::engine::{Begun, LoopCore, LoopSeed, Pass, Turn, Work};
 use waterwheel_executor::{
-    Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock, CommandSender,
-    Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
+    Activity, Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock,
+    CommandSender, Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
     EventExecutorGroupBuilder, ExecutorId, ExecutorStats, Fault, GlobalExecutor, HookId,
-    ImmediateExecutor, InvalidProgress, InvalidShutdown, Labelled, LeastLoaded, LogReporter,
-    LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension, OnFull, Origin, Park,
-    Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, QueueFull, Reject,
-    RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin, SharedFuture, State,
-    ThreadFactory, ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark, UserCode,
-    VirtualClock, WaitError, WouldDeadlock,
+    ImmediateExecutor, InvalidProgress, InvalidShutdown, InvalidWatchdog, Labelled, LeastLoaded,
+    LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension, OnFull,
+    Origin, Park, Place, Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture,
+    QueueFull, Reject, RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin,
+    SharedFuture, SlowWork, State, Station, ThreadFactory, ThreadProperties, ThreadSupplier,
+    TimerKey, TokenPark, Unpark, UserCode, VirtualClock, WaitError, Watchdog, WatchdogBuilder,
+    WouldDeadlock,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -40,6 +41,7 @@ fn public_types_cross_threads_as_listed() {
         is!(ByHand<NoExtension>: false false true),
         is!(CommandSender<NoExtension>: true true true),
         is!(LoopCore<NoExtension>: false false true),
+        is!(Begun<'static>: true true true),
         is!(LoopBody: true false true),
         is!(LoopSeed<NoExtension>: true false true),
         is!(dyn Work<NoExtension>: false false false),
@@ -83,8 +85,12 @@ fn public_types_cross_threads_as_listed() {
         is!(TokenPark: true true true),
         is!(Choice<'static>: false false true),
         is!(OnFull: true true true),
+        is!(Watchdog: true true true),
+        is!(WatchdogBuilder: true true true),
+        is!(Station: true true true),
         is!(QueueFull: true true true),
         // Plain values.
+        is!(Activity: true true true),
         is!(BuildError: true true true),
         is!(Clock: true true true),
         is!(Error: true true true),
@@ -95,14 +101,17 @@ fn public_types_cross_threads_as_listed() {
         is!(HookId: true true true),
         is!(InvalidProgress: true true true),
         is!(InvalidShutdown: true true true),
+        is!(InvalidWatchdog: true true true),
         is!(MissedTicks: true true true),
         is!(Nanos: true true true),
         is!(NoExtension: true true true),
         is!(Origin: true true true),
         is!(Pass: true true true),
+        is!(Place: true true true),
         is!(Progress: true true true),
         is!(RejectReason: true true true),
         is!(Report<'static>: true true true),
+        is!(SlowWork: true true true),
         is!(State: true true true),
         is!(ThreadProperties: true true true),
         is!(TimerKey: true true true),
@@ -112,6 +121,6 @@ fn public_types_cross_threads_as_listed() {
         is!(WaitError: true true true),
         is!(WouldDeadlock: true true true),
     ];
-    let engine = ["LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
+    let engine = ["Begun", "LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &engine);
 }

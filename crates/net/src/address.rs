@@ -36,11 +36,16 @@ pub(crate) fn from_kernel(address: SocketAddrAny) -> Option<Address> {
     if address.address_family() != AddressFamily::UNIX {
         return SocketAddr::try_from(address).ok().map(Address::Ip);
     }
+    // It would be taken for an abstract name without letters, which is one that can be had.
+    if address.addr_len() as usize == size_of::<libc::sa_family_t>() {
+        return Some(Address::Unix(UnixAddress::Unnamed));
+    }
     let unix = SocketAddrUnix::try_from(address).ok()?;
     Some(Address::Unix(match (unix.abstract_name(), unix.path_bytes()) {
-        (Some(name), _) => UnixAddress::abstract_name(name),
-        (None, Some(path)) => UnixAddress::path(OsStr::from_bytes(path)),
-        (None, None) => UnixAddress::Unnamed,
+        // What is bound nowhere looks like an empty name.
+        (Some(name), _) if !name.is_empty() => UnixAddress::abstract_name(name),
+        (_, Some(path)) => UnixAddress::path(OsStr::from_bytes(path)),
+        _ => UnixAddress::Unnamed,
     }))
 }
 
@@ -57,6 +62,55 @@ pub(crate) fn ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
     }
 }
 
+/// An address of a Unix socket; for a transport that has no others.
+pub(crate) fn unix(address: &Address) -> io::Result<&UnixAddress> {
+    match address {
+        Address::Unix(address) => Ok(address),
+        other => Err(invalid(format!("{other} is no address of a Unix socket"))),
+    }
+}
+
+/// Where somebody can be: connected or sent to.
+pub(crate) fn unix_peer(address: &Address) -> io::Result<()> {
+    match unix(address)? {
+        UnixAddress::Unnamed => Err(invalid(format!("nobody can be at {address}"))),
+        _ => Ok(()),
+    }
+}
+
 fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn c13_a_unix_socket_that_is_bound_nowhere_is_told_as_such() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let address = from_kernel(rustix::net::getsockname(&one).unwrap());
+        assert_eq!(address, Some(UnixAddress::Unnamed.into()));
+    }
+
+    #[test]
+    fn c13_addresses_go_to_the_kernel_and_back() {
+        let all = [
+            Address::Ip("127.0.0.1:80".parse().unwrap()),
+            Address::Ip("[::1]:80".parse().unwrap()),
+            UnixAddress::path("/run/door").into(),
+            UnixAddress::abstract_name(b"a\0b").into(),
+        ];
+        for address in all {
+            assert_eq!(from_kernel(in_kernel(&address).unwrap()), Some(address));
+        }
+    }
+
+    #[test]
+    fn c13_a_path_that_is_too_long_is_refused_by_name() {
+        let long = UnixAddress::path("x".repeat(200)).into();
+        assert!(in_kernel(&long).unwrap_err().to_string().contains("107 bytes"));
+    }
 }

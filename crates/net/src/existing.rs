@@ -5,11 +5,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{Listener, Stream};
 
 use crate::address::from_kernel;
 use crate::context::context;
 use crate::socket::Socket;
+use crate::tcp::Tcp;
+use crate::unix::Unix;
 
 /// The transport of a server over a socket that listens already, of the standard library or any other: for
 /// [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve). TCP, or a Unix stream.
@@ -35,10 +38,10 @@ use crate::socket::Socket;
 /// It is no socket, none for streams, or does not listen.
 pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
     let fd = socket.into();
-    let name = listening(fd.as_fd())?;
+    let kind = listening(fd.as_fd())?;
     let socket = adopted(fd)?;
     let local = socket.local_address();
-    Ok(Listener::listening(name, socket.into(), local))
+    Ok(Listener::listening(kind, socket.into(), local))
 }
 
 /// The transport of a connection that is there already: for
@@ -63,22 +66,22 @@ pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
 /// It is no socket, none for streams, or is not connected.
 pub fn existing_stream(socket: impl Into<OwnedFd>) -> io::Result<Stream> {
     let fd = socket.into();
-    let (name, number) = (of_streams(fd.as_fd())?, fd.as_raw_fd());
+    let (kind, number) = (of_streams(fd.as_fd())?, fd.as_raw_fd());
     let peer = rustix::net::getpeername(&fd).map_err(io::Error::from);
     let peer = peer.map_err(context(format!("the socket {number} is not connected")))?;
-    Ok(Stream::connected(adopted(fd)?.into(), peer.and_then(from_kernel)).named(name))
+    Ok(Stream::connected(adopted(fd)?.into(), peer.and_then(from_kernel)).of_kind(kind))
 }
 
 /// What kind of socket listens there.
-pub(crate) fn listening(fd: BorrowedFd<'_>) -> io::Result<&'static str> {
-    let name = of_streams(fd)?;
+pub(crate) fn listening(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
+    let kind = of_streams(fd)?;
     match sockopt::socket_acceptconn(fd)? {
-        true => Ok(name),
+        true => Ok(kind),
         false => Err(invalid(format!("the socket {} does not listen", fd.as_raw_fd()))),
     }
 }
 
-fn of_streams(fd: BorrowedFd<'_>) -> io::Result<&'static str> {
+fn of_streams(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
     let number = fd.as_raw_fd();
     let kind = sockopt::socket_type(fd).map_err(io::Error::from);
     let kind = kind.map_err(context(format!("the descriptor {number} is no socket")))?;
@@ -86,8 +89,8 @@ fn of_streams(fd: BorrowedFd<'_>) -> io::Result<&'static str> {
         return Err(invalid(format!("the socket {number} is not for streams")));
     }
     match sockopt::socket_domain(fd)? {
-        AddressFamily::INET | AddressFamily::INET6 => Ok("tcp"),
-        AddressFamily::UNIX => Ok("unix"),
+        AddressFamily::INET | AddressFamily::INET6 => Ok(Tcp.kind()),
+        AddressFamily::UNIX => Ok(Unix.kind()),
         other => Err(invalid(format!("the socket {number} is of a family not known: {other:?}"))),
     }
 }

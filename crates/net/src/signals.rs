@@ -89,7 +89,7 @@ impl Terminate {
     /// [`exit_status`](TerminationSignal::exit_status).
     ///
     /// # Errors
-    /// No descriptor, no thread, or no signal handler could be had.
+    /// No descriptor, no thread, or no signal handler could be had. The signals are as they were then.
     pub fn new() -> io::Result<Self> {
         Self::install(TerminationSignal::exit_status)
     }
@@ -103,7 +103,10 @@ impl Terminate {
     }
 
     fn install(status: impl Fn(TerminationSignal) -> i32) -> io::Result<Self> {
+        // All that may be refused comes before the first handler: one that is installed cannot be taken
+        // back, since a signal whose handlers were all taken back is ignored from then on.
         let (read, write) = UnixStream::pair()?;
+        let writes = [write.try_clone()?, write];
         let (armed, came) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (mut promise, asked) = GlobalExecutor::get().new_promise();
         promise.set_uncancellable();
@@ -111,14 +114,15 @@ impl Terminate {
         thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || tell_first(read, &seen, promise))?;
-        for (at, signal) in TerminationSignal::ALL.into_iter().enumerate() {
+        let signals = TerminationSignal::ALL.into_iter().zip(writes).enumerate();
+        for (at, (signal, write)) in signals {
             let number = signal.number();
             // In this order: the first signal finds it unarmed; which one it was is known before the
             // byte is there.
             flag::register_conditional_shutdown(number, status(signal), armed.clone())?;
             flag::register(number, armed.clone())?;
             flag::register_usize(number, came.clone(), at)?;
-            pipe::register(number, write.try_clone()?)?;
+            pipe::register(number, write)?;
         }
         Ok(Self { asked: asked.shared() })
     }

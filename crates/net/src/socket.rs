@@ -13,6 +13,7 @@ use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
 use waterwheel_channel::{Address, FileRegion};
 
 use crate::address::{from_kernel, in_kernel, is_named};
+use crate::socket_file::SocketFile;
 use crate::socket_options;
 
 /// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
@@ -43,6 +44,9 @@ const MAX_QUEUED_ERRORS: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
+    /// Of a Unix socket that was bound here. Before the descriptor, so that it goes first: as long as the
+    /// socket is open no other file has the number that this one is known by.
+    file: Option<Box<SocketFile>>,
     fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
@@ -60,7 +64,7 @@ impl Socket {
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
         let lingers = is_long(socket.linger()?);
-        Ok(Self { fd, sole: false, lingers: lingers.into() })
+        Ok(Self { file: None, fd, sole: false, lingers: lingers.into() })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -78,7 +82,7 @@ impl Socket {
         protocol: Option<Protocol>,
     ) -> io::Result<Self> {
         let socket = socket2::Socket::new_raw(domain, kind.nonblocking().cloexec(), protocol)?;
-        Ok(Self { fd: socket.into(), sole: false, lingers: false.into() })
+        Ok(Self { file: None, fd: socket.into(), sole: false, lingers: false.into() })
     }
 
     /// Sets options, one after the other: the last word counts.
@@ -89,12 +93,24 @@ impl Socket {
     /// Binds it, and listens with this backlog.
     pub(crate) fn listen(&self, at: &Address, backlog: u32) -> io::Result<()> {
         self.bind(at)?;
+        self.listen_bound(backlog)
+    }
+
+    /// Listens where it is bound.
+    pub(crate) fn listen_bound(&self, backlog: u32) -> io::Result<()> {
         rustix::net::listen(self, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(())
     }
 
     pub(crate) fn bind(&self, at: &Address) -> io::Result<()> {
         Ok(rustix::net::bind(self, &in_kernel(at)?)?)
+    }
+
+    /// Binds a Unix socket. The file that comes of it goes with the socket; one that is there already is
+    /// replaced if nobody is behind it.
+    pub(crate) fn bind_unix(&mut self, at: &Address) -> io::Result<()> {
+        self.file = SocketFile::bind(at, || self.bind(at))?.map(Box::new);
+        Ok(())
     }
 
     pub(crate) fn local_address(&self) -> Option<Address> {
@@ -148,7 +164,7 @@ impl Socket {
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
-        Ok((Self { fd, sole: true, lingers: self.lingers().into() }, peer))
+        Ok((Self { file: None, fd, sole: true, lingers: self.lingers().into() }, peer))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and

@@ -9,11 +9,17 @@ use socket2::SockRef;
 use waterwheel_channel::driver::SocketOption;
 
 use crate::context::context;
-use crate::sys;
+use crate::{multicast, sys};
 
 /// Sets an option. The error names it.
 pub(crate) fn set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
-    try_set(fd, option).map_err(context(format!("the option {option} cannot be set")))
+    let what = match option {
+        SocketOption::JoinGroup(member) | SocketOption::LeaveGroup(member) => {
+            format!("the option {option} cannot be set for {member}")
+        }
+        _ => format!("the option {option} cannot be set"),
+    };
+    try_set(fd, option).map_err(context(what))
 }
 
 fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
@@ -58,6 +64,17 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
             socket2::Domain::IPV6 => socket.set_tclass_v6(value),
             _ => socket.set_tos_v4(value),
         },
+        SocketOption::TimeToLive(hops) => multicast::on_each_family(
+            fd,
+            || socket.set_ttl_v4(hops),
+            || socket.set_unicast_hops_v6(hops),
+        ),
+        SocketOption::Broadcast(on) => socket.set_broadcast(on),
+        SocketOption::JoinGroup(member) => multicast::join(fd, member),
+        SocketOption::LeaveGroup(member) => multicast::leave(fd, member),
+        SocketOption::MulticastInterface(interface) => multicast::set_interface(fd, interface),
+        SocketOption::MulticastTimeToLive(hops) => multicast::set_time_to_live(fd, hops),
+        SocketOption::MulticastLoop(on) => multicast::set_loop(fd, on),
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a socket has no such option")),
     }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
 
 use crate::address::ip;
@@ -53,8 +53,9 @@ impl Transports for Tcp {
 }
 
 impl Sockets for Tcp {
-    fn name(&self) -> &'static str {
-        "tcp"
+    fn kind(&self) -> &'static SocketKind {
+        static TCP: SocketKind = SocketKind::new("tcp");
+        &TCP
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {

@@ -2,7 +2,7 @@
 
 use waterwheel_net::{
     Auto, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
-    SystemResolver, Tcp, Terminate, TerminationSignal, Udp,
+    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -22,6 +22,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Inherited: true true true),
         is!(InheritError: true true true),
         is!(Udp: true true true),
+        is!(Unix: true true true),
         is!(DatagramSocket: true true true),
         is!(Terminate: true true true),
         is!(TerminationSignal: true true true),

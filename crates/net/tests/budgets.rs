@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{Read, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -10,10 +11,10 @@ use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, OpenDriver};
 use waterwheel_channel::{
-    Ctx, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop, ManualEventLoop, Msg,
-    NewChannel, Stream, on_ready, sleep,
+    Address, Ctx, Datagram, Datagrams, EventLoopGroup, Events, Handler, HandlerResult, In,
+    InboundHandler, LocalLoop, ManualEventLoop, Msg, NewChannel, Stream, on_ready, sleep,
 };
-use waterwheel_net::{Epoll, Poll as PollDriver, Socket, foreign};
+use waterwheel_net::{Epoll, Poll as PollDriver, Socket, Udp, foreign};
 
 #[path = "../../../support/counting_allocator.rs"]
 mod counting_allocator;
@@ -202,5 +203,48 @@ fn c06_an_echo_allocates_nothing() {
         let (count, ()) = allocations_in(|| (0..TURNS).for_each(|_| echo(&mut manual, &mut peers)));
         // Reads are carved from a block of the loop's, which is made anew when it is used up.
         assert!(count <= 2, "{count} in {TURNS} echoes");
+    });
+}
+
+/// What an echo of a datagram may allocate: the datagram that was read, its bytes, their count of owners
+/// once they have two, and the datagram that is written. One that hands its bytes on saves the third.
+const MOST_PER_DATAGRAM: u64 = 4;
+
+struct DatagramEcho;
+
+impl InboundHandler for DatagramEcho {
+    type In = Datagram;
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, datagram: Datagram) -> HandlerResult {
+        ctx.write_and_flush(datagram.answer(datagram.bytes().clone()));
+        Ok(())
+    }
+}
+
+#[test]
+fn c13_an_echo_of_a_datagram_allocates_what_is_stated() {
+    over_both(|mut manual| {
+        let add = |here: &LocalLoop| {
+            here.register_with(NewChannel::new(Datagrams::new(Udp)), |edit| {
+                edit.add_last("echo", In(DatagramEcho))?;
+                Ok(())
+            })
+        };
+        let channel = manual.on_loop(add).unwrap().unwrap();
+        drop(channel.bind(SocketAddr::from(([127, 0, 0, 1], 0))));
+        manual.turn(AT_ONCE);
+        let Some(Address::Ip(at)) = channel.local_address() else { panic!("it is bound") };
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.connect(at).unwrap();
+        let mut echo = || {
+            for _ in 0..TURNS {
+                peer.send(b"hello").unwrap();
+                manual.turn(AT_ONCE);
+                assert_eq!(peer.recv(&mut [0; 10]).unwrap(), 5);
+            }
+        };
+        echo();
+        let (count, ()) = allocations_in(echo);
+        assert!(count <= MOST_PER_DATAGRAM * TURNS as u64, "{count} in {TURNS} echoes");
     });
 }

@@ -4,13 +4,15 @@
 //! sends it signals.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
 use waterwheel_channel::{
     Ctx, DrainOptions, Draining, EventLoopGroup, Handler, HandlerResult, Hold, Msg, local,
 };
@@ -28,11 +30,13 @@ fn main() {
         Ok("hangs") => hangs(&Terminate::new().unwrap()),
         Ok("hangs with 7") => hangs(&Terminate::with_exit_status(7).unwrap()),
         Ok("waits") => waits(),
+        Ok("has no descriptors") => has_no_descriptors(),
         Ok(other) => panic!("no role is called {other}"),
         Err(_) => {
             l11_the_first_signal_drains_and_the_process_ends_by_itself();
             l11_the_second_signal_exits_at_once();
             l11_the_first_signal_can_be_waited_for();
+            l11_what_cannot_be_installed_leaves_the_signals_as_they_were();
             l11_a_hundred_processes_are_told_while_they_work();
         }
     }
@@ -124,6 +128,18 @@ fn waits() {
     println!("{signal}");
 }
 
+/// Has two left, and is refused the third.
+fn has_no_descriptors() {
+    let free = rustix::io::dup(std::io::stdout()).unwrap().as_raw_fd();
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(u64::try_from(free).unwrap() + 2);
+    setrlimit(Resource::Nofile, limit).unwrap();
+    Terminate::new().unwrap_err();
+    let (_kept, never) = mpsc::channel::<()>();
+    println!("ready");
+    never.recv().unwrap();
+}
+
 fn group() -> EventLoopGroup {
     EventLoopGroup::builder(Auto).threads(1).build().unwrap()
 }
@@ -173,6 +189,15 @@ fn l11_the_first_signal_can_be_waited_for() {
         process.signal(signal);
         process.says(name);
         assert_eq!(process.status(), Some(0));
+    }
+}
+
+fn l11_what_cannot_be_installed_leaves_the_signals_as_they_were() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut process = Process::start("has no descriptors");
+        process.says("ready");
+        process.signal(signal);
+        assert_eq!(process.end().signal(), Some(signal.as_raw()), "the first ends it");
     }
 }
 
@@ -226,7 +251,11 @@ impl Process {
     }
 
     /// Its status, when it has ended.
-    fn status(mut self) -> Option<i32> {
-        self.child.wait().expect("it ends").code()
+    fn status(self) -> Option<i32> {
+        self.end().code()
+    }
+
+    fn end(mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
     }
 }

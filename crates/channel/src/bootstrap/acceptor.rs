@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_executor::engine::{report, run_user_code};
@@ -15,6 +14,7 @@ use crate::channel::new_channel::NewChannel;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
+use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
 /// Finds the loop of a group for a connection, by a key that the user has made of it.
@@ -35,13 +35,13 @@ pub(crate) struct Children {
     limit: Option<ConnectionLimit>,
     /// Accepted, but there is no room for them. Touched on the server's loop only.
     held: Mutex<VecDeque<NewChannel>>,
-    /// How many could not be registered. Counted by whichever loop it is.
-    refused: AtomicU64,
+    /// Those that could not be registered, with whichever loop.
+    refused: Flood,
 }
 
 impl Children {
     pub(super) fn new(workers: Workers, recipe: Recipe, limit: Option<ConnectionLimit>) -> Self {
-        Self { workers, recipe, limit, held: Mutex::default(), refused: AtomicU64::new(0) }
+        Self { workers, recipe, limit, held: Mutex::default(), refused: Flood::default() }
     }
 
     /// Gives a connection to its worker.
@@ -91,11 +91,9 @@ impl Children {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection could not be registered, and is closed. Reported each time their number has doubled:
-    /// a flood of them is one fault.
+    /// A connection could not be registered, and is closed.
     pub(crate) fn refused(&self, error: &Error) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
+        if let Some(count) = self.refused.once_more() {
             let what = format!("an accepted connection was closed, {count} so far: {error}");
             report(Fault::Unhandled(what));
         }

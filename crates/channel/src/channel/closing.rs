@@ -168,12 +168,10 @@ impl ChannelCore {
     }
 
     fn next_step(&self) -> Option<Step> {
-        let has_more = || self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-        self.steps.pop().or_else(
-            || {
-                if has_more() { self.rare.make().steps.pop_front() } else { None }
-            },
-        )
+        self.steps.pop().or_else(|| {
+            let has_more = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
+            if has_more { self.rare.make().steps.pop_front() } else { None }
+        })
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
@@ -403,6 +401,9 @@ impl ChannelCore {
 
     /// The transport leaves. If it cannot, it goes on reading.
     fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
+        if self.is_pausing() {
+            return Err(Error::new(ChannelError::Connecting));
+        }
         let reading = self.is_reading();
         self.set_read(false);
         let left = self.with_transport(|transport, up| transport.deregister(up));

@@ -7,6 +7,9 @@
 //!                 next address, or the one who asked is told of all failures
 //! ```
 //!
+//! Where there is no room for the attempt, and nobody tells when there is, it is made again after a pause
+//! that grows, as long as it has time.
+//!
 //! A connect that was under way and fails closes the channel, and so does one that is cancelled. One that
 //! is refused at once leaves it as it was: it may be tried again.
 
@@ -27,6 +30,12 @@ use crate::pipeline::Completion;
 /// is not given up because a name has many.
 const LEAST_SHARE: Duration = Duration::from_secs(2);
 
+/// The first pause before an attempt is made again, and the longest: each is twice as long as the one before.
+/// 127 ms, and eight calls of the kernel, are over when the longest is reached; from then on it is ten calls
+/// a second.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// A connect that is under way.
 pub(crate) struct Connecting {
     done: Completion,
@@ -40,6 +49,9 @@ pub(crate) struct Connecting {
     timer: Option<TimerKey>,
     /// When the current attempt was begun.
     begun: Nanos,
+    /// It found no room: how long it pauses, and the end of that.
+    pause: Option<(Duration, Nanos)>,
+    pause_timer: Option<TimerKey>,
 }
 
 impl ChannelCore {
@@ -56,14 +68,28 @@ impl ChannelCore {
         });
         let begun = self.here.now();
         let deadline = self.options().connect_timeout.map(|timeout| begun.plus(timeout));
-        let (until, failures, timer) = (Nanos::MAX, Vec::new(), None);
-        let connecting = Connecting { done, target, failures, deadline, until, timer, begun };
+        let connecting = Connecting {
+            done,
+            target,
+            failures: Vec::new(),
+            deadline,
+            until: Nanos::MAX,
+            timer: None,
+            begun,
+            pause: None,
+            pause_timer: None,
+        };
         *self.connecting.borrow_mut() = Some(Box::new(connecting));
         self.attempt();
     }
 
     pub(super) fn is_connecting(&self) -> bool {
         self.connecting.borrow().is_some()
+    }
+
+    /// Whether it waits to be connected, for a timer of this loop: its transport knows nothing of that.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.connecting.borrow().as_ref().is_some_and(|it| it.pause_timer.is_some())
     }
 
     /// Tries one address after the other, until one is under way or has led somewhere. Returns what was
@@ -77,6 +103,10 @@ impl ChannelCore {
             };
             match progress {
                 Ok(Progress::Pending) => self.limit_attempt(),
+                Ok(Progress::Later) => {
+                    self.limit_attempt();
+                    self.pause_attempt();
+                }
                 Ok(Progress::Done) => self.on_connected(),
                 Err(error) => match self.next_address(error) {
                     None => continue,
@@ -87,11 +117,34 @@ impl ChannelCore {
         }
     }
 
-    /// Gives the attempt under way its share of the time.
+    /// The attempt is to be made again after a while.
+    fn pause_attempt(self: &Rc<Self>) {
+        let mut connecting = self.connecting.borrow_mut();
+        let Some(it) = connecting.as_mut() else { return };
+        let pause = it.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
+        let end = self.here.now().plus(pause);
+        it.pause = Some((pause, end));
+        let again = LoopCommand(Ask::ConnectAgain(self.token()));
+        it.pause_timer = self.here.sender().send_at(end, again).ok();
+    }
+
+    /// The pause of the attempt under way is over.
+    pub(crate) fn on_connect_pause_over(self: &Rc<Self>) {
+        let now = self.here.now();
+        // Not if this is about an attempt before.
+        let due = self.connecting.borrow_mut().as_mut().is_some_and(|it| {
+            it.pause.is_some_and(|(_, end)| end <= now) && it.pause_timer.take().is_some()
+        });
+        if due && let Some(error) = self.attempt() {
+            self.close(Some(error), Completion::none());
+        }
+    }
+
+    /// Gives the attempt under way its share of the time, unless it has it.
     fn limit_attempt(self: &Rc<Self>) {
         let now = self.here.now();
         let mut connecting = self.connecting.borrow_mut();
-        let Some(it) = connecting.as_mut() else { return };
+        let Some(it) = connecting.as_mut().filter(|it| it.pause.is_none()) else { return };
         it.begun = now;
         let Some(deadline) = it.deadline else { return };
         let left = deadline.since(now);
@@ -102,13 +155,14 @@ impl ChannelCore {
         it.timer = self.here.sender().send_at(it.until, give_up).ok();
     }
 
-    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last, or there
-    /// is no time for more.
+    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last,
+    /// or there is no time for more.
     fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
         let now = self.here.now();
         let mut connecting = self.connecting.borrow_mut();
         let it = connecting.as_mut()?;
-        it.stop_timer(self);
+        it.stop_timers(self);
+        it.pause = None;
         it.failures.push(error);
         if !it.target.others.is_empty() && it.deadline.is_none_or(|deadline| now < deadline) {
             it.target.remote = it.target.others.remove(0);
@@ -148,13 +202,25 @@ impl ChannelCore {
     pub(super) fn on_connected(self: &Rc<Self>) {
         let connecting = self.connecting.borrow_mut().take();
         let Some(mut it) = connecting else { return };
-        it.stop_timer(self);
+        it.stop_timers(self);
+        let wanted = it.done.begin();
         self.with_transport(|transport, up| transport.connected(up));
         self.activate(it.done);
+        if !wanted {
+            self.close_cancelled();
+        }
     }
 
-    /// Nobody wants the connection any more: the channel is closed.
+    /// A connect was cancelled: if it is the one under way, the channel is closed. Not if it had ended
+    /// before this came, and another has begun.
     pub(crate) fn cancel_connect(self: &Rc<Self>) {
+        if self.connecting.borrow().as_ref().is_some_and(|it| it.done.is_cancelled()) {
+            self.close_cancelled();
+        }
+    }
+
+    /// Nobody wants the connection any more.
+    fn close_cancelled(self: &Rc<Self>) {
         self.close(Some(ErrorKind::Cancelled.into()), Completion::none());
     }
 
@@ -162,15 +228,15 @@ impl ChannelCore {
     pub(super) fn stop_connecting(self: &Rc<Self>) {
         let connecting = self.connecting.borrow_mut().take();
         if let Some(mut it) = connecting {
-            it.stop_timer(self);
+            it.stop_timers(self);
             self.complete_later(it.done, Err(self.closed_error()));
         }
     }
 }
 
 impl Connecting {
-    fn stop_timer(&mut self, core: &ChannelCore) {
-        if let Some(timer) = self.timer.take() {
+    fn stop_timers(&mut self, core: &ChannelCore) {
+        for timer in [self.timer.take(), self.pause_timer.take()].into_iter().flatten() {
             core.here.sender().take_back(timer);
         }
     }

@@ -37,11 +37,12 @@ use super::transport::{Transport, Upcalls};
 use super::writing::{Level, Writing};
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
+use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
 use crate::pipeline::offload::Offloading;
-use crate::pipeline::signature::Ends;
 use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
 use crate::token::Token;
 
@@ -68,7 +69,7 @@ pub(crate) struct ChannelCore {
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
     pub(super) halves: Halves,
-    unhandled: Cell<u32>,
+    unhandled: Flood,
 }
 
 /// What few channels have, and those not for long.
@@ -152,7 +153,7 @@ impl ChannelCore {
             lingering: Cell::new(false),
             connecting: RefCell::default(),
             halves: Halves::default(),
-            unhandled: Cell::new(0),
+            unhandled: Flood::default(),
         })
     }
 
@@ -397,10 +398,7 @@ impl ChannelCore {
     /// A message has passed all handlers.
     pub(crate) fn unhandled_message(self: &Rc<Self>, msg: Msg) {
         let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
-        let count = self.unhandled.get() + 1;
-        self.unhandled.set(count);
-        // One report each time their number has doubled: a flood of them is one fault.
-        if count.is_power_of_two() {
+        if let Some(count) = self.unhandled.once_more() {
             let names = self.handler_names().join(", ");
             self.report_unhandled(&format_args!(
                 "a message of type {} reached the end of the pipeline [{names}], {count} so far",

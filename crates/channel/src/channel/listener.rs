@@ -9,7 +9,7 @@ use super::address::Address;
 use super::error::ChannelError;
 use super::new_channel::NewChannel;
 use super::outbound::Outbound;
-use super::sockets::Sockets;
+use super::sockets::{SocketKind, Sockets};
 use super::stream::Stream;
 use super::transport::{Transport, TransportEvent, Upcalls, unsupported};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
@@ -24,7 +24,7 @@ use crate::token::Token;
 #[derive(Debug)]
 pub struct Listener {
     state: State,
-    name: &'static str,
+    kind: &'static SocketKind,
     /// To be set when there is a socket, or when it has come back to its loop.
     options: Vec<SocketOption>,
     local: Option<Address>,
@@ -43,23 +43,23 @@ impl Listener {
     /// A server that is to be bound, with a socket of this kind.
     #[must_use]
     pub fn new(sockets: impl Sockets) -> Self {
-        let name = sockets.name();
-        Self::with(State::Unbound(Arc::new(sockets)), name)
+        let kind = sockets.kind();
+        Self::with(State::Unbound(Arc::new(sockets)), kind)
     }
 
-    /// A server whose socket listens already, at this address. The name is for errors, and for what it
-    /// accepts.
+    /// A server whose socket listens already, at this address. What it accepts is of
+    /// the same kind.
     #[must_use]
-    pub fn listening(name: &'static str, io: Io, local: Option<Address>) -> Self {
-        Self { local, ..Self::with(State::Detached(io), name) }
+    pub fn listening(kind: &'static SocketKind, io: Io, local: Option<Address>) -> Self {
+        Self { local, ..Self::with(State::Detached(io), kind) }
     }
 
-    fn with(state: State, name: &'static str) -> Self {
-        Self { state, name, options: Vec::new(), local: None }
+    fn with(state: State, kind: &'static SocketKind) -> Self {
+        Self { state, kind, options: Vec::new(), local: None }
     }
 
     fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<()> {
-        let events = Accepts { up: up.clone(), name: self.name, local: self.local.clone() };
+        let events = Accepts { up: up.clone(), kind: self.kind, local: self.local.clone() };
         let token = up.event_loop().attach(io, Role::Listener, events)?;
         up.set_options(token, std::mem::take(&mut self.options))?;
         self.state = State::Attached(token);
@@ -76,7 +76,7 @@ impl Listener {
 
 impl Transport for Listener {
     fn name(&self) -> &'static str {
-        self.name
+        self.kind.name()
     }
 
     fn reads(&self) -> Types {
@@ -113,12 +113,14 @@ impl Transport for Listener {
 
     fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
         let State::Unbound(sockets) = &self.state else {
-            return Err(unsupported(self.name, "be bound twice"));
+            return Err(unsupported(self.name(), "be bound twice"));
         };
         let (io, local) = sockets.listen(&to, &self.options)?;
         self.local = Some(local);
-        self.options.clear();
-        self.attach(up, io)?;
+        let set = std::mem::take(&mut self.options);
+        self.attach(up, io).inspect_err(|_| {
+            (self.options, self.local) = (set, None); // For another try.
+        })?;
         Ok(())
     }
 
@@ -170,7 +172,7 @@ impl Transport for Listener {
 /// Hands accepted connections to the channel.
 struct Accepts {
     up: Upcalls,
-    name: &'static str,
+    kind: &'static SocketKind,
     /// Where it is bound; an accepted connection is bound there too, unless this is a wildcard.
     local: Option<Address>,
 }
@@ -188,7 +190,7 @@ impl Registrant for Accepts {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
             IoEvent::Accepted(_, io, peer) => {
-                let child = Stream::accepted(self.name, io, self.local_of_child(), peer);
+                let child = Stream::accepted(self.kind, io, self.local_of_child(), peer);
                 let new = NewChannel::new(child);
                 TransportEvent::Read(Msg::new(match self.up.channel() {
                     Some(server) => new.parent(server),

@@ -372,7 +372,7 @@ impl Outbound {
     #[cold]
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
-        let Outbound { bytes, more, .. } = self.split_held();
+        let Outbound { bytes, more, .. } = self.take_held();
         let More { files, messages, entries, .. } = *more.unwrap_or_default();
         let (mut stream, mut messages) = (files.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
@@ -402,13 +402,8 @@ impl Outbound {
         }
     }
 
-    /// Takes out all that was not flushed: it will not be written.
-    pub(crate) fn take_held(&mut self) -> Outbound {
-        self.split_held()
-    }
-
     /// Takes out all that was not flushed.
-    fn split_held(&mut self) -> Outbound {
+    pub(crate) fn take_held(&mut self) -> Outbound {
         let more = self.more();
         more.list_runs();
         let entries = more.entries.split_off(more.flushed);
@@ -451,7 +446,7 @@ impl Outbound {
 
     /// Takes out what was flushed: it will not be written.
     pub(crate) fn take_flushed(&mut self) -> Outbound {
-        let held = self.split_held();
+        let held = self.take_held();
         mem::replace(self, held)
     }
 

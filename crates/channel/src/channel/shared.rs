@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::engine::report;
@@ -18,6 +18,7 @@ use super::options::ChannelOptions;
 use super::request::Submitted;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
+use crate::flood::Flood;
 use crate::token::Token;
 
 /// Names a channel for the life of the process.
@@ -49,7 +50,7 @@ impl fmt::Debug for ChannelId {
 /// they are a moment old. `submitted` is raised by whoever submits a write and lowered by the loop
 /// that takes it. `token` is set once, before anybody else can have a handle.
 pub(crate) struct ChannelShared {
-    pub(super) id: ChannelId,
+    pub(crate) id: ChannelId,
     pub(super) sender: CommandSender<LoopCommand>,
     /// As bits; [`NO_TOKEN`] at first.
     token: AtomicU64,
@@ -64,8 +65,8 @@ pub(crate) struct ChannelShared {
     pub(super) pending: AtomicUsize,
     pub(super) submitted: AtomicUsize,
     pub(super) holds: Holds,
-    /// How many writes that nobody waited for were refused.
-    pub(super) refused: AtomicU32,
+    /// Writes that nobody waited for, and that were refused.
+    refused: Flood,
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: AtomicBool,
     pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
@@ -114,7 +115,7 @@ impl ChannelShared {
             pending: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
             holds: Holds::new(),
-            refused: AtomicU32::new(0),
+            refused: Flood::default(),
             pumping: AtomicBool::new(false),
             addresses: Mutex::default(),
             closed: Mutex::default(),
@@ -255,12 +256,10 @@ impl ChannelShared {
         self.submitted.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A write that nobody waits for was refused. Reported each time their number has doubled: a flood
-    /// of them is one fault.
+    /// A write that nobody waits for was refused.
     #[cold]
     pub(super) fn report_refused(&self, error: &impl fmt::Display) {
-        let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_power_of_two() {
+        if let Some(count) = self.refused.once_more() {
             let what = format!("{:?}: a write was refused, {count} so far: {error}", self.id);
             report(Fault::Unhandled(what));
         }

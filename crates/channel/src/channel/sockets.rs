@@ -9,11 +9,38 @@ use super::transport::Transport;
 use crate::bootstrap::Resolver;
 use crate::driver::{Io, SocketOption};
 
+/// What there is to know about sockets of one kind.
+///
+/// ```
+/// use waterwheel_channel::transport::SocketKind;
+///
+/// static TCP: SocketKind = SocketKind::new("tcp");
+/// assert_eq!(TCP.name(), "tcp");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketKind {
+    name: &'static str,
+}
+
+impl SocketKind {
+    /// Sockets of this name.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name }
+    }
+
+    /// What they are, for errors.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
 /// Makes sockets of one kind: what [`Stream`](crate::Stream) and [`Listener`](crate::Listener) leave to
 /// the crate that knows the operating system.
 pub trait Sockets: Send + Sync + 'static {
-    /// What they are, for errors: `"tcp"`.
-    fn name(&self) -> &'static str;
+    /// What they are. Every stream keeps it: it is the same for all of them.
+    fn kind(&self) -> &'static SocketKind;
 
     /// A socket that listens at this address, and where it does: the address may leave the port to the
     /// system.
@@ -33,7 +60,7 @@ pub trait Sockets: Send + Sync + 'static {
 
 impl fmt::Debug for dyn Sockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.kind().name())
     }
 }
 

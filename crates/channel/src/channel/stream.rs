@@ -9,7 +9,7 @@ use waterwheel_executor::Error;
 use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
-use super::sockets::Sockets;
+use super::sockets::{SocketKind, Sockets};
 use super::transport::{Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
@@ -17,11 +17,14 @@ use crate::event_loop::registrations::Registrant;
 use crate::pipeline::Types;
 use crate::token::Token;
 
+/// What is known of a socket that came connected: nothing.
+static CONNECTED: SocketKind = SocketKind::new("stream");
+
 /// A stream of bytes over the driver of its loop: a connected socket, or one that is to be connected.
 #[derive(Debug)]
 pub struct Stream {
     state: State,
-    name: &'static str,
+    kind: &'static SocketKind,
     local: Option<Address>,
     peer: Option<Address>,
     /// To be set when there is a socket to set them on.
@@ -44,34 +47,34 @@ impl Stream {
     /// A stream that is to be connected, with sockets of this kind.
     #[must_use]
     pub fn new(sockets: impl Sockets) -> Self {
-        let name = sockets.name();
-        Self::with(State::Unconnected(Arc::new(sockets)), name)
+        let kind = sockets.kind();
+        Self::with(State::Unconnected(Arc::new(sockets)), kind)
     }
 
     /// A stream that is connected, to this peer if that is known.
     #[must_use]
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
-        Self { peer, ..Self::with(State::Detached(io), "stream") }
+        Self { peer, ..Self::with(State::Detached(io), &CONNECTED) }
     }
 
-    /// The same, with a name of its own: what it is, for errors.
+    /// The same, of a kind that is known.
     #[must_use]
-    pub fn named(self, name: &'static str) -> Self {
-        Self { name, ..self }
+    pub fn of_kind(self, kind: &'static SocketKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The same, of one that a listener has accepted. Where it is bound is asked for if it is not known.
     pub(super) fn accepted(
-        name: &'static str,
+        kind: &'static SocketKind,
         io: Io,
         local: Option<Address>,
         peer: Address,
     ) -> Self {
-        Self { local, peer: Some(peer), ..Self::with(State::Detached(io), name) }
+        Self { local, peer: Some(peer), ..Self::with(State::Detached(io), kind) }
     }
 
-    fn with(state: State, name: &'static str) -> Self {
-        Self { state, name, local: None, peer: None, options: Vec::new() }
+    fn with(state: State, kind: &'static SocketKind) -> Self {
+        Self { state, kind, local: None, peer: None, options: Vec::new() }
     }
 
     fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<Token> {
@@ -89,13 +92,13 @@ impl Stream {
     }
 
     fn attached(&self, to: &'static str) -> Result<Token, Error> {
-        self.token().ok_or_else(|| unsupported(self.name, to))
+        self.token().ok_or_else(|| unsupported(self.name(), to))
     }
 }
 
 impl Transport for Stream {
     fn name(&self) -> &'static str {
-        self.name
+        self.kind.name()
     }
 
     fn reads(&self) -> Types {
@@ -131,7 +134,7 @@ impl Transport for Stream {
         match self.state {
             State::Attached(token) => self.state = State::Detached(up.event_loop().release(token)?),
             State::Connecting(..) => {
-                return Err(unsupported(self.name, "leave its loop while it is being connected"));
+                return Err(unsupported(self.name(), "leave its loop while it is being connected"));
             }
             State::Unconnected(_) | State::Detached(_) | State::Gone => {}
         }
@@ -140,15 +143,17 @@ impl Transport for Stream {
 
     fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
         let State::Unconnected(sockets) = &self.state else {
-            return Err(unsupported(self.name, "be connected twice"));
+            return Err(unsupported(self.name(), "be connected twice"));
         };
         let sockets = sockets.clone();
         let events = Events { up: up.clone(), connecting: Some(Box::new(to.remote.clone())) };
         let attach = |io| up.event_loop().attach(io, Role::Connecting(to.remote.clone()), events);
-        let token = sockets
-            .dial(to, &self.options)
-            .and_then(attach)
-            .map_err(|error| cannot_connect(&to.remote, error))?;
+        let token = match sockets.dial(to, &self.options).and_then(attach) {
+            Ok(token) => token,
+            // So says a Unix socket whose listener has as many waiting as it wants.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Progress::Later),
+            Err(error) => return Err(cannot_connect(&to.remote, error)),
+        };
         self.state = State::Connecting(token, sockets);
         self.peer = Some(to.remote.clone());
         Ok(Progress::Pending)

@@ -29,7 +29,7 @@ use super::error::ChannelError;
 use super::handle::Channel;
 pub use super::outbound::Outbound;
 use super::shared::ChannelShared;
-pub use super::sockets::{DatagramSockets, ServerTransports, Sockets, Transports};
+pub use super::sockets::{DatagramSockets, ServerTransports, SocketKind, Sockets, Transports};
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::file_region::FileRegion;
@@ -77,8 +77,8 @@ pub trait Transport: Send + 'static {
     }
 
     /// Connects, to the first address of the target: done, or pending until
-    /// [`Connected`](TransportEvent::Connected) or [`Failed`](TransportEvent::Failed). It may be tried
-    /// again after it has failed.
+    /// [`Connected`](TransportEvent::Connected) or [`Failed`](TransportEvent::Failed); or the peer has no
+    /// room, and it is to be asked again later. It may be tried again after it has failed.
     ///
     /// # Errors
     /// It failed at once.
@@ -190,6 +190,8 @@ pub enum Progress {
     Done,
     /// It will be, or fail.
     Pending,
+    /// There is no room for it now, and nobody tells when there is.
+    Later,
 }
 
 /// What a transport tells its channel.

@@ -80,11 +80,11 @@
 //!
 //! *Datagrams*
 //! - A round of reads gives one `Datagram` for each that was received, whole or cut off at the plan's size,
-//!   at most as many as the plan has reads. Those that were taken from the kernel together are given out
-//!   together, even if reads go off meanwhile; released, the socket takes along what was not given out.
+//!   at most as many as the plan has reads. Those that were taken from the kernel together, and not given
+//!   out when reads go off, are the first when they are on again; released, the socket takes them along.
 //! - What is sent is `Done(n)` with the number of datagrams that the kernel took, at least one; or
-//!   `Full`, as for a stream, and never `Pending`. An error concerns the first of them, which will not be sent, and nothing
-//!   else.
+//!   `Full`, as for a stream, and never `Pending`. An error concerns the first of them, which will not be
+//!   sent, and nothing else.
 //! - `ReceiveFailed` says that one was not received, or that one that was sent has not arrived, as the last
 //!   of a round. It comes once for each error; the socket goes on. There is no `Eof`.
 //!
@@ -95,6 +95,7 @@
 
 mod event;
 mod io;
+mod multicast;
 mod out_queue;
 mod socket_option;
 mod task_only;
@@ -107,6 +108,7 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 
 pub use self::event::{IoEvent, Readiness};
 pub use self::io::{Interest, Io, ReadPlan, Role};
+pub use self::multicast::{Interface, Membership};
 pub use self::out_queue::OutQueue;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::multicast::{Interface, Membership};
+
 /// An option of a socket. Which of them there are is up to the transport; one that it does not have is
 /// refused, with its name.
 ///
@@ -58,6 +60,21 @@ pub enum SocketOption {
     NotSentLowWater(u32),
     /// What routers are told about the importance of packets.
     TypeOfService(u32),
+    /// So many routers may pass a packet on. Of IPv6 it is called the hop limit.
+    TimeToLive(u32),
+    /// Datagrams may be sent to all machines of a network.
+    Broadcast(bool),
+    /// What is sent to this group is received; a socket that joins groups hears those and no others. It
+    /// may be given more than once.
+    JoinGroup(Membership),
+    /// What is sent to this group is no longer received. It is called what it was when it was joined.
+    LeaveGroup(Membership),
+    /// What is sent to groups leaves by this interface.
+    MulticastInterface(Interface),
+    /// So many routers may pass on what is sent to groups; one if nothing is said: the own network.
+    MulticastTimeToLive(u32),
+    /// Members of a group on this machine hear what is sent to it here. On if nothing is said.
+    MulticastLoop(bool),
 }
 
 impl SocketOption {
@@ -84,6 +101,13 @@ impl SocketOption {
             SocketOption::BusyPoll(_) => "busy_poll",
             SocketOption::NotSentLowWater(_) => "not_sent_low_water",
             SocketOption::TypeOfService(_) => "type_of_service",
+            SocketOption::TimeToLive(_) => "time_to_live",
+            SocketOption::Broadcast(_) => "broadcast",
+            SocketOption::JoinGroup(_) => "join_group",
+            SocketOption::LeaveGroup(_) => "leave_group",
+            SocketOption::MulticastInterface(_) => "multicast_interface",
+            SocketOption::MulticastTimeToLive(_) => "multicast_time_to_live",
+            SocketOption::MulticastLoop(_) => "multicast_loop",
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_executor::engine::LoopSeed;
 use waterwheel_executor::{
     BuildError, Chooser, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
-    EventExecutorGroupBuilder, RejectionPolicy, Reporter, ThreadSupplier, TokenPark,
+    EventExecutorGroupBuilder, RejectionPolicy, Reporter, ThreadSupplier, TokenPark, Watchdog,
 };
 
 use crate::driver::{Driver, OpenDriver};
@@ -133,6 +133,24 @@ impl EventLoopGroupBuilder {
     /// Who is told of faults. Default: the log.
     pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
         self.executors = self.executors.reporter(reporter);
+        self
+    }
+
+    /// All loops are watched by this one: it names the task, the future, the callback or the handler
+    /// that holds one of them for too long, while it still does. Default: by none.
+    ///
+    /// ```
+    /// use waterwheel_channel::EventLoopGroup;
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_executor::Watchdog;
+    ///
+    /// let watchdog = Watchdog::builder().build()?; // Tells the reporter of the loop.
+    /// let group = EventLoopGroup::builder(TaskOnly).watchdog(&watchdog).build()?;
+    /// assert_eq!(group.next().metrics().slow_works, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
+        self.executors = self.executors.watchdog(watchdog);
         self
     }
 

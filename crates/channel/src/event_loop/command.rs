@@ -51,6 +51,8 @@ pub(crate) enum Ask {
     Mail(Arc<Link>),
     /// The time of an attempt to connect is up.
     ConnectTimeout(Token),
+    /// An attempt to connect is to be made again.
+    ConnectAgain(Token),
     /// A channel may read again.
     ResumeReading(Token),
     /// There is room for another connection of a server.
@@ -80,6 +82,7 @@ impl fmt::Debug for LoopCommand {
             Ask::Pump(_) => "Pump",
             Ask::Mail(_) => "Mail",
             Ask::ConnectTimeout(_) => "ConnectTimeout",
+            Ask::ConnectAgain(_) => "ConnectAgain",
             Ask::ResumeReading(_) => "ResumeReading",
             Ask::Admit(..) => "Admit",
             Ask::Look(_) => "Look",

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
 
 use crate::channel::address::Address;
@@ -347,6 +347,9 @@ impl LocalLoop {
             Ask::ConnectTimeout(token) => {
                 self.channels().with(token, |core| core.on_connect_timeout());
             }
+            Ask::ConnectAgain(token) => {
+                self.channels().with(token, |core| core.on_connect_pause_over());
+            }
             Ask::ResumeReading(token) => {
                 self.channels().with(token, |core| core.resume_reading());
             }
@@ -410,9 +413,6 @@ impl LocalLoop {
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
             self.panicked(last.get(), payload);
         }
-        if count.get() > 0 {
-            self.parts.sender.set_running(None);
-        }
         count.get()
     }
 
@@ -429,8 +429,9 @@ impl LocalLoop {
             }
             let Some(mut taken) = self.parts.registrations.take(token) else { continue };
             last.set(Some(token));
-            self.parts.sender.set_running(Some(taken.origin));
+            let begun = self.parts.sender.begin(UserCode::Callback, taken.origin);
             let called = taken.on_event(self, event);
+            drop(begun);
             taken.put_back();
             std::mem::forget(taken); // Spares the way out a destructor that finds nothing to do.
             last.set(None);
@@ -520,7 +521,7 @@ impl LocalLoop {
         self.channels().end_all();
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
-        let _ = run_user_code(UserCode::Destructor, origin, || drop(driver));
+        let _ = run_as(UserCode::Destructor, origin, || drop(driver));
         self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
         self.parts.counters.registrations(0);
         self.parts.futures.close();

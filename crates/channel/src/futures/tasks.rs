@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promise, UserCode};
 
 use super::join::{LocalJoin, Outcome};
@@ -244,7 +244,7 @@ async fn caught<F: Future>(
 
 fn drop_future(origin: Origin, task: Task) {
     // A panic was reported: nobody else waits for it.
-    let _ = run_user_code(UserCode::Destructor, origin, || drop(task));
+    let _ = run_as(UserCode::Destructor, origin, || drop(task));
 }
 
 /// A promise that says "cancelled" if its future is dropped before it is through.

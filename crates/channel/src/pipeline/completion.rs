@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem;
 
-use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::engine::run_as;
 use waterwheel_executor::{Error, Origin, Promise, UserCode};
 
 use crate::channel::error::ChannelError;
@@ -90,7 +90,7 @@ impl Completion {
         match mem::take(&mut self.0) {
             Kind::Nobody => {}
             Kind::Local(origin, f) => {
-                let _ = run_user_code(UserCode::Listener, origin, || f(result));
+                let _ = run_as(UserCode::Listener, origin, || f(result));
             }
             Kind::Shared(promise) => {
                 promise.complete(result);
@@ -114,6 +114,11 @@ impl Completion {
         if let Kind::Shared(promise) = &mut self.0 {
             promise.on_cancel(f);
         }
+    }
+
+    /// Whether the one who waits has cancelled it.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(&self.0, Kind::Shared(promise) if promise.is_cancelled())
     }
 
     /// From now on it cannot be cancelled. `false`: it was, and the operation is not to be begun.

@@ -20,7 +20,8 @@ use super::event::{AnyEvent, Event, Flush, Read, ReadComplete, Write};
 use super::events::Events;
 use super::handler::Handler;
 use super::message::Msg;
-use super::slots::{About, Backlog, HEAD, SlotState, Slots, TAIL, Waiting};
+use super::slot::{About, Backlog, SlotState, Waiting};
+use super::slots::{HEAD, Slots, TAIL};
 use crate::channel::core::{ChannelCore, Work, guarded};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh

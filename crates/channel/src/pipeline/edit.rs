@@ -11,82 +11,16 @@ use std::any::type_name;
 use std::fmt;
 use std::rc::Rc;
 
-use waterwheel_executor::Error;
-
+use super::error::PipelineError;
 use super::events::Events;
 use super::handler::Handler;
+use super::lookup::At;
 use super::name::Name;
-use super::signature::{Ends, TypeMismatch, check};
-use super::slots::{About, HEAD, SlotId, SlotState, TAIL};
+use super::slot::{About, SlotState};
+use super::slots::{HEAD, SlotId, TAIL};
+use super::type_check::{Ends, TypeMismatch, check};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
-
-/// Why a pipeline could not be changed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PipelineError {
-    /// There is a handler of this name.
-    #[error("there is already a handler named `{name}`")]
-    DuplicateName {
-        /// The name.
-        name: String,
-    },
-    /// There is no handler of this name.
-    #[error("there is no handler named `{name}`; there are {there}")]
-    UnknownName {
-        /// The name.
-        name: String,
-        /// The names there are.
-        there: String,
-    },
-    /// The handler of this slot has been removed.
-    #[error("the handler of {slot:?} is no longer in the pipeline")]
-    UnknownSlot {
-        /// The slot.
-        slot: SlotId,
-    },
-    /// The types of messages do not fit.
-    #[error(transparent)]
-    Types(#[from] TypeMismatch),
-    /// A handler could not work here; it has been removed again.
-    #[error("`{name}` could not be added: {cause}")]
-    NotAdded {
-        /// The handler's name.
-        name: String,
-        /// What its [`on_added`](Handler::on_added) said.
-        cause: Error,
-    },
-    /// The channel is closed: its handlers have been removed, or are about to be.
-    #[error("the channel is closed, its pipeline can no longer be changed")]
-    Closed,
-}
-
-impl From<PipelineError> for Error {
-    fn from(error: PipelineError) -> Self {
-        Error::new(error)
-    }
-}
-
-/// Where in a pipeline: a handler's name, or its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At<'a> {
-    /// The handler of this name.
-    Name(&'a str),
-    /// The handler in this slot.
-    Slot(SlotId),
-}
-
-impl<'a> From<&'a str> for At<'a> {
-    fn from(name: &'a str) -> Self {
-        At::Name(name)
-    }
-}
-
-impl From<SlotId> for At<'_> {
-    fn from(slot: SlotId) -> Self {
-        At::Slot(slot)
-    }
-}
 
 /// Changes of a pipeline that take effect together, or not at all.
 ///
@@ -287,12 +221,7 @@ impl<'a> Edit<'a> {
     }
 
     fn check_name(&self, name: &Name, except: Option<u32>) -> Result<(), PipelineError> {
-        let slots = self.core.handlers.slots.borrow();
-        let same = |at: &u32| {
-            let about = slots.at(*at).about();
-            Some(*at) != except && about.is_some_and(|about| about.name.reads_like(name))
-        };
-        if !name.is_auto() && slots.present().any(|at| same(&at)) {
+        if !name.is_auto() && self.core.is_name_taken(name, except) {
             return Err(PipelineError::DuplicateName { name: name.to_string() });
         }
         Ok(())
@@ -301,8 +230,9 @@ impl<'a> Edit<'a> {
     fn insert_unchecked<H: Handler>(&mut self, after: u32, name: Name, handler: H) -> SlotId {
         let name = if name.is_auto() { self.core.generate_name(type_name::<H>()) } else { name };
         let about = About::new(name, &handler);
+        let handler = self.core.boxed(&about.name, handler);
         let mut slots = self.core.handlers.slots.borrow_mut();
-        let at = slots.insert(after, Box::new(handler), about);
+        let at = slots.insert(after, handler, about);
         let id = slots.id(at);
         self.changes.push(Change::Added(id));
         id
@@ -355,47 +285,6 @@ impl Drop for Edit<'_> {
 }
 
 impl ChannelCore {
-    pub(crate) fn find_handler(&self, at: At<'_>) -> Result<u32, PipelineError> {
-        let slots = self.handlers.slots.borrow();
-        match at {
-            At::Name(name) => slots.by_name(name).ok_or_else(|| PipelineError::UnknownName {
-                name: name.to_owned(),
-                there: match &*self.handler_names().join(", ") {
-                    "" => String::from("none"),
-                    names => names.to_owned(),
-                },
-            }),
-            At::Slot(slot) => slots
-                .find(slot)
-                .filter(|at| slots.at(*at).is_present())
-                .ok_or(PipelineError::UnknownSlot { slot }),
-        }
-    }
-
-    pub(crate) fn handler_names(&self) -> Vec<String> {
-        let slots = self.handlers.slots.borrow();
-        let name = |at| slots.at(at).about().map(|about| about.name.to_string());
-        slots.present().filter_map(name).collect()
-    }
-
-    pub(crate) fn name_of(&self, at: u32) -> String {
-        let slots = self.handlers.slots.borrow();
-        slots.at(at).about().map_or_else(|| String::from("channel"), |about| about.name.to_string())
-    }
-
-    fn generate_name(&self, type_name: &str) -> Name {
-        let slots = self.handlers.slots.borrow();
-        loop {
-            let number = self.handlers.named.get();
-            self.handlers.named.set(number + 1);
-            let name = Name::of_type(type_name, number);
-            let taken = |at: u32| slots.at(at).about().is_some_and(|it| it.name.reads_like(&name));
-            if !slots.present().any(taken) {
-                return name;
-            }
-        }
-    }
-
     fn check_types(&self) -> Result<(), TypeMismatch> {
         let ends: Ends = self.ends();
         let slots = self.handlers.slots.borrow();

@@ -13,7 +13,7 @@ macro_rules! events {
         impl Events {
             $($(#[$doc])* pub const $name: Events = Events(1 << $bit);)*
 
-            const NAMES: &[(Events, &str)] = &[$((Events::$name, stringify!($name))),*];
+            pub(super) const NAMES: &[(Events, &str)] = &[$((Events::$name, stringify!($name))),*];
         }
     };
 }

@@ -14,8 +14,8 @@
 //! |---|---|
 //! | what a user writes | `handler`, `context`, `message`, `completion` |
 //! | what a user writes with types | `typed`, `codec` on `cumulation` and `encode_buffer`, `chain` |
-//! | how an event goes from slot to slot | `dispatch`, on `slots` and `event` |
-//! | how a pipeline changes | `edit`, with `signature` and `name` |
+//! | how an event goes from slot to slot | `dispatch`, on `slots` of `slot`s, and `event` |
+//! | how a pipeline changes | `edit`, with `lookup`, `name`, and `type_check` on `signature` |
 //! | handlers that run on another executor | `offload` |
 
 pub(crate) mod chain;
@@ -26,10 +26,12 @@ mod cumulation;
 pub(crate) mod dispatch;
 pub(crate) mod edit;
 mod encode_buffer;
+mod error;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod handler;
 pub(crate) mod local_context;
+mod lookup;
 pub(crate) mod message;
 pub(crate) mod name;
 pub(crate) mod offload;
@@ -39,24 +41,30 @@ pub(crate) mod offload;
 )]
 pub(crate) mod pipeline;
 pub(crate) mod signature;
+mod slot;
 pub(crate) mod slots;
 pub(crate) mod timers;
+pub(crate) mod type_check;
 pub(crate) mod typed;
+pub(crate) mod watched;
 
 pub use self::chain::{Emit, Inbound, Stage, Then};
 pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};
 pub use self::completion::Completion;
 pub use self::context::Ctx;
-pub use self::edit::{At, Edit, PipelineError};
+pub use self::edit::Edit;
 pub use self::encode_buffer::EncodeBuffer;
+pub use self::error::PipelineError;
 pub use self::events::Events;
 pub use self::handler::{Handler, HandlerResult};
 pub use self::local_context::LocalCtx;
+pub use self::lookup::At;
 pub use self::message::{Message, Msg};
 pub use self::name::Name;
 pub use self::offload::{Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler};
 pub use self::pipeline::Pipeline;
-pub use self::signature::{Signature, TypeMismatch, TypeTag, Types};
+pub use self::signature::{Signature, TypeTag, Types};
 pub use self::slots::SlotId;
 pub use self::timers::TimerId;
+pub use self::type_check::TypeMismatch;
 pub use self::typed::{In, InboundHandler, Out, OutboundHandler};

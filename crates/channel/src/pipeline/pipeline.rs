@@ -1,20 +1,23 @@
 //! The pipeline of a channel, as a whole.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::fmt;
 use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
 use super::completion::Completion;
-use super::edit::{At, Edit, PipelineError};
+use super::edit::Edit;
+use super::error::PipelineError;
 use super::event::{
     BeginRead, Bind, Close, Connect, Failure, Flush, Read, ReadComplete, UserEvent, Write,
 };
 use super::handler::Handler;
+use super::lookup::At;
 use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
+use super::watched::downcast;
 use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
@@ -185,7 +188,7 @@ impl<'a> Pipeline<'a> {
         drop(slots);
         let mut result = None;
         self.core.call(at, handler, |handler, _| {
-            result = (handler as &mut dyn Any).downcast_mut::<H>().map(f);
+            result = downcast::<H>(handler).map(f);
         });
         result
     }

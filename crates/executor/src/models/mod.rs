@@ -3,6 +3,7 @@
 
 mod inbox;
 mod promise;
+mod pulse;
 mod queue;
 mod start;
 

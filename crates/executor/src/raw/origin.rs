@@ -2,14 +2,15 @@
 //!
 //! A task remembers the source line that submitted it, or a label if it was submitted through a
 //! labelled executor. One word, so that it costs a task eight bytes, and the loop can publish what
-//! it is doing right now with a single relaxed store ([`Running`]).
+//! it is doing right now with a single relaxed store ([`OriginCell`]).
 
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::sync::{AtomicPtr, Ordering};
 
 /// Where a task, listener or hook came from: its label, or the source line that submitted it.
 ///
@@ -105,35 +106,26 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// What a loop is doing right now. Written by the loop before and after each task, read by anyone.
-#[derive(Debug, Default)]
-pub(crate) struct Running {
-    current: AtomicPtr<u8>,
+/// A place for an origin that one thread writes and any may read.
+#[derive(Debug)]
+pub(crate) struct OriginCell {
+    tagged: AtomicPtr<u8>,
 }
 
-impl Running {
+impl OriginCell {
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { tagged: AtomicPtr::new(origin.tagged.cast_mut()) }
+    }
+
+    #[inline]
     pub(crate) fn set(&self, origin: Origin) {
-        self.current.store(origin.tagged.cast_mut(), Ordering::Relaxed);
+        self.tagged.store(origin.tagged.cast_mut(), Ordering::Relaxed);
     }
 
-    /// Sets it, or clears it; returns what it was.
-    pub(crate) fn replace(&self, origin: Option<Origin>) -> Option<Origin> {
-        let before = self.get();
-        match origin {
-            Some(origin) => self.set(origin),
-            None => self.clear(),
-        }
-        before
-    }
-
-    pub(crate) fn clear(&self) {
-        self.current.store(ptr::null_mut(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> Option<Origin> {
-        // Relaxed is enough: what the pointer leads to is immutable and was there before the loop.
-        let tagged = self.current.load(Ordering::Relaxed).cast_const();
-        (!tagged.is_null()).then_some(Origin { tagged })
+    #[inline]
+    pub(crate) fn get(&self) -> Origin {
+        // Relaxed is enough: what the pointer leads to is immutable, and was there before the loop.
+        Origin { tagged: self.tagged.load(Ordering::Relaxed).cast_const() }
     }
 }
 
@@ -154,12 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn the_running_origin_comes_back_as_it_was_set() {
-        let running = Running::default();
-        assert_eq!(running.get(), None);
-        running.set(Origin::labelled("busy"));
-        assert_eq!(running.get().unwrap().label(), Some("busy"));
-        running.clear();
-        assert_eq!(running.get(), None);
+    fn an_origin_comes_back_as_it_was_set() {
+        let cell = OriginCell::new(Origin::labelled("idle"));
+        assert_eq!(cell.get().label(), Some("idle"));
+        cell.set(Origin::labelled("busy"));
+        assert_eq!(cell.get().label(), Some("busy"));
     }
 }

@@ -20,7 +20,7 @@ use waterwheel_channel::{Datagram, Token};
 use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
 use crate::selector::Ready;
-use crate::sys::datagrams;
+use crate::sys::datagrams::{self, Sent};
 
 /// A read finds something: a datagram, or that there will be no more.
 const DATA: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP);
@@ -53,6 +53,8 @@ pub(super) struct DatagramEndpoint {
     left: Option<usize>,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
+    /// The kernel says that there is room, and nothing was sent since.
+    room_told: bool,
     /// Nothing is to be had from it any more.
     broken: bool,
     /// What the kernel has said in this round and is not dealt with.
@@ -64,7 +66,8 @@ pub(super) struct DatagramEndpoint {
 impl DatagramEndpoint {
     pub(super) fn new(socket: DatagramSocket) -> Self {
         let (plan, left, ready, failure) = (None, None, Ready::NONE, None);
-        Self { socket, plan, left, write_pending: false, broken: false, ready, failure }
+        let (write_pending, room_told, broken) = (false, false, false);
+        Self { socket, plan, left, write_pending, room_told, broken, ready, failure }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -102,6 +105,9 @@ impl DatagramEndpoint {
 
     /// Whether its round is not over: there may be something to say.
     pub(super) fn is_ready(&self) -> bool {
+        if self.broken {
+            return self.failure.is_some();
+        }
         let left_over = self.plan.is_some() && !self.socket.received.is_empty();
         self.ready != Ready::NONE || self.left.is_some() || left_over || self.failure.is_some()
     }
@@ -120,19 +126,34 @@ impl DatagramEndpoint {
             let what = "a socket that is broken, or whose last write is pending, cannot be sent by";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        match datagrams::send(self.socket.as_fd(), batch) {
-            Ok(n) => Ok(Submit::Done(n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+        let Sent { result, earlier } = datagrams::send(self.socket.as_fd(), batch);
+        if earlier.is_some() {
+            self.failure = earlier;
+        }
+        match result {
+            Ok(n) => {
+                self.room_told = false;
+                Ok(Submit::Done(n))
+            }
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            // The room that is missing is not this socket's: a receiver is full, and of one that this is not
+            // connected to the kernel does not tell when it is no longer. It would say at once that there is
+            // room, for ever.
+            Err(_) if self.room_told && !self.socket.socket.has_peer() => {
+                let what = "the receiver has no room, and nobody tells when it has";
+                Err(io::Error::new(ErrorKind::WouldBlock, what))
+            }
+            Err(_) => {
                 self.write_pending = true;
                 Ok(Submit::Full)
             }
-            Err(error) => Err(error),
         }
     }
 
     /// The next event of this round, if there is one.
     pub(super) fn next(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
         if self.ready.take(Ready::WRITE) && std::mem::take(&mut self.write_pending) {
+            self.room_told = true;
             return Some(IoEvent::Wrote(token, 0));
         }
         if !self.broken
@@ -154,48 +175,44 @@ impl DatagramEndpoint {
             let plan = self.plan.filter(|_| told)?;
             self.left = Some((plan.max_reads as usize).max(1));
         }
-        if self.socket.received.is_empty() {
-            self.receive(inbox);
-        }
-        if let Some(datagram) = self.socket.received.pop_front() {
-            return Some(IoEvent::Datagram(token, datagram));
+        // What was taken from the kernel, and not given out before reads went off, waits like the rest.
+        if let (Some(plan), Some(left @ 1..)) = (self.plan, self.left) {
+            if self.socket.received.is_empty() && self.ready.any(READ_WILL_TELL) {
+                self.receive(plan.size, left, inbox);
+            }
+            if let Some(datagram) = self.socket.received.pop_front() {
+                self.left = Some(left - 1);
+                return Some(IoEvent::Datagram(token, datagram));
+            }
         }
         self.left = None;
         self.ready.take(DATA);
         Some(IoEvent::ReadComplete(token))
     }
 
-    /// Takes what there is from the kernel, as far as the plan goes.
-    fn receive(&mut self, inbox: &mut Inbox) {
-        let (Some(plan), Some(left)) = (self.plan, self.left) else { return };
-        if left == 0 || !self.ready.any(READ_WILL_TELL) {
-            return;
-        }
+    /// Takes what there is from the kernel, at most so many. After fewer it is not asked again.
+    fn receive(&mut self, size: usize, left: usize, inbox: &mut Inbox) {
         let DatagramSocket { socket, received } = &mut self.socket;
-        let (room, most) = (inbox.room(plan.size), left.min(datagrams::BATCH));
-        let shut_down = self.ready.any(Ready::READ_END | Ready::HANG_UP);
-        let mut ended = false;
-        let taken =
-            datagrams::receive(socket.as_fd(), room, plan.size, most, |bytes, whole, from| {
-                let from = from.and_then(from_kernel).filter(is_named);
-                if shut_down && whole == 0 && from.is_none() {
-                    ended = true;
-                    return;
-                }
-                let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
-                received.push_back(Box::new(datagram));
-            });
-        self.left = Some(match taken {
-            Ok(n) if n == most && !ended => left - n,
-            _ => 0, // There are no more, or none for now.
+        let (room, most) = (inbox.room(size), left.min(datagrams::BATCH));
+        let taken = datagrams::receive(socket.as_fd(), room, size, most, |bytes, whole, from| {
+            let from = from.and_then(from_kernel).filter(is_named);
+            let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
+            received.push_back(Box::new(datagram));
         });
+        let ends = Ready::READ_END | Ready::HANG_UP;
         match taken {
-            // Somebody has shut it down: it would say so for ever.
-            Ok(_) if ended => self.on_refused(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {}
-            Err(error) if is_passing(&error) => {}
+            Ok(n) if n == most => {}
+            // An end that was told as well comes next time: behind what there was, which may not be all.
+            Ok(_) => _ = self.ready.take(READ_WILL_TELL),
+            Err(error) if is_passing(&error) => {
+                // Somebody has shut it down: the kernel would say so for ever.
+                if self.ready.any(ends) {
+                    self.on_refused(ErrorKind::UnexpectedEof.into());
+                }
+                self.ready.take(DATA);
+            }
             Err(error) => {
-                self.ready.take(Ready::ERROR); // That was it.
+                self.ready.take(READ_WILL_TELL); // That was it; what there is besides is told again.
                 self.fail(error);
             }
         }

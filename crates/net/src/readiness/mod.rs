@@ -236,7 +236,12 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             return Err(wrong_kind(token, subject.kind(), "a socket for datagrams"));
         };
         let sent = endpoint.send(batch);
+        // It may have learnt what became of an earlier one.
+        let tells = endpoint.is_ready();
         note_change(registration, token, &mut self.changes);
+        if tells {
+            enqueue(registration, token, &mut self.queue);
+        }
         sent
     }
 

@@ -57,11 +57,22 @@ pub(crate) fn receive(
     Ok(n)
 }
 
-/// Sends the first datagrams of a batch, as many as the kernel takes. An error is about the first.
-pub(crate) fn send(
-    fd: BorrowedFd<'_>,
-    batch: &mut dyn Iterator<Item = &Datagram>,
-) -> io::Result<usize> {
+/// What came of sending.
+pub(crate) struct Sent {
+    /// How many were sent, as many as the kernel took; an error is about the first.
+    pub(crate) result: io::Result<usize>,
+    /// What has become of a datagram that was sent before these.
+    pub(crate) earlier: Option<io::Error>,
+}
+
+impl From<io::Result<usize>> for Sent {
+    fn from(result: io::Result<usize>) -> Self {
+        Self { result, earlier: None }
+    }
+}
+
+/// Sends the first datagrams of a batch.
+pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram>) -> Sent {
     let mut names: [Option<SocketAddrAny>; BATCH] = [const { None }; BATCH];
     let mut slots = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
     let mut headers = [no_header(); BATCH];
@@ -69,9 +80,10 @@ pub(crate) fn send(
     for datagram in batch.take(BATCH) {
         let (name, slot) = (&mut names[filled], &mut slots[filled]);
         *name = match datagram.peer().map(in_kernel).transpose() {
+            Ok(name) => name,
             // Those before it are sent; it is the first of the next batch.
             Err(_) if filled > 0 => break,
-            name => name?,
+            Err(error) => return Err(error).into(),
         };
         let bytes = datagram.bytes();
         *slot = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -84,14 +96,26 @@ pub(crate) fn send(
         }
         filled += 1;
     }
-    // SAFETY: the first `filled` headers are filled in above. They point to `names`, `slots` and the bytes
-    // of the batch, all of which live until the end of this function and are only read by the call; the
-    // lengths are those of what they point to.
-    let n = unsafe {
+    let mut send = || {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), filled as libc::c_uint, flags)
+        let (first, filled) = (headers.as_mut_ptr(), filled as libc::c_uint);
+        // SAFETY: the first `filled` headers are filled in above. They point to `names`, `slots` and the
+        // bytes of the batch, all of which live until the end of this function and are only read by the
+        // call; the lengths are those of what they point to.
+        let n = unsafe { libc::sendmmsg(fd.as_raw_fd(), first, filled, flags) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
     };
-    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    match send() {
+        Err(first) if first.kind() != io::ErrorKind::WouldBlock => {
+            // The kernel may have told what has become of an earlier datagram, instead of sending this one.
+            // What is about this one it says again.
+            let again = send();
+            let same =
+                again.as_ref().is_err_and(|error| error.raw_os_error() == first.raw_os_error());
+            Sent { result: again, earlier: (!same).then_some(first) }
+        }
+        sent => sent.into(),
+    }
 }
 
 fn no_header() -> libc::mmsghdr {

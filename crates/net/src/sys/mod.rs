@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "the one room for it; every block says what it owes")]
 
 pub(crate) mod datagrams;
+pub(crate) mod multicast;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

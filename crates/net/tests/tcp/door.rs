@@ -26,8 +26,7 @@ impl Door {
     pub(crate) fn open(rig: &Rig, how: impl FnOnce(ServerBootstrap) -> ServerBootstrap) -> Self {
         let (tell, children) = channel();
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
-            let (note, notes) = channel();
-            edit.add_last("probe", Probe { tell: Some((tell.clone(), Notes(notes))), note })?;
+            edit.add_last("probe", Probe::showing(tell.clone()))?;
             Ok(())
         });
         let server = get(how(server).bind("127.0.0.1:0"));
@@ -101,6 +100,12 @@ impl Probe {
     pub(crate) fn new() -> (Self, Notes) {
         let (note, notes) = channel();
         (Self { tell: None, note }, Notes(notes))
+    }
+
+    /// One that shows its channel, and what it notes from then on.
+    pub(crate) fn showing(tell: Sender<(Channel, Notes)>) -> Self {
+        let (note, notes) = channel();
+        Self { tell: Some((tell, Notes(notes))), note }
     }
 
     fn note(&self, what: impl Into<String>) -> HandlerResult {

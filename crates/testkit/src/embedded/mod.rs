@@ -43,7 +43,7 @@ use waterwheel_channel::{
     Channel, ChannelOptions, Edit, EventLoopGroup, ManualEventLoop, Message, Msg, NewChannel,
     Pipeline,
 };
-use waterwheel_executor::{Error, Nanos, Reporter};
+use waterwheel_executor::{Error, Nanos, Reporter, Watchdog};
 
 use self::wire::{Wire, WireTransport};
 use crate::manual::Manual;
@@ -65,6 +65,7 @@ pub struct EmbeddedBuilder {
     unconnected: bool,
     only_bytes: bool,
     reporter: Option<Arc<dyn Reporter>>,
+    watchdog: Option<Watchdog>,
 }
 
 impl EmbeddedBuilder {
@@ -92,6 +93,12 @@ impl EmbeddedBuilder {
         self
     }
 
+    /// Its loop is watched by this one, by the real clock. Default: by none.
+    pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
+        self.watchdog = Some(watchdog.clone());
+        self
+    }
+
     /// Makes it, with this pipeline.
     ///
     /// # Errors
@@ -104,6 +111,9 @@ impl EmbeddedBuilder {
         let mut group = EventLoopGroup::builder(control.clone()).name("embedded");
         if let Some(reporter) = self.reporter {
             group = group.reporter(reporter);
+        }
+        if let Some(watchdog) = &self.watchdog {
+            group = group.watchdog(watchdog);
         }
         let mut event_loop = group.build_manual().map_err(Error::new)?;
         let wire = Wire::default();

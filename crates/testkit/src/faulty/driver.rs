@@ -123,6 +123,7 @@ impl Driver for FaultyDriver {
         token: Token,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
+        self.faults.lock().call(Call::Write)?;
         self.inner.send_datagrams(token, batch)
     }
 

@@ -17,7 +17,7 @@ pub enum Call {
     RegisterForeign,
     /// `Driver::set_interest`.
     SetInterest,
-    /// `Driver::write`.
+    /// `Driver::write`, `Driver::send_file` and `Driver::send_datagrams`.
     Write,
     /// `Driver::shutdown`.
     Shutdown,

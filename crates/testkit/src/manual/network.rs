@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
+use super::sockets::MANUAL;
 use super::{Manual, Port};
 
 /// Makes the sockets of channels: who dials where one of them listens is connected with it. Clones are the
@@ -57,8 +58,8 @@ impl Network {
 }
 
 impl Sockets for Network {
-    fn name(&self) -> &'static str {
-        "manual"
+    fn kind(&self) -> &'static SocketKind {
+        &MANUAL
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use super::{Dial, Manual, Port};
@@ -64,9 +64,11 @@ impl ManualSockets {
     }
 }
 
+pub(super) static MANUAL: SocketKind = SocketKind::new("manual");
+
 impl Sockets for ManualSockets {
-    fn name(&self) -> &'static str {
-        "manual"
+    fn kind(&self) -> &'static SocketKind {
+        &MANUAL
     }
 
     fn listen(&self, at: &Address, _: &[SocketOption]) -> io::Result<(Io, Address)> {

@@ -31,7 +31,10 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let manual = Manual::readiness();
+        Self::over(Manual::readiness())
+    }
+
+    pub(crate) fn over(manual: Manual) -> Self {
         Self { bench: loop_suite::Bench::new(&manual), manual, peers: Vec::new() }
     }
 

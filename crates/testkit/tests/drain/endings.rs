@@ -7,11 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_channel::driver::TaskOnly;
 use waterwheel_channel::{
-    DrainOptions, Drained, EventLoopGroup, Handler, LoopShutDown, Message, local,
+    DrainOptions, Drained, EventLoopGroup, Handler, LoopShutDown, Message, NewChannel, Stream,
+    local,
 };
 use waterwheel_executor::InvalidShutdown;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::manual::Manual;
 
 use crate::bench::{Bench, Log, PATIENCE, SECOND, Told, drain, how, is, stuck, ten_seconds};
 
@@ -40,6 +42,25 @@ fn l11_a_drain_ends_when_no_bytes_are_pending() {
     let sent: usize =
         std::iter::from_fn(|| channel.read_outbound::<Bytes>()).map(|bytes| bytes.len()).sum();
     assert_eq!(sent, 1000, "nothing was lost");
+}
+
+#[test]
+fn l11_a_channel_that_is_closed_and_still_writes_is_waited_for() {
+    let manual = Manual::completion();
+    let mut bench = Bench::over(manual.clone());
+    let (io, peer) = manual.pair();
+    let channel = bench.register(NewChannel::new(Stream::connected(io, None)), Nothing);
+    manual.hold_completions();
+    channel.send(block());
+    drop(channel.close());
+    bench.run();
+    let drained = bench.drain();
+    bench.run();
+    assert_eq!(how(&drained), None, "what it has written is under way");
+    manual.release();
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(peer.receive(1000).len(), 1000);
 }
 
 #[test]

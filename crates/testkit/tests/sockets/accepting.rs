@@ -3,12 +3,15 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{
-    Channel, ChannelOptions, ConnectionLimit, Ctx, Handler, HandlerResult, In, InboundHandler,
-    NewChannel, ServerBootstrap,
+    Address, Channel, ChannelOptions, ConnectionLimit, Ctx, EventLoopGroup, Handler, HandlerResult,
+    In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
 };
 use waterwheel_executor::Error;
-use waterwheel_testkit::manual::Port;
+use waterwheel_testkit::faulty::{Call, Faulty, Times};
+use waterwheel_testkit::manual::{Manual, ManualSockets, Port, Time};
 use waterwheel_testkit::recorder::Log;
 
 use super::house::{House, both, secs};
@@ -301,4 +304,41 @@ fn l16_a_pause_outlasts_a_leave() {
         house.settle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
     });
+}
+
+/// Makes the sockets of another, and writes down with which options they listen.
+struct Watched(ManualSockets, Log);
+
+impl Sockets for Watched {
+    fn kind(&self) -> &'static SocketKind {
+        self.0.kind()
+    }
+
+    fn listen(&self, at: &Address, options: &[SocketOption]) -> std::io::Result<(Io, Address)> {
+        self.1.push(format!("{options:?}"));
+        self.0.listen(at, options)
+    }
+
+    fn dial(&self, target: &Target, options: &[SocketOption]) -> std::io::Result<Io> {
+        self.0.dial(target, options)
+    }
+}
+
+#[test]
+fn c11_a_bind_that_the_driver_refuses_can_be_tried_again_with_the_same_options() {
+    let (manual, log) = (Manual::readiness(), Log::new());
+    let driver = Faulty::new(manual.clone());
+    let faults = driver.faults();
+    let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
+    let listener = Listener::new(Watched(manual.sockets(), log.clone()));
+    let server = group.register(NewChannel::new(listener)).join().unwrap();
+    server.set_option(SocketOption::Backlog(7)).join().unwrap();
+    let here: std::net::SocketAddr = "192.0.2.9:80".parse().unwrap();
+    faults.fail(Call::Attach, Times::Next(1), ErrorKind::OutOfMemory);
+    server.bind(here).join().unwrap_err();
+    assert_eq!(server.local_address(), None);
+    server.bind(here).join().unwrap();
+    assert_eq!(log.take(), ["[Backlog(7)]"; 2]);
+    manual.set_time(Time::Jumps);
+    group.shutdown_gracefully(Duration::ZERO, secs(5)).unwrap().join().unwrap();
 }

@@ -4,11 +4,14 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{
-    Channel, ChannelError, Ctx, Events, Handler, HandlerResult, NewChannel, Stream, Target,
+    Address, Channel, ChannelError, ChannelFuture, Ctx, Events, Handler, HandlerResult, NewChannel,
+    Pipeline, Stream, Target,
 };
 use waterwheel_executor::{Error, PromiseFuture};
-use waterwheel_testkit::manual::{Dial, Manual, Time};
+use waterwheel_testkit::manual::{Dial, Manual, ManualSockets, Time};
 
 use super::house::{Book, House, LONG, addresses, both, failure, options, secs};
 
@@ -242,6 +245,81 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
         assert!(channel.closed().is_done());
         assert!(connected.lock().unwrap().take().unwrap().is_cancelled());
         assert!(house.sockets.next_dial().is_none_or(|dial| dial.is_closed()));
+    });
+}
+
+/// Sockets that refuse addresses within the process, as those of a system do.
+struct Choosy(ManualSockets);
+
+impl Sockets for Choosy {
+    fn kind(&self) -> &'static SocketKind {
+        self.0.kind()
+    }
+
+    fn listen(&self, at: &Address, options: &[SocketOption]) -> std::io::Result<(Io, Address)> {
+        self.0.listen(at, options)
+    }
+
+    fn dial(&self, target: &Target, options: &[SocketOption]) -> std::io::Result<Io> {
+        match target.remote {
+            Address::Local(_) => Err(ErrorKind::Unsupported.into()),
+            _ => self.0.dial(target, options),
+        }
+    }
+}
+
+#[test]
+fn c12_a_cancel_that_comes_late_does_not_end_the_next_connect() {
+    both(|house| {
+        let new = NewChannel::new(Stream::new(Choosy(house.sockets.clone())));
+        let channel = house.group.register(new).join().unwrap();
+        let far = channel.clone();
+        let next = channel.with_pipeline(move |_| {
+            let refused = far.connect(Address::local("no address of sockets"));
+            assert!(refused.cancel(), "it has failed, and is not told yet");
+            far.connect(Target::from(addresses(1).remove(0)))
+        });
+        house.settle();
+        let next = next.join().unwrap();
+        let _peer = dialled(&house, 1).accept();
+        house.settle();
+        next.join().unwrap();
+        assert!(channel.is_active());
+    });
+}
+
+/// Cancels the connect of another channel when its own is connected.
+struct CancelsAnother(Option<ChannelFuture>);
+
+impl Handler for CancelsAnother {
+    fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        assert!(self.0.take().is_some_and(|other| other.cancel()), "the other has not been told");
+        Ok(())
+    }
+}
+
+#[test]
+fn c12_a_connect_that_is_cancelled_while_the_connection_arrives_closes_the_channel() {
+    both(|house| {
+        let fresh = || NewChannel::new(Stream::new(house.sockets.clone()));
+        let first = house.group.register(fresh()).join().unwrap();
+        let second = house.group.register(fresh()).join().unwrap();
+        let mut many = addresses(2);
+        drop(first.connect(Target::from(many.remove(0))));
+        house.settle();
+        let other = second.connect(Target::from(many.remove(0)));
+        house.settle();
+        let cancels = move |pipeline: Pipeline<'_>| {
+            pipeline.edit(|edit| edit.add_last("cancels", CancelsAnother(Some(other))).map(drop))
+        };
+        first.with_pipeline(cancels).join().unwrap().unwrap();
+        // Both at once, so that the second is connected before the loop looks at its commands.
+        let dials = [house.sockets.next_dial().unwrap(), house.sockets.next_dial().unwrap()];
+        let accepted = house.first().submit(move || dials.map(Dial::accept));
+        let [one, two] = accepted.unwrap().join().unwrap();
+        house.settle();
+        assert!(first.is_active() && !one.is_closed(), "this one is wanted");
+        assert!(two.is_closed() && second.closed().is_done());
     });
 }
 

@@ -9,7 +9,7 @@ use waterwheel::channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
     Submit, Waited,
 };
-use waterwheel::channel::{Address, Token};
+use waterwheel::channel::{Address, Datagram, Token};
 use waterwheel::executor::{Clock, Nanos, Unpark};
 
 /// Opens the drivers of another one, and counts their writes.
@@ -45,6 +45,15 @@ impl Driver for CountedDriver {
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
         self.writes.fetch_add(1, Ordering::Relaxed);
         self.inner.write(token, queue)
+    }
+
+    fn send_datagrams(
+        &mut self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> Result<Submit> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.inner.send_datagrams(token, batch)
     }
 
     fn name(&self) -> &'static str {

@@ -1,8 +1,7 @@
 //! The list of all cases, what they need, and the matrix that comes of it.
 
-use std::sync::RwLock;
-
 use crate::cell::{Ability, Cell};
+use crate::matrix::{self, Column};
 
 /// Makes a module with one `#[test]` for each case, for one cell:
 /// `conformance_suite!(name_of_the_module, cell)`. The cell is an expression, evaluated for every test.
@@ -103,8 +102,6 @@ const NEEDS: [(&str, Ability); 7] = [
 /// The cases that count what the whole process has.
 const ALONE: [&str; 1] = ["c13_waves_of_connections_leave_nothing"];
 
-static COMPANY: RwLock<()> = RwLock::new(());
-
 /// Why there is no such case in this cell.
 fn reason(cell: &dyn Cell, case: &str) -> Option<&'static str> {
     let mut needs = NEEDS.iter().filter(|(name, _)| *name == case);
@@ -113,52 +110,21 @@ fn reason(cell: &dyn Cell, case: &str) -> Option<&'static str> {
 
 /// Runs a case over a cell, or says why not.
 pub(crate) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
-    if let Some(reason) = reason(cell, name) {
-        println!("{}: {name} is empty: {reason}", cell.name());
-        return;
-    }
-    // A case that failed has poisoned it, and is told of anyway.
-    if ALONE.contains(&name) {
-        let _alone = COMPANY.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        case(cell);
-    } else {
-        let _together = COMPANY.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        case(cell);
+    match reason(cell, name) {
+        Some(reason) => matrix::say_empty(&cell.name(), name, reason),
+        None if ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
+        None => matrix::run_together(|| case(cell)),
     }
 }
 
 /// Prints the matrix, and fails if something in it makes no sense.
 pub(crate) fn print_and_check(cells: &[Box<dyn Cell>]) {
     let cases = conformance_suite!(@each @names);
-    let mut reasons: Vec<&str> = Vec::new();
-    for (number, cell) in cells.iter().enumerate() {
-        println!("{:1$}{2}", "", 4 * number, cell.name());
-    }
-    for case in cases {
-        let mut runs = 0;
-        for cell in cells {
-            match reason(&**cell, case) {
-                None => {
-                    print!("{:4}", "+");
-                    runs += 1;
-                }
-                Some(reason) => {
-                    assert!(reason.len() > 20, "{case} over {} is empty: {reason:?}", cell.name());
-                    let known = reasons.iter().position(|known| *known == reason);
-                    let number = known.unwrap_or_else(|| {
-                        reasons.push(reason);
-                        reasons.len() - 1
-                    });
-                    print!("{:<4}", number + 1);
-                }
-            }
-        }
-        println!("{case}");
-        assert!(runs > 0, "{case} runs nowhere");
-    }
-    for (number, reason) in reasons.iter().enumerate() {
-        println!("{:<4}empty: {reason}", number + 1);
-    }
+    let columns: Vec<_> = cells
+        .iter()
+        .map(|cell| Column { name: cell.name(), reason: Box::new(|case| reason(&**cell, case)) })
+        .collect();
+    matrix::print_and_check(&columns, &cases);
     let listed = NEEDS.iter().map(|(name, _)| *name).chain(ALONE);
     for name in listed {
         assert!(cases.contains(&name), "{name} is no case");

@@ -11,6 +11,8 @@
 //! them is in `listing.rs`. A cell that cannot have a case says why, and only what its nature forbids is a
 //! reason. `cargo test --test conformance matrix -- --nocapture` prints the whole.
 //!
+//! Datagrams have a list of their own, in `datagrams/`, for there is no server, no connection and no end.
+//!
 //! Rules of the suite:
 //!
 //! 1. Nothing sleeps: a case waits on futures, or on what a handler tells it, with a limit.
@@ -22,6 +24,7 @@
 mod cell;
 mod connecting;
 mod counted;
+mod datagrams;
 mod dice;
 mod echoing;
 mod editing;
@@ -29,6 +32,7 @@ mod ending;
 mod half_closure;
 mod leaving;
 mod listing;
+mod matrix;
 mod pressure;
 mod reading;
 mod resets;

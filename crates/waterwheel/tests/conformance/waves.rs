@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 4_000;
 const AT_ONCE: usize = 100;
 
 /// The memory of a process that does the same again may grow by so much: the allocator's own affairs.
-const SLACK_KIB: u64 = 4 * 1024;
+pub(crate) const SLACK_KIB: u64 = 4 * 1024;
 
 pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &dyn Cell) {
     let stage = Stage::new(cell, 2);
@@ -72,11 +72,11 @@ impl Handler for Once {
     }
 }
 
-fn open_files() -> usize {
+pub(crate) fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").expect("Linux").count()
 }
 
-fn resident_kib() -> u64 {
+pub(crate) fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     line.trim().trim_end_matches(" kB").parse().expect("a number")

@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use waterwheel_executor::engine::report;
-use waterwheel_executor::{Error, EventExecutor, Fault};
+use waterwheel_executor::engine::{report, run_at};
+use waterwheel_executor::{Error, EventExecutor, Fault, Station};
 
 use super::super::dispatch::MAX_WAITING_WRITES;
 use super::super::handler::HandlerResult;
 use super::super::slots::SlotId;
+use super::super::watched::{Call, station};
 use super::fifo::Fifo;
 use super::mail::Mail;
 use super::remote::Occupant;
@@ -27,6 +28,8 @@ use crate::token::Token;
 /// alone, until that is gone.
 pub(crate) struct Link {
     about: Place,
+    /// What it is known by, if its executor is watched.
+    station: Option<Station>,
     letters: Fifo<Letter>,
     emissions: Fifo<Emission>,
     pub(super) occupant: Mutex<Option<Occupant>>,
@@ -79,7 +82,10 @@ pub(crate) enum Farewell {
 
 impl Link {
     pub(super) fn new(about: Place, occupant: Occupant) -> Self {
+        let Place { name, shared, type_name, executor, .. } = &about;
+        let station = || station(name.clone(), shared.id, type_name);
         Self {
+            station: executor.is_watched().then(station),
             about,
             letters: Fifo::new(),
             emissions: Fifo::new(),
@@ -112,6 +118,14 @@ impl Link {
 
     pub(super) fn executor(&self) -> &EventExecutor {
         &self.about.executor
+    }
+
+    /// Calls `f`, which calls the handler: on its executor.
+    pub(super) fn run_as<R>(&self, call: Call, f: impl FnOnce() -> R) -> R {
+        match &self.station {
+            Some(station) => run_at(station, call as u8, f),
+            None => f(),
+        }
     }
 
     // Letters.

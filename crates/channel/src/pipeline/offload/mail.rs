@@ -11,6 +11,7 @@ use super::super::event::{
 };
 use super::super::handler::HandlerResult;
 use super::super::message::Msg;
+use super::super::watched::Call;
 use super::link::Link;
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
@@ -89,6 +90,30 @@ impl Mail {
             | Mail::ShutdownOutput(done)
             | Mail::Write(_, done, _) => done.fail(error.clone()),
             _ => {}
+        }
+    }
+
+    /// The method that it is for.
+    pub(super) fn call(&self) -> Call {
+        match self {
+            Mail::Registered => Call::on_registered,
+            Mail::Unregistered => Call::on_unregistered,
+            Mail::Active => Call::on_active,
+            Mail::Inactive => Call::on_inactive,
+            Mail::Read(_) => Call::on_read,
+            Mail::ReadComplete => Call::on_read_complete,
+            Mail::UserEvent(_) => Call::on_user_event,
+            Mail::WritabilityChanged => Call::on_writability_changed,
+            Mail::Failure(_) => Call::on_error,
+            Mail::Bind(..) => Call::bind,
+            Mail::Connect(..) => Call::connect,
+            Mail::Disconnect(_) => Call::disconnect,
+            Mail::Close(_) => Call::close,
+            Mail::Deregister(_) => Call::deregister,
+            Mail::ShutdownOutput(_) => Call::shutdown_output,
+            Mail::BeginRead => Call::read,
+            Mail::Write(..) => Call::write,
+            Mail::Flush => Call::flush,
         }
     }
 

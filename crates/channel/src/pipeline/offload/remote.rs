@@ -3,10 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-use waterwheel_executor::engine::{panic_message, report, run_user_code};
+use waterwheel_executor::engine::{panic_message, report, run_as};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::super::edit::PipelineError;
+use super::super::error::PipelineError;
+use super::super::watched::Call;
 use super::link::{Emission, Farewell, Letter, Link};
 use super::mail::Mail;
 use super::remote_context::RemoteCtx;
@@ -110,9 +111,16 @@ impl Link {
     ) -> Result<Occupant, Farewell> {
         let mut handler = match occupant {
             Occupant::Unbuilt(build) => {
-                catch_unwind(AssertUnwindSafe(build)).map_err(|payload| self.panicked(payload))?
+                let build = || catch_unwind(AssertUnwindSafe(build));
+                self.run_as(Call::build, build).map_err(|payload| self.panicked(payload))?
             }
             Occupant::Built(handler) => handler,
+        };
+        let what = match &letter {
+            Letter::Added => Some(Call::on_added),
+            Letter::Event(mail) => Some(mail.call()),
+            Letter::Last => None,
+            Letter::Removed => Some(Call::on_removed),
         };
         let call = || match letter {
             Letter::Added => handler.on_added(ctx).err().map(|cause| {
@@ -133,7 +141,12 @@ impl Link {
                 Some(Farewell::Removed)
             }
         };
-        let farewell = match catch_unwind(AssertUnwindSafe(call)) {
+        let call = || catch_unwind(AssertUnwindSafe(call));
+        let called = match what {
+            Some(what) => self.run_as(what, call),
+            None => call(),
+        };
+        let farewell = match called {
             Ok(farewell) => farewell,
             Err(payload) => Some(self.panicked(payload)),
         };
@@ -162,6 +175,6 @@ impl Link {
     pub(super) fn guard(&self, f: impl FnOnce()) {
         let origin = Origin::labelled(self.type_name());
         // Reported by itself.
-        let _ = run_user_code(UserCode::Destructor, origin, f);
+        let _ = run_as(UserCode::Destructor, origin, f);
     }
 }

@@ -12,9 +12,14 @@
 //! A task-only executor calls these three in a row; an event loop puts its I/O
 //! between the first and the second. [`LoopCore`] is the owned half: it lives on the loop's thread
 //! and nobody else can reach it.
+//!
+//! What the teardown asks of it is in `ending`; a loop without a thread is put away in `resting`.
+
+mod ending;
+pub(crate) mod resting;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +29,7 @@ use crate::clock::Nanos;
 use crate::command::{Command, Due, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
 use crate::error::{Error, absorb};
-use crate::guard::{self, guard, guard_drop};
+use crate::guard::{self, catch, guard_drop};
 use crate::lifecycle::State;
 use crate::local::Local;
 use crate::loop_local::LoopLocals;
@@ -34,8 +39,11 @@ use crate::raw::origin::Origin;
 use crate::report::{Fault, UserCode};
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
+use crate::station::Station;
 use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::wake::Slept;
+
+pub use crate::pulse::Begun;
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.
@@ -76,6 +84,24 @@ pub fn run_user_code<R>(
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| caught(what, origin, payload))
 }
 
+/// As [`run_user_code`], as what the loop on this thread is doing right now, if there is one.
+///
+/// # Errors
+/// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
+pub fn run_as<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Result<R, Error> {
+    current::run_as((what, origin, None), || run_user_code(what, origin, code))
+}
+
+/// Calls `code` as a call of this station, on whichever loop this thread is. A panic goes on.
+pub fn run_at<R>(station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
+    let what = (UserCode::Handler, station.origin, station.at(call));
+    let code = AssertUnwindSafe(code);
+    match current::run_as(what, || catch_unwind(code)) {
+        Ok(result) => result,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
 /// The text of a panic, as far as it has one; what it carries is dropped, even if that panics again.
 pub fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     absorb(payload)
@@ -113,24 +139,33 @@ pub struct LoopCore<X: Send + 'static> {
     /// Commands taken whose admissions are not given back yet: one atomic operation pays for many,
     /// and the word that producers write with every submission is left alone meanwhile.
     taken: Depth,
+    /// What it says that it does while it performs a command. Made once: it is looked up.
+    command: Origin,
 }
 
 impl<X: Send + 'static> LoopCore<X> {
     pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
-        Self {
-            local: Rc::new(Local::new(shared.clone())),
-            shared,
-            loop_locals: Some(Rc::default()),
-            last_activity: None,
-            was_active: false,
-            quiet_until: Nanos::MAX,
-            taken: Depth::NONE,
-        }
+        let local = Rc::new(Local::new(shared.clone()));
+        Self { loop_locals: Some(Rc::default()), ..Self::without_thread_of(shared, local) }
     }
 
     /// The owned half of a loop that may turn on another thread each time.
     pub(crate) fn without_thread(shared: Arc<Shared<X>>) -> Self {
-        Self { loop_locals: None, ..Self::new(shared) }
+        let local = Rc::new(Local::new(shared.clone()));
+        Self::without_thread_of(shared, local)
+    }
+
+    fn without_thread_of(shared: Arc<Shared<X>>, local: Rc<Local<X>>) -> Self {
+        Self {
+            local,
+            shared,
+            loop_locals: None,
+            last_activity: None,
+            was_active: false,
+            quiet_until: Nanos::MAX,
+            taken: Depth::NONE,
+            command: Origin::labelled("the queue"),
+        }
     }
 
     /// Makes the calling thread this loop's, until the guard goes.
@@ -317,68 +352,6 @@ impl<X: Send + 'static> LoopCore<X> {
         Turn::Again
     }
 
-    /// Runs the hooks that wait, and those they add. Whether there were any.
-    pub(crate) fn run_hooks(&self) -> bool {
-        let mut any = false;
-        loop {
-            let hook = self.local.hooks.borrow_mut().take_first();
-            let Some(hook) = hook else { return any };
-            any = true;
-            self.shared.running.set(hook.origin);
-            hook.call();
-            self.shared.running.clear();
-        }
-    }
-
-    /// Runs everything that was ever accepted. The door must be shut: then this ends.
-    pub(crate) fn run_stragglers(&mut self, extension: &mut dyn FnMut(X)) {
-        self.give_back();
-        let inbox = &self.shared.inbox;
-        while let Some(command) = inbox.next_straggler(|| self.local.pop()) {
-            inbox.leave(command.weight());
-            let active = self.perform_guarded(command, extension);
-            self.shared.counters.tasks(u64::from(active));
-        }
-        self.local.finish();
-    }
-
-    /// Cancels the timers that stand now: their futures are told, their closures go. Those that
-    /// listeners schedule meanwhile wait for the next pass, so that this ends.
-    pub(crate) fn cancel_timers(&self) {
-        for _ in 0..self.local.timers() {
-            match self.local.take_any_timer() {
-                Some(Due::Timer(timer)) => guard_drop(|| timer.abandon()),
-                Some(Due::Extension(command)) => guard_drop(|| drop(command)),
-                None => return,
-            }
-        }
-    }
-
-    /// Drops everything that was ever accepted, after the loop died. The door must be shut.
-    pub(crate) fn drop_stragglers(&mut self, cause: &Error) {
-        self.give_back();
-        let inbox = &self.shared.inbox;
-        let pop_others = || loop {
-            match self.local.pop()? {
-                // Hooks run even now: the teardown comes to them.
-                Command::System(System::AddHook(hook)) => {
-                    inbox.leave(Depth::ONE_SYSTEM);
-                    self.local.hooks.borrow_mut().add(*hook);
-                }
-                other => return Some(other),
-            }
-        };
-        self.shared.drop_leftovers(pop_others, cause);
-        self.local.finish();
-    }
-
-    /// Drops the loop-local values, here on the loop.
-    pub(crate) fn drop_loop_locals(&self) {
-        if let Some(loop_locals) = &self.loop_locals {
-            loop_locals.drop_all();
-        }
-    }
-
     /// The time.
     #[inline]
     #[must_use]
@@ -424,6 +397,7 @@ impl<X: Send + 'static> LoopCore<X> {
                 self.run_user_code(UserCode::Timer, timer.origin(), || self.fire(timer))
             }
             Command::System(system) => {
+                let _begun = self.shared.vitals.pulse.begin(UserCode::Command, self.command);
                 guard_drop(|| self.perform(system, extension));
                 false
             }
@@ -433,10 +407,8 @@ impl<X: Send + 'static> LoopCore<X> {
     /// `code` says whether it did anything; if it panicked, it did.
     #[inline]
     fn run_user_code(&self, what: UserCode, origin: Origin, code: impl FnOnce() -> bool) -> bool {
-        self.shared.running.set(origin);
-        let active = guard(what, origin, code).unwrap_or(true);
-        self.shared.running.clear();
-        active
+        let _begun = self.shared.vitals.pulse.begin(what, origin);
+        catch(what, origin, code).unwrap_or(true)
     }
 
     /// Fires a timer, and schedules it anew if it repeats.
@@ -470,49 +442,6 @@ impl<X: Send + 'static> LoopCore<X> {
             System::Wake => {}
             System::Extension(command) => extension(command),
         }
-    }
-}
-
-/// The owned half of a loop without a thread, between two turns: it may go to another one.
-pub(crate) struct RestingCore<X: Send + 'static> {
-    pub(crate) shared: Arc<Shared<X>>,
-    local: Local<X>,
-    last_activity: Option<Nanos>,
-    was_active: bool,
-    quiet_until: Nanos,
-}
-
-impl<X: Send + 'static> LoopCore<X> {
-    /// Counts a turn, and ends the sleep that [`announce_sleep`](Self::announce_sleep) began.
-    pub(crate) fn awake(&self) {
-        self.shared.counters.turn();
-        self.shared.inbox.awake();
-    }
-
-    /// Whether the loop sleeps now: there is nothing to do, and whoever brings something wakes it.
-    pub(crate) fn announce_sleep(&mut self, until: Option<Nanos>) -> bool {
-        self.give_back();
-        if self.local.has_work() {
-            return false;
-        }
-        self.shared.counters.sleep();
-        self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == Slept::Yes
-    }
-
-    /// Takes it off the thread. All that was taken must have been given back.
-    pub(crate) fn rest(self) -> RestingCore<X> {
-        let Self { shared, local, last_activity, was_active, quiet_until, .. } = self;
-        let local = Rc::into_inner(local).expect("outside of a turn nobody holds the local half");
-        RestingCore { shared, local, last_activity, was_active, quiet_until }
-    }
-}
-
-impl<X: Send + 'static> RestingCore<X> {
-    /// Brings it to this thread.
-    pub(crate) fn rise(self) -> LoopCore<X> {
-        let Self { shared, local, last_activity, was_active, quiet_until } = self;
-        let (local, taken) = (Rc::new(local), Depth::NONE);
-        LoopCore { shared, local, loop_locals: None, last_activity, was_active, quiet_until, taken }
     }
 }
 

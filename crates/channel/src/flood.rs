@@ -1,0 +1,33 @@
+//! How often one fault has happened, so that a flood of it is not a flood of reports.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Counts one fault, on whichever thread it happens. A flood of it is one fault: it is worth a report each
+/// time its number has doubled.
+#[derive(Debug, Default)]
+pub(crate) struct Flood(AtomicU32);
+
+impl Flood {
+    /// It has happened once more. How often it has by now, if that is to be reported.
+    #[must_use]
+    pub(crate) fn once_more(&self) -> Option<u32> {
+        // Nothing else is read by it; and after four thousand million times it begins anew.
+        let count = self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        count.is_power_of_two().then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c03_a_flood_is_reported_each_time_it_has_doubled() {
+        let flood = Flood::default();
+        let reported: Vec<_> = (0..1000).filter_map(|_| flood.once_more()).collect();
+        assert_eq!(reported, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+        let flood = Flood(AtomicU32::new(u32::MAX));
+        assert_eq!(flood.once_more(), None, "no overflow is a panic");
+        assert_eq!(flood.once_more(), Some(1));
+    }
+}

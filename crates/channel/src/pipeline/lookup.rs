@@ -1,0 +1,76 @@
+//! Finding handlers in a pipeline, and what they are called.
+
+use super::error::PipelineError;
+use super::name::Name;
+use super::slots::SlotId;
+use crate::channel::core::ChannelCore;
+
+/// Where in a pipeline: a handler's name, or its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At<'a> {
+    /// The handler of this name.
+    Name(&'a str),
+    /// The handler in this slot.
+    Slot(SlotId),
+}
+
+impl<'a> From<&'a str> for At<'a> {
+    fn from(name: &'a str) -> Self {
+        At::Name(name)
+    }
+}
+
+impl From<SlotId> for At<'_> {
+    fn from(slot: SlotId) -> Self {
+        At::Slot(slot)
+    }
+}
+
+impl ChannelCore {
+    pub(crate) fn find_handler(&self, at: At<'_>) -> Result<u32, PipelineError> {
+        let slots = self.handlers.slots.borrow();
+        match at {
+            At::Name(name) => slots.by_name(name).ok_or_else(|| PipelineError::UnknownName {
+                name: name.to_owned(),
+                there: match &*self.handler_names().join(", ") {
+                    "" => String::from("none"),
+                    names => names.to_owned(),
+                },
+            }),
+            At::Slot(slot) => slots
+                .find(slot)
+                .filter(|at| slots.at(*at).is_present())
+                .ok_or(PipelineError::UnknownSlot { slot }),
+        }
+    }
+
+    pub(crate) fn handler_names(&self) -> Vec<String> {
+        let slots = self.handlers.slots.borrow();
+        let name = |at| slots.at(at).about().map(|about| about.name.to_string());
+        slots.present().filter_map(name).collect()
+    }
+
+    pub(crate) fn name_of(&self, at: u32) -> String {
+        let slots = self.handlers.slots.borrow();
+        slots.at(at).about().map_or_else(|| String::from("channel"), |about| about.name.to_string())
+    }
+
+    /// Whether a handler is called so, other than the one in the slot `except`.
+    pub(super) fn is_name_taken(&self, name: &Name, except: Option<u32>) -> bool {
+        let slots = self.handlers.slots.borrow();
+        let is_called_so = |at| slots.at(at).about().is_some_and(|it| it.name.reads_like(name));
+        slots.present().any(|at| Some(at) != except && is_called_so(at))
+    }
+
+    /// A name of the handler's type, that no other has.
+    pub(super) fn generate_name(&self, type_name: &str) -> Name {
+        loop {
+            let number = self.handlers.named.get();
+            self.handlers.named.set(number + 1);
+            let name = Name::of_type(type_name, number);
+            if !self.is_name_taken(&name, None) {
+                return name;
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Whether neighbours in a pipeline fit: what one gives, the next has to take (C06).
+//!
+//! The check runs when a pipeline is assembled or changed, never when a message arrives. It follows
+//! what is known to flow, from the transport inward and from the writers outward, and complains where
+//! something known can never be right:
+//!
+//! ```text
+//!  inbound   head ──Bytes──► lines ──Line──► app        `app` accepts Req but `lines` before it emits Line
+//!  outbound  head ◄──Line── app                         the transport accepts Bytes but `app` emits Line
+//! ```
+//!
+//! A handler that says nothing may turn anything into anything: after it, nothing is known.
+
+use std::fmt;
+
+use super::signature::{Signature, TypeTag, Types};
+
+/// Two neighbours do not fit.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{acceptor}` accepts {accepts} but `{emitter}` {side} it emits {emits}")]
+pub struct TypeMismatch {
+    /// Who would get the messages.
+    pub acceptor: String,
+    /// What it takes.
+    pub accepts: String,
+    /// Who would give them.
+    pub emitter: String,
+    /// Where that is, as seen from the acceptor: `before` or `after`.
+    pub side: &'static str,
+    /// What it gives.
+    pub emits: String,
+}
+
+/// The transport's end of a pipeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) name: &'static str,
+    pub(crate) reads: Types,
+    pub(crate) accepts: Types,
+}
+
+/// Checks a pipeline, from its first handler to its last.
+pub(crate) fn check<'a>(
+    ends: Ends,
+    handlers: impl DoubleEndedIterator<Item = (&'a dyn fmt::Display, Signature)> + Clone,
+) -> Result<(), TypeMismatch> {
+    check_inbound(ends, handlers.clone())?;
+    check_outbound(ends, handlers.rev())
+}
+
+/// A type that flows, and who let it.
+type Flowing<'a> = Vec<(TypeTag, &'a dyn fmt::Display)>;
+
+fn flowing<'a>(types: Types, from: &'a dyn fmt::Display) -> Option<Flowing<'a>> {
+    match types {
+        Types::Unknown => None,
+        Types::These(types) => Some(types.iter().map(|tag| (*tag, from)).collect()),
+    }
+}
+
+fn check_inbound<'a>(
+    ends: Ends,
+    handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
+) -> Result<(), TypeMismatch> {
+    let head = ends.name;
+    let mut known = flowing(ends.reads, &head);
+    for (name, signature) in handlers {
+        let Types::These(accepts) = signature.inbound.accepts else {
+            known = None;
+            continue;
+        };
+        let Some(mut types) = known else { continue };
+        if !accepts.is_empty() {
+            let taken = types.iter().any(|(tag, _)| accepts.contains(tag));
+            if let Some((_, emitter)) = types.last().filter(|_| !taken) {
+                let emits = types.iter().map(|(tag, _)| *tag);
+                return Err(mismatch(name, accepts, (*emitter, "before", emits.collect())));
+            }
+            types.retain(|(tag, _)| !accepts.contains(tag));
+        }
+        known = match signature.inbound.emits {
+            Types::Unknown => None,
+            Types::These(emits) => {
+                types.extend(emits.iter().map(|tag| (*tag, name)));
+                Some(types)
+            }
+        };
+    }
+    Ok(())
+}
+
+/// From the last handler to the first. Anybody may write anything into a pipeline from its end, so
+/// only what its handlers say they write is followed.
+fn check_outbound<'a>(
+    ends: Ends,
+    handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
+) -> Result<(), TypeMismatch> {
+    let Types::These(takes) = ends.accepts else { return Ok(()) };
+    let mut known: Flowing<'a> = Vec::new();
+    for (name, signature) in handlers {
+        let emit = |known: &mut Flowing<'a>, types: Types| {
+            if let Types::These(types) = types {
+                known.extend(types.iter().map(|tag| (*tag, name)));
+            }
+        };
+        match signature.outbound.accepts {
+            // Whatever was on its way may be something else now.
+            Types::Unknown => known.clear(),
+            Types::These(accepts) if known.iter().any(|(tag, _)| accepts.contains(tag)) => {
+                known.retain(|(tag, _)| !accepts.contains(tag));
+                emit(&mut known, signature.outbound.emits);
+            }
+            Types::These(_) => {}
+        }
+        emit(&mut known, signature.answers);
+    }
+    match known.iter().find(|(tag, _)| !takes.contains(tag)) {
+        Some((tag, emitter)) => Err(mismatch(&ends.name, takes, (*emitter, "after", vec![*tag]))),
+        None => Ok(()),
+    }
+}
+
+fn mismatch(
+    acceptor: &dyn fmt::Display,
+    accepts: &[TypeTag],
+    (emitter, side, emits): (&dyn fmt::Display, &'static str, Vec<TypeTag>),
+) -> TypeMismatch {
+    TypeMismatch {
+        acceptor: acceptor.to_string(),
+        accepts: names(accepts),
+        emitter: emitter.to_string(),
+        side,
+        emits: names(&emits),
+    }
+}
+
+fn names(tags: &[TypeTag]) -> String {
+    tags.iter().map(|tag| tag.name()).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::message::Message;
+    use super::*;
+
+    const STREAM: Ends =
+        Ends { name: "stream", reads: Types::of::<Bytes>(), accepts: Types::of::<Bytes>() };
+
+    fn checked(handlers: &[(&'static str, Signature)]) -> Result<(), String> {
+        let named =
+            handlers.iter().map(|(name, signature)| (name as &dyn fmt::Display, *signature));
+        check(STREAM, named).map_err(|error| error.to_string())
+    }
+
+    fn decoder<T: Message>() -> Signature {
+        Signature::transparent().inbound(TypeTag::list::<Bytes>(), TypeTag::list::<T>())
+    }
+
+    fn encoder<T: Message>() -> Signature {
+        Signature::transparent().outbound(TypeTag::list::<T>(), TypeTag::list::<Bytes>())
+    }
+
+    fn reader<T: Message>() -> Signature {
+        Signature::transparent().inbound(TypeTag::list::<T>(), &[])
+    }
+
+    #[test]
+    fn c06_neighbours_that_fit_pass() {
+        let app = reader::<String>().answers(TypeTag::list::<u32>());
+        assert_eq!(
+            checked(&[("dec", decoder::<String>()), ("enc", encoder::<u32>()), ("app", app)]),
+            Ok(())
+        );
+        assert_eq!(checked(&[]), Ok(()));
+    }
+
+    #[test]
+    fn c06_a_reader_of_what_nobody_emits_is_named_with_its_neighbour() {
+        let wrong = checked(&[("lines", decoder::<String>()), ("app", reader::<u32>())]);
+        assert_eq!(
+            wrong.unwrap_err(),
+            "`app` accepts u32 but `lines` before it emits alloc::string::String"
+        );
+        let wrong = checked(&[("app", reader::<u32>())]).unwrap_err();
+        assert_eq!(wrong, "`app` accepts u32 but `stream` before it emits bytes::bytes::Bytes");
+    }
+
+    #[test]
+    fn c06_an_answer_that_nobody_encodes_is_named_with_the_transport() {
+        let app = reader::<Bytes>().answers(TypeTag::list::<u32>());
+        assert_eq!(
+            checked(&[("app", app)]).unwrap_err(),
+            "`stream` accepts bytes::bytes::Bytes but `app` after it emits u32"
+        );
+        // An encoder behind the writer does not see what it writes.
+        assert!(checked(&[("app", app), ("enc", encoder::<u32>())]).is_err());
+    }
+
+    #[test]
+    fn c06_what_is_not_accepted_passes_on_to_the_next() {
+        let both = Signature::transparent().inbound(
+            TypeTag::list::<Bytes>(),
+            const { &[TypeTag::of::<u32>(), TypeTag::of::<String>()] },
+        );
+        assert_eq!(
+            checked(&[("both", both), ("a", reader::<u32>()), ("b", reader::<String>())]),
+            Ok(())
+        );
+        assert!(
+            checked(&[("both", both), ("a", reader::<u32>()), ("b", reader::<u32>())]).is_err()
+        );
+    }
+
+    #[test]
+    fn c06_after_a_handler_that_says_nothing_nothing_is_known() {
+        assert_eq!(checked(&[("any", Signature::any()), ("app", reader::<u32>())]), Ok(()));
+        let app = reader::<Bytes>().answers(TypeTag::list::<u32>());
+        assert_eq!(checked(&[("logged", Signature::any()), ("app", app)]), Ok(()));
+        let logged = [("log", Signature::transparent()), ("app", app)];
+        assert!(checked(&logged).is_err(), "a transparent handler hides nothing");
+    }
+}

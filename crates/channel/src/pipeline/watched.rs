@@ -1,0 +1,149 @@
+//! Handlers of loops that are watched: while one is called, the watchdog can tell which, of which
+//! channel, and what for (O02).
+//!
+//! ```text
+//!   slot ──► Watched ──► says "`app` of channel 7, in on_read" ──► the handler ──► says what was said before
+//! ```
+//!
+//! A handler is put into this wrapper when it is added, if its loop has a watchdog; otherwise it goes into
+//! its slot as it is, and an event on its way pays nothing.
+
+use std::any::Any;
+
+use waterwheel_executor::engine::run_at;
+use waterwheel_executor::{Error, Station};
+
+use super::completion::Completion;
+use super::context::Ctx;
+use super::events::Events;
+use super::handler::{Handler, HandlerResult};
+use super::message::Msg;
+use super::name::Name;
+use super::signature::Signature;
+use crate::channel::address::{Address, Target};
+use crate::channel::core::ChannelCore;
+use crate::channel::shared::ChannelId;
+
+/// A handler, and the name under which the watchdog knows it.
+struct Watched {
+    handler: Box<dyn Handler>,
+    station: Station,
+}
+
+impl ChannelCore {
+    /// Boxes a handler for its slot, wrapped if somebody watches.
+    pub(crate) fn boxed<H: Handler>(&self, name: &Name, handler: H) -> Box<dyn Handler> {
+        if !self.here.sender().is_watched() {
+            return Box::new(handler);
+        }
+        let station = station(name.to_string(), self.shared().id, std::any::type_name::<H>());
+        Box::new(Watched { handler: Box::new(handler), station })
+    }
+}
+
+/// The handler itself, watched or not, if it is of this type.
+pub(crate) fn downcast<H: Handler>(handler: &mut dyn Handler) -> Option<&mut H> {
+    let handler: &mut dyn Any = handler;
+    if handler.is::<Watched>() {
+        let watched = handler.downcast_mut::<Watched>()?;
+        return (&mut *watched.handler as &mut dyn Any).downcast_mut();
+    }
+    handler.downcast_mut()
+}
+
+/// What the watchdog knows a handler by.
+pub(crate) fn station(name: String, channel: ChannelId, type_name: &'static str) -> Station {
+    Station::new(name, format!("{channel:?}"), type_name, CALLS)
+}
+
+macro_rules! calls {
+    (
+        methods { $($call:ident($($arg:ident: $type:ty),*) -> $result:ty;)* }
+        others { $($other:ident;)* }
+    ) => {
+        /// What a handler is called for.
+        #[allow(non_camel_case_types, reason = "they are the names of the methods")]
+        #[derive(Clone, Copy, Debug)]
+        #[repr(u8)]
+        pub(crate) enum Call {
+            $($call,)*
+            $($other,)*
+        }
+
+        const CALLS: &[&str] = &[$(stringify!($call),)* $(stringify!($other),)*];
+
+        impl Handler for Watched {
+            fn interest(&self) -> Events {
+                self.handler.interest()
+            }
+
+            fn signature(&self) -> Signature {
+                self.handler.signature()
+            }
+
+            $(
+                fn $call(&mut self, ctx: &Ctx<'_>, $($arg: $type),*) -> $result {
+                    let Self { handler, station } = self;
+                    let call = || handler.$call(ctx, $($arg),*);
+                    ctx.core().here.sender().run_at(station, Call::$call as u8, call)
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    methods {
+        on_added() -> HandlerResult;
+        on_removed() -> ();
+        on_registered() -> HandlerResult;
+        on_unregistered() -> HandlerResult;
+        on_active() -> HandlerResult;
+        on_inactive() -> HandlerResult;
+        on_read(msg: Msg) -> HandlerResult;
+        on_read_complete() -> HandlerResult;
+        on_user_event(event: Msg) -> HandlerResult;
+        on_writability_changed() -> HandlerResult;
+        on_error(error: Error) -> HandlerResult;
+        on_timer(tag: u32) -> HandlerResult;
+        bind(to: Address, done: &mut Completion) -> HandlerResult;
+        connect(to: Target, done: &mut Completion) -> HandlerResult;
+        disconnect(done: &mut Completion) -> HandlerResult;
+        close(done: &mut Completion) -> HandlerResult;
+        deregister(done: &mut Completion) -> HandlerResult;
+        shutdown_output(done: &mut Completion) -> HandlerResult;
+        read() -> HandlerResult;
+        write(msg: Msg, done: &mut Completion) -> HandlerResult;
+        flush() -> HandlerResult;
+    }
+    others {
+        build;
+        drop;
+    }
+}
+
+/// What is left when the handler has gone.
+struct Nobody;
+
+impl Handler for Nobody {}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));
+        run_at(&self.station, Call::drop as u8, || drop(handler));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o02_no_event_is_kept_from_a_handler_that_is_watched() {
+        // Besides events: added, removed, a timer; and what is no method.
+        let others = 3 + 2;
+        assert_eq!(CALLS.len() - others, Events::NAMES.len(), "a new event is passed on here too");
+        assert_eq!(CALLS[Call::on_read as usize], "on_read");
+        assert_eq!(CALLS[Call::drop as usize], "drop");
+    }
+}

@@ -1,0 +1,199 @@
+//! Where channels are bound and connected, and the options of their sockets.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use socket2::SockRef;
+use waterwheel_channel::driver::{Interface, Membership, SocketOption};
+use waterwheel_channel::{Address, Bootstrap, Datagram, Resolver};
+use waterwheel_executor::Promise;
+use waterwheel_net::Udp;
+
+use crate::loops::{LONG, get, on_every_loop};
+use crate::post::{Given, Maker, Post, group, ip, peer, peer_at, received, refusal};
+
+#[test]
+fn c13_a_port_that_is_left_to_the_system_is_told() {
+    on_every_loop(|rig| {
+        let (one, other) = (Post::bound(rig), Post::bound(rig));
+        assert!(one.address().port() != 0 && one.address() != other.address());
+        assert_eq!(one.channel.peer_address(), None);
+        let taken = Bootstrap::new(&group(rig), Udp).bind(one.address());
+        taken.wait_timeout(LONG).unwrap();
+        let why = taken.join().unwrap_err().to_string();
+        let address = one.address();
+        assert!(
+            why.contains(&format!("cannot be bound to {address}: Address already in use")),
+            "{why}"
+        );
+    });
+}
+
+#[test]
+fn c13_a_connected_channel_may_say_where_it_sends_from() {
+    on_every_loop(|rig| {
+        let peer = peer();
+        let from_there = |bootstrap: Bootstrap| {
+            bootstrap.local_address("127.0.0.2:0".parse::<SocketAddr>().unwrap())
+        };
+        let post = Maker::new(rig).with(from_there).connect(peer.local_addr().unwrap());
+        post.channel.send(Datagram::new("hello"));
+        let (_, from) = received(&peer);
+        assert_eq!((from.ip(), from), (IpAddr::from([127, 0, 0, 2]), post.address()));
+    });
+}
+
+#[test]
+fn c13_an_address_of_another_kind_is_refused_by_name() {
+    on_every_loop(|rig| {
+        let bound = Bootstrap::new(&group(rig), Udp).bind(Address::local("door"));
+        bound.wait_timeout(LONG).unwrap();
+        let why = bound.join().unwrap_err().to_string();
+        assert!(why.contains("door is no address of UDP"), "{why}");
+        let post = Post::bound(rig);
+        let why = refusal(post.channel.write_and_flush(Datagram::to(Address::local("door"), "x")));
+        assert!(why.contains("door is no address that the system knows"), "{why}");
+    });
+}
+
+#[test]
+fn c13_a_channel_of_ipv6_speaks_to_its_kind() {
+    on_every_loop(|rig| {
+        let peer = peer_at("[::1]:0");
+        let post = Maker::new(rig).bind("[::1]:0");
+        peer.send_to(b"six", post.address()).unwrap();
+        let datagram = post.datagram();
+        post.channel.send(datagram.answer("six too"));
+        assert_eq!(received(&peer), ("six too".into(), post.address()));
+        let there = Maker::new(rig).connect(peer.local_addr().unwrap());
+        there.channel.send(Datagram::new("me too"));
+        assert_eq!(received(&peer), ("me too".into(), there.address()));
+    });
+}
+
+#[test]
+fn c13_a_channel_of_ipv6_hears_ipv4_too_unless_told_otherwise() {
+    on_every_loop(|rig| {
+        let peer = peer();
+        let at = |post: &Post| SocketAddr::from(([127, 0, 0, 1], post.address().port()));
+        let both = Maker::new(rig).bind("[::]:0");
+        peer.send_to(b"four", at(&both)).unwrap();
+        let datagram = both.datagram();
+        let from = ip(datagram.peer().cloned());
+        assert_eq!(from.ip().to_canonical(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        both.channel.send(datagram.answer("to four"));
+        assert_eq!(received(&peer).0, "to four");
+        both.channel.send(Datagram::to(peer.local_addr().unwrap(), "once more"));
+        assert_eq!(received(&peer).0, "once more");
+
+        let only = |bootstrap: Bootstrap| bootstrap.socket_option(SocketOption::OnlyV6(true));
+        let six = Maker::new(rig).with(only).bind("[::]:0");
+        peer.connect(at(&six)).unwrap();
+        peer.send(b"four").unwrap();
+        let refused = peer.recv(&mut [0; 10]).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn c13_several_channels_share_a_port() {
+    on_every_loop(|rig| {
+        let share = |bootstrap: Bootstrap| bootstrap.socket_option(SocketOption::ReusePort(true));
+        let one = Maker::new(rig).with(share).bind("127.0.0.1:0");
+        let other = Maker::new(rig).with(share).bind(one.address());
+        let peers: Vec<_> = (0..64).map(|_| peer()).collect();
+        for peer in &peers {
+            peer.send_to(b"for one of you", one.address()).unwrap();
+        }
+        let mut heard = (Vec::new(), Vec::new());
+        while heard.0.len() + heard.1.len() < peers.len() {
+            rig.until_asleep();
+            heard.0.extend(one.rest());
+            heard.1.extend(other.rest());
+        }
+        assert!(!heard.0.is_empty() && !heard.1.is_empty(), "each has its part");
+    });
+}
+
+/// Finds these addresses, whatever the name.
+struct Found(Vec<Address>);
+
+impl Resolver for Found {
+    fn resolve(&self, _: &str, found: Promise<Vec<Address>>) {
+        let _ = found.set_success(self.0.clone());
+    }
+}
+
+#[test]
+fn c12_all_addresses_of_a_name_are_tried() {
+    on_every_loop(|rig| {
+        let peer = peer();
+        // Nobody may send to all machines without having said so.
+        let all = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
+        let found = Arc::new(Found(vec![all.into(), peer.local_addr().unwrap().into()]));
+        let post = Maker::new(rig).with(|it| it.resolver(found)).connect("somewhere:9");
+        assert_eq!(post.channel.peer_address(), Some(peer.local_addr().unwrap().into()));
+        post.channel.send(Datagram::new("found"));
+        assert_eq!(received(&peer), ("found".into(), post.address()));
+        let named = Maker::new(rig).bind(("localhost", 0));
+        assert!(named.address().ip().is_loopback());
+    });
+}
+
+#[test]
+fn c11_options_of_datagrams_are_in_the_kernel() {
+    on_every_loop(|rig| {
+        let (given, behind) = Given::bound();
+        let post = Maker::of(rig, given).bind("127.0.0.1:0");
+        let at = SockRef::from(&behind);
+        let set = |option| get(post.channel.set_option(option));
+        set(SocketOption::Broadcast(true));
+        set(SocketOption::TimeToLive(33));
+        set(SocketOption::MulticastTimeToLive(7));
+        set(SocketOption::MulticastLoop(false));
+        set(SocketOption::MulticastInterface(Interface::Address(Ipv4Addr::LOCALHOST)));
+        assert!(at.broadcast().unwrap());
+        assert_eq!((at.ttl_v4().unwrap(), at.multicast_ttl_v4().unwrap()), (33, 7));
+        assert!(!at.multicast_loop_v4().unwrap());
+        assert_eq!(at.multicast_if_v4().unwrap(), Ipv4Addr::LOCALHOST);
+        set(SocketOption::MulticastInterface(Interface::Any));
+        assert_eq!(at.multicast_if_v4().unwrap(), Ipv4Addr::UNSPECIFIED);
+    });
+}
+
+#[test]
+fn c11_options_that_cannot_be_set_are_named() {
+    on_every_loop(|rig| {
+        let post = Post::bound(rig);
+        let why = |option| refusal(post.channel.set_option(option));
+        let stranger = Membership::new([192, 0, 2, 1]);
+        let found = why(SocketOption::JoinGroup(stranger));
+        assert!(
+            found.starts_with("the option join_group cannot be set for 192.0.2.1: "),
+            "{found}"
+        );
+        let group = Membership::new([239, 1, 2, 3]);
+        let found = why(SocketOption::LeaveGroup(group.at(Interface::Index(1))));
+        let named = "the option leave_group cannot be set for 239.1.2.3 at interface 1: ";
+        assert!(found.starts_with(named), "{found}");
+        let found = why(SocketOption::MulticastTimeToLive(1000));
+        assert!(found.starts_with("the option multicast_time_to_live cannot be set: "), "{found}");
+        let six = Maker::new(rig).bind("[::1]:0");
+        let here = Interface::Address(Ipv4Addr::LOCALHOST);
+        let found = refusal(six.channel.set_option(SocketOption::MulticastInterface(here)));
+        assert!(found.contains("IPv6 knows interfaces by their numbers"), "{found}");
+        assert!(post.channel.is_active() && six.channel.is_active());
+    });
+}
+
+#[test]
+fn c13_nobody_sends_to_all_machines_without_having_said_so() {
+    on_every_loop(|rig| {
+        let post = Post::bound(rig);
+        let all = SocketAddr::from(([127, 255, 255, 255], post.address().port()));
+        let why = refusal(post.channel.write_and_flush(Datagram::to(all, "all")));
+        assert!(why.contains("Permission denied"), "{why}");
+        get(post.channel.set_option(SocketOption::Broadcast(true)));
+        get(post.channel.write_and_flush(Datagram::to(all, "all")));
+    });
+}

@@ -1,0 +1,13 @@
+//! Unix sockets over every driver, with real sockets at the other end.
+
+#[path = "../loops/mod.rs"]
+mod loops;
+
+#[path = "../tcp/door.rs"]
+#[allow(dead_code, reason = "what is about TCP is not used here")]
+mod door;
+
+mod connecting;
+mod files;
+mod house;
+mod streams;

@@ -1,0 +1,116 @@
+//! The columns of the matrix: kinds of datagrams over drivers.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use waterwheel::channel::driver::OpenDriver;
+use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
+use waterwheel::net::Udp;
+
+/// A kind of datagrams over a driver.
+pub(super) trait Cell {
+    /// As it is called in the matrix.
+    fn name(&self) -> String;
+
+    /// Loops over its driver.
+    fn group(&self, threads: usize) -> EventLoopGroup;
+
+    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap;
+
+    fn kind(&self) -> &dyn Kind;
+}
+
+/// A kind of datagrams.
+pub(super) trait Kind {
+    /// What bootstraps make its channels of.
+    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap;
+
+    fn name(&self) -> &'static str;
+
+    /// Where another channel can be bound.
+    fn free_address(&self) -> Address;
+
+    /// Where nobody is.
+    fn empty_address(&self) -> Address;
+
+    /// A length that it takes, near the longest there may be.
+    fn long(&self) -> usize;
+
+    /// Why it does not have this.
+    fn lacks(&self, ability: Ability) -> Option<&'static str>;
+}
+
+/// What not every cell has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ability {
+    /// A receiver that does not read makes whoever is connected to it wait.
+    Pressure,
+    /// That what was sent was received by nobody is told later.
+    LateErrors,
+}
+
+/// A kind over a driver.
+pub(super) struct Over<K, D> {
+    kind: K,
+    driver: D,
+}
+
+impl<K, D> Over<K, D> {
+    pub(super) fn new(kind: K, driver: D) -> Self {
+        Self { kind, driver }
+    }
+}
+
+impl<K: Kind, D: OpenDriver + Clone + 'static> Cell for Over<K, D> {
+    fn name(&self) -> String {
+        let driver = self.driver.open().expect("a driver");
+        format!("{} over {}", self.kind.name(), driver.name())
+    }
+
+    fn group(&self, threads: usize) -> EventLoopGroup {
+        EventLoopGroup::builder(self.driver.clone()).threads(threads).build().expect("a group")
+    }
+
+    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
+        self.kind.bootstrap(group)
+    }
+
+    fn kind(&self) -> &dyn Kind {
+        &self.kind
+    }
+}
+
+/// UDP on the loopback.
+pub(super) struct UdpKind;
+
+impl Kind for UdpKind {
+    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, Udp)
+    }
+
+    fn name(&self) -> &'static str {
+        "UDP"
+    }
+
+    fn free_address(&self) -> Address {
+        SocketAddr::from(([127, 0, 0, 1], 0)).into()
+    }
+
+    fn empty_address(&self) -> Address {
+        // Bound by the kernel, and given back.
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.local_addr().expect("its address").into()
+    }
+
+    fn long(&self) -> usize {
+        65_507
+    }
+
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::Pressure => {
+                Some("UDP makes nobody wait for a receiver: what finds no room there is lost")
+            }
+            Ability::LateErrors => None,
+        }
+    }
+}
