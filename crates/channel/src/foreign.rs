@@ -10,6 +10,7 @@ use std::sync::Arc;
 use waterwheel_executor::{CommandSender, Error, Origin, PromiseFuture};
 
 use crate::driver::{Interest, Io, IoEvent, Readiness};
+use crate::event_loop::berths::Berth;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
@@ -200,10 +201,23 @@ impl EventLoop {
         interest: Interest,
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
+        self.register_foreign_at(None, foreign, interest, handler)
+    }
+
+    /// The same, of a loop that was taken for it or not.
+    #[track_caller]
+    pub(crate) fn register_foreign_at<T: Send + Sync + 'static>(
+        &self,
+        berth: Option<Berth>,
+        foreign: Foreign<T>,
+        interest: Interest,
+        handler: impl ForeignHandler<T> + Send,
+    ) -> PromiseFuture<ForeignHandle> {
         let origin = Origin::here();
         let (promise, future) = self.new_promise();
         let register = move |here: &LocalLoop| {
             let registered = here.register_foreign_from(origin, foreign, interest, handler);
+            here.keep(berth);
             promise.complete(registered.map_err(Error::new));
         };
         match self.send(LoopCommand(Ask::Call(Box::new(register)))) {

@@ -65,6 +65,7 @@ mod local_queue;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
+mod parcel;
 mod pipeline;
 mod tail;
 mod token;
@@ -89,6 +90,7 @@ pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };
 pub use crate::datagram::Datagram;
+pub use crate::event_loop::berths::TooManyChannels;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
 pub use crate::event_loop::by_hand::ManualEventLoop;
@@ -111,6 +113,7 @@ pub use crate::futures::{
     yield_now,
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
+pub use crate::parcel::{Credentials, Parcel};
 pub use crate::pipeline::{
     At, Completion, Ctx, Decode, Decoder, DecoderStuck, Edit, Emit, Encode, EncodeBuffer, Encoder,
     Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx, Message, Msg, Name,

@@ -12,10 +12,10 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{
     Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
-    ChannelOptions, Completion, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed, Handler,
-    HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Pipeline,
-    PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
-    Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
+    ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed,
+    Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Parcel,
+    Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId,
+    Stream, Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
@@ -27,7 +27,7 @@ use waterwheel_channel::{
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
     ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
     RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
-    Then, Timeout, Token, TokenMap, WaitStrategy,
+    Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -71,6 +71,8 @@ fn public_types_cross_threads_as_listed() {
         is!(FileRegion: true true true),
         is!(Datagram: true true true),
         is!(Datagrams: true false true),
+        is!(Parcel: true false true),
+        is!(Credentials: true true true),
         is!(UnixAddress: true true true),
         is!(Interface: true true true),
         is!(Membership: true true true),
@@ -157,6 +159,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Interest: true true true),
         is!(InvalidOption: true true true),
         is!(LoopBuildError: true true true),
+        is!(TooManyChannels: true true true),
         is!(LoopDraining: true true true),
         is!(LoopMetrics: true true true),
         is!(LoopShutDown: true true true),

@@ -72,6 +72,9 @@ pub enum BuildError {
         /// The executor's name.
         executor: String,
     },
+    /// A child was to be added to a group that does not grow, or does not any more.
+    #[error("the group takes no more children")]
+    GroupClosed,
     /// A group without threads.
     #[error("a group needs at least one thread")]
     NoThreads,

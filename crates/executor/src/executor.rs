@@ -83,8 +83,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     }
 
     /// Becomes a child: from now on its life hangs on the group's handles.
-    pub(crate) fn join_group(self, membership: Membership<X>, lease: &Arc<Lease>) {
-        *lock(&self.shared.lease) = Arc::downgrade(lease);
+    pub(crate) fn join_group(self, membership: Membership<X>, lease: Weak<Lease>) {
+        *lock(&self.shared.lease) = lease;
         self.shared.join_group(membership);
         if let Some(own) = &self.lease {
             own.void();

@@ -1,17 +1,19 @@
 //! Groups of executors (E01, E17).
 
+use std::any::Any;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::children::Children;
 use crate::chooser::{Choice, Chooser, RoundRobin};
 use crate::command::NoExtension;
 use crate::current::ExecutorId;
 use crate::error::{Error, WaitError, absorb};
 use crate::executor::EventExecutor;
-use crate::group_builder::EventExecutorGroupBuilder;
+use crate::group_builder::{EventExecutorGroupBuilder, Siblings};
 use crate::guard::report_to;
 use crate::lease::Lease;
 use crate::lifecycle::State;
@@ -50,11 +52,23 @@ pub struct EventExecutorGroup<X: Send + 'static = NoExtension> {
 
 /// What the handles of a group share. Holds no lease: it may outlive the last user handle.
 pub(crate) struct Members<X: Send + 'static> {
-    children: Vec<Arc<Shared<X>>>,
+    pub(crate) children: Children<X>,
+    /// What further children are made with, if there may be any.
+    pub(crate) siblings: Option<Siblings>,
     chooser: Box<dyn Chooser>,
     fallback: RoundRobin,
     termination: SharedFuture<()>,
     lease: Mutex<Weak<Lease>>,
+    group_id: ExecutorId,
+    pub(crate) end: Arc<GroupEnd>,
+    attachment: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// What a group is made of besides its first children.
+pub(crate) struct GroupParts {
+    pub(crate) chooser: Box<dyn Chooser>,
+    pub(crate) siblings: Option<Siblings>,
+    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl EventExecutorGroup {
@@ -66,36 +80,42 @@ impl EventExecutorGroup {
 
 impl<X: Send + 'static> EventExecutorGroup<X> {
     /// Makes a group of executors that are there already; at least one.
-    pub(crate) fn of(children: Vec<EventExecutor<X>>, chooser: Box<dyn Chooser>) -> Self {
+    pub(crate) fn of(children: Vec<EventExecutor<X>>, parts: GroupParts) -> Self {
         let shared: Vec<_> = children.iter().map(|child| child.shared().clone()).collect();
-        let ending = shared.clone();
-        let lease = Arc::new(Lease::new(move || {
-            for child in &ending {
-                child.shut_down_when_empty();
-            }
-        }));
         let group_id = ExecutorId::next();
-        let (end, termination) = GroupEnd::new(shared.len(), group_id);
-        let end = Arc::new(end);
+        let (end, termination) = GroupEnd::new(children.iter().map(EventExecutor::id), group_id);
+        let children_of_group = match parts.siblings {
+            None => Children::Fixed(shared),
+            Some(_) => Children::growing(shared),
+        };
         let members = Arc::new(Members {
             termination,
-            children: shared,
-            chooser,
+            children: children_of_group,
+            siblings: parts.siblings,
+            chooser: parts.chooser,
             fallback: RoundRobin::default(),
-            lease: Mutex::new(Arc::downgrade(&lease)),
+            lease: Mutex::new(Weak::new()),
+            group_id,
+            end: Arc::new(end),
+            attachment: parts.attachment,
         });
-        lease.keep(members.clone());
-        for (at, child) in children.into_iter().enumerate() {
-            let (group, end) = (Arc::downgrade(&members), end.clone());
-            let membership = Membership { group, group_id, end, at };
-            child.join_group(membership, &lease);
+        // The members are there as long as there are handles: the lease keeps them.
+        let ending = members.clone();
+        let lease = Arc::new(Lease::new(move || ending.shut_down_when_empty()));
+        *members.lease.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&lease);
+        for child in children {
+            members.join(child);
         }
         Self { members, lease: Some(lease) }
     }
 
     pub(crate) fn from_members(members: Arc<Members<X>>) -> Self {
-        let lease = members.lease.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let lease = members.weak_lease().upgrade();
         Self { members, lease }
+    }
+
+    pub(crate) fn members(&self) -> &Arc<Members<X>> {
+        &self.members
     }
 
     /// A handle like any other, but for one thing: it does not keep the group alive. It is for what lives
@@ -136,8 +156,17 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         (0..self.members.children.len()).map(|at| self.child(at))
     }
 
-    fn child(&self, at: usize) -> EventExecutor<X> {
-        EventExecutor::with_lease(self.members.children[at].clone(), self.lease.clone())
+    /// What the layer above has [attached](EventExecutorGroupBuilder::attach) to the group.
+    #[must_use]
+    pub fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.members.attachment.as_ref()
+    }
+
+    pub(crate) fn child(&self, at: usize) -> EventExecutor<X> {
+        match self.members.children.get(at) {
+            Some(child) => EventExecutor::with_lease(child, self.lease.clone()),
+            None => unreachable!("children become more, never fewer"),
+        }
     }
 
     // Submitting: all of these go to `next()`.
@@ -237,7 +266,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
     }
 
     fn all_are(&self, least: State) -> bool {
-        self.members.children.iter().all(|child| child.life.state() >= least)
+        self.members.children.look(|all| all.iter().all(|child| child.life.state() >= least))
     }
 
     /// Shuts all children down as [`EventExecutor::shutdown_gracefully`] does; returns the group's
@@ -250,7 +279,10 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         quiet: Duration,
         timeout: Duration,
     ) -> Result<SharedFuture<()>, InvalidShutdown> {
-        for child in &self.members.children {
+        if timeout < quiet {
+            return Err(InvalidShutdown { quiet, timeout });
+        }
+        for child in self.members.last_children() {
             child.shut_down_gracefully(quiet, timeout)?;
         }
         Ok(self.termination())
@@ -258,7 +290,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
 
     /// Makes all children refuse new tasks from now on; what they accepted still runs.
     pub fn shutdown(&self) -> SharedFuture<()> {
-        for child in &self.members.children {
+        for child in self.members.last_children() {
             child.shut_down_now();
         }
         self.termination()
@@ -279,13 +311,40 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
 }
 
 impl<X: Send + 'static> Members<X> {
+    /// Makes an executor that is listed already a child.
+    pub(crate) fn join(self: &Arc<Self>, child: EventExecutor<X>) {
+        let (group, end) = (Arc::downgrade(self), self.end.clone());
+        let membership = Membership { group, group_id: self.group_id, end };
+        child.join_group(membership, self.weak_lease());
+    }
+
+    fn weak_lease(&self) -> Weak<Lease> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All children there will ever be.
+    fn last_children(&self) -> Vec<Arc<Shared<X>>> {
+        self.children.close();
+        self.children.to_vec()
+    }
+
+    /// The last user handle is gone.
+    fn shut_down_when_empty(&self) {
+        for child in self.last_children() {
+            child.shut_down_when_empty();
+        }
+    }
+
     fn choose(&self, key: Option<u64>) -> usize {
-        let load = |child: usize| self.children.get(child).map_or(usize::MAX, |child| child.load());
-        let choice = Choice::new(self.children.len(), &load, key);
+        let children = self.children.len();
+        let load = |child: usize| {
+            self.children.look(|all| all.get(child).map_or(usize::MAX, |child| child.load()))
+        };
+        let choice = Choice::new(children, &load, key);
         let chosen = catch_unwind(AssertUnwindSafe(|| self.chooser.choose(&choice)));
         let message = match chosen {
-            Ok(at) if at < self.children.len() => return at,
-            Ok(at) => format!("chose child {at} of {}", self.children.len()),
+            Ok(at) if at < children => return at,
+            Ok(at) => format!("chose child {at} of {children}"),
             Err(payload) => absorb(payload),
         };
         self.report_chooser(message);
@@ -294,7 +353,7 @@ impl<X: Send + 'static> Members<X> {
 
     #[cold]
     fn report_chooser(&self, message: String) {
-        if let Some(child) = self.children.first() {
+        if let Some(child) = self.children.get(0) {
             let (what, origin) = (UserCode::Chooser, Origin::labelled("chooser"));
             let fault = Fault::Panicked { what, origin, message };
             report_to(&*child.reporter, &child.name, fault);
@@ -307,13 +366,12 @@ pub(crate) struct Membership<X: Send + 'static> {
     group: Weak<Members<X>>,
     group_id: ExecutorId,
     end: Arc<GroupEnd>,
-    at: usize,
 }
 
 impl<X: Send + 'static> Clone for Membership<X> {
     fn clone(&self) -> Self {
-        let Self { group, group_id, end, at } = self;
-        Self { group: group.clone(), group_id: *group_id, end: end.clone(), at: *at }
+        let Self { group, group_id, end } = self;
+        Self { group: group.clone(), group_id: *group_id, end: end.clone() }
     }
 }
 
@@ -327,36 +385,47 @@ impl<X: Send + 'static> Membership<X> {
     }
 
     /// The child has terminated.
-    pub(crate) fn child_ended(&self, cause: Option<&Error>) {
-        self.end.child_ended(self.at, cause);
+    pub(crate) fn child_ended(&self, child: ExecutorId, cause: Option<&Error>) {
+        self.end.child_ended(child, cause);
     }
 }
 
 /// Counts the children that have terminated. Children and group hold it; it holds neither, so it
 /// completes whoever is gone first.
-struct GroupEnd(Mutex<Ending>);
+pub(crate) struct GroupEnd(Mutex<Ending>);
 
 struct Ending {
-    ended: Vec<bool>,
+    /// Who has not ended.
+    left: Vec<ExecutorId>,
     cause: Option<Error>,
     promise: Option<Promise<()>>,
 }
 
 impl GroupEnd {
-    fn new(children: usize, group: ExecutorId) -> (Self, SharedFuture<()>) {
+    fn new(
+        children: impl Iterator<Item = ExecutorId>,
+        group: ExecutorId,
+    ) -> (Self, SharedFuture<()>) {
         let (promise, termination) = promise_of_end(group);
-        let ending = Ending { ended: vec![false; children], cause: None, promise: Some(promise) };
+        let ending = Ending { left: children.collect(), cause: None, promise: Some(promise) };
         (Self(Mutex::new(ending)), termination)
     }
 
-    /// Saying it twice of the same child does no harm.
-    fn child_ended(&self, at: usize, cause: Option<&Error>) {
+    /// One more is waited for; `false` if the group has terminated.
+    pub(crate) fn enter(&self, child: ExecutorId) -> bool {
         let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ending.ended[at] = true;
+        ending.left.push(child);
+        ending.promise.is_some()
+    }
+
+    /// Saying it twice of the same child does no harm.
+    fn child_ended(&self, child: ExecutorId, cause: Option<&Error>) {
+        let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.left.retain(|left| *left != child);
         if ending.cause.is_none() {
             ending.cause = cause.cloned();
         }
-        if ending.ended.iter().all(|ended| *ended)
+        if ending.left.is_empty()
             && let Some(promise) = ending.promise.take()
         {
             let outcome = ending.cause.take().map_or(Ok(()), Err);
@@ -383,6 +452,6 @@ impl<X: Send + 'static> Eq for EventExecutorGroup<X> {}
 
 impl<X: Send + 'static> fmt::Debug for EventExecutorGroup<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.members.children).finish()
+        f.debug_list().entries(self.members.children.to_vec()).finish()
     }
 }

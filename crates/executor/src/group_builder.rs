@@ -1,12 +1,14 @@
 //! Building a group.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::builder::{BuildError, EventExecutorBuilder};
 use crate::chooser::{Chooser, RoundRobin};
 use crate::executor::EventExecutor;
-use crate::group::EventExecutorGroup;
+use crate::group::{EventExecutorGroup, GroupParts};
 use crate::rejected::{Reject, RejectionPolicy};
 use crate::report::{LogReporter, Reporter};
 use crate::thread::{ThreadFactory, ThreadSupplier};
@@ -16,13 +18,22 @@ use crate::watchdog::Watchdog;
 #[must_use]
 pub struct EventExecutorGroupBuilder {
     threads: usize,
+    siblings: Siblings,
+    chooser: Box<dyn Chooser>,
+    grows: bool,
+    attachment: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// What all children of a group have in common.
+pub(crate) struct Siblings {
     name: String,
     bound: Option<u32>,
     policy: Arc<dyn RejectionPolicy>,
     supplier: Option<Arc<dyn ThreadSupplier>>,
     reporter: Arc<dyn Reporter>,
-    chooser: Box<dyn Chooser>,
     watchdog: Option<Watchdog>,
+    /// How many there were so far: each has a name of its own.
+    made: AtomicUsize,
 }
 
 /// How many children a group has when nothing is said: two for each core.
@@ -35,13 +46,18 @@ impl EventExecutorGroupBuilder {
     pub(crate) fn new() -> Self {
         Self {
             threads: default_threads(),
-            name: "group".to_owned(),
-            bound: None,
-            policy: Arc::new(Reject),
-            supplier: None,
-            reporter: Arc::new(LogReporter),
+            siblings: Siblings {
+                name: "group".to_owned(),
+                bound: None,
+                policy: Arc::new(Reject),
+                supplier: None,
+                reporter: Arc::new(LogReporter),
+                watchdog: None,
+                made: AtomicUsize::new(0),
+            },
             chooser: Box::new(RoundRobin::default()),
-            watchdog: None,
+            grows: false,
+            attachment: None,
         }
     }
 
@@ -53,32 +69,32 @@ impl EventExecutorGroupBuilder {
 
     /// The name: children are `name-0`, `name-1`, …, their threads `name-pool-n`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.siblings.name = name.into();
         self
     }
 
     /// At most this many user tasks may wait at each child.
     pub fn queue_bound(mut self, bound: u32) -> Self {
-        self.bound = Some(bound);
+        self.siblings.bound = Some(bound);
         self
     }
 
     /// What happens to a submission that finds the queue full. Default: [`Reject`].
     pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
-        self.policy = Arc::new(policy);
+        self.siblings.policy = Arc::new(policy);
         self
     }
 
     /// Where the threads come from. Default: a [`ThreadFactory`] with the group's name. For threads
     /// pinned to cores give one with [`pin_to`](ThreadFactory::pin_to).
     pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
-        self.supplier = Some(supplier);
+        self.siblings.supplier = Some(supplier);
         self
     }
 
     /// Who is told of faults. Default: the log.
     pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
-        self.reporter = reporter;
+        self.siblings.reporter = reporter;
         self
     }
 
@@ -90,7 +106,20 @@ impl EventExecutorGroupBuilder {
 
     /// All children are watched by this one. Default: by none.
     pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
-        self.watchdog = Some(watchdog.clone());
+        self.siblings.watchdog = Some(watchdog.clone());
+        self
+    }
+
+    /// The group may [grow](EventExecutorGroup::grow) after it was built.
+    pub fn growing(mut self) -> Self {
+        self.grows = true;
+        self
+    }
+
+    /// Attaches something of the layer above, for
+    /// [`attachment`](EventExecutorGroup::attachment) to find.
+    pub fn attach(mut self, attachment: Arc<dyn Any + Send + Sync>) -> Self {
+        self.attachment = Some(attachment);
         self
     }
 
@@ -116,19 +145,11 @@ impl EventExecutorGroupBuilder {
         if self.threads == 0 {
             return Err(BuildError::NoThreads.into());
         }
-        let supplier =
-            self.supplier.clone().unwrap_or_else(|| Arc::new(ThreadFactory::new(&*self.name)));
+        let mut siblings = self.siblings;
+        siblings.supplier.get_or_insert_with(|| Arc::new(ThreadFactory::new(&*siblings.name)));
         let mut children = Vec::with_capacity(self.threads);
-        for at in 0..self.threads {
-            let child =
-                self.single(format!("{}-{at}", self.name)).thread_supplier(supplier.clone());
-            let built = build(child).and_then(|child| match is_new(&child, &children) {
-                true => Ok(child),
-                false => {
-                    Err(BuildError::AlreadyInGroup { executor: child.name().to_owned() }.into())
-                }
-            });
-            match built {
+        for _ in 0..self.threads {
+            match build(siblings.next()).and_then(|child| new(child, &children)) {
                 Ok(child) => children.push(child),
                 Err(error) => {
                     end_all(&children);
@@ -136,35 +157,51 @@ impl EventExecutorGroupBuilder {
                 }
             }
         }
-        Ok(EventExecutorGroup::of(children, self.chooser))
+        let siblings = self.grows.then_some(siblings);
+        let parts = GroupParts { chooser: self.chooser, siblings, attachment: self.attachment };
+        Ok(EventExecutorGroup::of(children, parts))
     }
 
     /// The builder of a single executor with these properties and the group's name.
     pub fn into_single(self) -> EventExecutorBuilder {
-        let single = self.single(self.name.clone());
-        match self.supplier {
-            Some(supplier) => single.thread_supplier(supplier),
-            None => single,
-        }
+        self.siblings.named(self.siblings.name.clone())
+    }
+}
+
+impl Siblings {
+    /// The builder of one more.
+    pub(crate) fn next(&self) -> EventExecutorBuilder {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        self.named(format!("{}-{number}", self.name))
     }
 
-    fn single(&self, name: String) -> EventExecutorBuilder {
-        let mut single = EventExecutorBuilder::new()
+    fn named(&self, name: String) -> EventExecutorBuilder {
+        let mut builder = EventExecutorBuilder::new()
             .name(name)
             .rejection(self.policy.clone())
             .reporter(self.reporter.clone());
         if let Some(bound) = self.bound {
-            single = single.queue_bound(bound);
+            builder = builder.queue_bound(bound);
         }
         if let Some(watchdog) = &self.watchdog {
-            single = single.watchdog(watchdog);
+            builder = builder.watchdog(watchdog);
         }
-        single
+        match &self.supplier {
+            Some(supplier) => builder.thread_supplier(supplier.clone()),
+            None => builder,
+        }
     }
 }
 
-fn is_new<X: Send + 'static>(child: &EventExecutor<X>, others: &[EventExecutor<X>]) -> bool {
-    child.shared().group_id().is_none() && !others.contains(child)
+/// A child must be nobody's yet.
+pub(crate) fn new<X: Send + 'static, E: From<BuildError>>(
+    child: EventExecutor<X>,
+    others: &[EventExecutor<X>],
+) -> Result<EventExecutor<X>, E> {
+    if child.shared().group_id().is_some() || others.contains(&child) {
+        return Err(BuildError::AlreadyInGroup { executor: child.name().to_owned() }.into());
+    }
+    Ok(child)
 }
 
 /// Shuts the children of a group that is not to be down, and waits for them.
@@ -181,7 +218,7 @@ fn end_all<X: Send + 'static>(children: &[EventExecutor<X>]) {
 impl fmt::Debug for EventExecutorGroupBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventExecutorGroupBuilder")
-            .field("name", &self.name)
+            .field("name", &self.siblings.name)
             .field("threads", &self.threads)
             .finish_non_exhaustive()
     }

@@ -288,7 +288,7 @@ impl<X: Send + 'static> Shared<X> {
             end.complete(cause.clone().map_or(Ok(()), Err));
         }
         if let Some(membership) = membership {
-            membership.child_ended(cause.as_ref());
+            membership.child_ended(self.id, cause.as_ref());
         }
     }
 
@@ -307,7 +307,7 @@ impl<X: Send + 'static> Shared<X> {
         // future only knows the cause: `terminate` moves the state before it looks for a group.
         if self.life.state() == State::Terminated {
             let cause = self.termination.try_get().and_then(Result::err);
-            membership.child_ended(cause.as_ref());
+            membership.child_ended(self.id, cause.as_ref());
         }
     }
 

@@ -41,7 +41,7 @@ impl OpenDriver for Epoll {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
         let waker = Arc::new(Waker::open()?);
         let selector = EpollSelector::open(&waker, self.coarse)?;
-        Ok(Box::new(ReadinessDriver::new(selector, waker)))
+        Ok(Box::new(ReadinessDriver::new("epoll", selector, waker)))
     }
 }
 
@@ -74,7 +74,6 @@ impl EpollSelector {
 }
 
 impl Selector for EpollSelector {
-    const NAME: &'static str = "epoll";
     const FORGETS_CLOSED: bool = true;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {

@@ -1,11 +1,11 @@
 //! Drivers and sockets: the only I/O system calls of the workspace.
 //!
-//! A loop is built with one of the factories [`Epoll`], [`Poll`] or [`Auto`]; the driver each opens
-//! obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
+//! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver
+//! each opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
 //!
 //! ```text
-//!   Epoll   Poll   Auto                factories: OpenDriver
-//!      \      |    /
+//!   Epoll  Poll  Blocking  Auto        factories: OpenDriver
+//!      \     |     |     /
 //!   ReadinessDriver<S>                 every rule about sockets: connect, write, read, accept, hang-up
 //!          |
 //!      S: Selector                     what a readiness selector must supply: five verbs
@@ -44,6 +44,7 @@
 
 mod address;
 mod auto;
+mod blocking;
 mod context;
 mod datagram_socket;
 mod epoll;
@@ -51,6 +52,7 @@ mod existing;
 mod foreign;
 mod inherited;
 mod multicast;
+mod parcels;
 mod poll;
 mod readiness;
 mod resolver;
@@ -63,14 +65,17 @@ mod sys;
 mod tcp;
 mod udp;
 mod unix;
+mod unix_datagrams;
 mod waker;
 
 pub use crate::auto::Auto;
+pub use crate::blocking::Blocking;
 pub use crate::datagram_socket::DatagramSocket;
 pub use crate::epoll::Epoll;
 pub use crate::existing::{existing_listener, existing_stream};
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::inherited::{InheritError, Inherited};
+pub use crate::parcels::{descriptor, passed};
 pub use crate::poll::Poll;
 pub use crate::resolver::SystemResolver;
 pub use crate::signals::{Terminate, TerminationSignal};
@@ -78,3 +83,4 @@ pub use crate::socket::Socket;
 pub use crate::tcp::Tcp;
 pub use crate::udp::Udp;
 pub use crate::unix::Unix;
+pub use crate::unix_datagrams::UnixDatagrams;

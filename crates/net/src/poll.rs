@@ -22,7 +22,7 @@ impl OpenDriver for Poll {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
         let waker = Arc::new(Waker::open()?);
         let selector = PollSelector::new(&waker);
-        Ok(Box::new(ReadinessDriver::new(selector, waker)))
+        Ok(Box::new(ReadinessDriver::new("poll", selector, waker)))
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct PollSelector {
 }
 
 impl PollSelector {
-    fn new(waker: &Arc<Waker>) -> Self {
+    pub(crate) fn new(waker: &Arc<Waker>) -> Self {
         Self {
             waker: waker.clone(),
             entries: vec![entry(waker.as_fd(), Interest::READABLE)],
@@ -49,7 +49,6 @@ impl PollSelector {
 }
 
 impl Selector for PollSelector {
-    const NAME: &'static str = "poll";
     const FORGETS_CLOSED: bool = false;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {

@@ -25,8 +25,6 @@ use crate::waker::Waker;
 
 /// A set of watched descriptors. See the [module's documentation](self).
 pub(crate) trait Selector: Sized + Send {
-    /// What a driver with this selector is called.
-    const NAME: &'static str;
     /// A descriptor that is closed, and has no duplicate, leaves the set by itself.
     const FORGETS_CLOSED: bool;
 

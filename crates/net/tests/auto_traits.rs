@@ -1,8 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
-    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
+    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
+    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix, UnixDatagrams,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -14,6 +14,7 @@ use auto_traits::{Ask, Otherwise, is};
 fn public_types_cross_threads_as_listed() {
     let listed = [
         is!(Auto: true true true),
+        is!(Blocking: true true true),
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),
@@ -23,6 +24,7 @@ fn public_types_cross_threads_as_listed() {
         is!(InheritError: true true true),
         is!(Udp: true true true),
         is!(Unix: true true true),
+        is!(UnixDatagrams: true true true),
         is!(DatagramSocket: true true true),
         is!(Terminate: true true true),
         is!(TerminationSignal: true true true),

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use waterwheel_testkit::paper::Paper;
 
 /// Longer than anything here takes.
@@ -17,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A program that was started, and is ended with its test.
 struct Program {
     child: Child,
-    address: SocketAddr,
+    /// Where it listens.
+    place: String,
     said: BufReader<ChildStdout>,
 }
 
@@ -31,13 +34,17 @@ impl Program {
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         said.read_line(&mut first).unwrap();
-        let address = first.trim().strip_prefix("listening on ").and_then(|at| at.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("{name} says {first:?}"));
-        Self { child, address, said }
+        let place = first.trim().strip_prefix("listening on ");
+        let place = place.unwrap_or_else(|| panic!("{name} says {first:?}")).to_owned();
+        Self { child, place, said }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.place.parse().unwrap()
     }
 
     fn connect(&self) -> TcpStream {
-        connect(self.address)
+        connect(self.address())
     }
 
     /// How much memory it has, in KiB.
@@ -130,6 +137,44 @@ fn c12_echo_sends_back_what_it_gets() {
             assert!(read(client, text.len()) == text);
         }
     }
+}
+
+#[test]
+fn c13_unix_echo_knows_who_talks_to_it_and_takes_its_file_along() {
+    let name = format!("waterwheel-unix-echo-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut program = Program::start("unix_echo", &[&path.display()]);
+    assert_eq!(program.place, format!("unix:{}", path.display()));
+    let mut peer = UnixStream::connect(&path).unwrap();
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    peer.write_all(b"hello").unwrap();
+    let mut answer = [0; 5];
+    peer.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"hello");
+    let mut line = String::new();
+    program.said.read_line(&mut line).unwrap();
+    let us = format!("connected: process {} of user ", std::process::id());
+    assert!(line.starts_with(&us), "{line}");
+    drop(peer);
+    kill_process(Pid::from_child(&program.child), Signal::TERM).unwrap();
+    assert!(program.child.wait().unwrap().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
+    let mut echo = Program::start("blocking_echo", &[&"--max", &2, &0]);
+    let mut clients = [echo.connect(), echo.connect()];
+    let mut served = Vec::new();
+    for client in &mut clients {
+        client.write_all(b"hello").unwrap();
+        assert_eq!(read(client, 5), b"hello");
+        let mut line = String::new();
+        echo.said.read_line(&mut line).unwrap();
+        served.push(line.trim_end().rsplit_once(' ').unwrap().1.to_owned());
+    }
+    assert_ne!(served[0], served[1]);
+    assert_eq!(read_all(&mut echo.connect()), b"");
 }
 
 #[test]

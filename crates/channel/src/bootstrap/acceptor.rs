@@ -46,20 +46,34 @@ impl Children {
 
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
-        let worker = match &self.workers {
+        let workers = match &self.workers {
             Workers::Accepting => return here.adopt(new, self),
-            Workers::Of(workers, None) => workers.next(),
-            Workers::Of(workers, Some(key)) => {
-                // Without a key it is served all the same: that it has none is reported.
-                let origin = Origin::labelled("child key");
-                run_user_code(UserCode::Chooser, origin, || key(&new, workers))
-                    .unwrap_or_else(|_| workers.next())
-            }
+            Workers::Of(workers, _) => workers,
+        };
+        let (worker, new) = match self.with_key(new).or_else(|new| workers.place(new)) {
+            Ok(placed) => placed,
+            Err(_) if workers.is_shutting_down() => return,
+            Err(error) => return self.refused(&error),
         };
         if worker.in_event_loop() {
             here.adopt(new, self);
         } else if !worker.is_shutting_down() {
             worker.adopt(new, self.clone());
+        }
+    }
+
+    /// Finds the loop for a connection that has a key. The connection comes back if it has none, or if
+    /// each has a loop to itself; that a key could not be made is reported.
+    fn with_key(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), NewChannel> {
+        match &self.workers {
+            Workers::Of(workers, Some(key)) if !workers.is_per_channel() => {
+                let origin = Origin::labelled("child key");
+                match run_user_code(UserCode::Chooser, origin, || key(&new, workers)) {
+                    Ok(worker) => Ok((worker, new)),
+                    Err(_) => Err(new),
+                }
+            }
+            _ => Err(new),
         }
     }
 
@@ -100,7 +114,7 @@ impl Children {
     }
 }
 
-/// Registers what the server accepts with the next loop of the workers.
+/// Registers what the server accepts with a loop of the workers: the next one, or one of its own.
 pub(super) struct Acceptor {
     children: Arc<Children>,
 }

@@ -132,13 +132,14 @@ impl Bootstrap {
     /// nothing is said about.
     #[track_caller]
     pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
-        let at = self.group.next();
         if connection.is_listening() {
-            return at.failed(unsupported(connection.name(), "be a connection: it accepts them"));
+            let error = unsupported(connection.name(), "be a connection: it accepts them");
+            return self.group.next().failed(error);
         }
-        match self.new_channel_over(Box::new(connection)) {
-            Ok(new) => Opening::open_as_it_is(new, &at),
-            Err(error) => at.failed(error),
+        let new = self.new_channel_over(Box::new(connection));
+        match new.and_then(|new| self.group.place(new)) {
+            Ok((at, new)) => Opening::open_as_it_is(new, &at),
+            Err(error) => self.group.next().failed(error),
         }
     }
 
@@ -148,10 +149,10 @@ impl Bootstrap {
         place: Place,
         operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
     ) -> PromiseFuture<Channel> {
-        let at = self.group.next();
-        let new = match self.new_channel_over(self.transports.client()) {
-            Ok(new) => new,
-            Err(error) => return at.failed(error),
+        let new = self.new_channel_over(self.transports.client());
+        let (at, new) = match new.and_then(|new| self.group.place(new)) {
+            Ok(placed) => placed,
+            Err(error) => return self.group.next().failed(error),
         };
         let limit = self.recipe.options.connect_timeout;
         let opening = Opening { new, limit, operation: Box::new(operation) };

@@ -198,7 +198,11 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        self.open(&self.boss.next(), to.into(), self.workers_of_server())
+        let new = self.new_channel_over(self.transports.server(), self.workers_of_server());
+        match new.and_then(|new| self.boss.place(new)) {
+            Ok((at, new)) => self.open(new, &at, to.into()),
+            Err(error) => self.boss.next().failed(error),
+        }
     }
 
     /// Serves at a socket that listens already: one that was inherited, or made elsewhere. The future gives
@@ -206,28 +210,27 @@ impl ServerBootstrap {
     /// nothing is said about.
     #[track_caller]
     pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
-        let at = self.boss.next();
         if !listener.is_listening() {
-            return at.failed(unsupported(listener.name(), "accept connections"));
+            return self.boss.next().failed(unsupported(listener.name(), "accept connections"));
         }
-        match self.new_channel_over(Box::new(listener), self.workers_of_server()) {
-            Ok(new) => Opening::open_as_it_is(new, &at),
+        let new = self.new_channel_over(Box::new(listener), self.workers_of_server());
+        match new.and_then(|new| self.boss.place(new)) {
+            Ok((at, new)) => Opening::open_as_it_is(new, &at),
+            Err(error) => self.boss.next().failed(error),
+        }
+    }
+
+    /// Binds a new server on this loop, which has its connections too.
+    #[track_caller]
+    pub(super) fn open_on(&self, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
+        match self.new_channel_over(self.transports.server(), Workers::Accepting) {
+            Ok(new) => self.open(new, at, to),
             Err(error) => at.failed(error),
         }
     }
 
-    /// Binds a new server on this loop.
     #[track_caller]
-    pub(super) fn open(
-        &self,
-        at: &EventLoop,
-        to: Place,
-        workers: Workers,
-    ) -> PromiseFuture<Channel> {
-        let new = match self.new_channel_over(self.transports.server(), workers) {
-            Ok(new) => new,
-            Err(error) => return at.failed(error),
-        };
+    fn open(&self, new: NewChannel, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
         let opening = Opening {
             new,
             limit: self.own.options.connect_timeout,

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use waterwheel_executor::{Canceller, Error, PromiseFuture};
 
-use super::acceptor::Workers;
 use super::place::Place;
 use super::server::ServerBootstrap;
 use crate::channel::address::Address;
@@ -71,11 +70,17 @@ impl ServerBootstrap {
     ///
     /// If the address leaves the port to the system the first server decides it, and the others follow. The
     /// future gives all of them, when each accepts connections. If one of them cannot be had the others are
-    /// closed, and then the future fails: so it is with a transport whose addresses cannot be shared.
+    /// closed, and then the future fails: so it is with a transport whose addresses cannot be shared,
+    /// and in a group with a loop for each channel.
     ///
     /// Connections that wait at a server when it is closed are lost, though others go on at its address.
     #[track_caller]
     pub fn bind_on_each_loop(&self, to: impl Into<Place>) -> PromiseFuture<Servers> {
+        if self.workers.is_per_channel() {
+            let why =
+                "no server on each loop: the group has a loop for each channel, and none to share";
+            return self.workers.next().failed(Error::new(why));
+        }
         let (mut bootstrap, to) = (self.clone(), to.into());
         bootstrap.own.socket_options.push(SocketOption::ReusePort(true));
         let loops: Vec<_> = self.workers.children().collect();
@@ -112,7 +117,7 @@ impl ServerBootstrap {
                 Some(first) => first,
                 None => opened.address()?.into(),
             };
-            opened.pending.push_back(self.open(at, place, Workers::Accepting));
+            opened.pending.push_back(self.open_on(at, place));
             if opened.servers.is_empty() {
                 opened.all().await?;
             }

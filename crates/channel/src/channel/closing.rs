@@ -159,6 +159,7 @@ impl ChannelCore {
                 Step::RemoveHandlers => self.remove_all_handlers(),
                 Step::Gone => {
                     self.here.channels().forget(self.token());
+                    self.here.vacate();
                     self.here.counters().channels(self.here.channels().len());
                     leave(&self.shared.attributes);
                 }

@@ -15,6 +15,7 @@ use super::handle::Channel;
 use super::options::ChannelOptions;
 use super::shared::ChannelShared;
 use super::transport::Transport;
+use crate::event_loop::berths::Berth;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::drain::LoopDraining;
 use crate::event_loop::group::EventLoopGroup;
@@ -60,6 +61,8 @@ pub struct NewChannel {
     options: Arc<ChannelOptions>,
     attributes: Attributes,
     parent: Option<Channel>,
+    /// The loop that was taken for it.
+    berth: Option<Berth>,
 }
 
 enum Initialiser {
@@ -99,6 +102,7 @@ impl NewChannel {
             options: ChannelOptions::shared_default(),
             attributes: Attributes::default(),
             parent: None,
+            berth: None,
         }
     }
 
@@ -152,6 +156,12 @@ impl NewChannel {
     #[must_use]
     pub fn peer_address(&self) -> Option<Address> {
         self.transport.peer_address()
+    }
+
+    /// The loop that was taken for it, if it has one to itself.
+    pub(crate) fn at(mut self, berth: Option<Berth>) -> Self {
+        self.berth = berth;
+        self
     }
 
     /// The channel that accepted it.
@@ -217,12 +227,17 @@ impl LocalLoop {
         if self.is_draining() {
             return Err(Error::new(LoopDraining));
         }
-        let NewChannel { transport, initialiser, options, attributes, parent } = new;
+        let NewChannel { transport, initialiser, options, attributes, parent, berth } = new;
+        let berth = match berth {
+            None => self.claim()?,
+            taken => taken,
+        };
         let sender = self.sender().clone();
         let listens = transport.is_listening();
         let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent, listens));
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().enter(core.clone()));
+        self.keep(berth);
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;
             more(edit)
@@ -311,9 +326,13 @@ impl EventLoop {
 }
 
 impl EventLoopGroup {
-    /// As [`EventLoop::register`], with the next loop.
+    /// As [`EventLoop::register`], with the next loop; in a group with a loop for each channel, with one of
+    /// its own. Then it may also fail because there are [too many](crate::TooManyChannels).
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
-        self.next().register(new)
+        match self.place(new) {
+            Ok((at, new)) => at.register(new),
+            Err(error) => self.next().failed(error),
+        }
     }
 }

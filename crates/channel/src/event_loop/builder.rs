@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use waterwheel_executor::engine::LoopSeed;
@@ -12,6 +12,7 @@ use waterwheel_executor::{
 };
 
 use crate::driver::{Driver, OpenDriver};
+use crate::event_loop::berths::Berths;
 use crate::event_loop::budget::TaskBudget;
 use crate::event_loop::by_hand::ManualEventLoop;
 use crate::event_loop::command::LoopCommand;
@@ -49,6 +50,9 @@ use crate::metrics::Counters;
 pub struct EventLoopGroupBuilder {
     executors: EventExecutorGroupBuilder,
     options: LoopOptions,
+    /// A loop for each channel.
+    per_channel: bool,
+    max_channels: Option<usize>,
 }
 
 /// What every loop of a group is built with.
@@ -60,6 +64,8 @@ pub(crate) struct LoopOptions {
     pub(crate) strategy: Option<Arc<dyn SelectStrategy>>,
     pub(crate) rebuild_after: u32,
     pub(crate) spin: Duration,
+    /// Of a group with a loop for each channel.
+    pub(crate) berths: Option<Weak<Berths>>,
 }
 
 /// Why a group of event loops could not be built.
@@ -75,6 +81,15 @@ pub enum LoopBuildError {
         /// The ratio asked for.
         ratio: u8,
     },
+    /// No channel would be allowed at all.
+    #[error("a group for at most 0 channels is of no use; without a limit, leave it out")]
+    NoChannels,
+    /// Only a group with a loop for each channel has a limit.
+    #[error("at most {max} channels: only a group with a loop for each channel has such a limit")]
+    NotPerChannel {
+        /// The limit asked for.
+        max: usize,
+    },
     /// The driver could not be opened.
     #[error("the driver of an event loop could not be opened: {0}")]
     Driver(#[source] io::Error),
@@ -88,11 +103,19 @@ impl EventLoopGroupBuilder {
             strategy: None,
             rebuild_after: DEFAULT_REBUILD_THRESHOLD,
             spin: Duration::ZERO,
+            berths: None,
         };
-        Self { executors: EventExecutorGroup::builder().name("event-loop"), options }
+        let executors = EventExecutorGroup::builder().name("event-loop");
+        Self { executors, options, per_channel: false, max_channels: None }
     }
 
-    /// How many loops; zero is an error. Default: two for each core.
+    /// Of a group with a loop for each channel.
+    pub(crate) fn per_channel(driver: impl OpenDriver + 'static) -> Self {
+        Self { per_channel: true, ..Self::new(driver).threads(1) }
+    }
+
+    /// How many loops; zero is an error. Default: two for each core. In a group with a loop for each
+    /// channel: how many are there from the start, one by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.executors = self.executors.threads(threads);
         self
@@ -188,6 +211,14 @@ impl EventLoopGroupBuilder {
         self
     }
 
+    /// A group with a loop for each channel has so many channels at most, those that accept connections
+    /// included: [`TooManyChannels`](crate::TooManyChannels) is the error beyond, and an accepted connection
+    /// is closed. Zero is an error. Default: no limit.
+    pub fn max_channels(mut self, max: usize) -> Self {
+        self.max_channels = Some(max);
+        self
+    }
+
     /// Builds the group, and opens a driver for each loop. Threads start when they are first used.
     ///
     /// # Errors
@@ -195,8 +226,20 @@ impl EventLoopGroupBuilder {
     /// before have ended.
     pub fn build(self) -> Result<EventLoopGroup, LoopBuildError> {
         let options = self.options.checked()?;
-        let group = self.executors.build_with(|builder| options.build(builder))?;
-        Ok(EventLoopGroup::new(group))
+        let berths = match (self.per_channel, self.max_channels) {
+            (_, Some(0)) => return Err(LoopBuildError::NoChannels),
+            (false, Some(max)) => return Err(LoopBuildError::NotPerChannel { max }),
+            (false, None) => {
+                let group = self.executors.build_with(|builder| options.build(builder))?;
+                return Ok(EventLoopGroup::new(group));
+            }
+            (true, max) => Berths::new(options, max),
+        };
+        let executors = self.executors.growing().attach(berths.clone());
+        let group = executors.build_with(|builder| berths.options().build(builder))?;
+        let group = EventLoopGroup::new(group);
+        berths.open(group.children());
+        Ok(group)
     }
 
     /// Builds one loop that the calling thread drives itself, turn by turn. The number of threads,
@@ -218,7 +261,7 @@ impl LoopOptions {
         }
     }
 
-    fn build(
+    pub(crate) fn build(
         &self,
         builder: EventExecutorBuilder,
     ) -> Result<EventExecutor<LoopCommand>, LoopBuildError> {
@@ -226,7 +269,8 @@ impl LoopOptions {
         let (waker, options) = (parts.waker.clone(), self.clone());
         let seed: LoopSeed<LoopCommand> = Box::new(move || {
             let own = EventExecutor::current().expect("a loop's seed is sown on its thread");
-            let local = LocalLoop::new(parts.driver, own.sender(), parts.counters);
+            let local =
+                LocalLoop::new(parts.driver, own.sender(), parts.counters, options.berths.clone());
             let here = local.enter();
             Box::new(Wheel::new(local, &options, (parts.pause, parts.waker), Some(here)))
         });
@@ -239,7 +283,7 @@ impl LoopOptions {
     ) -> Result<ManualEventLoop, LoopBuildError> {
         let (parts, builder) = self.open(builder)?;
         let hand = builder.build_by_hand(parts.waker.clone())?;
-        let local = LocalLoop::new(parts.driver, hand.executor().sender(), parts.counters);
+        let local = LocalLoop::new(parts.driver, hand.executor().sender(), parts.counters, None);
         let wheel = Wheel::new(local.clone(), self, (parts.pause, parts.waker), None);
         Ok(ManualEventLoop::new(hand, local, wheel))
     }

@@ -254,6 +254,7 @@ impl EventLoopGroup {
     /// Of two groups, drain first the one that accepts for the other.
     #[track_caller]
     pub fn drain(&self, options: DrainOptions) -> SharedFuture<Drained> {
+        self.stop_growing();
         let loops: Vec<_> = self.children().collect();
         let seats = Agreement::among(loops.iter().map(|child| child.sender()).collect());
         let begun: Vec<_> =

@@ -37,6 +37,34 @@ impl EventLoopGroup {
         EventLoopGroupBuilder::new(driver)
     }
 
+    /// Starts to build a group that has a loop, and a thread, for each channel: with the blocking driver,
+    /// or with any other. Loops are built when channels need them. One whose channel is closed, and with
+    /// which nothing else is registered, waits for the next channel; they all end with the group.
+    ///
+    /// Whatever makes channels (bootstraps, [`register`](Self::register)) takes a loop for each, and so does
+    /// [`register_foreign`](Self::register_foreign); tasks go to the loops that are there, which is at least
+    /// one. How many channels there may be says [`max_channels`](EventLoopGroupBuilder::max_channels).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{EventLoopGroup, NewChannel, TooManyChannels, local};
+    /// use waterwheel_executor::ErrorKind;
+    ///
+    /// let group = EventLoopGroup::per_channel(TaskOnly).max_channels(2).name("each").build()?;
+    /// let new = || NewChannel::new(local::Connection::new());
+    /// let (one, other) = (group.register(new()).join()?, group.register(new()).join()?);
+    /// assert_ne!(one.event_loop(), other.event_loop());
+    /// let refused = group.register(new()).join().unwrap_err();
+    /// let limit = TooManyChannels { max: 2 };
+    /// assert!(matches!(refused.kind(), ErrorKind::Other(why) if why.downcast_ref() == Some(&limit)));
+    /// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn per_channel(driver: impl OpenDriver + 'static) -> EventLoopGroupBuilder {
+        EventLoopGroupBuilder::per_channel(driver)
+    }
+
     pub(crate) fn new(executors: EventExecutorGroup<LoopCommand>) -> Self {
         Self { executors }
     }
@@ -71,7 +99,8 @@ impl EventLoopGroup {
         self.next().spawn(future)
     }
 
-    /// As [`EventLoop::register_foreign`], with the next loop.
+    /// As [`EventLoop::register_foreign`], with the next loop; in a group with a loop for each channel, with
+    /// one of its own.
     #[track_caller]
     pub fn register_foreign<T: Send + Sync + 'static>(
         &self,
@@ -79,7 +108,10 @@ impl EventLoopGroup {
         interest: Interest,
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
-        self.next().register_foreign(foreign, interest, handler)
+        match self.find_loop() {
+            Ok((at, berth)) => at.register_foreign_at(berth, foreign, interest, handler),
+            Err(error) => self.next().failed(error),
+        }
     }
 
     /// The loops, in order.

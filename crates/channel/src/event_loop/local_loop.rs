@@ -8,7 +8,7 @@ use std::io;
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, Fault, Nanos, Origin, UserCode};
@@ -19,6 +19,7 @@ use crate::datagram::Datagram;
 use crate::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
+use crate::event_loop::berths::{Berth, Berths};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::draining::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
@@ -26,6 +27,7 @@ use crate::event_loop::registrations::{Registrant, Registrations};
 use crate::file_region::FileRegion;
 use crate::futures::{Futures, LocalJoin, Sleepers};
 use crate::metrics::Counters;
+use crate::parcel::{Credentials, Parcel};
 use crate::tail::Tail;
 use crate::token::Token;
 
@@ -50,6 +52,9 @@ struct Parts {
     tail: Tail,
     sender: CommandSender<LoopCommand>,
     counters: Arc<Counters>,
+    /// Of a group with a loop for each channel, and what this one was taken by.
+    berths: Option<Weak<Berths>>,
+    berth: RefCell<Option<Berth>>,
     /// Nothing is registered any more: the loop is shutting down.
     closing: Cell<bool>,
     /// A rebuild was asked for.
@@ -72,6 +77,7 @@ impl LocalLoop {
         driver: Box<dyn Driver>,
         sender: CommandSender<LoopCommand>,
         counters: Arc<Counters>,
+        berths: Option<Weak<Berths>>,
     ) -> Self {
         let parts = Parts {
             driver: RefCell::new(Some(driver)),
@@ -83,6 +89,8 @@ impl LocalLoop {
             tail: Tail::default(),
             sender,
             counters,
+            berths,
+            berth: RefCell::default(),
             closing: Cell::new(false),
             rebuild: Cell::new(false),
             wait_limit: Cell::new(Nanos::MAX),
@@ -258,6 +266,22 @@ impl LocalLoop {
         self.with_live(token, |driver| driver.send_datagrams(token, batch))
     }
 
+    /// Sends a parcel: as much of it as the kernel takes at once, or as a datagram.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn send_parcel(&self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_parcel(token, parcel))
+    }
+
+    /// Who an attached socket is connected to.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn peer_credentials(&self, token: Token) -> io::Result<Credentials> {
+        self.with_live(token, |driver| driver.peer_credentials(token))
+    }
+
     /// Shuts one or both directions of an attached stream down.
     ///
     /// # Errors
@@ -386,6 +410,29 @@ impl LocalLoop {
         &self.parts.counters
     }
 
+    /// Takes this loop for something that comes without having taken one, if it is idle.
+    pub(crate) fn claim(&self) -> Result<Option<Berth>, Error> {
+        let Some(berths) = self.parts.berths.as_ref().and_then(Weak::upgrade) else {
+            return Ok(None);
+        };
+        berths.claim(self.parts.sender.id()).map_err(Error::new)
+    }
+
+    /// What the loop was taken by is here, or has failed to be: then the loop is free again.
+    pub(crate) fn keep(&self, berth: Option<Berth>) {
+        if berth.is_some() {
+            self.parts.berth.replace(berth);
+            self.vacate();
+        }
+    }
+
+    /// Gives the loop back to its group, if nothing is left here.
+    pub(crate) fn vacate(&self) {
+        if self.parts.berths.is_some() && !self.is_populated() {
+            drop(self.parts.berth.take());
+        }
+    }
+
     pub(crate) fn registrations(&self) -> usize {
         self.parts.registrations.len()
     }
@@ -479,6 +526,7 @@ impl LocalLoop {
 
     fn tell_ended(&self) {
         self.parts.registrations.finish_ended(self);
+        self.vacate();
         self.parts.counters.registrations(self.registrations());
     }
 
@@ -526,6 +574,7 @@ impl LocalLoop {
         self.parts.counters.registrations(0);
         self.parts.futures.close();
         self.parts.sleepers.close();
+        drop(self.parts.berth.take());
     }
 }
 

@@ -7,8 +7,10 @@
 //! | what other threads hold | `handle`, `group`, `waker`, `command` |
 //! | draining | `drain`, then `draining` on the loop and `agreement` between loops |
 //! | how loops are made | `builder`, `by_hand` |
+//! | a loop for each channel | `berths` |
 
 pub(crate) mod agreement;
+pub(crate) mod berths;
 pub(crate) mod budget;
 pub(crate) mod builder;
 pub(crate) mod by_hand;

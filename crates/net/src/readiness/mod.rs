@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Address, Datagram, FileRegion, Token, TokenMap};
+use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token, TokenMap};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use self::datagrams::{DatagramEndpoint, Inbox};
@@ -43,6 +43,9 @@ use crate::waker::Waker;
 
 /// A driver over a selector. See the [module's documentation](self).
 pub(crate) struct ReadinessDriver<S> {
+    name: &'static str,
+    /// It has one socket at a time, and refuses a second.
+    one_socket: bool,
     selector: S,
     waker: Arc<Waker>,
     clock: Clock,
@@ -60,8 +63,10 @@ pub(crate) struct ReadinessDriver<S> {
 
 impl<S: Selector> ReadinessDriver<S> {
     /// A driver with nothing registered.
-    pub(crate) fn new(selector: S, waker: Arc<Waker>) -> Self {
+    pub(crate) fn new(name: &'static str, selector: S, waker: Arc<Waker>) -> Self {
         Self {
+            name,
+            one_socket: false,
             selector,
             waker,
             clock: Clock::Monotonic,
@@ -73,6 +78,11 @@ impl<S: Selector> ReadinessDriver<S> {
             block: ReadBlock::default(),
             inbox: Inbox::default(),
         }
+    }
+
+    /// The same, for one socket at a time.
+    pub(crate) fn for_one_socket(self) -> Self {
+        Self { one_socket: true, ..self }
     }
 
     /// Does something with a socket, and notes if its watching has to change.
@@ -129,7 +139,7 @@ impl<S: Selector> ReadinessDriver<S> {
 
 impl<S: Selector> Driver for ReadinessDriver<S> {
     fn name(&self) -> &'static str {
-        S::NAME
+        self.name
     }
 
     fn clock(&self) -> Clock {
@@ -142,6 +152,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()> {
         self.check_free(token)?;
+        self.check_room()?;
         let subject = match role {
             Role::Datagram => {
                 let socket = expect(io, token, "a waterwheel_net::DatagramSocket")?;
@@ -190,10 +201,14 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
-        let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
         let subject = &registration.subject;
         let no_socket = || wrong_kind(token, subject.kind(), "a socket");
-        subject.socket().ok_or_else(no_socket)?.set_option(option)
+        subject.socket().ok_or_else(no_socket)?.set_option(option)?;
+        if let Subject::Socket(endpoint) = &mut registration.subject {
+            endpoint.on_option_set();
+        }
+        Ok(())
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
@@ -243,6 +258,24 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             enqueue(registration, token, &mut self.queue);
         }
         sent
+    }
+
+    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let sent = match &mut registration.subject {
+            Subject::Socket(endpoint) => endpoint.send_parcel(parcel),
+            Subject::Datagrams(endpoint) => endpoint.send_parcel(parcel),
+            other => Err(wrong_kind(token, other.kind(), "a socket")),
+        };
+        note_change(registration, token, &mut self.changes);
+        sent
+    }
+
+    fn peer_credentials(&self, token: Token) -> Result<Credentials> {
+        let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
+        let subject = &registration.subject;
+        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
+        subject.socket().ok_or_else(no_socket)?.peer_credentials()
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
@@ -375,6 +408,25 @@ impl<S: Selector> ReadinessDriver<S> {
             }
         }
         None
+    }
+
+    /// Whether it takes one more socket.
+    fn check_room(&self) -> Result<()> {
+        if !self.one_socket {
+            return Ok(());
+        }
+        let is_socket = |it: &Registration| !matches!(it.subject, Subject::Foreign(_));
+        match self.registrations.iter().find(|(_, it)| is_socket(it)) {
+            None => Ok(()),
+            Some((token, _)) => {
+                let what = format!(
+                    "the {} driver has one socket at a time, and that is {token:?} now: \
+                     each channel needs a loop of its own",
+                    self.name
+                );
+                Err(Error::new(ErrorKind::ResourceBusy, what))
+            }
+        }
     }
 
     fn check_free(&self, token: Token) -> Result<()> {

@@ -60,7 +60,6 @@ impl Scripted {
 }
 
 impl Selector for Scripted {
-    const NAME: &'static str = "scripted";
     const FORGETS_CLOSED: bool = true;
 
     fn reopen(&self, _waker: &Arc<Waker>) -> io::Result<Self> {
@@ -93,7 +92,7 @@ impl Selector for Scripted {
 fn driver() -> (ReadinessDriver<Scripted>, Scripted) {
     let selector = Scripted::default();
     let waker = Arc::new(Waker::open().unwrap());
-    (ReadinessDriver::new(selector.clone(), waker), selector)
+    (ReadinessDriver::new("scripted", selector.clone(), waker), selector)
 }
 
 /// A stream that is attached, and its peer.

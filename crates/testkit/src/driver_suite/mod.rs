@@ -6,7 +6,7 @@
 //! ```
 //! use std::net::SocketAddr;
 //! use waterwheel_channel::driver::{Driver, Io};
-//! use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Remote, Source};
+//! use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
 //!
 //! struct MyDriver;
 //!
@@ -31,6 +31,10 @@
 //!         // …
 //! #       unimplemented!()
 //!     }
+//!     fn datagrams(&self) -> (Io, Box<dyn Postman>) {
+//!         // …
+//! #       unimplemented!()
+//!     }
 //!     fn foreign(&self) -> (Io, Box<dyn Source>) {
 //!         // …
 //! #       unimplemented!()
@@ -49,6 +53,7 @@
 //! 3. Every event of every test passes a ledger that knows what is attached, which reads are
 //!    on and which write is pending, and refuses what the contract forbids at that moment.
 //! 4. A driver may answer at once or later: the suite takes `Done` and `Pending`, as the contract does.
+//! 5. A driver may be for fewer sockets than a test needs: then the test is left out, and prints why.
 //!
 //! The numbers in the names are the promises: l02 waiting and waking, l05 streams and the order of
 //! events, l06 rebuilding, l07 registrations, l08 foreign descriptors, l17 what must not spin. Each
@@ -57,6 +62,7 @@
 mod bench;
 pub mod connections;
 pub mod corners;
+pub mod datagrams;
 pub mod foreign;
 mod ledger;
 mod listing;
@@ -88,6 +94,10 @@ pub trait Fixture {
     /// A socket to be attached as `Connecting`, and an address that refuses.
     fn refusing(&self) -> (Io, SocketAddr);
 
+    /// A socket to be attached as `Datagram`, and whom it is connected to. At most a thousand datagrams
+    /// are taken that nobody receives.
+    fn datagrams(&self) -> (Io, Box<dyn Postman>);
+
     /// A foreign descriptor, to be registered. It is writable and not readable.
     fn foreign(&self) -> (Io, Box<dyn Source>);
 
@@ -96,6 +106,20 @@ pub trait Fixture {
     fn many(&self) -> usize {
         1000
     }
+
+    /// How many sockets the driver takes at a time. Tests that need more are left out, and say so.
+    fn most_sockets(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// Whether a driver takes so many sockets at a time; if not, says that a test is left out.
+pub(crate) fn takes(fixture: &dyn Fixture, sockets: usize) -> bool {
+    let most = fixture.most_sockets();
+    if most < sockets {
+        println!("left out: needs {sockets} sockets at a time, the driver takes {most}");
+    }
+    most >= sockets
 }
 
 /// The other end of a stream. Dropping it closes it.
@@ -124,6 +148,18 @@ pub trait Remote {
 
     /// Resets the connection.
     fn reset(&mut self);
+}
+
+/// Whom a socket for datagrams is connected to.
+pub trait Postman {
+    /// Sends a datagram. Eight of a kilobyte always fit if those before were read.
+    fn send(&mut self, bytes: &[u8]);
+
+    /// Waits for the next datagram, and takes it.
+    ///
+    /// # Panics
+    /// If there is none in a few seconds.
+    fn receive(&mut self) -> Vec<u8>;
 }
 
 /// The way to a listener.

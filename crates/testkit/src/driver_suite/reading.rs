@@ -2,8 +2,8 @@
 
 use waterwheel_channel::driver::{IoEvent, ReadPlan};
 
-use super::Fixture;
 use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed};
+use super::{Fixture, takes};
 
 /// Nothing is read before reads are turned on; then everything is.
 pub fn l05_reads_are_off_at_first(fixture: &dyn Fixture) {
@@ -33,6 +33,9 @@ pub fn l05_a_round_of_reads_ends_with_one_read_complete(fixture: &dyn Fixture) {
 /// Whoever asks after a read may be told that the round is over with it. Then that is not told again, and
 /// never to anybody else.
 pub fn l05_a_read_complete_that_was_taken_is_not_given_out(fixture: &dyn Fixture) {
+    if !takes(fixture, 2) {
+        return;
+    }
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     let (other, _other_remote) = bench.reading_stream();
@@ -81,6 +84,9 @@ pub fn l05_a_plan_bounds_a_round(fixture: &dyn Fixture) {
 /// A peer that sends as fast as it is read cannot keep a round from ending, nor others from being
 /// read.
 pub fn l05_a_flooding_peer_cannot_keep_a_round_going(fixture: &dyn Fixture) {
+    if !takes(fixture, 2) {
+        return;
+    }
     let mut bench = Bench::open(fixture);
     let (flooded, mut flood) = bench.reading_stream();
     let (other, mut remote) = bench.reading_stream();
@@ -170,6 +176,9 @@ pub fn l05_a_stream_that_has_ended_is_still_written_to(fixture: &dyn Fixture) {
 
 /// A reset breaks the stream: `Failed`, and nothing after it.
 pub fn l05_a_reset_fails_a_stream_once(fixture: &dyn Fixture) {
+    if !takes(fixture, 2) {
+        return;
+    }
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     let (other, mut alive) = bench.reading_stream();

@@ -41,6 +41,12 @@ pub(crate) trait Cell {
     /// Connects somebody to a server who is no channel. To be called by cases that need it.
     fn foreign(&self, server: &Channel) -> Box<dyn Foreign>;
 
+    /// How many connections there may be at the same time. By default a tenth of the descriptors that a
+    /// process may have.
+    fn at_once(&self) -> usize {
+        100
+    }
+
     /// So long passes until the next timer is looked for: on a clock that has to be moved.
     fn pass(&self, time: Duration);
 }
@@ -56,6 +62,8 @@ pub(crate) enum Ability {
     ForeignPeer,
     /// A connect may take a while.
     SlowConnect,
+    /// Channels may share a loop.
+    SharedLoop,
 }
 
 /// The other end of a connection, that is no channel.
@@ -72,22 +80,37 @@ pub(crate) trait Foreign {
     fn reset(self: Box<Self>);
 }
 
+/// A group with a loop for each channel has so many: each is a thread.
+pub(crate) const MAX_CHANNELS: usize = 200;
+
 /// TCP.
-pub(crate) struct TcpOver<D>(Counted<D>);
+pub(crate) struct TcpOver<D> {
+    driver: Counted<D>,
+    /// A loop for each channel.
+    per_channel: bool,
+}
 
 impl<D: OpenDriver + Clone + 'static> TcpOver<D> {
     pub(crate) fn new(driver: D) -> Self {
-        Self(Counted::new(driver))
+        Self { driver: Counted::new(driver), per_channel: false }
+    }
+
+    pub(crate) fn per_channel(driver: D) -> Self {
+        Self { per_channel: true, ..Self::new(driver) }
     }
 }
 
 impl<D: OpenDriver + Clone + 'static> Cell for TcpOver<D> {
     fn name(&self) -> String {
-        format!("TCP over {}", name_of(&self.0))
+        format!("TCP over {}", name_of(&self.driver))
     }
 
     fn group(&self, threads: usize) -> EventLoopGroup {
-        group(self.0.clone(), threads)
+        if !self.per_channel {
+            return group(self.driver.clone(), threads);
+        }
+        let builder = EventLoopGroup::per_channel(self.driver.clone());
+        builder.max_channels(MAX_CHANNELS).build().expect("a group")
     }
 
     fn server(&self, group: &EventLoopGroup) -> ServerBootstrap {
@@ -108,12 +131,13 @@ impl<D: OpenDriver + Clone + 'static> Cell for TcpOver<D> {
         Place::from(listener.local_addr().expect("its address"))
     }
 
-    fn lacks(&self, _: Ability) -> Option<&'static str> {
-        None
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        let alone = "each channel has a thread of its own: who is next is the kernel's affair";
+        (self.per_channel && ability == Ability::SharedLoop).then_some(alone)
     }
 
     fn writes(&self) -> usize {
-        self.0.writes()
+        self.driver.writes()
     }
 
     fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
@@ -124,6 +148,11 @@ impl<D: OpenDriver + Clone + 'static> Cell for TcpOver<D> {
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
         stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
         Box::new(stream)
+    }
+
+    /// Both ends of a connection have a loop, and those that have just been closed may still have theirs.
+    fn at_once(&self) -> usize {
+        if self.per_channel { MAX_CHANNELS / 5 } else { 100 }
     }
 
     fn pass(&self, _: Duration) {}
@@ -186,6 +215,7 @@ impl<D: OpenDriver + Clone + 'static> Cell for LocalOver<D> {
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         Some(match ability {
+            Ability::SharedLoop => return None,
             Ability::SystemWrites => "messages move from queue to queue, without a system call",
             Ability::SocketOptions => "there is no socket to set an option on",
             Ability::ForeignPeer => {
@@ -252,7 +282,10 @@ impl Cell for NetworkOver {
             Ability::SocketOptions => {
                 Some("buffers and lingering are a kernel's, and there is none")
             }
-            Ability::SystemWrites | Ability::ForeignPeer | Ability::SlowConnect => None,
+            Ability::SystemWrites
+            | Ability::ForeignPeer
+            | Ability::SlowConnect
+            | Ability::SharedLoop => None,
         }
     }
 

@@ -89,8 +89,9 @@ macro_rules! conformance_suite {
 pub(crate) use conformance_suite;
 
 /// What a case needs that not every cell has.
-const NEEDS: [(&str, Ability); 7] = [
+const NEEDS: [(&str, Ability); 8] = [
     ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),
+    ("c09_two_flooding_peers_take_turns", Ability::SharedLoop),
     ("c07_short_writes_arrive_whole_and_are_told_in_order", Ability::SocketOptions),
     ("c10_a_foreign_peer_that_has_finished_reads_the_whole_answer", Ability::ForeignPeer),
     ("c02_a_reset_is_an_error_and_the_end", Ability::ForeignPeer),

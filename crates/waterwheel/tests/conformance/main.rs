@@ -41,7 +41,7 @@ mod waves;
 mod writing;
 
 use waterwheel::channel::driver::TaskOnly;
-use waterwheel::net::{Epoll, Poll};
+use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
 use crate::cell::{Cell, LocalOver, NetworkOver, TcpOver};
@@ -49,6 +49,7 @@ use crate::listing::conformance_suite;
 
 conformance_suite!(tcp_over_epoll, TcpOver::new(Epoll::default()));
 conformance_suite!(tcp_over_poll, TcpOver::new(Poll));
+conformance_suite!(tcp_over_blocking, TcpOver::per_channel(Blocking));
 conformance_suite!(local_over_nothing, LocalOver::new(TaskOnly));
 conformance_suite!(local_over_epoll, LocalOver::new(Epoll::default()));
 conformance_suite!(manual_readiness, NetworkOver::new(Manual::readiness()));
@@ -59,6 +60,7 @@ fn cells() -> Vec<Box<dyn Cell>> {
     vec![
         Box::new(TcpOver::new(Epoll::default())),
         Box::new(TcpOver::new(Poll)),
+        Box::new(TcpOver::per_channel(Blocking)),
         Box::new(LocalOver::new(TaskOnly)),
         Box::new(LocalOver::new(Epoll::default())),
         Box::new(NetworkOver::new(Manual::readiness())),

@@ -78,7 +78,8 @@ impl<'c> Stage<'c> {
 
     /// Everything that has happened by now to the channels of these loops is dealt with: each loop has
     /// served a connection that was made later. (One that watches its channels in a row serves them all
-    /// in the turn in which it serves the last.)
+    /// in the turn in which it serves the last.) A loop that serves none but its own has run a task since: it
+    /// looks for events before it does.
     #[track_caller]
     pub(crate) fn settle(&self) {
         let server = self.echo();
@@ -91,6 +92,9 @@ impl<'c> Stage<'c> {
             get(client.close()).expect("it closes");
         }
         get(server.close()).expect("it closes");
+        for at in self.group.children() {
+            get(at.submit(|| ()).expect("it runs")).expect("it was run");
+        }
     }
 
     /// How many channels its loops have.

@@ -8,7 +8,7 @@ use waterwheel_channel::{LocalLoop, Registrant, Token};
 use waterwheel_executor::Error;
 
 use super::probe::bench;
-use crate::driver_suite::Fixture;
+use crate::driver_suite::{Fixture, takes};
 
 /// All streams of a test, and what they were told.
 #[derive(Default)]
@@ -48,6 +48,9 @@ impl Registrant for Jealous {
 
 /// A thousand are ready, the first one called lets the others go: none of them is called.
 pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
+    if !takes(fixture, fixture.many()) {
+        return;
+    }
     let (mut bench, crowd) = (bench(fixture), Rc::new(RefCell::new(Crowd::default())));
     let mut remotes = Vec::new();
     for index in 0..fixture.many() {

@@ -1,0 +1,229 @@
+//! A group with a loop for each channel, a server on it, and what was reported.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use waterwheel_channel::driver::OpenDriver;
+use waterwheel_channel::{
+    Address, Bootstrap, Channel, Ctx, EventLoopGroup, EventLoopGroupBuilder, Handler,
+    HandlerResult, Msg, ServerBootstrap,
+};
+use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
+use waterwheel_net::{Blocking, Tcp};
+
+/// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// How long a loop is watched for spinning, and the number of turns that is a spin (L17).
+const WATCH: Duration = Duration::from_millis(200);
+const SPIN: u64 = 5;
+
+pub(crate) struct Bench {
+    pub(crate) group: EventLoopGroup,
+    reports: Receiver<String>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(Blocking, |builder| builder)
+    }
+
+    pub(crate) fn with(
+        driver: impl OpenDriver + 'static,
+        how: impl FnOnce(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
+    ) -> Self {
+        let (tell, reports) = channel();
+        let builder = EventLoopGroup::per_channel(driver).name("each");
+        let group = how(builder.reporter(Arc::new(Tells(Mutex::new(tell))))).build().unwrap();
+        Self { group, reports }
+    }
+
+    /// A server whose connections are of this kind.
+    pub(crate) fn server<H: Handler>(
+        &self,
+        handler: impl Fn() -> H + Send + Sync + 'static,
+    ) -> (Channel, SocketAddr) {
+        let server = ServerBootstrap::new(&self.group, Tcp).child_initialiser(move |edit| {
+            edit.add_last("handler", handler())?;
+            Ok(())
+        });
+        let server = get(server.bind("127.0.0.1:0"));
+        let address = ip(server.local_address());
+        (server, address)
+    }
+
+    pub(crate) fn client(&self) -> Bootstrap {
+        Bootstrap::new(&self.group, Tcp)
+    }
+
+    /// How many loops there are.
+    pub(crate) fn loops(&self) -> usize {
+        self.group.children().len()
+    }
+
+    /// How many channels they have.
+    pub(crate) fn channels(&self) -> usize {
+        self.group.children().map(|it| it.metrics().channels).sum()
+    }
+
+    /// Waits until there are so many channels, and as many registrations: whatever has gone has gone
+    /// completely.
+    #[track_caller]
+    pub(crate) fn until_channels(&self, n: usize) {
+        self.until_channels_and(n, n);
+    }
+
+    #[track_caller]
+    pub(crate) fn until_channels_and(&self, channels: usize, registrations: usize) {
+        until(&format!("{channels} channels"), || self.channels() == channels);
+        let registered = || self.group.children().map(|it| it.metrics().registrations).sum();
+        until(&format!("{registrations} registrations"), || registrations == registered());
+    }
+
+    /// The first report with these words in it, waited for.
+    #[track_caller]
+    pub(crate) fn report_with(&self, words: &str) -> String {
+        loop {
+            let report = self.reports.recv_timeout(LONG).expect(words);
+            if report.contains(words) {
+                return report;
+            }
+        }
+    }
+
+    /// What was reported and not asked for yet.
+    pub(crate) fn reports(&self) -> Vec<String> {
+        self.reports.try_iter().collect()
+    }
+
+    /// Fails if one of the loops spins (L17).
+    #[track_caller]
+    pub(crate) fn assert_calm(&self) {
+        let watched: Vec<_> = self
+            .group
+            .children()
+            .map(|it| {
+                let (tell, told) = channel();
+                let before = it.metrics().turns;
+                let at = it.clone();
+                let count = move || tell.send(at.metrics().turns - before);
+                drop(it.schedule(WATCH, count).unwrap());
+                (it, told)
+            })
+            .collect();
+        for (it, told) in watched {
+            let turns = told.recv_timeout(LONG).expect("the timer comes");
+            assert!(turns < SPIN, "{turns} turns of {it:?} in {WATCH:?}");
+        }
+    }
+
+    /// Shuts the group down, and waits for it.
+    #[track_caller]
+    pub(crate) fn end(&self) {
+        let ended = self.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
+        ended.wait_timeout(LONG).expect("it terminates");
+    }
+}
+
+struct Tells(Mutex<Sender<String>>);
+
+impl Reporter for Tells {
+    fn report(&self, report: &Report<'_>) {
+        let _ = self.0.lock().unwrap().send(report.fault.to_string());
+    }
+}
+
+/// Writes back what it reads.
+pub(crate) struct Echo;
+
+impl Handler for Echo {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write_and_flush(msg);
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
+        Ok(())
+    }
+}
+
+/// Sends its channel when it is active; then it does nothing.
+pub(crate) struct Shows(pub(crate) Sender<Channel>);
+
+impl Handler for Shows {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let _ = self.0.send(ctx.channel());
+        Ok(())
+    }
+
+    fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
+        Ok(())
+    }
+}
+
+/// The outcome of something that must succeed, waited for with a limit.
+#[track_caller]
+pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
+    future.wait_timeout(LONG).expect("done in time");
+    future.join().expect("success")
+}
+
+/// What a future that must fail says, waited for with a limit.
+#[track_caller]
+pub(crate) fn failure<T: Send + 'static>(future: PromiseFuture<T>) -> Error {
+    future.wait_timeout(LONG).expect("done in time");
+    match future.join() {
+        Err(error) => error,
+        Ok(_) => panic!("it has succeeded"),
+    }
+}
+
+pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
+    match address {
+        Some(Address::Ip(address)) => address,
+        other => panic!("no address of TCP: {other:?}"),
+    }
+}
+
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let peer = TcpStream::connect(address).unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_nodelay(true).unwrap();
+    peer
+}
+
+#[track_caller]
+pub(crate) fn assert_echoes(peer: &mut TcpStream) {
+    peer.write_all(b"ping").unwrap();
+    let mut back = [0; 4];
+    peer.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"ping");
+}
+
+/// Everything until the end; a reset is one too.
+#[track_caller]
+pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    match peer.read_to_end(&mut all).map_err(|error| error.kind()) {
+        Ok(_) | Err(ErrorKind::ConnectionReset) => all,
+        Err(error) => panic!("no end: {error}"),
+    }
+}
+
+/// Waits until something holds that nobody tells of.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = Clock::Monotonic;
+    let limit = clock.now().plus(LONG);
+    while !holds() {
+        assert!(clock.now() < limit, "not {what}");
+        std::thread::yield_now();
+    }
+}
