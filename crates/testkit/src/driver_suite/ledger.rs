@@ -141,11 +141,8 @@ impl Entry {
             }
             IoEvent::Datagram(_, datagram) => {
                 ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
-                // Taken together with others, it may come after reads went off.
-                if self.reads.is_some() {
-                    let plan = self.note_read()?;
-                    ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
-                }
+                let plan = self.note_read()?;
+                ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::ReceiveFailed(..) => {
                 ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
