@@ -362,14 +362,14 @@ fn c13_time_tells_and_asks_the_time() {
         asked.unwrap()
     };
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as u32;
-    let answer = String::from_utf8(ask(server.address).stdout).unwrap();
+    let answer = String::from_utf8(ask(server.address()).stdout).unwrap();
     let seconds =
         answer.trim().strip_suffix(" seconds since 1900").unwrap().parse::<u32>().unwrap();
     assert!(seconds.wrapping_sub(now.wrapping_add(2_208_988_800)) < 60, "{seconds} at {now}");
     // Somebody whom nobody understands gets an answer too.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.send_to(b"what time is it?", server.address).unwrap();
+    socket.send_to(b"what time is it?", server.address()).unwrap();
     assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 4);
     let nobody = ask(socket.local_addr().unwrap());
     assert!(!nobody.status.success());
