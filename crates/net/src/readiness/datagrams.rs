@@ -159,7 +159,7 @@ impl DatagramEndpoint {
             // The room that is missing is not this socket's: a receiver is full, and of one that this is not
             // connected to the kernel does not tell when it is no longer. It would say at once that there is
             // room, for ever.
-            (Err(_), Some(to @ Address::Unix(_))) if self.room_told => {
+            (Err(_), Some(to)) if self.room_told && !self.waits_for(to) => {
                 let what = format!("{to} has no room: connect to it to wait for some");
                 Err(io::Error::new(ErrorKind::WouldBlock, what))
             }
@@ -168,6 +168,13 @@ impl DatagramEndpoint {
                 Ok(Submit::Full)
             }
         }
+    }
+
+    /// Whether the kernel tells when there is room at this address. Of the peer it is connected to; but among
+    /// Unix sockets others may be sent to besides.
+    fn waits_for(&self, to: &Address) -> bool {
+        let socket = &self.socket.socket;
+        socket.has_peer() && !matches!(to, Address::Unix(_))
     }
 
     /// The next event of this round, if there is one.
