@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::Udp;
+use waterwheel_testkit::manual::PostOffice;
 
 use crate::loops::Loops;
 use crate::matrix::{Column, Reason};
@@ -105,5 +106,35 @@ impl Kind for UdpKind {
             }
             Ability::LateErrors => None,
         }
+    }
+}
+
+/// Datagrams in memory, over the driver that is driven by hand.
+#[derive(Default)]
+pub(super) struct MemoryKind(PostOffice);
+
+impl Kind for MemoryKind {
+    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, self.0.clone())
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn free_address(&self) -> Address {
+        SocketAddr::from(([192, 0, 2, 1], 0)).into()
+    }
+
+    fn empty_address(&self) -> Address {
+        SocketAddr::from(([192, 0, 2, 2], 1)).into()
+    }
+
+    fn long(&self) -> usize {
+        65_507
+    }
+
+    fn lacks(&self, _: Ability) -> Option<&'static str> {
+        None
     }
 }

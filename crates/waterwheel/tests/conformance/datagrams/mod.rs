@@ -11,8 +11,9 @@ mod waves;
 mod writing;
 
 use waterwheel::net::{Blocking, Epoll, Poll};
+use waterwheel_testkit::manual::Manual;
 
-use self::cell::{Cell, UdpKind};
+use self::cell::{Cell, MemoryKind, UdpKind};
 use self::listing::datagram_matrix;
 use self::unix_kind::UnixKind;
 use crate::loops::Loops;
@@ -24,6 +25,12 @@ datagram_matrix! {
     unix_over_epoll: Cell::new(UnixKind, Loops::over(Epoll::default()));
     unix_over_poll: Cell::new(UnixKind, Loops::over(Poll));
     unix_over_blocking: Cell::new(UnixKind, Loops::per_channel(Blocking));
+    memory_by_readiness: memory(Manual::readiness());
+    memory_by_completion: memory(Manual::completion());
+}
+
+fn memory(manual: Manual) -> Cell {
+    Cell::new(MemoryKind::default(), Loops::by_hand(&manual))
 }
 
 #[test]

@@ -48,6 +48,15 @@ fn name(number: u64) -> String {
     format!("waterwheel-conformance-{}-{number}", process::id())
 }
 
+/// Where nobody is bound: a path or an abstract name, in turn.
+pub(crate) fn free_unix_address() -> UnixAddress {
+    let number = number();
+    match number % 2 {
+        0 => UnixAddress::path(path(number)),
+        _ => UnixAddress::abstract_name(name(number)),
+    }
+}
+
 fn path(number: u64) -> PathBuf {
     env::temp_dir().join(name(number))
 }
@@ -66,21 +75,14 @@ impl Kind for UnixKind {
     }
 
     fn free_place(&self) -> Place {
-        let number = number();
-        let at = match number % 2 {
-            0 => UnixAddress::path(path(number)),
-            _ => UnixAddress::abstract_name(name(number)),
-        };
-        at.into()
+        free_unix_address().into()
     }
 
     fn empty_place(&self) -> Place {
-        let number = number();
-        let at = match number % 2 {
-            0 => UnixAddress::path(&self.left),
-            _ => UnixAddress::abstract_name(name(number)),
-        };
-        at.into()
+        match free_unix_address() {
+            UnixAddress::Path(_) => UnixAddress::path(&self.left).into(),
+            other => other.into(),
+        }
     }
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
