@@ -65,6 +65,7 @@ mod local_queue;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
+mod parcel;
 mod pipeline;
 mod tail;
 mod token;
@@ -112,6 +113,7 @@ pub use crate::futures::{
     yield_now,
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
+pub use crate::parcel::{Credentials, Parcel};
 pub use crate::pipeline::{
     At, Completion, Ctx, Decode, Decoder, DecoderStuck, Edit, Emit, Encode, EncodeBuffer, Encoder,
     Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx, Message, Msg, Name,

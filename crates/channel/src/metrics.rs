@@ -167,6 +167,10 @@ impl Counters {
         self.0.registrations.store(registrations as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn open_channels(&self) -> usize {
+        self.0.channels.load(Ordering::Relaxed) as usize
+    }
+
     pub(crate) fn channels(&self, channels: usize) {
         self.0.channels.store(channels as u64, Ordering::Relaxed);
     }

@@ -12,10 +12,10 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{
     Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
-    ChannelOptions, Completion, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed, Handler,
-    HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Pipeline,
-    PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
-    Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
+    ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed,
+    Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Parcel,
+    Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId,
+    Stream, Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
@@ -71,6 +71,8 @@ fn public_types_cross_threads_as_listed() {
         is!(FileRegion: true true true),
         is!(Datagram: true true true),
         is!(Datagrams: true false true),
+        is!(Parcel: true false true),
+        is!(Credentials: true true true),
         is!(UnixAddress: true true true),
         is!(Interface: true true true),
         is!(Membership: true true true),

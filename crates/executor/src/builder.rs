@@ -1,10 +1,10 @@
 //! Building an executor.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::attached::Attached;
 use crate::by_hand::ByHand;
 use crate::clock::Clock;
 use crate::command::NoExtension;
@@ -52,7 +52,7 @@ pub struct EventExecutorBuilder {
     never_block: bool,
     is_global: bool,
     idle_limit: Option<Duration>,
-    attachment: Option<Arc<dyn Any + Send + Sync>>,
+    attachment: Option<Arc<dyn Attached>>,
     watchdog: Option<Watchdog>,
 }
 
@@ -149,7 +149,7 @@ impl EventExecutorBuilder {
 
     /// Attaches something of the layer above, for
     /// [`attachment`](crate::EventExecutor::attachment) to find.
-    pub fn attach(mut self, attachment: Arc<dyn Any + Send + Sync>) -> Self {
+    pub fn attach(mut self, attachment: Arc<dyn Attached>) -> Self {
         self.attachment = Some(attachment);
         self
     }

@@ -44,7 +44,8 @@ impl<'a> Choice<'a> {
         self.children
     }
 
-    /// How many commands wait in the queue of a child.
+    /// How much a child has to do: the commands that wait in its queue, and what lasts on its loop, as the
+    /// layer above counts it ([`Attached::load`](crate::Attached::load)).
     #[must_use]
     pub fn load(&self, child: usize) -> usize {
         (self.load)(child)
@@ -83,7 +84,7 @@ impl Chooser for RoundRobin {
     }
 }
 
-/// The one with the shortest queue; among equals, one after the other.
+/// The one with the least to do ([`Choice::load`]); among equals, one after the other.
 #[derive(Debug, Default)]
 pub struct LeastLoaded {
     ties: RoundRobin,

@@ -1,10 +1,10 @@
 //! The handle of an executor: what users hold.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::attached::Attached;
 use crate::builder::EventExecutorBuilder;
 use crate::command::{Command, NoExtension, System};
 use crate::current::{self, ExecutorId};
@@ -318,7 +318,7 @@ impl<X: Send + 'static> EventExecutor<X> {
 
     /// What the layer above has attached when it built this executor.
     #[must_use]
-    pub fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+    pub fn attachment(&self) -> Option<&Arc<dyn Attached>> {
         self.shared.attachment.as_ref()
     }
 

@@ -338,8 +338,7 @@ impl<X: Send + 'static> Members<X> {
     fn choose(&self, key: Option<u64>) -> usize {
         let children = self.children.len();
         let load = |child: usize| {
-            let depth = |it: &Arc<Shared<X>>| it.inbox.depth().total();
-            self.children.look(|all| all.get(child).map_or(usize::MAX, depth))
+            self.children.look(|all| all.get(child).map_or(usize::MAX, |child| child.load()))
         };
         let choice = Choice::new(children, &load, key);
         let chosen = catch_unwind(AssertUnwindSafe(|| self.chooser.choose(&choice)));

@@ -33,6 +33,7 @@
 #![deny(unsafe_code)]
 
 mod admission;
+mod attached;
 mod builder;
 mod by_hand;
 mod children;
@@ -86,6 +87,7 @@ mod vitals;
 mod wake;
 mod watchdog;
 
+pub use crate::attached::Attached;
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
 pub use crate::by_hand::ByHand;
 pub use crate::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};

@@ -4,13 +4,13 @@
 //! belong to whoever starts or shuts down; `counters` and the pulse in `vitals` are written by the loop
 //! alone.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::admission::{Permit, Refusal};
+use crate::attached::Attached;
 use crate::clock::Clock;
 use crate::command::{Command, System};
 use crate::current::{self, ExecutorId};
@@ -61,7 +61,7 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) starter: Starter<LoopSeed<X>>,
     pub(crate) supplier: Arc<dyn ThreadSupplier>,
     policy: Box<dyn RejectionPolicy>,
-    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) attachment: Option<Arc<dyn Attached>>,
     /// Of a pooled loop: where it is between its turns.
     pub(crate) rest: Option<Arc<Rest<X>>>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) watchdog: Option<Watchdog>,
     pub(crate) unpark: Arc<dyn Unpark>,
     pub(crate) seed: LoopSeed<X>,
-    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) attachment: Option<Arc<dyn Attached>>,
     pub(crate) rest: Option<Arc<Rest<X>>>,
 }
 
@@ -114,6 +114,12 @@ impl<X: Send + 'static> Shared<X> {
         let target: Weak<Self> = Arc::downgrade(&shared);
         registry::register(shared.id, target);
         shared
+    }
+
+    /// How much it has to do: what waits, and what lasts.
+    pub(crate) fn load(&self) -> usize {
+        let lasting = self.attachment.as_ref().map_or(0, |attached| attached.load());
+        self.inbox.depth().total().saturating_add(lasting)
     }
 
     pub(crate) fn in_event_loop(&self) -> bool {

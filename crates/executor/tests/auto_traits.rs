@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use waterwheel_executor::engine::{Begun, LoopCore, LoopSeed, Pass, Turn, Work};
 use waterwheel_executor::{
-    Activity, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock, CommandSender,
-    Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
+    Activity, Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock,
+    CommandSender, Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
     EventExecutorGroupBuilder, ExecutorId, ExecutorStats, Fault, GlobalExecutor, HookId,
     ImmediateExecutor, InvalidProgress, InvalidShutdown, InvalidWatchdog, Labelled, LeastLoaded,
     LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension, OnFull,
@@ -68,6 +68,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Rejected<Rc<u8>>: false false true),
         is!(Rejected<PhantomPinned>: true true false),
         // Seams for the user's own.
+        is!(dyn Attached: true true false),
         is!(dyn Chooser: true true false),
         is!(dyn Park: false false false),
         is!(dyn Unpark: true true false),

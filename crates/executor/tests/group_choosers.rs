@@ -3,12 +3,12 @@
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use support::{Faults, Gate, SOON, blow};
 use waterwheel_executor::{
-    ByKey, Choice, Chooser, EventExecutor, EventExecutorGroup, Fault, LeastLoaded, ManualExecutor,
-    UserCode,
+    Attached, BuildError, ByKey, Choice, Chooser, EventExecutor, EventExecutorGroup, Fault,
+    LeastLoaded, ManualExecutor, NoExtension, UserCode,
 };
 
 fn group(threads: usize, chooser: impl Chooser + 'static) -> EventExecutorGroup {
@@ -126,6 +126,35 @@ fn e18_a_manual_executor_that_has_run_everything_has_no_load() {
         manual.run_now();
         assert_eq!(manual.executor().stats().queue_depth, 0);
     }
+}
+
+/// Looks after so much.
+struct Lasting(AtomicUsize);
+
+impl Attached for Lasting {
+    fn load(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn e18_what_lasts_on_a_loop_is_load_beside_what_waits_in_its_queue() {
+    let lasting: Vec<_> = [4, 2, 3].map(|n| Arc::new(Lasting(AtomicUsize::new(n)))).into();
+    let mut next = lasting.iter();
+    let builder = EventExecutorGroup::builder().threads(3).chooser(LeastLoaded::default());
+    let group = builder
+        .build_with::<NoExtension, BuildError>(|child| {
+            child.attach(next.next().expect("three").clone()).build()
+        })
+        .unwrap();
+    assert_eq!(picks(&group, 2), [1, 1]);
+    lasting[0].0.store(0, Ordering::Relaxed);
+    assert_eq!(picks(&group, 2), [0, 0]);
+    let children: Vec<_> = group.children().collect();
+    let gate = Gate::hold(&children[0]);
+    (0..5).for_each(|_| children[0].execute(|| ()).unwrap());
+    assert_eq!(picks(&group, 2), [1, 1], "both count");
+    gate.open();
 }
 
 #[test]

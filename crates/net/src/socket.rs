@@ -3,18 +3,19 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
-use waterwheel_channel::{Address, FileRegion};
+use waterwheel_channel::{Address, Credentials, FileRegion};
 
 use crate::address::{from_kernel, in_kernel, is_named};
 use crate::socket_file::SocketFile;
 use crate::socket_options;
+use crate::sys;
 
 /// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
 /// limit of 1024.
@@ -26,6 +27,10 @@ const SENT_AT_ONCE: usize = 1 << 20;
 
 /// At most so many messages are taken out of an error queue at a time.
 const MAX_QUEUED_ERRORS: usize = 64;
+
+/// What a read may look for besides bytes.
+const TAKES_PASSED: u8 = 1;
+const TAKES_CREDENTIALS: u8 = 1 << 1;
 
 /// A non-blocking socket of the stream kind. Options are set through [`SockRef`], which takes
 /// anything that shows a descriptor.
@@ -50,6 +55,8 @@ pub struct Socket {
     fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
+    /// Reads look for more than bytes.
+    takes: AtomicU8,
     /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
     lingers: AtomicBool,
 }
@@ -64,7 +71,7 @@ impl Socket {
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
         let lingers = is_long(socket.linger()?);
-        Ok(Self { file: None, fd, sole: false, lingers: lingers.into() })
+        Ok(Self { file: None, fd, sole: false, takes: 0.into(), lingers: lingers.into() })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -82,7 +89,8 @@ impl Socket {
         protocol: Option<Protocol>,
     ) -> io::Result<Self> {
         let socket = socket2::Socket::new_raw(domain, kind.nonblocking().cloexec(), protocol)?;
-        Ok(Self { file: None, fd: socket.into(), sole: false, lingers: false.into() })
+        let fd = socket.into();
+        Ok(Self { file: None, fd, sole: false, takes: 0.into(), lingers: false.into() })
     }
 
     /// Sets options, one after the other: the last word counts.
@@ -119,8 +127,11 @@ impl Socket {
 
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
         socket_options::set(self.as_fd(), option)?;
-        if let SocketOption::Linger(time) = option {
-            self.lingers.store(is_long(time), Ordering::Relaxed);
+        match option {
+            SocketOption::Linger(time) => self.lingers.store(is_long(time), Ordering::Relaxed),
+            SocketOption::ReceivePassed(on) => self.set_takes(TAKES_PASSED, on),
+            SocketOption::ReceiveCredentials(on) => self.set_takes(TAKES_CREDENTIALS, on),
+            _ => {}
         }
         Ok(())
     }
@@ -134,6 +145,34 @@ impl Socket {
     /// Whether its close is the end of it, and the kernel's set forgets it.
     pub(crate) fn is_sole(&self) -> bool {
         self.sole
+    }
+
+    fn set_takes(&self, what: u8, on: bool) {
+        let others = self.takes() & !what;
+        self.takes.store(if on { others | what } else { others }, Ordering::Relaxed);
+    }
+
+    fn takes(&self) -> u8 {
+        self.takes.load(Ordering::Relaxed)
+    }
+
+    /// Whether its reads may be parcels.
+    pub(crate) fn takes_parcels(&self) -> bool {
+        self.takes() != 0
+    }
+
+    /// Whether it wants what is passed.
+    pub(crate) fn takes_passed(&self) -> bool {
+        self.takes() & TAKES_PASSED != 0
+    }
+
+    /// Who its peer is.
+    pub(crate) fn peer_credentials(&self) -> io::Result<Credentials> {
+        if SockRef::from(self).domain()? != Domain::UNIX {
+            let what = "only the peers of Unix sockets are known by more than an address";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        sys::parcels::peer_credentials(self.as_fd())
     }
 
     fn lingers(&self) -> bool {
@@ -164,7 +203,8 @@ impl Socket {
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
-        Ok((Self { file: None, fd, sole: true, lingers: self.lingers().into() }, peer))
+        let (takes, lingers) = (self.takes().into(), self.lingers().into());
+        Ok((Self { file: None, fd, sole: true, takes, lingers }, peer))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and

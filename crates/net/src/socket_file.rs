@@ -71,9 +71,15 @@ impl Drop for SocketFile {
 
 /// Removes the file of a socket that is closed.
 fn remove_abandoned(path: &Path, at: &Address) -> io::Result<()> {
-    let Some(found) = socket_at(path)? else {
-        let what = "there is a file that is no socket";
-        return Err(io::Error::new(ErrorKind::AddrInUse, what));
+    let found = match socket_at(path) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            let what = "there is a file that is no socket";
+            return Err(io::Error::new(ErrorKind::AddrInUse, what));
+        }
+        // Its owner has removed it meanwhile.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
     };
     if !is_bound(at)? && socket_at(path)?.is_some_and(|now| is_the_same(&now, &found)) {
         return fs::remove_file(path);

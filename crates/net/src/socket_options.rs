@@ -75,6 +75,8 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
         SocketOption::MulticastInterface(interface) => multicast::set_interface(fd, interface),
         SocketOption::MulticastTimeToLive(hops) => multicast::set_time_to_live(fd, hops),
         SocketOption::MulticastLoop(on) => multicast::set_loop(fd, on),
+        SocketOption::ReceivePassed(_) if socket.domain()? == socket2::Domain::UNIX => Ok(()),
+        SocketOption::ReceiveCredentials(on) => socket.set_passcred(on),
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a socket has no such option")),
     }
 }

@@ -27,6 +27,8 @@ const DEFAULT_BACKLOG: u32 = 4096;
 /// - Clients mostly have no address. One that is to have one is bound to it as a server is.
 /// - While as many connections wait as a server's [`Backlog`](SocketOption::Backlog) allows, a connect is
 ///   tried again and again, within its time limit.
+/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`passed`](crate::passed). A handler
+///   may ask [who its peer is](waterwheel_channel::Ctx::peer_credentials).
 /// - Options of TCP are refused, with their name.
 ///
 /// ```
@@ -61,7 +63,7 @@ impl Transports for Unix {
 
 impl Sockets for Unix {
     fn kind(&self) -> &'static SocketKind {
-        static UNIX: SocketKind = SocketKind::new("unix");
+        static UNIX: SocketKind = SocketKind::new("unix").passing();
         &UNIX
     }
 

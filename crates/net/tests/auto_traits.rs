@@ -2,7 +2,7 @@
 
 use waterwheel_net::{
     Auto, Blocking, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
-    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
+    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix, UnixDatagrams,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -24,6 +24,7 @@ fn public_types_cross_threads_as_listed() {
         is!(InheritError: true true true),
         is!(Udp: true true true),
         is!(Unix: true true true),
+        is!(UnixDatagrams: true true true),
         is!(DatagramSocket: true true true),
         is!(Terminate: true true true),
         is!(TerminationSignal: true true true),

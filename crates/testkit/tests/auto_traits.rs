@@ -2,7 +2,8 @@
 
 use waterwheel_testkit::faulty::{Call, Fault, Faults, Faulty, FaultyDriver, Lost, Spin, Times};
 use waterwheel_testkit::manual::{
-    Counts, Dial, ForeignSource, Manual, ManualDriver, Network, Peer, Port, Time,
+    Correspondent, Counts, Dial, ForeignSource, Manual, ManualDriver, Network, Peer, Port,
+    PostOffice, Time,
 };
 use waterwheel_testkit::paper::Paper;
 use waterwheel_testkit::recorder::{Log, Moment};
@@ -19,6 +20,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Port>();
     is_send_and_sync::<Dial>();
     is_send_and_sync::<Network>();
+    is_send_and_sync::<(PostOffice, Correspondent)>();
     is_send_and_sync::<ForeignSource>();
     is_send_and_sync::<(Counts, Time)>();
     is_send_and_sync::<Faulty<Manual>>();
@@ -26,7 +28,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Seeded>();
     is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
     is_send_and_sync::<(Log, Moment, Paper)>();
-    is_clone::<(Manual, Network, Port, ForeignSource, Faults, Log)>();
+    is_clone::<(Manual, Network, PostOffice, Port, ForeignSource, Faults, Log)>();
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! What tests of users rely on (O04): the embedded channel, its clock, its faults, and the log.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{IoEvent, OpenDriver, ReadPlan, Role};
-use waterwheel_channel::{ChannelOptions, Ctx, Edit, Handler, HandlerResult, Token};
+use waterwheel_channel::{
+    ChannelOptions, Ctx, Datagram, Edit, Handler, HandlerResult, In, InboundHandler, Token,
+};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::manual::Manual;
@@ -190,4 +193,29 @@ fn o04_a_seed_is_an_order_of_events() {
     let orders: Vec<_> = (0..20).map(|seed| of_seed(seed)[0].clone()).collect();
     assert!(orders.iter().any(|order| *order != orders[0]), "not all seeds are the same");
     assert!((0..20).any(|seed| of_seed(seed)[0] != of_seed(seed)[1]), "nor all drivers of one");
+}
+
+/// Answers whoever asks.
+struct Answer;
+
+impl InboundHandler for Answer {
+    type In = Datagram;
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, question: Datagram) -> HandlerResult {
+        ctx.write_and_flush(question.answer("42"));
+        Ok(())
+    }
+}
+
+#[test]
+fn o04_datagrams_go_through_an_embedded_channel() {
+    let mut embedded = Embedded::new(|edit| {
+        edit.add_last("answer", In(Answer))?;
+        Ok(())
+    })
+    .unwrap();
+    let there = SocketAddr::from(([192, 0, 2, 1], 37));
+    embedded.write_inbound(Datagram::to(there, "what is it?"));
+    let answer = embedded.read_outbound::<Datagram>().unwrap();
+    assert_eq!(answer, Datagram::to(there, "42"));
 }

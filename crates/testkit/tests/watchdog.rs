@@ -49,7 +49,10 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
     let (log, inside) = (Log::new(), told.clone());
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |edit| {
-        let read = move |_: &Ctx<'_>| Ok(tell.send(inside.next(call("app", "on_read"))).unwrap());
+        let read = move |_: &Ctx<'_>| {
+            tell.send(inside.next(call("app", "on_read"))).unwrap();
+            Ok(())
+        };
         edit.add_last("app", log.recorder().at(Moment::Read, read))?;
         Ok(())
     });
@@ -124,7 +127,10 @@ fn o02_each_method_of_a_handler_has_its_name() {
         let log = Log::new();
         let (tell, slow) = mpsc::channel();
         let mut channel = embedded(&watchdog, |edit| {
-            let held = move |_: &Ctx<'_>| Ok(tell.send(told.next(call("app", method))).unwrap());
+            let held = move |_: &Ctx<'_>| {
+                tell.send(told.next(call("app", method))).unwrap();
+                Ok(())
+            };
             edit.add_last("app", log.recorder().at(moment, held))?;
             Ok(())
         });
@@ -250,8 +256,10 @@ fn o02_futures_and_callbacks_are_named() {
     let (end, source) = manual.foreign();
     let (tell, slow) = mpsc::channel();
     let foreign = Foreign::new(Arc::new(()), end);
-    let handler =
-        on_ready(move |(): &(), _, _| Ok(tell.send(told.next(of(UserCode::Callback))).unwrap()));
+    let handler = on_ready(move |(): &(), _, _| {
+        tell.send(told.next(of(UserCode::Callback))).unwrap();
+        Ok(())
+    });
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
     source.set_ready(Readiness::READABLE);
     bench.turn();

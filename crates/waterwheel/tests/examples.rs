@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use waterwheel_testkit::paper::Paper;
 
 /// Longer than anything here takes.
@@ -17,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A program that was started, and is ended with its test.
 struct Program {
     child: Child,
-    address: SocketAddr,
+    /// Where it listens.
+    place: String,
     said: BufReader<ChildStdout>,
 }
 
@@ -31,13 +34,17 @@ impl Program {
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         said.read_line(&mut first).unwrap();
-        let address = first.trim().strip_prefix("listening on ").and_then(|at| at.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("{name} says {first:?}"));
-        Self { child, address, said }
+        let place = first.trim().strip_prefix("listening on ");
+        let place = place.unwrap_or_else(|| panic!("{name} says {first:?}")).to_owned();
+        Self { child, place, said }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.place.parse().unwrap()
     }
 
     fn connect(&self) -> TcpStream {
-        connect(self.address)
+        connect(self.address())
     }
 
     /// How much memory it has, in KiB.
@@ -130,6 +137,28 @@ fn c12_echo_sends_back_what_it_gets() {
             assert!(read(client, text.len()) == text);
         }
     }
+}
+
+#[test]
+fn c13_unix_echo_knows_who_talks_to_it_and_takes_its_file_along() {
+    let name = format!("waterwheel-unix-echo-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut program = Program::start("unix_echo", &[&path.display()]);
+    assert_eq!(program.place, format!("unix:{}", path.display()));
+    let mut peer = UnixStream::connect(&path).unwrap();
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    peer.write_all(b"hello").unwrap();
+    let mut answer = [0; 5];
+    peer.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"hello");
+    let mut line = String::new();
+    program.said.read_line(&mut line).unwrap();
+    let us = format!("connected: process {} of user ", std::process::id());
+    assert!(line.starts_with(&us), "{line}");
+    drop(peer);
+    kill_process(Pid::from_child(&program.child), Signal::TERM).unwrap();
+    assert!(program.child.wait().unwrap().success());
+    assert!(!path.exists());
 }
 
 #[test]
@@ -333,14 +362,14 @@ fn c13_time_tells_and_asks_the_time() {
         asked.unwrap()
     };
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as u32;
-    let answer = String::from_utf8(ask(server.address).stdout).unwrap();
+    let answer = String::from_utf8(ask(server.address()).stdout).unwrap();
     let seconds =
         answer.trim().strip_suffix(" seconds since 1900").unwrap().parse::<u32>().unwrap();
     assert!(seconds.wrapping_sub(now.wrapping_add(2_208_988_800)) < 60, "{seconds} at {now}");
     // Somebody whom nobody understands gets an answer too.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.send_to(b"what time is it?", server.address).unwrap();
+    socket.send_to(b"what time is it?", server.address()).unwrap();
     assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 4);
     let nobody = ask(socket.local_addr().unwrap());
     assert!(!nobody.status.success());

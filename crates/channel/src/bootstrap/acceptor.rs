@@ -4,22 +4,26 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use waterwheel_executor::engine::report;
-use waterwheel_executor::{Error, Fault};
+use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::{Error, Fault, Origin, UserCode};
 
 use super::limit::{ADMITTED, ConnectionLimit, Full};
 use super::recipe::Recipe;
 use crate::channel::core::ChannelCore;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
+/// Finds the loop of a group for a connection, by a key that the user has made of it.
+pub(super) type KeyOf = dyn Fn(&NewChannel, &EventLoopGroup) -> EventLoop + Send + Sync;
+
 /// Whose loops a server's connections live on.
 pub(super) enum Workers {
-    /// Those of this group.
-    Of(EventLoopGroup),
+    /// Those of this group: the one that its chooser picks, by a key if there is one.
+    Of(EventLoopGroup, Option<Arc<KeyOf>>),
     /// The one that has accepted it.
     Accepting,
 }
@@ -42,8 +46,11 @@ impl Children {
 
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
-        let Workers::Of(workers) = &self.workers else { return here.adopt(new, self) };
-        let (worker, new) = match workers.place(new) {
+        let workers = match &self.workers {
+            Workers::Accepting => return here.adopt(new, self),
+            Workers::Of(workers, _) => workers,
+        };
+        let (worker, new) = match self.with_key(new).or_else(|new| workers.place(new)) {
             Ok(placed) => placed,
             Err(_) if workers.is_shutting_down() => return,
             Err(error) => return self.refused(&error),
@@ -52,6 +59,21 @@ impl Children {
             here.adopt(new, self);
         } else if !worker.is_shutting_down() {
             worker.adopt(new, self.clone());
+        }
+    }
+
+    /// Finds the loop for a connection that has a key. The connection comes back if it has none, or if
+    /// each has a loop to itself; that a key could not be made is reported.
+    fn with_key(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), NewChannel> {
+        match &self.workers {
+            Workers::Of(workers, Some(key)) if !workers.is_per_channel() => {
+                let origin = Origin::labelled("child key");
+                match run_user_code(UserCode::Chooser, origin, || key(&new, workers)) {
+                    Ok(worker) => Ok((worker, new)),
+                    Err(_) => Err(new),
+                }
+            }
+            _ => Err(new),
         }
     }
 

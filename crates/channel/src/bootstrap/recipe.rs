@@ -34,7 +34,7 @@ impl Recipe {
 
     /// A channel made like this.
     pub(super) fn apply(&self, new: NewChannel) -> NewChannel {
-        let new = new.options(self.options.clone()).attributes(self.attributes.clone());
+        let new = new.options(self.options.clone()).attributes(&self.attributes);
         match &self.initialiser {
             Some(initialiser) => new.shared_initialiser(initialiser.clone()),
             None => new,

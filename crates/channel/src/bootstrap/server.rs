@@ -1,11 +1,12 @@
 //! Servers.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use waterwheel_executor::{Error, PromiseFuture};
 
-use super::acceptor::{Acceptor, Children, Workers};
+use super::acceptor::{Acceptor, Children, KeyOf, Workers};
 use super::limit::ConnectionLimit;
 use super::opening::Opening;
 use super::place::{Place, Resolver};
@@ -67,6 +68,7 @@ pub struct ServerBootstrap {
     pub(super) own: Recipe,
     child: Recipe,
     limit: Option<ConnectionLimit>,
+    child_key: Option<Arc<KeyOf>>,
 }
 
 impl ServerBootstrap {
@@ -80,6 +82,7 @@ impl ServerBootstrap {
             own: Recipe::default(),
             child: Recipe::default(),
             limit: None,
+            child_key: None,
         }
     }
 
@@ -145,6 +148,34 @@ impl ServerBootstrap {
         self
     }
 
+    /// What a connection belongs to: its loop is the one that the group's chooser picks for this key, with a
+    /// [`ByKey`](waterwheel_executor::ByKey) chooser always the same. So connections of one client, or of one
+    /// room, share a loop and what is on it. Called on the server's loop; if it panics that is reported, and
+    /// the connection goes to the next loop.
+    ///
+    /// ```
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{Address, EventLoopGroup, ServerBootstrap, local};
+    /// use waterwheel_executor::ByKey;
+    ///
+    /// let group = EventLoopGroup::builder(TaskOnly).threads(4).chooser(ByKey::default()).build()?;
+    /// let server = ServerBootstrap::new(&group, local::Local).child_key(|accepted| match accepted.peer_address() {
+    ///     Some(Address::Ip(peer)) => Some(peer.ip()),
+    ///     _ => None,
+    /// });
+    /// # drop(server);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn child_key<K: Hash>(
+        mut self,
+        key: impl Fn(&NewChannel) -> K + Send + Sync + 'static,
+    ) -> Self {
+        self.child_key = Some(Arc::new(move |accepted: &NewChannel, workers: &EventLoopGroup| {
+            workers.next_for(&key(accepted))
+        }));
+        self
+    }
+
     /// At most so many connections at a time, of all servers that this bootstrap makes together: see
     /// [`ConnectionLimit`], which says what happens at the limit and how many there are.
     pub fn max_connections(self, most: usize) -> Self {
@@ -167,8 +198,7 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let workers = Workers::Of(self.workers_of_server());
-        let new = self.new_channel_over(self.transports.server(), workers);
+        let new = self.new_channel_over(self.transports.server(), self.workers_of_server());
         match new.and_then(|new| self.boss.place(new)) {
             Ok((at, new)) => self.open(new, &at, to.into()),
             Err(error) => self.boss.next().failed(error),
@@ -183,8 +213,7 @@ impl ServerBootstrap {
         if !listener.is_listening() {
             return self.boss.next().failed(unsupported(listener.name(), "accept connections"));
         }
-        let workers = Workers::Of(self.workers_of_server());
-        let new = self.new_channel_over(Box::new(listener), workers);
+        let new = self.new_channel_over(Box::new(listener), self.workers_of_server());
         match new.and_then(|new| self.boss.place(new)) {
             Ok((at, new)) => Opening::open_as_it_is(new, &at),
             Err(error) => self.boss.next().failed(error),
@@ -235,8 +264,10 @@ impl ServerBootstrap {
     }
 
     /// The workers, as a server has them: it keeps them alive, but not itself.
-    fn workers_of_server(&self) -> EventLoopGroup {
-        if self.workers == self.boss { self.workers.without_lease() } else { self.workers.clone() }
+    fn workers_of_server(&self) -> Workers {
+        let own = self.workers == self.boss;
+        let workers = if own { self.workers.without_lease() } else { self.workers.clone() };
+        Workers::Of(workers, self.child_key.clone())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
-use waterwheel_executor::{Error, PromiseFuture};
+use waterwheel_executor::{Canceller, Error, PromiseFuture};
 
 use super::place::Place;
 use super::server::ServerBootstrap;
@@ -84,11 +85,26 @@ impl ServerBootstrap {
         bootstrap.own.socket_options.push(SocketOption::ReusePort(true));
         let loops: Vec<_> = self.workers.children().collect();
         let at = loops[0].clone(); // No group is without.
-        match at.spawn(bootstrap.open_all(loops, to)) {
-            Ok(outcome) => outcome.then(move |outcome| match outcome {
-                Ok(servers) => at.succeeded(servers),
-                Err(error) => at.failed(error),
-            }),
+        let (mut promise, future) = at.new_promise();
+        let opening = Arc::new(OnceLock::<Canceller>::new());
+        let given_up = opening.clone();
+        promise.on_cancel(move || _ = given_up.get().map(Canceller::cancel));
+        let spawned = at.spawn(async move {
+            match bootstrap.open_all(loops, to).await {
+                Ok(servers) => {
+                    if !promise.set_success(servers.clone()) {
+                        drop(servers.close()); // Nobody wants them any more.
+                    }
+                }
+                Err(error) => _ = promise.set_failure(error),
+            }
+        });
+        match spawned {
+            Ok(spawned) => {
+                // Before anybody has the future that could be cancelled.
+                let _ = opening.set(spawned.canceller());
+                future
+            }
             Err(rejected) => at.failed(rejected.into()),
         }
     }

@@ -92,6 +92,21 @@ impl Attributes {
         }
     }
 
+    /// Adds the values of others, for keys that have none here.
+    pub(crate) fn add(&self, others: &Attributes) {
+        let Some(others) = others.0.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
+            return;
+        };
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.get_or_insert_default().list;
+        for other in others.list {
+            let same = |entry: &Entry| (entry.name, entry.type_id) == (other.name, other.type_id);
+            if !entries.iter().any(same) {
+                entries.push(other);
+            }
+        }
+    }
+
     /// The value for this key: the one that is there or else the one that is made, and whether it was.
     pub(crate) fn get_or_set<T: Send + Sync + 'static>(
         &self,

@@ -178,7 +178,7 @@ impl ChannelCore {
         self.shared.token()
     }
 
-    pub(super) fn with_transport<R>(
+    pub(crate) fn with_transport<R>(
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
     ) -> R {

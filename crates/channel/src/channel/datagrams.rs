@@ -10,11 +10,13 @@ use super::error::ChannelError;
 use super::outbound::Outbound;
 use super::sockets::DatagramSockets;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
+use super::unix_address::UnixAddress;
 use crate::datagram::Datagram;
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
-use crate::pipeline::{Msg, Types};
+use crate::parcel::{Credentials, Parcel};
+use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
 /// At most so many are sent in one call: the kernel's work is saved by the first few.
@@ -69,7 +71,9 @@ impl Datagrams {
         let (io, local) = self.sockets.open(at, to, &self.options)?;
         let token = up.event_loop().attach(io, Role::Datagram, Events { up: up.clone() })?;
         self.options = Vec::new();
-        (self.local, self.peer) = (Some(local), to.cloned());
+        // An address that nobody can send to is none.
+        let local = Some(local).filter(|local| *local != UnixAddress::Unnamed.into());
+        (self.local, self.peer) = (local, to.cloned());
         self.state = State::Attached(token);
         Ok(())
     }
@@ -81,11 +85,14 @@ impl Transport for Datagrams {
     }
 
     fn reads(&self) -> Types {
-        Types::of::<Datagram>()
+        match self.sockets.passes() {
+            true => Types::These(const { &[TypeTag::of::<Datagram>(), TypeTag::of::<Parcel>()] }),
+            false => Types::of::<Datagram>(),
+        }
     }
 
     fn accepts(&self) -> Types {
-        Types::of::<Datagram>()
+        self.reads()
     }
 
     fn writes_stream(&self) -> bool {
@@ -155,8 +162,14 @@ impl Transport for Datagrams {
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = {
-            let mut batch = outbound.messages(BATCH).filter_map(Msg::get::<Datagram>);
-            up.event_loop().send_datagrams(token, &mut batch)
+            let mut messages = outbound.messages(BATCH).peekable();
+            match messages.peek().and_then(|first| first.get::<Parcel>()) {
+                Some(parcel) => up.event_loop().send_parcel(token, parcel),
+                None => {
+                    let mut batch = messages.map_while(Msg::get::<Datagram>);
+                    up.event_loop().send_datagrams(token, &mut batch)
+                }
+            }
         };
         match submitted {
             Ok(Submit::Done(sent)) => outbound.sent(sent),
@@ -181,6 +194,12 @@ impl Transport for Datagrams {
     fn peer_address(&self) -> Option<Address> {
         self.peer.clone()
     }
+
+    fn peer_credentials(&self, up: &Upcalls) -> Result<Credentials, Error> {
+        let to = "tell who its peer is before it is bound or connected";
+        let token = self.token().ok_or_else(|| unsupported(self.name(), to))?;
+        Ok(up.event_loop().peer_credentials(token)?)
+    }
 }
 
 /// Hands the driver's events to the channel.
@@ -192,6 +211,7 @@ impl Registrant for Events {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         self.up.event(match event {
             IoEvent::Datagram(_, datagram) => TransportEvent::Read(Msg::from_box(datagram)),
+            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
             IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
             IoEvent::ReceiveFailed(_, error) => TransportEvent::Notice(Error::new(error)),
             IoEvent::Wrote(..) => TransportEvent::Wrote(0),

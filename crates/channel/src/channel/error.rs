@@ -22,6 +22,9 @@ pub enum ChannelError {
     /// The channel is connecting already.
     #[error("the channel is connecting already")]
     Connecting,
+    /// A parcel without bytes was written to a stream: nothing would take what is passed along.
+    #[error("a parcel on a stream needs at least one byte for what is passed to travel with")]
+    EmptyParcel,
     /// The channel is connected, or bound, already.
     #[error("the channel is active already")]
     AlreadyActive,

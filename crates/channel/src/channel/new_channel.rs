@@ -8,6 +8,7 @@ use waterwheel_executor::{Error, Promise, PromiseFuture};
 
 use crate::bootstrap::Children;
 
+use super::address::Address;
 use super::attributes::{AttrKey, Attributes};
 use super::core::ChannelCore;
 use super::handle::Channel;
@@ -121,9 +122,9 @@ impl NewChannel {
         self
     }
 
-    /// All attributes at once.
-    pub(crate) fn attributes(mut self, attributes: Attributes) -> Self {
-        self.attributes = attributes;
+    /// These attributes too, but for those it has.
+    pub(crate) fn attributes(self, others: &Attributes) -> Self {
+        self.attributes.add(others);
         self
     }
 
@@ -137,6 +138,24 @@ impl NewChannel {
     pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
         self.attributes.set(key, value);
         self
+    }
+
+    /// The value it has for this key.
+    #[must_use]
+    pub fn get_attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
+        self.attributes.get(key)
+    }
+
+    /// Where it is bound, as far as that is known before it has a loop.
+    #[must_use]
+    pub fn local_address(&self) -> Option<Address> {
+        self.transport.local_address()
+    }
+
+    /// Whom it is connected to, if it is.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<Address> {
+        self.transport.peer_address()
     }
 
     /// The loop that was taken for it, if it has one to itself.

@@ -18,28 +18,29 @@ use std::mem;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
-use super::out_files::{OutFiles, Progress};
+use super::out_parts::{OutParts, Piece, Progress};
 use crate::driver::OutQueue;
 use crate::file_region::FileRegion;
+use crate::parcel::Parcel;
 use crate::pipeline::{Completion, Msg};
 
 /// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,
 /// messages if it writes messages.
 #[derive(Default)]
 pub struct Outbound {
-    /// For a transport that writes a stream: what is before the first file.
+    /// For a transport that writes a stream: what is before the first file or parcel.
     bytes: OutQueue,
     /// How many bytes have left since this was last asked; files as what they weigh.
     left: usize,
-    /// What a stream does without, as long as nobody waits for its writes and there are no files: the bytes
-    /// say it all.
+    /// What a stream does without, as long as nobody waits for its writes and there are no files or parcels:
+    /// the bytes say it all.
     more: Option<Box<More>>,
 }
 
 #[derive(Default)]
 struct More {
     /// Of a stream, and what follows them.
-    files: OutFiles,
+    parts: OutParts,
     /// What left with files is so much more than they weighed; it wraps, if they weighed more.
     surplus: usize,
     /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
@@ -122,7 +123,7 @@ impl Outbound {
         }
     }
 
-    /// The bytes, for a transport that writes a stream: those before the next file.
+    /// The bytes, for a transport that writes a stream: those before the next file or parcel.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &OutQueue {
@@ -132,10 +133,23 @@ impl Outbound {
     /// For a transport that writes a stream: the file that is next. There are no bytes before it.
     #[must_use]
     pub fn file(&self) -> Option<&FileRegion> {
-        self.more.as_ref()?.files.next(&self.bytes)
+        match self.more.as_ref()?.parts.next(&self.bytes)? {
+            Piece::File(file) => Some(file),
+            Piece::Parcel(_) => None,
+        }
     }
 
-    /// So many of the bytes, or of the file that is next, were written.
+    /// For a transport that writes a stream: the parcel that is next. There are no bytes before it. What is
+    /// passed goes with the first of its bytes, and is not there any more when some of them were written.
+    #[must_use]
+    pub fn parcel(&self) -> Option<&Parcel> {
+        match self.more.as_ref()?.parts.next(&self.bytes)? {
+            Piece::Parcel(parcel) => Some(parcel),
+            Piece::File(_) => None,
+        }
+    }
+
+    /// So many of the bytes, or of the file or parcel that is next, were written.
     ///
     /// # Panics
     /// If there are fewer: a transport that claims to have written them is wrong.
@@ -170,10 +184,14 @@ impl Outbound {
         }
     }
 
-    /// The next message cannot be written, for this reason; the others may be.
+    /// The next message cannot be written, for this reason; the others may be. Of a stream it is the parcel
+    /// that is next.
     pub fn fail_next(&mut self, error: Error) {
         let told = self.more.as_ref().map_or(0, |more| more.completions.len());
-        drop(self.take());
+        match self.more.as_mut().and_then(|more| more.drop_parcel(&mut self.bytes)) {
+            Some(lighter) => self.left += lighter,
+            None => drop(self.take()),
+        }
         let Some(more) = &mut self.more else { return };
         // Whoever waits for one message waits for no other.
         match more.completions.get_mut(told) {
@@ -216,13 +234,22 @@ impl More {
 
     /// So much was written; how much lighter what is left is now.
     fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
-        let Progress { lighter, of_file } = self.files.advance(front, n);
+        let Progress { lighter, of_file } = self.parts.advance(front, n);
         if of_file {
             self.surplus = self.surplus.wrapping_add(n).wrapping_sub(lighter);
             self.moved = true;
         }
         self.wrote(lighter);
         lighter
+    }
+
+    /// Takes the parcel out that is next in a stream; how much lighter what is left is now.
+    fn drop_parcel(&mut self, front: &mut OutQueue) -> Option<usize> {
+        let lighter = self.parts.take_parcel(front)?.bytes.len();
+        self.surplus = self.surplus.wrapping_sub(lighter); // None of it was written.
+        self.moved = true;
+        self.wrote(lighter);
+        Some(lighter)
     }
 
     fn wrote(&mut self, mut n: usize) {
@@ -291,10 +318,10 @@ impl Outbound {
                 self.hold(bytes);
             }
             Ok(bytes) => more.push_message(bytes.into(), left, done),
-            Err(msg) if as_stream => match msg.take::<FileRegion>() {
-                Ok(file) => {
-                    more.push(Run { left, pieces: usize::from(!file.is_empty()) }, done);
-                    more.files.hold(file);
+            Err(msg) if as_stream => match Piece::of(msg) {
+                Ok(piece) => {
+                    more.push(Run { left, pieces: usize::from(!piece.is_empty()) }, done);
+                    more.parts.hold(piece);
                 }
                 Err(msg) => more.push_message(msg, left, done),
             },
@@ -316,7 +343,7 @@ impl Outbound {
     fn hold(&mut self, bytes: Bytes) {
         match &mut self.more {
             None => self.bytes.hold(bytes),
-            Some(more) => more.files.last(&mut self.bytes).hold(bytes),
+            Some(more) => more.parts.last(&mut self.bytes).hold(bytes),
         }
     }
 
@@ -364,7 +391,7 @@ impl Outbound {
         let held = mem::take(&mut more.held_run);
         more.flushed_run.add(held);
         more.flushed = more.entries.len();
-        more.files.release();
+        more.parts.release();
         cancelled
     }
 
@@ -373,8 +400,8 @@ impl Outbound {
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
         let Outbound { bytes, more, .. } = self.take_held();
-        let More { files, messages, entries, .. } = *more.unwrap_or_default();
-        let (mut stream, mut messages) = (files.into_messages(bytes), messages.into_iter());
+        let More { parts, messages, entries, .. } = *more.unwrap_or_default();
+        let (mut stream, mut messages) = (parts.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
             let wanted = entry.done.begin();
             // One of the two has them: a transport writes one kind.
@@ -398,7 +425,7 @@ impl Outbound {
     fn hold_again(&mut self, part: Msg) {
         match part.into_bytes() {
             Ok(bytes) => self.hold(bytes),
-            Err(part) => _ = part.take().map(|file| self.more().files.hold(file)),
+            Err(part) => _ = Piece::of(part).map(|piece| self.more().parts.hold(piece)),
         }
     }
 
@@ -410,11 +437,11 @@ impl Outbound {
         let pieces: usize = more.entries.iter().map(|entry| entry.run.pieces).sum();
         let messages = more.messages.split_off(pieces.min(more.messages.len()));
         let awaited = mem::take(&mut more.awaited);
-        let (bytes, files) = match &mut self.more {
-            None => (self.bytes.split_held(), OutFiles::default()),
-            Some(more) => more.files.split_held(&mut self.bytes),
+        let (bytes, parts) = match &mut self.more {
+            None => (self.bytes.split_held(), OutParts::default()),
+            Some(more) => more.parts.split_held(&mut self.bytes),
         };
-        let more = Box::new(More { files, messages, entries, awaited, ..More::default() });
+        let more = Box::new(More { parts, messages, entries, awaited, ..More::default() });
         Outbound { bytes, more: Some(more), ..Self::default() }
     }
 
@@ -453,7 +480,7 @@ impl Outbound {
     /// All of it has failed.
     pub(crate) fn fail(mut self, error: &Error) -> Failed {
         self.more().list_runs();
-        let More { files, messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
+        let More { parts, messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
         let mut bytes = self.left;
         for Entry { run, done } in entries {
             bytes = bytes.saturating_add(run.left);
@@ -462,7 +489,7 @@ impl Outbound {
             }
         }
         let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
-        messages.extend(files.into_messages(self.bytes));
+        messages.extend(parts.into_messages(self.bytes));
         Failed { bytes, completions, messages }
     }
 }
@@ -472,6 +499,7 @@ impl fmt::Debug for Outbound {
         f.debug_struct("Outbound")
             .field("bytes", &self.bytes.len())
             .field("file", &self.file())
+            .field("parcel", &self.parcel())
             .field("messages", &self.more.as_ref().map_or(0, |more| more.messages.len()))
             .finish_non_exhaustive()
     }

@@ -20,19 +20,32 @@ use crate::driver::{Io, SocketOption};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketKind {
     name: &'static str,
+    passes: bool,
 }
 
 impl SocketKind {
     /// Sockets of this name.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name }
+        Self { name, passes: false }
+    }
+
+    /// The same, of sockets that take [`Parcel`](crate::Parcel)s too.
+    #[must_use]
+    pub const fn passing(self) -> Self {
+        Self { passes: true, ..self }
     }
 
     /// What they are, for errors.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Whether they take parcels.
+    #[must_use]
+    pub const fn passes(&self) -> bool {
+        self.passes
     }
 }
 
@@ -69,6 +82,11 @@ impl fmt::Debug for dyn Sockets {
 pub trait DatagramSockets: Send + Sync + 'static {
     /// What they are, for errors: `"udp"`.
     fn name(&self) -> &'static str;
+
+    /// Whether they take [`Parcel`](crate::Parcel)s too.
+    fn passes(&self) -> bool {
+        false
+    }
 
     /// A socket that is bound, at this address if there is one, and connected, if that is given; and where
     /// it is bound. There is one of the two.

@@ -4,17 +4,21 @@ use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
 use super::sockets::{SocketKind, Sockets};
-use super::transport::{Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported};
+use super::transport::{
+    PASSING_STREAM_TYPES, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported,
+};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
-use crate::pipeline::Types;
+use crate::parcel::{Credentials, Parcel};
+use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
 /// What is known of a socket that came connected: nothing.
@@ -102,11 +106,14 @@ impl Transport for Stream {
     }
 
     fn reads(&self) -> Types {
-        Types::of::<bytes::Bytes>()
+        match self.kind.passes() {
+            true => Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<Parcel>()] }),
+            false => Types::of::<Bytes>(),
+        }
     }
 
     fn accepts(&self) -> Types {
-        STREAM_TYPES
+        if self.kind.passes() { PASSING_STREAM_TYPES } else { STREAM_TYPES }
     }
 
     fn writes_stream(&self) -> bool {
@@ -208,6 +215,15 @@ impl Transport for Stream {
             up.event_loop().write(token, outbound.bytes())
         } else if let Some(file) = outbound.file() {
             up.event_loop().send_file(token, file)
+        } else if let Some(parcel) = outbound.parcel() {
+            match up.event_loop().send_parcel(token, parcel) {
+                // It is about this one, and the stream is as it was.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    outbound.fail_next(Error::new(error));
+                    return Ok(Submit::Done(0));
+                }
+                submitted => submitted,
+            }
         } else {
             Ok(Submit::Done(0)) // Nothing but empty messages.
         };
@@ -242,6 +258,11 @@ impl Transport for Stream {
     fn peer_address(&self) -> Option<Address> {
         self.peer.clone()
     }
+
+    fn peer_credentials(&self, up: &Upcalls) -> Result<Credentials, Error> {
+        let token = self.attached("tell who its peer is before it is connected and registered")?;
+        Ok(up.event_loop().peer_credentials(token)?)
+    }
 }
 
 /// Hands the driver's events to the channel.
@@ -270,6 +291,7 @@ impl Registrant for Events {
                 self.connecting = None;
                 TransportEvent::Connected
             }
+            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Eof(_) => TransportEvent::Eof,
             IoEvent::Failed(_, error) => TransportEvent::Failed(match &self.connecting {

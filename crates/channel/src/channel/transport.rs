@@ -33,12 +33,18 @@ pub use super::sockets::{DatagramSockets, ServerTransports, SocketKind, Sockets,
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::file_region::FileRegion;
+use crate::parcel::{Credentials, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
 /// What can be written to a stream of bytes.
 pub const STREAM_TYPES: Types =
     Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>()] });
+
+/// What can be written to a stream that takes parcels.
+pub(super) const PASSING_STREAM_TYPES: Types = Types::These(
+    const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>(), TypeTag::of::<Parcel>()] },
+);
 
 /// The lower end of a channel. See the [module's documentation](self) for the contract.
 pub trait Transport: Send + 'static {
@@ -51,8 +57,8 @@ pub trait Transport: Send + 'static {
     /// The types of messages it writes.
     fn accepts(&self) -> Types;
 
-    /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then, and files in
-    /// [`Outbound::file`] if it accepts them. Otherwise it takes message by message.
+    /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then, files in
+    /// [`Outbound::file`] and parcels in [`Outbound::parcel`] if it accepts them. Otherwise it takes message by message.
     fn writes_stream(&self) -> bool;
 
     /// Comes to its loop, for the first time or again. Whether it is connected.
@@ -165,6 +171,15 @@ pub trait Transport: Send + 'static {
     /// Whom it is connected to.
     fn peer_address(&self) -> Option<Address> {
         None
+    }
+
+    /// Who it is connected to: not an address but a process and its user.
+    ///
+    /// # Errors
+    /// It cannot be known.
+    fn peer_credentials(&self, up: &Upcalls) -> Result<Credentials, Error> {
+        let _ = up;
+        Err(unsupported(self.name(), "tell who its peer is"))
     }
 
     /// A message has passed all handlers: a transport made for tests keeps it.

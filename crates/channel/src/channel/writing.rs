@@ -12,6 +12,7 @@ use super::error::ChannelError;
 use super::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::parcel::Parcel;
 use crate::pipeline::{Completion, Msg, Types};
 
 /// A flush that the transport keeps taking in parts ends after so many of them: others have their turn
@@ -183,7 +184,7 @@ impl ChannelCore {
         let size = msg.size_hint();
         let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
         let open = self.life.get().is_open() && !self.is_output_over();
-        if !(fits && open && self.accepts(&msg)) {
+        if !(fits && open && self.accepts(&msg) && !self.is_lost_parcel(&msg)) {
             return self.refuse_write(&msg, size, done);
         }
         self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
@@ -192,6 +193,11 @@ impl ChannelCore {
 
     fn accepts(&self, msg: &Msg) -> bool {
         self.ends().accepts.include(msg.type_id_of_value())
+    }
+
+    /// Whether it is a parcel that would leave no trace in the stream.
+    fn is_lost_parcel(&self, msg: &Msg) -> bool {
+        self.below.is_stream && msg.get::<Parcel>().is_some_and(|parcel| parcel.bytes.is_empty())
     }
 
     fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
@@ -211,6 +217,9 @@ impl ChannelCore {
                 transport: ends.name,
                 accepts: names.join(" or "),
             };
+        }
+        if self.is_lost_parcel(msg) {
+            return ChannelError::EmptyParcel;
         }
         let (pending, limit) = (self.waiting(), self.options().water_marks.most());
         ChannelError::BufferFull { pending, limit, size }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::io::Io;
 use crate::channel::address::Address;
 use crate::datagram::Datagram;
+use crate::parcel::Parcel;
 use crate::token::Token;
 
 /// Something that happened to a registration. Their order is part of the
@@ -27,6 +28,8 @@ pub enum IoEvent {
     Read(Token, Bytes),
     /// A datagram was received.
     Datagram(Token, Box<Datagram>),
+    /// A stream has read something, or a datagram was received, with more than bytes.
+    Parcel(Token, Box<Parcel>),
     /// That was all for this round of reads or accepts.
     ReadComplete(Token),
     /// The peer will send no more.
@@ -54,6 +57,7 @@ impl IoEvent {
             | IoEvent::Accepted(token, ..)
             | IoEvent::Read(token, _)
             | IoEvent::Datagram(token, _)
+            | IoEvent::Parcel(token, _)
             | IoEvent::ReadComplete(token)
             | IoEvent::Eof(token)
             | IoEvent::AcceptFailed(token, _)

@@ -54,6 +54,12 @@ impl Io {
         }
     }
 
+    /// A look at it, if it is a `T`.
+    #[must_use]
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        (*self.inner).as_any().downcast_ref()
+    }
+
     /// What it is, for errors: the name of its type.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -33,8 +33,8 @@
 //! - An event is given out once, by `next_event`, and concerns a token that is attached at that very
 //!   moment. After `detach` nothing but `Detached` is given out for a token, not even what was
 //!   waiting to be.
-//! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read`, `Datagram` or
-//!   `Accepted`, then `ReadComplete`, then `Eof`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
+//! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read`, `Datagram`,
+//!   `Parcel` or `Accepted`, then `ReadComplete`, then `Eof`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
 //!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
 //!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
@@ -88,6 +88,11 @@
 //! - `ReceiveFailed` says that one was not received, or that one that was sent has not arrived, as the last
 //!   of a round. It comes once for each error; the socket goes on. There is no `Eof`.
 //!
+//! *Parcels*
+//! - A read or a datagram that came with more than bytes is a `Parcel`, if that was asked for by an option:
+//!   it counts as the `Read` or `Datagram` that it would have been. Otherwise what came along is dropped.
+//! - Whatever was passed is in the parcel that is given out, or is closed: nothing is left open.
+//!
 //! *Rebuilding*
 //! - [`rebuild`](Driver::rebuild) replaces the kernel's set of watched descriptors by a new one with
 //!   the same registrations, interest and tokens. What cannot be moved is `Failed`. If no new set can
@@ -115,6 +120,7 @@ pub use self::task_only::TaskOnly;
 use crate::channel::address::Address;
 use crate::datagram::Datagram;
 use crate::file_region::FileRegion;
+use crate::parcel::{Credentials, Parcel};
 use crate::token::Token;
 
 /// So much of a file is copied at a time, where it has to be: 64 KiB, what a fresh socket takes.
@@ -200,6 +206,29 @@ pub trait Driver: Send {
     ) -> Result<Submit> {
         let _ = (token, batch);
         Err(Error::new(ErrorKind::Unsupported, "this driver has no datagrams"))
+    }
+
+    /// Sends a parcel: on a stream as a write does, `Done` with the bytes of it that the kernel has taken,
+    /// what is passed with the first of them; otherwise as one datagram. A parcel for a stream is not empty;
+    /// once some of its bytes were sent nothing is passed any more, and the rest of them are sent like any
+    /// others.
+    ///
+    /// # Errors
+    /// `InvalidInput` is about this parcel and nothing else: what is passed is too much, or nothing that this
+    /// driver knows. Anything else is what the kernel says: a stream is broken then, a socket for datagrams
+    /// is not.
+    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
+        let _ = (token, parcel);
+        Err(Error::new(ErrorKind::Unsupported, "this driver passes nothing but bytes"))
+    }
+
+    /// Who a socket is connected to.
+    ///
+    /// # Errors
+    /// `Unsupported` if its peers are not known by more than an address.
+    fn peer_credentials(&self, token: Token) -> Result<Credentials> {
+        let _ = token;
+        Err(Error::new(ErrorKind::Unsupported, "this driver does not know who its peers are"))
     }
 
     /// Shuts one or both directions of a stream down.

@@ -75,6 +75,11 @@ pub enum SocketOption {
     MulticastTimeToLive(u32),
     /// Members of a group on this machine hear what is sent to it here. On if nothing is said.
     MulticastLoop(bool),
+    /// What a peer passes is taken: a read with something in it is a [`Parcel`](crate::Parcel). Otherwise it
+    /// is dropped on its way. Unix sockets have it.
+    ReceivePassed(bool),
+    /// Every read says who has sent it, and is a [`Parcel`](crate::Parcel). Unix sockets have it.
+    ReceiveCredentials(bool),
 }
 
 impl SocketOption {
@@ -108,6 +113,8 @@ impl SocketOption {
             SocketOption::MulticastInterface(_) => "multicast_interface",
             SocketOption::MulticastTimeToLive(_) => "multicast_time_to_live",
             SocketOption::MulticastLoop(_) => "multicast_loop",
+            SocketOption::ReceivePassed(_) => "receive_passed",
+            SocketOption::ReceiveCredentials(_) => "receive_credentials",
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The handle of an event loop.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use waterwheel_executor::{EventExecutor, Origin, PromiseFuture, Rejected, SharedFuture};
+use waterwheel_executor::{Attached, EventExecutor, Origin, PromiseFuture, Rejected, SharedFuture};
 
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::drain::Drained;
@@ -44,6 +45,13 @@ pub(crate) struct Attachment {
     pub(crate) counters: Arc<Counters>,
     /// Set by the first who asks for a drain.
     pub(crate) drained: OnceLock<SharedFuture<Drained>>,
+}
+
+/// The channels of a loop are its load: they last, and each of them means work to come.
+impl Attached for Attachment {
+    fn load(&self) -> usize {
+        self.counters.open_channels()
+    }
 }
 
 impl EventLoop {
@@ -93,7 +101,8 @@ impl EventLoop {
     }
 
     fn attachment(&self) -> Option<&Attachment> {
-        self.executor.attachment()?.downcast_ref()
+        let attached: &dyn Any = &**self.executor.attachment()?;
+        attached.downcast_ref()
     }
 
     /// Runs a future on the loop, and returns a future of its outcome: cancelling that drops the one

@@ -27,6 +27,7 @@ use crate::event_loop::registrations::{Registrant, Registrations};
 use crate::file_region::FileRegion;
 use crate::futures::{Futures, LocalJoin, Sleepers};
 use crate::metrics::Counters;
+use crate::parcel::{Credentials, Parcel};
 use crate::tail::Tail;
 use crate::token::Token;
 
@@ -263,6 +264,22 @@ impl LocalLoop {
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
         self.with_live(token, |driver| driver.send_datagrams(token, batch))
+    }
+
+    /// Sends a parcel: as much of it as the kernel takes at once, or as a datagram.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn send_parcel(&self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_parcel(token, parcel))
+    }
+
+    /// Who an attached socket is connected to.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn peer_credentials(&self, token: Token) -> io::Result<Credentials> {
+        self.with_live(token, |driver| driver.peer_credentials(token))
     }
 
     /// Shuts one or both directions of an attached stream down.

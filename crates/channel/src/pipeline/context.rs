@@ -24,6 +24,7 @@ use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
+use crate::parcel::Credentials;
 use crate::pipeline::timers::TimerId;
 
 /// Where a handler stands, for the duration of a call. `fire_…` passes something inward, to the
@@ -293,6 +294,15 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.core.channel()
+    }
+
+    /// Who the channel is connected to: the process at the other end of a Unix stream, as it was when the
+    /// connection was made.
+    ///
+    /// # Errors
+    /// The transport knows its peers by their addresses, if at all; the channel is not connected.
+    pub fn peer_credentials(&self) -> Result<Credentials, Error> {
+        self.core.with_transport(|transport, up| transport.peer_credentials(up))
     }
 
     /// Keeps a drain of the loop waiting while there is work in progress: see [`Hold`].

@@ -6,8 +6,6 @@ use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::datagram::Datagram;
-
 /// A type whose values travel through pipelines. `Send`, because a message may come from, or go to,
 /// another thread.
 ///
@@ -81,8 +79,8 @@ impl Msg {
     }
 
     /// Wraps a message that is in a box already; bytes never are.
-    pub(crate) fn from_box(datagram: Box<Datagram>) -> Self {
-        Self(Repr::Any(datagram))
+    pub(crate) fn from_box(message: Box<impl Message>) -> Self {
+        Self(Repr::Any(message))
     }
 
     /// The message, if it is a `T`.

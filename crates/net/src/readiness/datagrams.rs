@@ -15,10 +15,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytes::Bytes;
 use rustix::io::Errno;
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
-use waterwheel_channel::{Datagram, Token};
+use waterwheel_channel::{Address, Datagram, Parcel, Token};
 
 use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
+use crate::parcels::{self, Received};
 use crate::selector::Ready;
 use crate::sys::datagrams::{self, Sent};
 
@@ -122,32 +123,58 @@ impl DatagramEndpoint {
         &mut self,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
+        self.may_be_sent_by()?;
+        let mut first = None;
+        let mut batch = batch.inspect(|datagram| _ = first.get_or_insert(datagram.peer()));
+        let Sent { result, earlier } = datagrams::send(self.socket.as_fd(), &mut batch);
+        if earlier.is_some() {
+            self.failure = earlier;
+        }
+        self.submitted(result, first.flatten())
+    }
+
+    pub(super) fn send_parcel(&mut self, parcel: &Parcel) -> io::Result<Submit> {
+        self.may_be_sent_by()?;
+        let to = parcel.peer.as_ref();
+        let sent = parcels::send(&self.socket.socket, parcel, to);
+        self.submitted(sent.map(|_| 1), to)
+    }
+
+    fn may_be_sent_by(&self) -> io::Result<()> {
         if self.write_pending || self.broken {
             let what = "a socket that is broken, or whose last write is pending, cannot be sent by";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        let Sent { result, earlier } = datagrams::send(self.socket.as_fd(), batch);
-        if earlier.is_some() {
-            self.failure = earlier;
-        }
-        match result {
-            Ok(n) => {
+        Ok(())
+    }
+
+    /// What came of a send to this address, or to the peer it is connected to.
+    fn submitted(&mut self, sent: io::Result<usize>, to: Option<&Address>) -> io::Result<Submit> {
+        match (sent, to) {
+            (Ok(n), _) => {
                 self.room_told = false;
                 Ok(Submit::Done(n))
             }
-            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
             // The room that is missing is not this socket's: a receiver is full, and of one that this is not
             // connected to the kernel does not tell when it is no longer. It would say at once that there is
             // room, for ever.
-            Err(_) if self.room_told && !self.socket.socket.has_peer() => {
-                let what = "the receiver has no room, and nobody tells when it has";
+            (Err(_), Some(to)) if self.room_told && !self.waits_for(to) => {
+                let what = format!("{to} has no room: connect to it to wait for some");
                 Err(io::Error::new(ErrorKind::WouldBlock, what))
             }
-            Err(_) => {
+            (Err(_), _) => {
                 self.write_pending = true;
                 Ok(Submit::Full)
             }
         }
+    }
+
+    /// Whether the kernel tells when there is room at this address. Of the peer it is connected to; but among
+    /// Unix sockets others may be sent to besides.
+    fn waits_for(&self, to: &Address) -> bool {
+        let socket = &self.socket.socket;
+        socket.has_peer() && !matches!(to, Address::Unix(_))
     }
 
     /// The next event of this round, if there is one.
@@ -178,7 +205,12 @@ impl DatagramEndpoint {
         // What was taken from the kernel, and not given out before reads went off, waits like the rest.
         if let (Some(plan), Some(left @ 1..)) = (self.plan, self.left) {
             if self.socket.received.is_empty() && self.ready.any(READ_WILL_TELL) {
-                self.receive(plan.size, left, inbox);
+                if !self.socket.socket.takes_parcels() {
+                    self.receive(plan.size, left, inbox);
+                } else if let Some(parcel) = self.receive_parcel(plan.size, inbox) {
+                    self.left = Some(left - 1);
+                    return Some(IoEvent::Parcel(token, Box::new(parcel)));
+                }
             }
             if let Some(datagram) = self.socket.received.pop_front() {
                 self.left = Some(left - 1);
@@ -199,22 +231,41 @@ impl DatagramEndpoint {
             let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
             received.push_back(Box::new(datagram));
         });
-        let ends = Ready::READ_END | Ready::HANG_UP;
         match taken {
             Ok(n) if n == most => {}
             // An end that was told as well comes next time: behind what there was, which may not be all.
             Ok(_) => _ = self.ready.take(READ_WILL_TELL),
-            Err(error) if is_passing(&error) => {
-                // Somebody has shut it down: the kernel would say so for ever.
-                if self.ready.any(ends) {
-                    self.on_refused(ErrorKind::UnexpectedEof.into());
+            Err(error) => self.on_receive_error(error),
+        }
+    }
+
+    /// Takes one from the kernel, and gives it back if it is more than bytes.
+    fn receive_parcel(&mut self, size: usize, inbox: &mut Inbox) -> Option<Parcel> {
+        let DatagramSocket { socket, received } = &mut self.socket;
+        let room = &mut inbox.room(size)[..size];
+        match parcels::receive(socket, room, true) {
+            Ok(Received { whole, is_plain, parcel }) => {
+                let bytes = Bytes::copy_from_slice(&room[..whole.min(size)]);
+                if !is_plain {
+                    return Some(Parcel { bytes, ..parcel });
                 }
-                self.ready.take(DATA);
+                received.push_back(Box::new(Datagram::received(parcel.peer, bytes, whole)));
             }
-            Err(error) => {
-                self.ready.take(READ_WILL_TELL); // That was it; what there is besides is told again.
-                self.fail(error);
+            Err(error) => self.on_receive_error(error),
+        }
+        None
+    }
+
+    fn on_receive_error(&mut self, error: io::Error) {
+        if is_passing(&error) {
+            // Somebody has shut it down: the kernel would say so for ever.
+            if self.ready.any(Ready::READ_END | Ready::HANG_UP) {
+                self.on_refused(ErrorKind::UnexpectedEof.into());
             }
+            self.ready.take(DATA);
+        } else {
+            self.ready.take(READ_WILL_TELL); // That was it; what there is besides is told again.
+            self.fail(error);
         }
     }
 

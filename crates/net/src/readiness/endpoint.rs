@@ -5,8 +5,8 @@
 //! (reads off, detached) is seen before the next call is made.
 //!
 //! ```text
-//!   Connecting ──► Connected ──► Broken          Listening
-//!         └────────────────────────▲
+//!   Connecting ──► Connected ◄──► Passing ──► Broken          Listening
+//!         └─────────────┴─────────────────────▲
 //! ```
 
 use std::io::{self, ErrorKind};
@@ -18,9 +18,10 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use socket2::SockRef;
 use waterwheel_channel::driver::{Interest, IoEvent, OutQueue, ReadPlan, Role, Submit};
-use waterwheel_channel::{FileRegion, Token};
+use waterwheel_channel::{FileRegion, Parcel, Token};
 
 use super::read_block::ReadBlock;
+use crate::parcels;
 use crate::selector::Ready;
 use crate::socket::Socket;
 
@@ -70,13 +71,23 @@ impl Plan {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In this order: from `Connected` on it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Phase {
+    /// Nothing is to be had from it any more.
+    Broken,
     Listening,
     Connecting,
     Connected,
-    /// Nothing is to be had from it any more.
-    Broken,
+    /// It is connected, and its reads may be parcels: they take another call, so that others pay nothing.
+    Passing,
+}
+
+impl Phase {
+    /// That of a socket with a peer.
+    fn connected(socket: &Socket) -> Self {
+        if socket.takes_parcels() { Phase::Passing } else { Phase::Connected }
+    }
 }
 
 /// How far the reads, or accepts, of this round are.
@@ -121,7 +132,7 @@ impl Endpoint {
         let mut ready = Ready::NONE;
         let phase = match role {
             Role::Listener => Phase::Listening,
-            Role::Stream => Phase::Connected,
+            Role::Stream => Phase::connected(&socket),
             Role::Connecting(address) => {
                 if socket.connect(&address)? {
                     ready = Ready::WRITE;
@@ -157,7 +168,7 @@ impl Endpoint {
         match self.phase {
             Phase::Broken => return None,
             Phase::Connecting => return Some(Interest::WRITABLE),
-            Phase::Listening | Phase::Connected => {
+            Phase::Listening | Phase::Connected | Phase::Passing => {
                 if self.plan.is_some() && !self.ended {
                     wanted = wanted | Interest::READABLE;
                 }
@@ -185,13 +196,20 @@ impl Endpoint {
         self.ready != Ready::NONE || self.round != Round::Waiting || self.failure.is_some()
     }
 
+    /// What its reads look for may be another thing now.
+    pub(super) fn on_option_set(&mut self) {
+        if self.phase >= Phase::Connected {
+            self.phase = Phase::connected(&self.socket);
+        }
+    }
+
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
         self.plan = plan.map(Plan::of);
     }
 
     #[inline]
     pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
-        if self.write_pending || self.phase != Phase::Connected {
+        if self.write_pending || self.phase < Phase::Connected {
             return Err(self.not_to_be_written());
         }
         match self.socket.send(queue) {
@@ -208,10 +226,29 @@ impl Endpoint {
     }
 
     pub(super) fn send_file(&mut self, file: &FileRegion) -> io::Result<Submit> {
-        if self.write_pending || self.phase != Phase::Connected {
-            return Err(self.not_to_be_written());
+        self.may_be_written()?;
+        let sent = self.socket.send_file(file);
+        self.submitted(sent)
+    }
+
+    pub(super) fn send_parcel(&mut self, parcel: &Parcel) -> io::Result<Submit> {
+        self.may_be_written()?;
+        match parcels::send(&self.socket, parcel, None) {
+            // It was looked at, and not sent.
+            Err(error) if parcels::is_refused(&error) => Err(error),
+            sent => self.submitted(sent),
         }
-        match self.socket.send_file(file) {
+    }
+
+    fn may_be_written(&self) -> io::Result<()> {
+        match self.write_pending || self.phase < Phase::Connected {
+            true => Err(self.not_to_be_written()),
+            false => Ok(()),
+        }
+    }
+
+    fn submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
+        match sent {
             Ok(n) => Ok(Submit::Done(n)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.write_pending = true;
@@ -237,7 +274,7 @@ impl Endpoint {
     pub(super) fn may_be_released(&self) -> io::Result<()> {
         match self.phase {
             Phase::Connecting => Err(self.not_connected("given back")),
-            Phase::Listening | Phase::Connected | Phase::Broken => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -316,7 +353,7 @@ impl Endpoint {
         match self.phase {
             Phase::Broken => None,
             Phase::Connecting => self.finish_connect(token),
-            Phase::Listening | Phase::Connected => {
+            Phase::Listening | Phase::Connected | Phase::Passing => {
                 self.finish_write(token).or_else(|| self.read(token, block))
             }
         }
@@ -334,7 +371,7 @@ impl Endpoint {
                 None
             }
             Ok(None) => {
-                self.phase = Phase::Connected;
+                self.phase = Phase::connected(&self.socket);
                 Some(IoEvent::Connected(token))
             }
             Ok(Some(error)) | Err(error) => {
@@ -367,6 +404,7 @@ impl Endpoint {
             self.round = Round::Reading { left };
             let taken = match self.phase {
                 Phase::Listening => self.accept(token),
+                Phase::Passing => self.recv_parcel(token, plan.size(), block),
                 _ => match self.recv(plan.size(), block) {
                     Ok(bytes) => Taken::Event(IoEvent::Read(token, bytes)),
                     Err(taken) => taken,
@@ -428,6 +466,29 @@ impl Endpoint {
         Ok(bytes)
     }
 
+    /// Reads once, and takes what came along.
+    fn recv_parcel(&mut self, token: Token, size: usize, block: &mut ReadBlock) -> Taken {
+        let (bytes, received) = match block.recv_parcel(&self.socket, size) {
+            Ok(received) => received,
+            Err(error) => {
+                let errno = Errno::from_io_error(&error);
+                return errno.map_or_else(|| Taken::Error(error), Taken::of_errno);
+            }
+        };
+        if bytes.is_empty() {
+            return Taken::End;
+        }
+        // With something passed a read ends where that does, however much there is behind it.
+        let short = bytes.len() < size && received.parcel.passed.is_empty();
+        if short && !self.ready.any(MORE_THAN_DATA) {
+            self.round = Round::Reading { left: 0 };
+        }
+        Taken::Event(match received.is_plain {
+            true => IoEvent::Read(token, bytes),
+            false => IoEvent::Parcel(token, Box::new(Parcel { bytes, ..received.parcel })),
+        })
+    }
+
     fn accept(&self, token: Token) -> Taken {
         match self.socket.accept() {
             Ok((socket, peer)) => Taken::Event(IoEvent::Accepted(token, socket.into(), peer)),
@@ -476,7 +537,7 @@ impl Endpoint {
         let is = match self.phase {
             Phase::Listening => "a listener",
             Phase::Connecting => "still connecting",
-            Phase::Connected => "connected",
+            Phase::Connected | Phase::Passing => "connected",
             Phase::Broken => "broken",
         };
         let what = format!("a socket that is {is} cannot be {done}");

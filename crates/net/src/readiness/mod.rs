@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Address, Datagram, FileRegion, Token, TokenMap};
+use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token, TokenMap};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use self::datagrams::{DatagramEndpoint, Inbox};
@@ -201,10 +201,14 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
-        let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
         let subject = &registration.subject;
         let no_socket = || wrong_kind(token, subject.kind(), "a socket");
-        subject.socket().ok_or_else(no_socket)?.set_option(option)
+        subject.socket().ok_or_else(no_socket)?.set_option(option)?;
+        if let Subject::Socket(endpoint) = &mut registration.subject {
+            endpoint.on_option_set();
+        }
+        Ok(())
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
@@ -254,6 +258,24 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             enqueue(registration, token, &mut self.queue);
         }
         sent
+    }
+
+    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let sent = match &mut registration.subject {
+            Subject::Socket(endpoint) => endpoint.send_parcel(parcel),
+            Subject::Datagrams(endpoint) => endpoint.send_parcel(parcel),
+            other => Err(wrong_kind(token, other.kind(), "a socket")),
+        };
+        note_change(registration, token, &mut self.changes);
+        sent
+    }
+
+    fn peer_credentials(&self, token: Token) -> Result<Credentials> {
+        let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
+        let subject = &registration.subject;
+        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
+        subject.socket().ok_or_else(no_socket)?.peer_credentials()
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {

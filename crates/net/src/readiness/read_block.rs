@@ -1,9 +1,12 @@
 //! Where a loop's reads go.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::parcels::{self, Received};
+use crate::socket::Socket;
 use crate::sys;
 
 /// Blocks of 64 KiB: 32 reads of the default 2 KiB for one allocation, and the size from which a
@@ -26,6 +29,22 @@ impl ReadBlock {
             self.refill(size);
         }
         sys::recv(fd, &mut self.free, size)
+    }
+
+    /// Receives at most `size` bytes, and what came with them.
+    pub(super) fn recv_parcel(
+        &mut self,
+        socket: &Socket,
+        size: usize,
+    ) -> io::Result<(Bytes, Received)> {
+        if self.free.capacity() < size {
+            self.refill(size);
+        }
+        self.free.resize(size, 0);
+        let received = parcels::receive(socket, &mut self.free, false);
+        self.free.truncate(received.as_ref().map_or(0, |received| received.whole));
+        let bytes = self.free.split().freeze();
+        received.map(|received| (bytes, received))
     }
 
     #[cold]

@@ -110,6 +110,10 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
             // The kernel may have told what has become of an earlier datagram, instead of sending this one.
             // What is about this one it says again.
             let again = send();
+            // A Unix socket is not connected any more once it was said that its peer is gone.
+            if again.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotConnected) {
+                return Err(first).into();
+            }
             let same =
                 again.as_ref().is_err_and(|error| error.raw_os_error() == first.raw_os_error());
             Sent { result: again, earlier: (!same).then_some(first) }

@@ -3,6 +3,7 @@
 
 pub(crate) mod datagrams;
 pub(crate) mod multicast;
+pub(crate) mod parcels;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -61,11 +61,9 @@ fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, request: &T) -> io::Result<
 fn storage(address: IpAddr) -> libc::sockaddr_storage {
     let address = SocketAddrAny::from(SocketAddr::new(address, 0));
     let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let (from, len) = (address.as_ptr().cast::<u8>(), address.addr_len() as usize);
     // SAFETY: an address is `addr_len` bytes long, and no longer than the room for the largest there is.
-    // That is all numbers, which may be zero.
-    unsafe {
-        let (from, len) = (address.as_ptr().cast::<u8>(), address.addr_len() as usize);
-        std::ptr::copy_nonoverlapping(from, storage.as_mut_ptr().cast::<u8>(), len);
-        storage.assume_init()
-    }
+    unsafe { std::ptr::copy_nonoverlapping(from, storage.as_mut_ptr().cast::<u8>(), len) };
+    // SAFETY: it is all numbers, which may be zero, and was before they were written to.
+    unsafe { storage.assume_init() }
 }

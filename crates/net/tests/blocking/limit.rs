@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use waterwheel_channel::{
-    Channel, EventLoopGroup, LoopBuildError, ServerBootstrap, TooManyChannels, local,
+    Channel, ConnectionLimit, EventLoopGroup, LoopBuildError, ServerBootstrap, TooManyChannels,
+    local,
 };
 use waterwheel_executor::{Error, ErrorKind, PromiseFuture};
 use waterwheel_net::{Blocking, Tcp};
@@ -79,6 +80,28 @@ fn l13_a_limit_of_zero_or_of_a_group_without_one_is_an_error() {
     assert!(matches!(none, Err(LoopBuildError::NoChannels)));
     let fixed = EventLoopGroup::builder(Blocking).max_channels(5).build();
     assert!(matches!(fixed, Err(LoopBuildError::NotPerChannel { max: 5 })));
+}
+
+/// A loop is free before the connection it had stops to count: so a server that accepts no more than it has
+/// loops for closes nobody.
+#[test]
+fn l13_with_a_connection_limit_newcomers_wait_for_a_loop() {
+    let bench = limited(3);
+    let server = ServerBootstrap::new(&bench.group, Tcp)
+        .connection_limit(&ConnectionLimit::new(2))
+        .child_initialiser(|edit| Ok(edit.add_last("echo", Echo).map(drop)?));
+    let server = get(server.bind("127.0.0.1:0"));
+    let address = ip(server.local_address());
+    let crowd: Vec<_> = (0..4)
+        .map(|_| {
+            std::thread::spawn(move || (0..50).for_each(|_| assert_echoes(&mut connect(address))))
+        })
+        .collect();
+    for one in crowd {
+        one.join().expect("all were served");
+    }
+    assert_eq!(bench.loops(), 3);
+    assert_eq!(bench.reports(), [""; 0]);
 }
 
 #[test]

@@ -215,6 +215,7 @@ fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
             }
         }
         IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
+        IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
         IoEvent::ReadComplete(_) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),

@@ -2,14 +2,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::SockRef;
 use waterwheel_channel::driver::{Driver, Io, OpenDriver};
-use waterwheel_net::{Socket, foreign_io};
-use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Remote, Source};
+use waterwheel_net::{DatagramSocket, Socket, foreign_io};
+use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(10);
@@ -47,6 +47,13 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         (Socket::unconnected(target).unwrap().into(), target)
     }
 
+    /// Unlike UDP, these wait for a receiver that has no room.
+    fn datagrams(&self) -> (Io, Box<dyn Postman>) {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        theirs.set_read_timeout(Some(LONG)).unwrap();
+        (DatagramSocket::new(ours).unwrap().into(), Box::new(Friend(theirs)))
+    }
+
     fn foreign(&self) -> (Io, Box<dyn Source>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -56,6 +63,21 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
 
     fn most_sockets(&self) -> usize {
         if self.open().name() == "blocking" { 1 } else { usize::MAX }
+    }
+}
+
+/// The other end of a pair.
+struct Friend(UnixDatagram);
+
+impl Postman for Friend {
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.send(bytes).unwrap();
+    }
+
+    fn receive(&mut self) -> Vec<u8> {
+        let mut room = [0; 4096];
+        let n = self.0.recv(&mut room).unwrap();
+        room[..n].to_vec()
     }
 }
 

@@ -282,6 +282,7 @@ pub(crate) fn words(event: &IoEvent) -> String {
         IoEvent::Accepted(..) => "accepted".into(),
         IoEvent::Read(_, bytes) => format!("read {}", String::from_utf8_lossy(bytes)),
         IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
+        IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
         IoEvent::ReadComplete(_) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),

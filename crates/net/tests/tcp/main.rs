@@ -3,6 +3,7 @@
 #[path = "../loops/mod.rs"]
 mod loops;
 
+mod balance;
 mod bootstraps;
 mod corners;
 mod door;

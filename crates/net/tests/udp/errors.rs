@@ -27,16 +27,13 @@ fn c13_a_datagram_that_is_too_long_fails_its_own_write_and_those_around_it_are_s
             written.on_complete(move |outcome| tell.send((n, outcome)).unwrap());
         }
         post.channel.flush();
-        for n in 0..bodies.len() {
+        for (n, body) in bodies.into_iter().enumerate() {
             let (which, outcome) = told.recv_timeout(LONG).unwrap();
             assert_eq!(which, n, "in the order of the writes");
             match outcome {
-                Ok(()) => assert!(bodies[n].len() == 1),
+                Ok(()) => assert!(body.len() == 1),
                 Err(error) => {
-                    assert!(
-                        bodies[n].len() > 1 && error.to_string().contains("too long"),
-                        "{error}"
-                    );
+                    assert!(body.len() > 1 && error.to_string().contains("too long"), "{error}");
                 }
             }
         }

@@ -8,6 +8,11 @@ mod loops;
 mod door;
 
 mod connecting;
+mod credentials;
+mod datagrams;
 mod files;
 mod house;
+mod like_tcp;
+mod parcels;
+mod passing;
 mod streams;

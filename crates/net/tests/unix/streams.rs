@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 
 use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
-use waterwheel_channel::{Address, Channel, UnixAddress};
+use waterwheel_channel::{Address, Channel, Ctx, HandlerResult, In, InboundHandler, UnixAddress};
 
 use crate::door::Probe;
 use crate::house::{Directory, House, client, dial, echo};
@@ -60,6 +60,35 @@ fn c13_a_unix_client_talks_to_a_server_of_its_own_kind() {
         get(channel.write_and_flush(Bytes::from("to and fro")));
         assert_eq!(notes.next(), "read to and fro");
         get(channel.close());
+    });
+}
+
+/// Takes bytes, and does not know of parcels.
+struct Shouts;
+
+impl InboundHandler for Shouts {
+    type In = Bytes;
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, bytes: Bytes) -> HandlerResult {
+        ctx.write_and_flush(Bytes::from(bytes.to_ascii_uppercase()));
+        Ok(())
+    }
+}
+
+#[test]
+fn c13_handlers_of_bytes_serve_unix_streams_as_they_are() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let server = crate::house::server(rig).child_initialiser(|edit| {
+            edit.add_last("shouts", In(Shouts))?;
+            Ok(())
+        });
+        get(server.bind(UnixAddress::path(directory.path("door"))));
+        let mut peer = dial(&directory.path("door"));
+        peer.write_all(b"hello").unwrap();
+        let mut answer = [0; 5];
+        peer.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HELLO");
     });
 }
 

@@ -135,13 +135,14 @@ impl Entry {
                 ensure(self.kind == Kind::Listener, "it is no listener")?;
                 self.note_read()?;
             }
+            IoEvent::Parcel(_, parcel) => {
+                let plan = self.note_read()?;
+                ensure(parcel.bytes.len() <= plan.size, "a longer read than planned")?;
+            }
             IoEvent::Datagram(_, datagram) => {
                 ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
-                // Taken together with others, it may come after reads went off.
-                if self.reads.is_some() {
-                    let plan = self.note_read()?;
-                    ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
-                }
+                let plan = self.note_read()?;
+                ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::ReceiveFailed(..) => {
                 ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
@@ -170,7 +171,10 @@ impl Entry {
         let place = match event {
             IoEvent::Connected(_) => Place::Connected,
             IoEvent::Wrote(..) => Place::Wrote,
-            IoEvent::Read(..) | IoEvent::Datagram(..) | IoEvent::Accepted(..) => Place::Reading,
+            IoEvent::Read(..)
+            | IoEvent::Datagram(..)
+            | IoEvent::Parcel(..)
+            | IoEvent::Accepted(..) => Place::Reading,
             IoEvent::ReadComplete(_) => Place::ReadComplete,
             IoEvent::Eof(_) => Place::Eof,
             IoEvent::AcceptFailed(..)

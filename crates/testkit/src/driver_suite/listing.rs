@@ -67,6 +67,17 @@ macro_rules! driver_suite {
                     l07_a_failed_attach_leaves_nothing
                     l07_tokens_of_one_index_are_told_apart
                 }
+                datagrams {
+                    l05_datagrams_are_read_whole_and_one_read_complete_ends_their_round
+                    l05_a_datagram_is_cut_off_at_the_plans_size
+                    l05_a_plan_bounds_a_round_of_datagrams
+                    l05_reads_that_go_off_hold_datagrams_back
+                    l05_datagrams_are_sent_in_order
+                    l05_datagrams_without_room_wait_until_there_is
+                    l07_a_socket_that_is_released_loses_no_datagram
+                    l07_datagrams_and_streams_are_not_mixed_up
+                    l17_a_datagram_that_nobody_reads_does_not_spin
+                }
                 foreign {
                     l08_readiness_is_told_as_long_as_it_lasts
                     l08_the_interest_can_be_changed
@@ -104,13 +115,14 @@ mod tests {
     use crate::listed::assert_listed_once;
 
     /// Every file of the suite that has tests in it.
-    const FILES: [&str; 8] = [
+    const FILES: [&str; 9] = [
         include_str!("waiting.rs"),
         include_str!("reading.rs"),
         include_str!("writing.rs"),
         include_str!("connections.rs"),
         include_str!("rebuilding.rs"),
         include_str!("registrations.rs"),
+        include_str!("datagrams.rs"),
         include_str!("foreign.rs"),
         include_str!("corners.rs"),
     ];

@@ -6,7 +6,7 @@
 //! ```
 //! use std::net::SocketAddr;
 //! use waterwheel_channel::driver::{Driver, Io};
-//! use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Remote, Source};
+//! use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
 //!
 //! struct MyDriver;
 //!
@@ -28,6 +28,10 @@
 //! #       unimplemented!()
 //!     }
 //!     fn refusing(&self) -> (Io, SocketAddr) {
+//!         // …
+//! #       unimplemented!()
+//!     }
+//!     fn datagrams(&self) -> (Io, Box<dyn Postman>) {
 //!         // …
 //! #       unimplemented!()
 //!     }
@@ -58,6 +62,7 @@
 mod bench;
 pub mod connections;
 pub mod corners;
+pub mod datagrams;
 pub mod foreign;
 mod ledger;
 mod listing;
@@ -88,6 +93,10 @@ pub trait Fixture {
 
     /// A socket to be attached as `Connecting`, and an address that refuses.
     fn refusing(&self) -> (Io, SocketAddr);
+
+    /// A socket to be attached as `Datagram`, and whom it is connected to. At most a thousand datagrams
+    /// are taken that nobody receives.
+    fn datagrams(&self) -> (Io, Box<dyn Postman>);
 
     /// A foreign descriptor, to be registered. It is writable and not readable.
     fn foreign(&self) -> (Io, Box<dyn Source>);
@@ -139,6 +148,18 @@ pub trait Remote {
 
     /// Resets the connection.
     fn reset(&mut self);
+}
+
+/// Whom a socket for datagrams is connected to.
+pub trait Postman {
+    /// Sends a datagram. Eight of a kilobyte always fit if those before were read.
+    fn send(&mut self, bytes: &[u8]);
+
+    /// Waits for the next datagram, and takes it.
+    ///
+    /// # Panics
+    /// If there is none in a few seconds.
+    fn receive(&mut self) -> Vec<u8>;
 }
 
 /// The way to a listener.

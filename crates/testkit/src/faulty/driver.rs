@@ -11,7 +11,7 @@ use std::sync::Arc;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Address, Datagram, FileRegion, Token};
+use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use super::Faults;
@@ -125,6 +125,15 @@ impl Driver for FaultyDriver {
     ) -> io::Result<Submit> {
         self.faults.lock().call(Call::Write)?;
         self.inner.send_datagrams(token, batch)
+    }
+
+    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
+        self.faults.lock().call(Call::Write)?;
+        self.inner.send_parcel(token, parcel)
+    }
+
+    fn peer_credentials(&self, token: Token) -> io::Result<Credentials> {
+        self.inner.peer_credentials(token)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Address, Token};
+use waterwheel_channel::{Address, Datagram, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use super::Mode;
 use super::foreign::ForeignEnd;
 use super::kernel::Kernel;
 use super::listener::ListenerEnd;
+use super::post_office::DatagramEnd;
 use super::registration::{Registration, Source};
 use super::stream::{StreamEnd, Watcher};
 use crate::seeded::Dice;
@@ -62,6 +63,7 @@ impl ManualDriver {
         match &source {
             Source::Stream(stream) => stream.watch(watcher),
             Source::Listener(listener) => listener.watch(watcher),
+            Source::Datagrams(end) => end.watch(watcher),
             Source::Foreign(foreign, _) => foreign.watch(watcher),
         }
         let registration = Registration::new(token, source, self.kernel.mode, connecting);
@@ -101,6 +103,9 @@ impl Driver for ManualDriver {
             Role::Listener => (Source::Listener(expect::<ListenerEnd>(io, "listener")?), false),
             Role::Stream => (Source::Stream(expect::<StreamEnd>(io, "stream")?), false),
             Role::Connecting(_) => (Source::Stream(expect::<StreamEnd>(io, "stream")?), true),
+            Role::Datagram => {
+                (Source::Datagrams(expect::<DatagramEnd>(io, "socket for datagrams")?), false)
+            }
             _ => return Err(invalid("no such role here")),
         };
         if let Source::Stream(stream) = &source {
@@ -140,6 +145,7 @@ impl Driver for ManualDriver {
         Ok(match registration.source {
             Source::Stream(stream) => Io::new(stream),
             Source::Listener(listener) => Io::new(listener),
+            Source::Datagrams(end) => Io::new(end),
             Source::Foreign(..) => return Err(invalid("it is no socket")),
         })
     }
@@ -163,6 +169,15 @@ impl Driver for ManualDriver {
     fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
         self.kernel.count(|counts| counts.writes += 1);
         self.registration(token)?.write(queue)
+    }
+
+    fn send_datagrams(
+        &mut self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        self.kernel.count(|counts| counts.writes += 1);
+        self.registration(token)?.send_datagrams(batch)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {

@@ -65,6 +65,7 @@ mod link;
 mod listener;
 mod network;
 mod peer;
+mod post_office;
 mod registration;
 mod sockets;
 mod stream;
@@ -86,6 +87,7 @@ pub use self::kernel::{Counts, Time};
 pub use self::listener::Port;
 pub use self::network::Network;
 pub use self::peer::{Dial, Peer};
+pub use self::post_office::{Correspondent, DATAGRAMS_WAITING, PostOffice};
 pub use self::sockets::ManualSockets;
 pub use self::stream::SEND_BUFFER;
 

@@ -13,12 +13,13 @@
 use std::io;
 
 use bytes::Bytes;
-use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Interest, Io, IoEvent, OutQueue, ReadPlan, Submit};
+use waterwheel_channel::{Datagram, Token};
 
 use super::Mode;
 use super::foreign::ForeignEnd;
 use super::listener::ListenerEnd;
+use super::post_office::DatagramEnd;
 use super::stream::StreamEnd;
 
 pub(super) struct Registration {
@@ -45,6 +46,7 @@ pub(super) struct Registration {
 pub(super) enum Source {
     Stream(StreamEnd),
     Listener(ListenerEnd),
+    Datagrams(DatagramEnd),
     Foreign(ForeignEnd, Interest),
 }
 
@@ -108,6 +110,9 @@ impl Registration {
                 self.write_may_end(stream) || self.is_readable() || stream.is_reset()
             }
             Source::Listener(_) => self.is_readable(),
+            Source::Datagrams(end) => {
+                self.writing.is_some() && end.may_send() || self.is_readable() || self.has_failed()
+            }
             Source::Foreign(foreign, interest) => {
                 foreign.is_failed() || !foreign.ready(*interest).is_empty()
             }
@@ -188,6 +193,10 @@ impl Registration {
     }
 
     fn finish_write(&mut self) -> Option<IoEvent> {
+        if let Source::Datagrams(end) = &self.source {
+            let room = self.writing.take_if(|_| end.may_send());
+            return room.map(|_| IoEvent::Wrote(self.token, 0));
+        }
         let Source::Stream(stream) = &self.source else { return None };
         if !self.write_may_end(stream) || stream.is_reset() {
             return None;
@@ -220,6 +229,10 @@ impl Registration {
                 }
                 None => None,
             },
+            Source::Datagrams(end) => {
+                let received = end.receive(plan.size);
+                received.map(|datagram| IoEvent::Datagram(self.token, Box::new(datagram)))
+            }
             Source::Foreign(..) => None,
         };
         match event {
@@ -242,6 +255,10 @@ impl Registration {
     fn fail(&mut self) -> Option<IoEvent> {
         let error = match &self.source {
             Source::Listener(_) => self.failure.take()?,
+            Source::Datagrams(end) => {
+                let error = self.reads.and_then(|_| end.take_error())?;
+                return Some(IoEvent::ReceiveFailed(self.token, error));
+            }
             Source::Stream(stream) => self.failure.take().or_else(|| stream.take_error())?,
             Source::Foreign(foreign, interest) => match foreign.take_failure() {
                 Some(error) => error,
@@ -263,6 +280,7 @@ impl Registration {
             && match &self.source {
                 Source::Stream(stream) => stream.has_input() || self.is_at_end(),
                 Source::Listener(listener) => listener.has_arrivals(),
+                Source::Datagrams(end) => end.has_input(),
                 Source::Foreign(..) => false,
             }
     }
@@ -281,6 +299,8 @@ impl Registration {
         let of_source = match &self.source {
             Source::Stream(stream) => stream.is_reset(),
             Source::Listener(_) => false,
+            // It waits for the next read.
+            Source::Datagrams(end) => self.reads.is_some() && end.has_error(),
             Source::Foreign(foreign, interest) => {
                 foreign.is_failed() || !foreign.ready(*interest).is_empty()
             }
@@ -302,6 +322,32 @@ impl Registration {
             return Ok(Submit::Pending);
         }
         let sent = stream.send(queue.chunks()).inspect_err(|_| self.broken = true)?;
+        if sent == 0 {
+            self.writing = Some(Write::Room);
+            return Ok(Submit::Full);
+        }
+        Ok(Submit::Done(sent))
+    }
+
+    /// Sends the first of these, as many as there is room for.
+    pub(super) fn send_datagrams(
+        &mut self,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        if self.writing.is_some() {
+            return Err(super::driver::invalid("a write is pending, its end must come first"));
+        }
+        let Source::Datagrams(end) = &self.source else {
+            return Err(super::driver::invalid("it is no socket for datagrams"));
+        };
+        let mut sent = 0;
+        for datagram in batch {
+            match end.send(datagram) {
+                Ok(true) => sent += 1,
+                Err(error) if sent == 0 => return Err(error),
+                Ok(false) | Err(_) => break, // The first of the next batch.
+            }
+        }
         if sent == 0 {
             self.writing = Some(Write::Room);
             return Ok(Submit::Full);

@@ -3,9 +3,13 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use waterwheel_channel::Address;
 use waterwheel_channel::driver::{Driver, Io, OpenDriver, Readiness};
-use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Remote, Source};
-use waterwheel_testkit::manual::{ForeignSource, Manual, Peer, Port, Time};
+use waterwheel_channel::transport::DatagramSockets;
+use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
+use waterwheel_testkit::manual::{
+    Correspondent, ForeignSource, Manual, Peer, Port, PostOffice, Time,
+};
 
 /// A manual driver, or one wrapped around it, with its counterparts. The suite runs on one thread, so
 /// time jumps.
@@ -49,6 +53,14 @@ impl<O: OpenDriver> Fixture for ByHand<O> {
         (io, nowhere())
     }
 
+    fn datagrams(&self) -> (Io, Box<dyn Postman>) {
+        let office = PostOffice::new();
+        let friend = office.correspondent(nowhere()).expect("nobody is there");
+        let (io, at) = office.open(None, Some(&nowhere().into()), &[]).expect("a place");
+        let Address::Ip(at) = at else { panic!("{at}") };
+        (io, Box::new(Friend { friend, at }))
+    }
+
     fn foreign(&self) -> (Io, Box<dyn Source>) {
         let (io, source) = self.manual.foreign();
         source.set_ready(Readiness::WRITABLE);
@@ -58,6 +70,22 @@ impl<O: OpenDriver> Fixture for ByHand<O> {
 
 fn nowhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9))
+}
+
+struct Friend {
+    friend: Correspondent,
+    at: SocketAddr,
+}
+
+impl Postman for Friend {
+    fn send(&mut self, bytes: &[u8]) {
+        let sent = self.friend.send(self.at, bytes.to_vec()).expect("it is short");
+        assert!(sent, "there is room");
+    }
+
+    fn receive(&mut self) -> Vec<u8> {
+        self.friend.receive().expect("it has arrived").into_bytes().into()
+    }
 }
 
 struct End(Peer);

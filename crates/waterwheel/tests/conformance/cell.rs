@@ -81,7 +81,7 @@ pub(crate) trait Foreign {
 }
 
 /// A group with a loop for each channel has so many: each is a thread.
-const MAX_CHANNELS: usize = 200;
+pub(crate) const MAX_CHANNELS: usize = 200;
 
 /// TCP.
 pub(crate) struct TcpOver<D> {

@@ -6,8 +6,11 @@ use std::sync::RwLock;
 pub(crate) struct Column<'c> {
     pub(crate) name: String,
     /// Why it does not have this case.
-    pub(crate) reason: Box<dyn Fn(&str) -> Option<&'static str> + 'c>,
+    pub(crate) reason: Box<Reason<'c>>,
 }
+
+/// Why there is no such case.
+type Reason<'c> = dyn Fn(&str) -> Option<&'static str> + 'c;
 
 static COMPANY: RwLock<()> = RwLock::new(());
 

@@ -12,7 +12,7 @@ const WAVES: usize = 3;
 const CONNECTIONS: usize = 4_000;
 
 /// So much has a loop at the most: a stack that was used a little, and its buffers.
-const LOOP_KIB: u64 = 256;
+pub(crate) const LOOP_KIB: u64 = 256;
 
 /// The memory of a process that does the same again may grow by so much: the allocator's own affairs.
 pub(crate) const SLACK_KIB: u64 = 4 * 1024;

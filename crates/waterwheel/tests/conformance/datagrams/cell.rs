@@ -5,6 +5,9 @@ use std::net::{SocketAddr, UdpSocket};
 use waterwheel::channel::driver::OpenDriver;
 use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::Udp;
+use waterwheel_testkit::manual::PostOffice;
+
+use crate::cell::MAX_CHANNELS;
 
 /// A kind of datagrams over a driver.
 pub(super) trait Cell {
@@ -52,11 +55,17 @@ pub(super) enum Ability {
 pub(super) struct Over<K, D> {
     kind: K,
     driver: D,
+    per_channel: bool,
 }
 
 impl<K, D> Over<K, D> {
     pub(super) fn new(kind: K, driver: D) -> Self {
-        Self { kind, driver }
+        Self { kind, driver, per_channel: false }
+    }
+
+    /// With a loop for each channel.
+    pub(super) fn per_channel(kind: K, driver: D) -> Self {
+        Self { per_channel: true, ..Self::new(kind, driver) }
     }
 }
 
@@ -67,7 +76,12 @@ impl<K: Kind, D: OpenDriver + Clone + 'static> Cell for Over<K, D> {
     }
 
     fn group(&self, threads: usize) -> EventLoopGroup {
-        EventLoopGroup::builder(self.driver.clone()).threads(threads).build().expect("a group")
+        if !self.per_channel {
+            let builder = EventLoopGroup::builder(self.driver.clone());
+            return builder.threads(threads).build().expect("a group");
+        }
+        let builder = EventLoopGroup::per_channel(self.driver.clone());
+        builder.max_channels(MAX_CHANNELS).build().expect("a group")
     }
 
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
@@ -112,5 +126,35 @@ impl Kind for UdpKind {
             }
             Ability::LateErrors => None,
         }
+    }
+}
+
+/// Datagrams in memory, over the driver that is driven by hand.
+#[derive(Default)]
+pub(super) struct MemoryKind(PostOffice);
+
+impl Kind for MemoryKind {
+    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, self.0.clone())
+    }
+
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn free_address(&self) -> Address {
+        SocketAddr::from(([192, 0, 2, 1], 0)).into()
+    }
+
+    fn empty_address(&self) -> Address {
+        SocketAddr::from(([192, 0, 2, 2], 1)).into()
+    }
+
+    fn long(&self) -> usize {
+        65_507
+    }
+
+    fn lacks(&self, _: Ability) -> Option<&'static str> {
+        None
     }
 }

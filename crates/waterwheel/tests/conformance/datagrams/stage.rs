@@ -74,7 +74,7 @@ impl<'c> Stage<'c> {
     }
 
     /// Everything that has happened by now to the channels of these loops is dealt with: each loop has
-    /// answered somebody who asked later.
+    /// answered somebody who asked later; one that serves none but its own has run a task since.
     #[track_caller]
     pub(super) fn settle(&self) {
         for _ in 0..2 * self.group.children().len() {
@@ -86,6 +86,9 @@ impl<'c> Stage<'c> {
             }
             get(post.channel.close()).expect("it closes");
             get(echo.close()).expect("it closes");
+        }
+        for at in self.group.children() {
+            get(at.submit(|| ()).expect("it runs")).expect("it was run");
         }
     }
 

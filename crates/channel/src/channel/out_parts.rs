@@ -1,0 +1,312 @@
+//! What is among the bytes that a stream is to write, and is more than bytes: files and parcels (C07, C13).
+//!
+//! ```text
+//!   bytes ── piece, then its bytes ── piece, then its bytes ── …
+//!   ▲                 ▲
+//!   │                 └ move to the front when their piece was sent
+//!   └ what a driver is given, to be gathered in one write
+//! ```
+//!
+//! A driver is given bytes up to the next piece, then that piece. The bytes at the front are kept by whoever
+//! has these: a stream without files and parcels is its bytes, and nothing else.
+
+use std::collections::VecDeque;
+
+use crate::driver::OutQueue;
+use crate::file_region::FileRegion;
+use crate::parcel::Parcel;
+use crate::pipeline::Msg;
+
+#[derive(Default)]
+pub(super) struct OutParts {
+    parts: VecDeque<Part>,
+    /// How many of the pieces may be sent; the others are held back until they are flushed.
+    released: usize,
+}
+
+struct Part {
+    /// Not empty.
+    piece: Piece,
+    /// What follows it.
+    bytes: OutQueue,
+}
+
+/// What a driver is given by itself.
+pub(super) enum Piece {
+    /// It weighs the same until it is sent.
+    File(FileRegion),
+    /// It weighs what is left of its bytes.
+    Parcel(Parcel),
+}
+
+impl Piece {
+    /// The message, if it is one.
+    pub(super) fn of(msg: Msg) -> Result<Self, Msg> {
+        match msg.take::<FileRegion>() {
+            Ok(file) => Ok(Piece::File(file)),
+            Err(msg) => msg.take().map(Piece::Parcel),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Piece::File(file) => file.is_empty(),
+            Piece::Parcel(parcel) => parcel.bytes.is_empty(),
+        }
+    }
+
+    /// So much of it was sent.
+    fn advance(&mut self, n: usize) -> Progress {
+        match self {
+            Piece::File(file) => {
+                file.advance(n);
+                let lighter = if file.is_empty() { FileRegion::WEIGHT } else { 0 };
+                Progress { lighter, of_file: true }
+            }
+            Piece::Parcel(parcel) => {
+                parcel.advance(n);
+                Progress { lighter: n, of_file: false }
+            }
+        }
+    }
+}
+
+impl From<Piece> for Msg {
+    fn from(piece: Piece) -> Self {
+        match piece {
+            Piece::File(file) => file.into(),
+            Piece::Parcel(parcel) => parcel.into(),
+        }
+    }
+}
+
+/// So much was written.
+pub(super) struct Progress {
+    /// So much lighter is what is left.
+    pub(super) lighter: usize,
+    /// It was of a file.
+    pub(super) of_file: bool,
+}
+
+impl OutParts {
+    /// The piece that is next, if it is one.
+    pub(super) fn next(&self, front: &OutQueue) -> Option<&Piece> {
+        let part = self.parts.front().filter(|_| self.released > 0 && front.is_empty());
+        part.map(|part| &part.piece)
+    }
+
+    /// Takes the parcel out that is next: it will not be sent.
+    pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
+        let Some(Piece::Parcel(_)) = self.next(front) else { return None };
+        match self.take_front(front)? {
+            Piece::Parcel(parcel) => Some(parcel),
+            Piece::File(_) => None,
+        }
+    }
+
+    fn take_front(&mut self, front: &mut OutQueue) -> Option<Piece> {
+        let Part { piece, bytes } = self.parts.pop_front()?;
+        *front = bytes;
+        self.released -= 1;
+        Some(piece)
+    }
+
+    /// Where bytes are appended.
+    pub(super) fn last<'a>(&'a mut self, front: &'a mut OutQueue) -> &'a mut OutQueue {
+        self.parts.back_mut().map_or(front, |part| &mut part.bytes)
+    }
+
+    /// Appends a piece that is not to be sent yet, unless it is empty.
+    pub(super) fn hold(&mut self, piece: Piece) {
+        if !piece.is_empty() {
+            self.parts.push_back(Part { piece, bytes: OutQueue::new() });
+        }
+    }
+
+    /// What was held back is to be written, as are the bytes at the front.
+    pub(super) fn release(&mut self) {
+        // What follows a piece that was released before may have been held back.
+        let from = self.released.saturating_sub(1);
+        self.parts.range_mut(from..).for_each(|part| part.bytes.release());
+        self.released = self.parts.len();
+    }
+
+    /// Takes out what is held back; there too it is held.
+    pub(super) fn split_held(&mut self, front: &mut OutQueue) -> (OutQueue, OutParts) {
+        let parts = self.parts.split_off(self.released);
+        // Before a piece that is not held back nothing is.
+        (self.last(front).split_held(), OutParts { parts, released: 0 })
+    }
+
+    /// All of it, held back or not.
+    pub(super) fn into_messages(self, front: OutQueue) -> impl Iterator<Item = Msg> {
+        let parts = self.parts.into_iter().flat_map(|Part { piece, bytes }| {
+            std::iter::once(Msg::from(piece)).chain(bytes.into_chunks().map(Msg::from))
+        });
+        front.into_chunks().map(Msg::from).chain(parts)
+    }
+
+    /// Takes the first `n` bytes out: they were written.
+    ///
+    /// # Panics
+    /// If there are fewer, before the next piece or in it.
+    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> Progress {
+        let next = self.parts.front_mut().filter(|_| self.released > 0 && front.is_empty());
+        let Some(part) = next else {
+            front.advance(n);
+            return Progress { lighter: n, of_file: false };
+        };
+        let progress = part.piece.advance(n);
+        if part.piece.is_empty() {
+            self.take_front(front);
+        }
+        progress
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// The two of them, as a stream has them.
+    #[derive(Default)]
+    struct Both(OutQueue, OutParts);
+
+    impl Both {
+        /// Small letters are bytes, capitals are parcels of one, digits are files of so many.
+        fn of(what: &str) -> Self {
+            let mut both = Self::default();
+            both.hold(what);
+            both
+        }
+
+        fn hold(&mut self, what: &str) {
+            for letter in what.chars() {
+                let bytes = Bytes::from(letter.to_string());
+                match letter.to_digit(10) {
+                    Some(len) => self.1.hold(Piece::File(file(len.into()))),
+                    None if letter.is_uppercase() => {
+                        self.1.hold(Piece::Parcel(Parcel::new(bytes, Vec::new())));
+                    }
+                    None => self.1.last(&mut self.0).hold(bytes),
+                }
+            }
+        }
+
+        fn release(&mut self) {
+            self.0.release();
+            self.1.release();
+        }
+
+        fn split_held(&mut self) -> Self {
+            let (front, files) = self.1.split_held(&mut self.0);
+            Self(front, files)
+        }
+
+        fn shown(self) -> String {
+            let messages = self.1.into_messages(self.0).map(|msg| match msg.into_bytes() {
+                Ok(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+                Err(msg) => match Piece::of(msg).unwrap() {
+                    Piece::File(file) => file.len().to_string(),
+                    Piece::Parcel(parcel) => String::from_utf8(parcel.bytes.to_vec()).unwrap(),
+                },
+            });
+            messages.collect()
+        }
+
+        /// What a driver is given, one after the other, until there is nothing.
+        fn written(&mut self) -> Vec<String> {
+            let mut written = Vec::new();
+            loop {
+                if let Some(Piece::Parcel(parcel)) = self.1.next(&self.0) {
+                    written.push(String::from_utf8(parcel.bytes.to_vec()).unwrap());
+                    let progress = self.1.advance(&mut self.0, 1);
+                    assert_eq!((progress.lighter, progress.of_file), (1, false));
+                } else if let Some(Piece::File(file)) = self.1.next(&self.0) {
+                    let len = file.len();
+                    written.push(len.to_string());
+                    for left in (0..len).rev() {
+                        let progress = self.1.advance(&mut self.0, 1);
+                        let expected = if left == 0 { FileRegion::WEIGHT } else { 0 };
+                        assert_eq!((progress.lighter, progress.of_file), (expected, true));
+                    }
+                } else if !self.0.is_empty() {
+                    let bytes: Vec<u8> = self.0.chunks().flatten().copied().collect();
+                    let progress = self.1.advance(&mut self.0, bytes.len());
+                    assert_eq!((progress.lighter, progress.of_file), (bytes.len(), false));
+                    written.push(String::from_utf8(bytes).unwrap());
+                } else {
+                    return written;
+                }
+            }
+        }
+    }
+
+    fn file(len: u64) -> FileRegion {
+        FileRegion::new(File::open("Cargo.toml").unwrap(), ..len).unwrap()
+    }
+
+    #[test]
+    fn c07_bytes_files_and_parcels_come_in_order() {
+        let mut both = Both::of("ab2cD3E4FdefG05");
+        both.release();
+        let expected = ["ab", "2", "c", "D", "3", "E", "4", "F", "def", "G", "5"];
+        assert_eq!(both.written(), expected);
+        both.hold("g6");
+        both.release();
+        assert_eq!(both.written(), ["g", "6"]);
+    }
+
+    #[test]
+    fn c07_what_is_held_back_is_not_given_to_a_driver_wherever_the_mark_is() {
+        let all = "ab2cP34deQR5";
+        for mark in 0..=all.len() {
+            let mut both = Both::of(&all[..mark]);
+            both.release();
+            both.hold(&all[mark..]);
+            assert_eq!(both.written().concat(), all[..mark]);
+            both.release();
+            assert_eq!(both.written().concat(), all[mark..]);
+        }
+    }
+
+    #[test]
+    fn c07_what_is_held_back_is_taken_out_wherever_the_mark_is() {
+        let all = "ab2cP34deQR5";
+        for mark in 0..=all.len() {
+            let mut flushed = Both::of(&all[..mark]);
+            flushed.release();
+            flushed.hold(&all[mark..]);
+            let mut held = flushed.split_held();
+            assert_eq!(held.written(), [""; 0], "there too it is held");
+            assert_eq!(held.shown(), all[mark..]);
+            assert_eq!(flushed.written().concat(), all[..mark]);
+        }
+    }
+
+    #[test]
+    fn c13_what_is_passed_leaves_with_the_first_byte_of_a_parcel_sent_in_parts() {
+        let (mut front, mut parts) = (OutQueue::new(), OutParts::default());
+        parts.hold(Piece::Parcel(Parcel::new("abc", vec![crate::driver::Io::new(7_u8)])));
+        parts.release();
+        for (sent, left) in [(1, "bc"), (1, "c")] {
+            assert_eq!(parts.advance(&mut front, sent).lighter, sent);
+            let Some(Piece::Parcel(parcel)) = parts.next(&front) else { panic!("there is more") };
+            assert_eq!((&*parcel.bytes, parcel.passed.len()), (left.as_bytes(), 0));
+        }
+        parts.advance(&mut front, 1);
+        assert!(parts.next(&front).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "4 bytes sent of 3")]
+    fn more_than_the_file_cannot_have_been_sent() {
+        let mut both = Both::of("3a");
+        both.release();
+        both.1.advance(&mut both.0, 4);
+    }
+}

@@ -1,0 +1,90 @@
+//! Bytes with something that is no bytes.
+
+use std::fmt;
+
+use bytes::{Buf, Bytes};
+
+use crate::channel::address::Address;
+use crate::driver::Io;
+use crate::pipeline::Message;
+
+/// Bytes, and what is handed over with them: things of the operating system's, opaque here, that the peer has
+/// too once it has read them. What the crate with the sockets makes of a descriptor is one.
+///
+/// Channels over Unix sockets read and write them, besides bytes or datagrams. They are read only if that was
+/// [asked for](crate::driver::SocketOption::ReceivePassed); otherwise what is passed is dropped on its way.
+///
+/// - On a stream a parcel is no more of a unit than any other bytes. What is passed arrives with the read in
+///   which the first of its bytes does; before that byte, and behind it, there may be others in that read. It has at least
+///   one byte, or its write is refused.
+/// - As a datagram it arrives as a whole, to [`peer`](Self::peer) or to whom the channel is connected.
+///
+/// ```
+/// use waterwheel_channel::{Message, Parcel};
+///
+/// let letter = Parcel::new("a letter", Vec::new());
+/// assert_eq!((letter.size_hint(), letter.peer), (8, None));
+/// ```
+#[derive(Debug, Default)]
+pub struct Parcel {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// What is passed.
+    pub passed: Vec<Io>,
+    /// Of a datagram: where it comes from, or goes.
+    pub peer: Option<Address>,
+    /// Who has sent it, if that was [asked for](crate::driver::SocketOption::ReceiveCredentials).
+    pub credentials: Option<Credentials>,
+    /// Something of it is lost: there was no room for all the bytes of a datagram, or this process may not
+    /// have so many descriptors.
+    pub truncated: bool,
+}
+
+impl Parcel {
+    /// A parcel to whom the channel is connected.
+    #[must_use]
+    pub fn new(bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
+        Self { bytes: bytes.into(), passed, ..Self::default() }
+    }
+
+    /// A parcel to this address, as a datagram.
+    #[must_use]
+    pub fn to(peer: impl Into<Address>, bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
+        Self { peer: Some(peer.into()), ..Self::new(bytes, passed) }
+    }
+
+    /// So many bytes of it were written, on a stream: with the first of them went what is passed.
+    pub(crate) fn advance(&mut self, n: usize) {
+        assert!(n <= self.bytes.len(), "{n} bytes sent of {}", self.bytes.len());
+        self.bytes.advance(n);
+        self.passed.clear();
+    }
+}
+
+impl Message for Parcel {
+    /// An empty one weighs something too: it takes a place in the queue like any other.
+    fn size_hint(&self) -> usize {
+        self.bytes.len().max(1)
+    }
+}
+
+/// Who somebody is on this machine, as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The process; `None` if it cannot be seen from here.
+    pub process: Option<u32>,
+    /// The user.
+    pub user: u32,
+    /// The group.
+    pub group: u32,
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.process {
+            Some(process) => write!(f, "process {process}")?,
+            None => f.write_str("a process out of sight")?,
+        }
+        write!(f, " of user {} and group {}", self.user, self.group)
+    }
+}

@@ -1,0 +1,100 @@
+//! Who the peers of Unix sockets are (C13).
+
+use std::io::Write;
+use std::sync::mpsc::{Sender, channel};
+
+use waterwheel_channel::driver::SocketOption;
+use waterwheel_channel::{
+    Bootstrap, Credentials, Ctx, Handler, HandlerResult, ServerBootstrap, UnixAddress, local,
+};
+use waterwheel_net::{Tcp, Unix};
+
+use crate::door::group;
+use crate::house::{Directory, client, dial, server};
+use crate::loops::{LONG, get, on_every_loop};
+use crate::parcels::Shows;
+
+fn own() -> Credentials {
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    let process = Some(std::process::id());
+    Credentials { process, user: user.as_raw(), group: group.as_raw() }
+}
+
+/// Asks who its peer is as soon as it has one.
+struct Asks(Sender<Result<Credentials, String>>);
+
+impl Handler for Asks {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let peer = ctx.peer_credentials();
+        let _ = self.0.send(peer.map_err(|error| error.to_string()));
+        Ok(())
+    }
+}
+
+#[test]
+fn c13_a_handler_asks_who_the_peer_of_its_unix_stream_is() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (tell, told) = channel();
+        let (of_child, of_client) = (tell.clone(), tell);
+        let server = server(rig).child_initialiser(move |edit| {
+            edit.add_last("asks", Asks(of_child.clone()))?;
+            Ok(())
+        });
+        get(server.bind(UnixAddress::path(directory.path("door"))));
+        let _peer = dial(&directory.path("door"));
+        assert_eq!(told.recv_timeout(LONG).unwrap(), Ok(own()));
+        let client = client(rig).initialiser(move |edit| {
+            edit.add_last("asks", Asks(of_client.clone()))?;
+            Ok(())
+        });
+        get(client.connect(UnixAddress::path(directory.path("door"))));
+        for _ in 0..2 {
+            assert_eq!(told.recv_timeout(LONG).unwrap(), Ok(own()));
+        }
+    });
+}
+
+#[test]
+fn c13_transports_that_know_their_peers_by_addresses_say_so() {
+    on_every_loop(|rig| {
+        let (tell, told) = channel();
+        let clients = |transports: Bootstrap| {
+            let tell = tell.clone();
+            transports.initialiser(move |edit| {
+                edit.add_last("asks", Asks(tell.clone()))?;
+                Ok(())
+            })
+        };
+        let group = group(rig);
+        let tcp = get(ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0"));
+        get(clients(Bootstrap::new(&group, Tcp)).connect(tcp.local_address().unwrap()));
+        let error = told.recv_timeout(LONG).unwrap().unwrap_err();
+        assert_eq!(error, "only the peers of Unix sockets are known by more than an address");
+        let name = waterwheel_channel::Address::local(format!("credentials {rig:p}"));
+        let _local = get(ServerBootstrap::new(&group, local::Local).bind(name.clone()));
+        get(clients(Bootstrap::new(&group, local::Local)).connect(name));
+        let error = told.recv_timeout(LONG).unwrap().unwrap_err();
+        assert!(error.contains("tell who its peer is"), "{error}");
+    });
+}
+
+#[test]
+fn c13_the_reads_of_a_stream_say_who_has_sent_them_if_that_is_asked_for() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (show, shown) = Shows::pair();
+        let server = ServerBootstrap::new(&group(rig), Unix).child_initialiser(move |edit| {
+            edit.add_last("shows", Shows::to(show.clone()))?;
+            Ok(())
+        });
+        let server = server.child_socket_option(SocketOption::ReceiveCredentials(true));
+        get(server.bind(UnixAddress::path(directory.path("door"))));
+        let mut peer = dial(&directory.path("door"));
+        peer.write_all(b"it is me").unwrap();
+        let parcel = shown.next();
+        assert_eq!((&*parcel.bytes, parcel.credentials), (&b"it is me"[..], Some(own())));
+        drop(peer);
+        rig.assert_calm();
+    });
+}

@@ -1,0 +1,260 @@
+//! Datagrams of Unix sockets (C13).
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+
+use waterwheel_channel::driver::SocketOption;
+use waterwheel_channel::{
+    Address, Bootstrap, Channel, ChannelOptions, Datagram, Parcel, ReceiveSizes, UnixAddress,
+};
+use waterwheel_net::{UnixDatagrams, passed};
+
+use crate::door::{group, until};
+use crate::house::Directory;
+use crate::loops::{LONG, Rig, get, on_every_loop};
+use crate::parcels::{Parcels, Pipe, Shows, receive, send};
+
+fn datagrams(rig: &Rig) -> (Bootstrap, Parcels) {
+    let (show, shown) = Shows::pair();
+    let bootstrap = Bootstrap::new(&group(rig), UnixDatagrams).initialiser(move |edit| {
+        edit.add_last("shows", Shows::to(show.clone()))?;
+        Ok(())
+    });
+    (bootstrap, shown)
+}
+
+fn peer(directory: &Directory, name: &str) -> (UnixDatagram, UnixAddress) {
+    let socket = UnixDatagram::bind(directory.path(name)).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket.set_write_timeout(Some(LONG)).unwrap();
+    (socket, UnixAddress::path(directory.path(name)))
+}
+
+fn received(socket: &UnixDatagram) -> Vec<u8> {
+    let mut room = vec![0; 1000];
+    let n = socket.recv(&mut room).unwrap();
+    room.truncate(n);
+    room
+}
+
+fn write(channel: &Channel, datagram: Datagram) {
+    get(channel.write_and_flush(datagram));
+}
+
+#[test]
+fn c13_unix_datagrams_go_to_a_path_and_are_answered() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (bootstrap, shown) = datagrams(rig);
+        let here = UnixAddress::path(directory.path("here"));
+        let channel = get(bootstrap.bind(here.clone()));
+        assert_eq!(channel.local_address(), Some(here.into()));
+        let (there, address) = peer(&directory, "there");
+        there.send_to(b"question", directory.path("here")).unwrap();
+        let question = shown.next();
+        assert_eq!(question.peer, Some(address.clone().into()));
+        write(&channel, Datagram::to(address, "answer"));
+        assert_eq!(received(&there), b"answer");
+        UnixDatagram::unbound().unwrap().send_to(b"", directory.path("here")).unwrap();
+        let nameless = shown.next();
+        assert_eq!((nameless.bytes.len(), nameless.peer), (0, None), "nobody to answer to");
+        rig.assert_calm();
+        get(channel.close());
+        assert!(!directory.path("here").exists());
+    });
+}
+
+#[test]
+fn c13_a_connected_unix_channel_needs_no_addresses() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, shown) = datagrams(rig);
+        let plain = get(bootstrap.connect(address.clone()));
+        assert_eq!(
+            (plain.local_address(), plain.peer_address()),
+            (None, Some(address.clone().into()))
+        );
+        write(&plain, Datagram::new("nameless"));
+        assert_eq!(received(&there), b"nameless");
+        let named = get(bootstrap.local_address(UnixAddress::Unnamed).connect(address));
+        let Some(Address::Unix(UnixAddress::Abstract(_))) = named.local_address() else {
+            panic!("no name: {:?}", named.local_address());
+        };
+        write(&named, Datagram::new("question"));
+        let mut room = [0; 100];
+        let (n, from) = there.recv_from(&mut room).unwrap();
+        assert_eq!(&room[..n], b"question");
+        there.send_to_addr(b"answer", &from).unwrap();
+        assert_eq!(shown.next().bytes, "answer");
+    });
+}
+
+#[test]
+fn c13_a_unix_datagram_to_nobody_fails_its_own_write_and_no_other() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, _) = datagrams(rig);
+        let channel = get(bootstrap.bind(UnixAddress::Unnamed));
+        let nobody = UnixAddress::path(directory.path("nobody"));
+        let lost = channel.write(Datagram::to(nobody, "lost"));
+        let strange = channel.write(Datagram::to(Address::local("x"), "lost"));
+        let found = channel.write_and_flush(Datagram::to(address, "found"));
+        let error = lost.join().unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
+        let error = strange.join().unwrap_err().to_string();
+        assert!(error.contains("local:x"), "{error}");
+        get(found);
+        assert_eq!(received(&there), b"found");
+        let (bootstrap, _) = datagrams(rig);
+        let nobody = UnixAddress::path(directory.path("nobody"));
+        let error = bootstrap.connect(nobody).join().unwrap_err().to_string();
+        assert!(error.contains("nobody"), "{error}");
+    });
+}
+
+#[test]
+fn c13_an_unconnected_unix_channel_is_told_that_its_peer_has_no_room() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, _) = datagrams(rig);
+        let channel = get(bootstrap.bind(UnixAddress::Unnamed));
+        let mut sent = 0;
+        let error = loop {
+            match channel.write_and_flush(Datagram::to(address.clone(), "x")).join() {
+                Ok(()) => sent += 1,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(sent > 0 && error.contains("there has no room"), "{error}");
+        rig.assert_calm();
+        let parcel = Parcel::to(address.clone(), "x", Vec::new());
+        let error = channel.write_and_flush(parcel).join().unwrap_err().to_string();
+        assert!(error.contains("there has no room"), "{error}");
+        (0..sent).for_each(|_| assert_eq!(received(&there), b"x"));
+        write(&channel, Datagram::to(address, "again"));
+        assert_eq!(received(&there), b"again");
+    });
+}
+
+#[test]
+fn c13_a_connected_unix_channel_waits_until_its_peer_has_room() {
+    const COUNT: usize = 1000;
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, _) = datagrams(rig);
+        let channel = get(bootstrap.connect(address));
+        let writes: Vec<_> =
+            (0..COUNT).map(|n| channel.write_and_flush(Datagram::new(n.to_string()))).collect();
+        rig.assert_calm();
+        assert!(!writes[COUNT - 1].is_done());
+        for n in 0..COUNT {
+            assert_eq!(received(&there), n.to_string().as_bytes());
+        }
+        writes.into_iter().for_each(|write| get(write));
+    });
+}
+
+#[test]
+fn c13_a_connected_unix_channel_whose_peer_goes_away_is_told_by_its_writes() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, _) = datagrams(rig);
+        let channel = get(bootstrap.connect(address));
+        drop(there);
+        let error = channel.write_and_flush(Datagram::new("lost")).join().unwrap_err().to_string();
+        assert!(error.contains("refused"), "{error}");
+        rig.assert_calm();
+        assert!(channel.is_active());
+    });
+}
+
+#[test]
+fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, shown) = datagrams(rig);
+        let bootstrap = bootstrap.socket_option(SocketOption::ReceivePassed(true));
+        let channel = get(bootstrap.bind(UnixAddress::path(directory.path("here"))));
+        there.connect(directory.path("here")).unwrap();
+
+        let pipe = Pipe::new();
+        send(&there, b"", &[pipe.writer.as_fd()]);
+        let mut parcel = shown.next();
+        assert_eq!((parcel.bytes.len(), parcel.passed.len()), (0, 1), "no bytes are needed");
+        assert_eq!(parcel.peer, Some(address.clone().into()));
+        let back = Parcel { bytes: "back".into(), ..std::mem::take(&mut parcel) };
+        get(channel.write_and_flush(back));
+        let (bytes, mut passed_back) = receive(&there);
+        assert_eq!((bytes.as_slice(), passed_back.len()), (&b"back"[..], 1));
+        pipe.ends_with(passed_back.remove(0));
+
+        // In order with those that are nothing but bytes.
+        let pipe = Pipe::new();
+        let end = passed(pipe.writer.try_clone().unwrap());
+        let writes = [
+            channel.write(Datagram::to(address.clone(), "1")),
+            channel.write(Parcel::to(address.clone(), "2", vec![end])),
+            channel.write_and_flush(Datagram::to(address, "3")),
+        ];
+        writes.into_iter().for_each(get);
+        let got: Vec<_> = (0..3).map(|_| receive(&there)).map(|(b, p)| (b[0], p.len())).collect();
+        assert_eq!(got, [(b'1', 0), (b'2', 1), (b'3', 0)]);
+        pipe.has_lost_its_end();
+
+        get(channel.set_option(SocketOption::ReceiveCredentials(true)));
+        there.send(b"who").unwrap();
+        let who = shown.next().credentials.unwrap();
+        assert_eq!(who.process, Some(std::process::id()));
+        get(channel.set_option(SocketOption::ReceiveCredentials(false)));
+        get(channel.set_option(SocketOption::ReceivePassed(false)));
+        let pipe = Pipe::new();
+        send(&there, b"unasked", &[pipe.writer.as_fd()]);
+        assert!(shown.until("unasked").is_empty());
+        pipe.has_lost_its_end();
+    });
+}
+
+#[test]
+fn c13_a_parcel_longer_than_its_reads_says_so() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, _) = peer(&directory, "there");
+        let (bootstrap, shown) = datagrams(rig);
+        let sizes = ReceiveSizes::new(64, 64, 64).unwrap();
+        let options = ChannelOptions { receive_sizes: sizes, ..Default::default() };
+        let bootstrap = bootstrap.options(options).socket_option(SocketOption::ReceivePassed(true));
+        let channel = get(bootstrap.bind(UnixAddress::path(directory.path("here"))));
+        there.connect(directory.path("here")).unwrap();
+        let pipe = Pipe::new();
+        send(&there, &[1; 100], &[pipe.writer.as_fd()]);
+        let parcel = shown.next();
+        assert_eq!((parcel.bytes.len(), parcel.passed.len(), parcel.truncated), (64, 1, true));
+        send(&there, &[1; 100], &[]);
+        let plain = shown.next();
+        assert_eq!((plain.bytes.len(), plain.truncated), (64, true));
+        assert!(channel.is_active());
+    });
+}
+
+#[test]
+fn c13_unix_datagrams_that_come_while_a_channel_is_away_are_read_when_it_is_back() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let (there, address) = peer(&directory, "there");
+        let (bootstrap, shown) = datagrams(rig);
+        let channel = get(bootstrap.bind(UnixAddress::path(directory.path("here"))));
+        get(channel.deregister());
+        there.send_to(b"meanwhile", directory.path("here")).unwrap();
+        until("away", || !channel.is_registered());
+        get(channel.register());
+        assert_eq!(shown.next().bytes, "meanwhile");
+        write(&channel, Datagram::to(address, "back"));
+        assert_eq!(received(&there), b"back");
+    });
+}

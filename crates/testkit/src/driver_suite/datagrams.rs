@@ -1,0 +1,197 @@
+//! Datagrams (L05, L07, L17).
+
+use std::io::ErrorKind;
+
+use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
+use waterwheel_channel::{Datagram, Token};
+
+use super::bench::{Bench, GLANCE, PATIENCE, wrote};
+use super::{Fixture, Postman};
+
+/// More than there is room for.
+const TOO_MANY: usize = 1000;
+
+fn attach(bench: &mut Bench<'_>) -> (Token, Box<dyn Postman>) {
+    let (io, postman) = bench.fixture.datagrams();
+    (bench.attach(io, Role::Datagram), postman)
+}
+
+/// What a token has received.
+fn received(events: &[IoEvent], of: Token) -> Vec<Datagram> {
+    let datagrams = events.iter().filter_map(|event| match event {
+        IoEvent::Datagram(token, datagram) if *token == of => Some((**datagram).clone()),
+        _ => None,
+    });
+    datagrams.collect()
+}
+
+fn texts(datagrams: &[Datagram]) -> Vec<&[u8]> {
+    datagrams.iter().map(|datagram| &datagram.bytes()[..]).collect()
+}
+
+/// Goes on until so many were received; returns them.
+fn receive(bench: &mut Bench<'_>, token: Token, n: usize) -> Vec<Datagram> {
+    let seen = bench.until("datagrams", |seen| received(seen, token).len() >= n);
+    received(&seen, token)
+}
+
+/// Sends one; `false`: there is no room, and it is pending.
+fn send(bench: &mut Bench<'_>, token: Token, text: &[u8]) -> bool {
+    let datagram = Datagram::new(text.to_vec());
+    let sent = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram));
+    match sent.unwrap_or_else(|error| panic!("send_datagrams: {error}")) {
+        Submit::Done(n) => {
+            assert_eq!(n, 1, "one was given");
+            true
+        }
+        Submit::Full => {
+            bench.ledger.entry(token).writing = Some(0);
+            false
+        }
+        Submit::Pending => panic!("datagrams are never pending"),
+    }
+}
+
+/// Each is an event, the empty one too; then there is silence.
+pub fn l05_datagrams_are_read_whole_and_one_read_complete_ends_their_round(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    bench.set_read(token, Some(ReadPlan::default()));
+    for texts in [&[&b"one"[..]][..], &[b"two", b"", b"three"]] {
+        texts.iter().for_each(|text| postman.send(text));
+        let events = bench.turn(PATIENCE);
+        assert!(matches!(events.last(), Some(IoEvent::ReadComplete(_))), "{events:?}");
+        assert_eq!(self::texts(&received(&events, token)), texts);
+        bench.assert_quiet();
+    }
+}
+
+/// It says how long it was.
+pub fn l05_a_datagram_is_cut_off_at_the_plans_size(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 4 }));
+    for text in [&b"four"[..], b"fives", b"one"] {
+        postman.send(text);
+    }
+    let all = receive(&mut bench, token, 3);
+    assert_eq!(texts(&all), [&b"four"[..], b"five", b"one"]);
+    assert_eq!(all.iter().map(Datagram::whole_len).collect::<Vec<_>>(), [4, 5, 3]);
+}
+
+/// What is left comes in the next round.
+pub fn l05_a_plan_bounds_a_round_of_datagrams(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    (0..8).for_each(|n| postman.send(&[n]));
+    bench.set_read(token, Some(ReadPlan { max_reads: 3, size: 100 }));
+    for expected in [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]] {
+        let round = received(&bench.turn(PATIENCE), token);
+        assert_eq!(texts(&round).concat(), expected);
+    }
+    bench.assert_quiet();
+}
+
+/// At once, in the middle of a round; and they come when reads are on again.
+pub fn l05_reads_that_go_off_hold_datagrams_back(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    (0..5).for_each(|n| postman.send(&[n]));
+    for n in 0..5 {
+        bench.set_read(token, Some(ReadPlan::default()));
+        assert!(bench.wait(PATIENCE).ready > 0);
+        let event = bench.next().expect("a datagram");
+        assert_eq!(texts(&received(&[event], token)), [&[n]]);
+        bench.set_read(token, None);
+        assert!(matches!(bench.round()[..], [IoEvent::ReadComplete(_)]));
+        bench.assert_quiet();
+    }
+}
+
+/// One by one, or as a batch of which the driver takes as many as it likes, at least one.
+pub fn l05_datagrams_are_sent_in_order(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    assert!(send(&mut bench, token, b"first"));
+    let batch: Vec<_> = (0..5).map(|n| Datagram::new(vec![n])).collect();
+    let mut left = &batch[..];
+    while !left.is_empty() {
+        let sent = bench.driver.send_datagrams(token, &mut left.iter());
+        match sent.unwrap_or_else(|error| panic!("send_datagrams: {error}")) {
+            Submit::Done(n @ 1..) => left = &left[n..],
+            other => panic!("{other:?}, and there is room"),
+        }
+    }
+    assert_eq!(postman.receive(), b"first");
+    (0..5).for_each(|n| assert_eq!(postman.receive(), [n]));
+    bench.assert_quiet();
+}
+
+/// Nothing spins meanwhile, and nothing is lost.
+pub fn l05_datagrams_without_room_wait_until_there_is(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
+    assert!(sent > 0 && sent < TOO_MANY, "{sent} were sent that nobody receives");
+    bench.assert_quiet();
+    for n in 0..sent {
+        assert_eq!(postman.receive(), n.to_be_bytes());
+    }
+    let seen = bench.until("Wrote", |seen| wrote(seen, token).is_some());
+    assert_eq!(wrote(&seen, token), Some(0), "it is to be repeated");
+    assert!(send(&mut bench, token, b"once more"));
+    assert_eq!(postman.receive(), b"once more");
+}
+
+/// Attached again, it goes on where it was: in the middle of a round.
+pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (mut token, mut postman) = attach(&mut bench);
+    (0..4).for_each(|n| postman.send(&[n]));
+    for n in 0..4 {
+        bench.set_read(token, Some(ReadPlan::default()));
+        assert!(bench.wait(PATIENCE).ready > 0);
+        let event = bench.next().expect("a datagram");
+        assert_eq!(texts(&received(&[event], token)), [&[n]]);
+        let io = bench.driver.release(token).expect("nothing is under way");
+        bench.ledger.leave(token);
+        assert!(bench.round().is_empty(), "it is gone");
+        token = bench.attach(io, Role::Datagram);
+    }
+    bench.turn(GLANCE);
+    postman.send(b"last");
+    bench.set_read(token, Some(ReadPlan::default()));
+    assert_eq!(texts(&receive(&mut bench, token, 1)), [b"last"]);
+}
+
+/// Each is refused by what is for the other, and nothing happens.
+pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    let mut queue = OutQueue::new();
+    queue.push("x".into());
+    assert!(bench.driver.write(token, &queue).is_err(), "a socket for datagrams");
+    bench.assert_quiet();
+    assert!(send(&mut bench, token, b"y"));
+    assert_eq!(postman.receive(), b"y");
+    bench.detach(token);
+
+    let (stream, _remote) = bench.stream();
+    let datagram = Datagram::new("x");
+    let sent = bench.driver.send_datagrams(stream, &mut std::iter::once(&datagram));
+    assert_eq!(sent.expect_err("a stream").kind(), ErrorKind::InvalidInput);
+    bench.assert_quiet();
+}
+
+/// With reads off, and off again.
+pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    postman.send(b"one");
+    bench.assert_settles();
+    bench.set_read(token, Some(ReadPlan::default()));
+    assert_eq!(texts(&receive(&mut bench, token, 1)), [b"one"]);
+    bench.set_read(token, None);
+    postman.send(b"two");
+    bench.assert_settles();
+}

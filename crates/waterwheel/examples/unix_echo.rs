@@ -1,0 +1,60 @@
+//! A server on this machine alone: it knows who talks to it, and sends back what it gets, descriptors too.
+//!
+//! ```sh
+//! cargo run --release -p waterwheel --example unix_echo -- /tmp/echo.sock
+//! nc -U /tmp/echo.sock     # in another terminal
+//! ```
+//!
+//! With `@name` instead of a path it is at an abstract name, and there is no file. It ends with Ctrl-C, and
+//! takes its file along.
+
+use std::error::Error;
+use std::time::Duration;
+
+use waterwheel::channel::driver::SocketOption;
+use waterwheel::channel::{
+    Ctx, DrainOptions, EventLoopGroup, Handler, HandlerResult, Msg, Parcel, ServerBootstrap,
+};
+use waterwheel::net::{Auto, Terminate, Unix};
+
+struct Echo;
+
+impl Handler for Echo {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        println!("connected: {}", ctx.peer_credentials()?);
+        Ok(())
+    }
+
+    /// Bytes, or a parcel of bytes and descriptors: either goes back as it is.
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        if let Some(parcel) = msg.get::<Parcel>() {
+            println!("passed: {}", parcel.passed.len());
+        }
+        ctx.write(msg);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.flush();
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let place = std::env::args().nth(1).ok_or("where? A path, or @ and a name")?;
+    let group = EventLoopGroup::builder(Auto).threads(1).name("echo").build()?;
+    let server = ServerBootstrap::new(&group, Unix)
+        .child_socket_option(SocketOption::ReceivePassed(true))
+        .child_initialiser(|edit| {
+            edit.add_last("echo", Echo)?;
+            Ok(())
+        })
+        .bind(format!("unix:{place}"))
+        .join()?;
+    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    let drain = DrainOptions::within(Duration::from_secs(1));
+    let drain = drain.shutdown(Duration::ZERO, Duration::from_secs(5))?;
+    Terminate::new()?.drain(&group, drain);
+    group.termination().join()?;
+    Ok(())
+}
