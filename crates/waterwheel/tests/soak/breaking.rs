@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel::channel::driver::SocketOption;
-use waterwheel::channel::{Bootstrap, ChannelOptions, EventLoopGroup, ServerBootstrap};
+use waterwheel::channel::{
+    Bootstrap, ChannelOptions, Ctx, EventLoopGroup, Handler, HandlerResult, ServerBootstrap,
+};
+use waterwheel::executor::Error;
 use waterwheel::net::{Epoll, Poll, Tcp};
 
 use crate::dice::Dice;
@@ -46,7 +49,10 @@ pub(crate) fn connect_to_nobody(world: &World, dice: &mut Dice) {
 /// Connects, and does not want to after all.
 pub(crate) fn cancel_a_connect(world: &World, dice: &mut Dice) {
     let service = Service::TCP[dice.below(Service::TCP.len())];
-    let attempt = world.bootstrap(service, dice).connect(world.address(service));
+    let clients = world
+        .bootstrap(service, dice)
+        .initialiser(|edit| Ok(edit.add_last("resigned", Resigned).map(drop)?));
+    let attempt = clients.connect(world.address(service));
     for _ in 0..dice.below(50) {
         std::thread::yield_now();
     }
@@ -55,6 +61,15 @@ pub(crate) fn cancel_a_connect(world: &World, dice: &mut Dice) {
     {
         drop(channel.close());
         channel.closed().wait_timeout(PATIENCE).expect("it closes");
+    }
+}
+
+/// A server that leaves may reset it meanwhile.
+struct Resigned;
+
+impl Handler for Resigned {
+    fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
+        Ok(())
     }
 }
 
