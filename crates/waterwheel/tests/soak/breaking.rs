@@ -82,7 +82,7 @@ pub(crate) fn panic(world: &World, dice: &mut Dice) {
     line.channel.send(careless(dice, 0));
     let (read, end) = line.hear(1);
     assert!(read.is_empty() && end != End::Open, "{end:?}");
-    assert!(world.common.reports.count(Cause::Panic) > panics);
+    assert_eq!(world.common.reports.count(Cause::Panic), panics + 1);
     line.close();
 }
 

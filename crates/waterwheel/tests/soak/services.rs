@@ -8,9 +8,11 @@ use std::time::Duration;
 use waterwheel::channel::local::Local;
 use waterwheel::channel::{
     Address, Bootstrap, Channel, ChannelOptions, Edit, EventLoopGroup, EventLoopGroupBuilder, In,
-    Offloaded, Place, ReceiveSizes, ServerBootstrap, Servers, WaterMarks,
+    Offloaded, Place, ReceiveSizes, ServerBootstrap, Servers, UnixAddress, WaterMarks,
 };
-use waterwheel::executor::{ByKey, Error, EventExecutorGroup, LeastLoaded, Watchdog};
+use waterwheel::executor::{
+    ByKey, Error, EventExecutorGroup, LeastLoaded, PromiseFuture, Watchdog,
+};
 use waterwheel::handlers::{IdleHandler, IdleKind};
 use waterwheel::net::{Blocking, Epoll, Poll, Tcp, Udp, Unix};
 use waterwheel_testkit::faulty::{Faults, Faulty};
@@ -138,11 +140,9 @@ impl Services {
         let echo = |server| address(common.echo(server).bind("127.0.0.1:0"));
         let boss = echo(tcp(&epoll).boss(&poll));
         let unix = common.echo(ServerBootstrap::new(&poll, Unix));
-        let unix = address(
-            unix.bind(Place::from(Address::from(waterwheel::channel::UnixAddress::Unnamed))),
-        );
+        let unix = address(unix.bind(Address::from(UnixAddress::Unnamed)));
         let local = common.echo(ServerBootstrap::new(&epoll, Local));
-        let local = address(local.bind(Place::from(Address::local("soak"))));
+        let local = address(local.bind(Address::local("soak")));
         let per_channel = echo(tcp(&blocking));
         let faulted = echo(tcp(&faulty));
         let remote = (far.clone(), common.ledger.clone());
@@ -153,7 +153,11 @@ impl Services {
             Ok(())
         });
         let file = Arc::new(file);
-        let files = serve(tcp(&poll), echo_options(), move |edit| {
+        let by_peer = tcp(&poll).child_key(|accepted| match accepted.peer_address() {
+            Some(Address::Ip(peer)) => peer.port(),
+            _ => 0,
+        });
+        let files = serve(by_peer, echo_options(), move |edit| {
             edit.add_last("file", SendFile(file.clone()))?;
             Ok(())
         });
@@ -222,7 +226,7 @@ fn serve(
     address(server.bind("127.0.0.1:0"))
 }
 
-fn address(bound: waterwheel::executor::PromiseFuture<Channel>) -> Address {
+fn address(bound: PromiseFuture<Channel>) -> Address {
     let channel = get(bound).expect("it is bound");
     channel.local_address().expect("it is bound")
 }

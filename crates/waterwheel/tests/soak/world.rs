@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketType};
 use waterwheel::channel::local::Local;
 use waterwheel::channel::{Address, Bootstrap, ChannelOptions, EventLoop, EventLoopGroup, Place};
+use waterwheel::executor::SharedFuture;
 use waterwheel::net::{Epoll, Poll, Tcp, Unix};
 
 use crate::dice::Dice;
@@ -30,7 +32,7 @@ pub(crate) struct World {
     pub(crate) content: Bytes,
     /// Bound, but nobody listens.
     _nobody: OwnedFd,
-    pub(crate) nobody_at: std::net::SocketAddr,
+    pub(crate) nobody_at: SocketAddr,
     /// Read by scenes that cannot do without a descriptor, written by the one that takes them all.
     descriptors: RwLock<()>,
 }
@@ -89,7 +91,7 @@ impl World {
         let each_at = servers.local_address().expect("they are bound");
         let nobody = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
         let nobody = nobody.expect("a socket");
-        let any: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
         rustix::net::bind(&nobody, &any).expect("a port");
         let nobody_at = rustix::net::getsockname(&nobody).expect("a port");
         let clients = [
@@ -201,7 +203,7 @@ impl World {
     pub(crate) fn end(self) {
         let each = self.each().clone();
         let groups = self.services.groups().into_iter().chain(&self.clients).chain([&each]);
-        let ended: Vec<_> = groups.map(|group| end(group)).collect();
+        let ended: Vec<_> = groups.map(end).collect();
         for ended in ended {
             ended.wait_timeout(PATIENCE).expect("loops end in time");
         }
@@ -211,6 +213,6 @@ impl World {
 }
 
 /// Shuts loops down, at once.
-pub(crate) fn end(group: &EventLoopGroup) -> waterwheel::executor::SharedFuture<()> {
+pub(crate) fn end(group: &EventLoopGroup) -> SharedFuture<()> {
     group.shutdown_gracefully(Duration::ZERO, PATIENCE).expect("a sound shutdown")
 }
