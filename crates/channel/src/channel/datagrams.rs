@@ -81,11 +81,11 @@ impl Datagrams {
 
 impl Transport for Datagrams {
     fn name(&self) -> &'static str {
-        self.sockets.name()
+        self.sockets.kind().name()
     }
 
     fn reads(&self) -> Types {
-        match self.sockets.passes() {
+        match self.sockets.kind().passes() {
             true => Types::These(const { &[TypeTag::of::<Datagram>(), TypeTag::of::<Parcel>()] }),
             false => Types::of::<Datagram>(),
         }

@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use waterwheel::channel::driver::{Io, SocketOption};
-use waterwheel::channel::transport::{DatagramSockets, Transport, Transports};
+use waterwheel::channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
 use waterwheel::channel::{Address, Bootstrap, Datagrams, EventLoopGroup, UnixAddress};
 use waterwheel::net::DatagramSocket;
 
@@ -55,8 +55,9 @@ impl Transports for UnixKind {
 }
 
 impl DatagramSockets for UnixKind {
-    fn name(&self) -> &'static str {
-        "unix"
+    fn kind(&self) -> &'static SocketKind {
+        static UNIX: SocketKind = SocketKind::new("unix");
+        &UNIX
     }
 
     fn open(
