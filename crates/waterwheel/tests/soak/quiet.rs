@@ -14,9 +14,9 @@ use crate::world::World;
 const SLACK: usize = 512 * 1024;
 const LOOP: usize = 128 * 1024;
 
-/// What is resident may be more by so much: each of the allocator's arenas, of which there are eight for each
-/// core, keeps what one of its threads once had.
-const RESIDENT_SLACK_KIB: u64 = 128 * 1024;
+/// What is resident may be more by so much: the allocator has an arena for each of the thirty threads that there
+/// are at once, and each keeps what one of its threads once had.
+const RESIDENT_SLACK_KIB: u64 = 30 * 8 * 1024;
 
 /// So often a loop is asked whether something is as it should be, before that is given up.
 const LOOKS: usize = 20_000;

@@ -125,9 +125,10 @@ impl World {
         .clone()
     }
 
-    /// What makes clients of this service, on one of the clients' groups.
+    /// What makes clients of this service, on one of the clients' groups, or with a thread for each.
     pub(crate) fn bootstrap(&self, service: Service, dice: &mut Dice) -> Bootstrap {
-        let group = &self.clients[dice.below(self.clients.len())];
+        let groups = self.clients.iter().chain([&self.services.blocking]);
+        let group = groups.cycle().nth(dice.below(8)).expect("there is one");
         match service {
             Service::Unix => Bootstrap::new(group, Unix),
             Service::Local => Bootstrap::new(group, Local),
