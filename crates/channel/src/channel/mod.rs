@@ -5,7 +5,7 @@
 //! | what users hold | `handle` on `shared`, `new_channel`, `attributes`, `options` |
 //! | how calls get in, and what they leave behind | `core`, then `channels` |
 //! | reading | `reading`, with `receive` |
-//! | writing | `writing`, on `outbound` and `out_parts` |
+//! | writing | `writing`, on `outbound`, `out_accounts` and `out_parts` |
 //! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream`, `listener` and `datagrams` as those over a driver, on `socket`, from `sockets` |
 
@@ -26,6 +26,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod listener;
 pub(crate) mod new_channel;
 pub(crate) mod options;
+mod out_accounts;
 mod out_parts;
 pub(crate) mod outbound;
 pub(crate) mod rarely;
