@@ -9,12 +9,13 @@ use crate::builder::EventExecutorBuilder;
 use crate::command::{Command, NoExtension, System};
 use crate::current::{self, ExecutorId};
 use crate::error::{Error, WaitError};
-use crate::group::{EventExecutorGroup, Membership};
+use crate::group::EventExecutorGroup;
 use crate::hooks::{Hook, HookId};
 use crate::labelled::Labelled;
 use crate::lease::Lease;
 use crate::lifecycle::State;
 use crate::local::Local;
+use crate::members::Membership;
 use crate::promise::{
     ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, SharedFuture, all, first,
     progressive_promise, promise,

@@ -3,25 +3,19 @@
 use std::any::Any;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::children::Children;
-use crate::chooser::{Choice, Chooser, RoundRobin};
 use crate::command::NoExtension;
-use crate::current::ExecutorId;
-use crate::error::{Error, WaitError, absorb};
+use crate::error::WaitError;
 use crate::executor::EventExecutor;
-use crate::group_builder::{EventExecutorGroupBuilder, Siblings};
-use crate::guard::report_to;
+use crate::group_builder::EventExecutorGroupBuilder;
 use crate::lease::Lease;
 use crate::lifecycle::State;
-use crate::promise::{Promise, PromiseFuture, SharedFuture, promise_of_end};
+use crate::members::{GroupParts, Members};
+use crate::promise::{PromiseFuture, SharedFuture};
 use crate::raw::origin::Origin;
 use crate::rejected::Rejected;
-use crate::report::{Fault, UserCode};
-use crate::shared::Shared;
 use crate::shutdown::InvalidShutdown;
 use crate::timer::MissedTicks;
 use crate::timer::periodic::Repeat;
@@ -50,27 +44,6 @@ pub struct EventExecutorGroup<X: Send + 'static = NoExtension> {
     lease: Option<Arc<Lease>>,
 }
 
-/// What the handles of a group share. Holds no lease: it may outlive the last user handle.
-pub(crate) struct Members<X: Send + 'static> {
-    pub(crate) children: Children<X>,
-    /// What further children are made with, if there may be any.
-    pub(crate) siblings: Option<Siblings>,
-    chooser: Box<dyn Chooser>,
-    fallback: RoundRobin,
-    termination: SharedFuture<()>,
-    lease: Mutex<Weak<Lease>>,
-    group_id: ExecutorId,
-    pub(crate) end: Arc<GroupEnd>,
-    attachment: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-/// What a group is made of besides its first children.
-pub(crate) struct GroupParts {
-    pub(crate) chooser: Box<dyn Chooser>,
-    pub(crate) siblings: Option<Siblings>,
-    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
-}
-
 impl EventExecutorGroup {
     /// Starts to build a group without I/O: for work that would hold an I/O loop up.
     pub fn builder() -> EventExecutorGroupBuilder {
@@ -81,31 +54,7 @@ impl EventExecutorGroup {
 impl<X: Send + 'static> EventExecutorGroup<X> {
     /// Makes a group of executors that are there already; at least one.
     pub(crate) fn of(children: Vec<EventExecutor<X>>, parts: GroupParts) -> Self {
-        let shared: Vec<_> = children.iter().map(|child| child.shared().clone()).collect();
-        let group_id = ExecutorId::next();
-        let (end, termination) = GroupEnd::new(children.iter().map(EventExecutor::id), group_id);
-        let children_of_group = match parts.siblings {
-            None => Children::Fixed(shared),
-            Some(_) => Children::growing(shared),
-        };
-        let members = Arc::new(Members {
-            termination,
-            children: children_of_group,
-            siblings: parts.siblings,
-            chooser: parts.chooser,
-            fallback: RoundRobin::default(),
-            lease: Mutex::new(Weak::new()),
-            group_id,
-            end: Arc::new(end),
-            attachment: parts.attachment,
-        });
-        // The members are there as long as there are handles: the lease keeps them.
-        let ending = members.clone();
-        let lease = Arc::new(Lease::new(move || ending.shut_down_when_empty()));
-        *members.lease.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&lease);
-        for child in children {
-            members.join(child);
-        }
+        let (members, lease) = Members::of(children, parts);
         Self { members, lease: Some(lease) }
     }
 
@@ -307,131 +256,6 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
     /// [`WaitError::WouldDeadlock`] on the thread of a child, [`WaitError::TimedOut`].
     pub fn await_termination(&self, timeout: Duration) -> Result<(), WaitError> {
         self.members.termination.wait_timeout(timeout)
-    }
-}
-
-impl<X: Send + 'static> Members<X> {
-    /// Makes an executor that is listed already a child.
-    pub(crate) fn join(self: &Arc<Self>, child: EventExecutor<X>) {
-        let (group, end) = (Arc::downgrade(self), self.end.clone());
-        let membership = Membership { group, group_id: self.group_id, end };
-        child.join_group(membership, self.weak_lease());
-    }
-
-    fn weak_lease(&self) -> Weak<Lease> {
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// All children there will ever be.
-    fn last_children(&self) -> Vec<Arc<Shared<X>>> {
-        self.children.close();
-        self.children.to_vec()
-    }
-
-    /// The last user handle is gone.
-    fn shut_down_when_empty(&self) {
-        for child in self.last_children() {
-            child.shut_down_when_empty();
-        }
-    }
-
-    fn choose(&self, key: Option<u64>) -> usize {
-        let children = self.children.len();
-        let load = |child: usize| {
-            self.children.look(|all| all.get(child).map_or(usize::MAX, |child| child.load()))
-        };
-        let choice = Choice::new(children, &load, key);
-        let chosen = catch_unwind(AssertUnwindSafe(|| self.chooser.choose(&choice)));
-        let message = match chosen {
-            Ok(at) if at < children => return at,
-            Ok(at) => format!("chose child {at} of {children}"),
-            Err(payload) => absorb(payload),
-        };
-        self.report_chooser(message);
-        self.fallback.choose(&choice)
-    }
-
-    #[cold]
-    fn report_chooser(&self, message: String) {
-        if let Some(child) = self.children.get(0) {
-            let (what, origin) = (UserCode::Chooser, Origin::labelled("chooser"));
-            let fault = Fault::Panicked { what, origin, message };
-            report_to(&*child.reporter, &child.name, fault);
-        }
-    }
-}
-
-/// What a child knows of its group.
-pub(crate) struct Membership<X: Send + 'static> {
-    group: Weak<Members<X>>,
-    group_id: ExecutorId,
-    end: Arc<GroupEnd>,
-}
-
-impl<X: Send + 'static> Clone for Membership<X> {
-    fn clone(&self) -> Self {
-        let Self { group, group_id, end } = self;
-        Self { group: group.clone(), group_id: *group_id, end: end.clone() }
-    }
-}
-
-impl<X: Send + 'static> Membership<X> {
-    pub(crate) fn group(&self) -> Option<Arc<Members<X>>> {
-        self.group.upgrade()
-    }
-
-    pub(crate) fn group_id(&self) -> ExecutorId {
-        self.group_id
-    }
-
-    /// The child has terminated.
-    pub(crate) fn child_ended(&self, child: ExecutorId, cause: Option<&Error>) {
-        self.end.child_ended(child, cause);
-    }
-}
-
-/// Counts the children that have terminated. Children and group hold it; it holds neither, so it
-/// completes whoever is gone first.
-pub(crate) struct GroupEnd(Mutex<Ending>);
-
-struct Ending {
-    /// Who has not ended.
-    left: Vec<ExecutorId>,
-    cause: Option<Error>,
-    promise: Option<Promise<()>>,
-}
-
-impl GroupEnd {
-    fn new(
-        children: impl Iterator<Item = ExecutorId>,
-        group: ExecutorId,
-    ) -> (Self, SharedFuture<()>) {
-        let (promise, termination) = promise_of_end(group);
-        let ending = Ending { left: children.collect(), cause: None, promise: Some(promise) };
-        (Self(Mutex::new(ending)), termination)
-    }
-
-    /// One more is waited for; `false` if the group has terminated.
-    pub(crate) fn enter(&self, child: ExecutorId) -> bool {
-        let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ending.left.push(child);
-        ending.promise.is_some()
-    }
-
-    /// Saying it twice of the same child does no harm.
-    fn child_ended(&self, child: ExecutorId, cause: Option<&Error>) {
-        let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ending.left.retain(|left| *left != child);
-        if ending.cause.is_none() {
-            ending.cause = cause.cloned();
-        }
-        if ending.left.is_empty()
-            && let Some(promise) = ending.promise.take()
-        {
-            let outcome = ending.cause.take().map_or(Ok(()), Err);
-            drop(ending);
-            promise.complete(outcome);
-        }
     }
 }
 

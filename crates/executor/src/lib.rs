@@ -28,6 +28,7 @@
 //! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
 //! | how timers work | `timer` (the heap, the entry, repetition), on `raw::work` |
 //! | how results travel | `promise`, on `raw::slot` |
+//! | several executors as one | `group`, then `members` (what its handles share) and `group_end` |
 //! | what a loop is seen doing | `pulse` (what it says), `watchdog` (who looks) |
 //! | where `unsafe` is | `raw`, and nowhere else |
 #![deny(unsafe_code)]
@@ -47,6 +48,7 @@ mod executor;
 mod global;
 mod group;
 mod group_builder;
+mod group_end;
 mod growth;
 mod guard;
 mod hooks;
@@ -58,6 +60,7 @@ mod lifecycle;
 mod local;
 mod loop_local;
 mod manual;
+mod members;
 #[cfg(all(test, loom))]
 mod models;
 mod park;

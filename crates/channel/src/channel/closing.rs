@@ -9,7 +9,6 @@
 //!                               ▲ through offloaded handlers too
 //! ```
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use waterwheel_executor::{Error, UserCode};
@@ -17,83 +16,10 @@ use waterwheel_executor::{Error, UserCode};
 use super::address::Address;
 use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
-use super::half_closure::HalfClosed;
+use super::steps::Step;
 use super::transport::TransportEvent;
-use crate::bootstrap::leave;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
-use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
-use crate::pipeline::slots::HEAD;
-
-/// Something that is announced from the loop only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Registered,
-    Active,
-    /// It was registered again: reading goes on.
-    ReadAgain,
-    /// It left in the middle of a round of reads.
-    RoundOver,
-    /// One direction is over.
-    InputOver,
-    OutputOver,
-    /// The close future, and those who asked for the close.
-    Closed,
-    Inactive,
-    Unregistered,
-    /// The handlers are to be removed, when all of them have learnt of the above.
-    LastMail,
-    RemoveHandlers,
-    /// The loop forgets it.
-    Gone,
-}
-
-impl Step {
-    const ALL: &[Step] = &[
-        Step::Registered,
-        Step::Active,
-        Step::ReadAgain,
-        Step::RoundOver,
-        Step::InputOver,
-        Step::OutputOver,
-        Step::Closed,
-        Step::Inactive,
-        Step::Unregistered,
-        Step::LastMail,
-        Step::RemoveHandlers,
-        Step::Gone,
-    ];
-}
-
-// One that is not in the list would never be taken, nor would those behind it.
-const _: () = assert!(Step::ALL.len() == Step::Gone as usize + 1);
-
-/// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
-/// life has nine.
-const STEPS_PER_ROUND: usize = 16;
-
-/// The next steps, in order: as many as four bits each have room for, which is more than a life has. A
-/// channel that comes and goes in one call may need more; they find a place elsewhere.
-#[derive(Default)]
-pub(super) struct Steps(Cell<u64>);
-
-impl Steps {
-    /// Appends a step. `false`: there is no room.
-    fn push(&self, step: Step) -> bool {
-        let (queue, number) = (self.0.get(), step as u64 + 1);
-        let used = (u64::BITS - queue.leading_zeros()).next_multiple_of(4);
-        if used < u64::BITS {
-            self.0.set(queue | number << used);
-        }
-        used < u64::BITS
-    }
-
-    fn pop(&self) -> Option<Step> {
-        let queue = self.0.get();
-        self.0.set(queue >> 4);
-        Step::ALL.iter().copied().find(|step| *step as u64 + 1 == queue & 0xf)
-    }
-}
 
 /// Who waits for the end.
 #[derive(Default)]
@@ -129,52 +55,6 @@ impl ChannelCore {
         Error::new(ChannelError::Closed { cause: self.cause() })
     }
 
-    pub(super) fn step(self: &Rc<Self>, step: Step) {
-        let no_room = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-        if no_room || !self.steps.push(step) {
-            self.rare.make().steps.push_back(step);
-        }
-        self.mark(Work::STEPS);
-    }
-
-    pub(super) fn take_steps(self: &Rc<Self>) {
-        for _ in 0..STEPS_PER_ROUND {
-            // A step may lead to completions, and those come before the steps they led to.
-            self.tell_completions();
-            let Some(step) = self.next_step() else { return };
-            match step {
-                Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
-                Step::Active => self.enter(|core| {
-                    core.go(HEAD, Active);
-                    core.read_if_auto();
-                }),
-                Step::ReadAgain => self.enter(|core| core.read_if_auto()),
-                Step::RoundOver => self.enter(|core| core.go(HEAD, ReadComplete)),
-                Step::InputOver => self.half_closed(HalfClosed::Input),
-                Step::OutputOver => self.half_closed(HalfClosed::Output),
-                Step::Closed => self.tell_closed(),
-                Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
-                Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
-                Step::LastMail => self.follow_last_mail(HEAD),
-                Step::RemoveHandlers => self.remove_all_handlers(),
-                Step::Gone => {
-                    self.here.channels().forget(self.token());
-                    self.here.vacate();
-                    self.here.counters().channels(self.here.channels().len());
-                    leave(&self.shared.attributes);
-                }
-            }
-        }
-        self.mark(Work::STEPS);
-    }
-
-    fn next_step(&self) -> Option<Step> {
-        self.steps.pop().or_else(|| {
-            let has_more = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-            if has_more { self.rare.make().steps.pop_front() } else { None }
-        })
-    }
-
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
     pub(crate) fn last_mail_arrived(self: &Rc<Self>) {
         self.step(Step::RemoveHandlers);
@@ -182,14 +62,14 @@ impl ChannelCore {
     }
 
     /// A handler that panics when it is removed does not keep the others.
-    fn remove_all_handlers(self: &Rc<Self>) {
+    pub(super) fn remove_all_handlers(self: &Rc<Self>) {
         self.handlers.closed.set(true);
         while !self.handler_names().is_empty() {
             self.enter(|core| core.remove_handlers());
         }
     }
 
-    fn tell_closed(self: &Rc<Self>) {
+    pub(super) fn tell_closed(self: &Rc<Self>) {
         let waiting = {
             let ending = &mut self.rare.make().ending;
             ending.told = true;

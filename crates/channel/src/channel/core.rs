@@ -23,18 +23,20 @@ use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, TimerKey, UserCode};
 
-use super::closing::{Ending, Step, Steps};
+use super::closing::Ending;
 use super::connecting::Connecting;
 use super::half_closure::Halves;
 use super::handle::Channel;
+use super::level::Level;
 use super::lifecycle::Lifecycle;
 use super::options::ChannelOptions;
 use super::outbound::Outbound;
 use super::rarely::Rarely;
 use super::reading::Reading;
 use super::shared::ChannelShared;
+use super::steps::{Step, Steps};
 use super::transport::{Transport, Upcalls};
-use super::writing::{Level, Writing};
+use super::writing::Writing;
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
@@ -69,7 +71,7 @@ pub(crate) struct ChannelCore {
     pub(super) lingering: Cell<bool>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
     pub(super) halves: Halves,
-    unhandled: Flood,
+    pub(super) unhandled: Flood,
 }
 
 /// What few channels have, and those not for long.
@@ -391,42 +393,6 @@ impl ChannelCore {
             let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
             done.complete(result);
         }
-    }
-
-    // The end of the pipeline.
-
-    /// A message has passed all handlers.
-    pub(crate) fn unhandled_message(self: &Rc<Self>, msg: Msg) {
-        let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
-        if let Some(count) = self.unhandled.once_more() {
-            let names = self.handler_names().join(", ");
-            self.report_unhandled(&format_args!(
-                "a message of type {} reached the end of the pipeline [{names}], {count} so far",
-                msg.type_name()
-            ));
-        }
-        self.drop_guarded(msg.type_name(), msg);
-    }
-
-    /// An event of the user's own has passed all handlers, which is nothing out of the ordinary. Its
-    /// destructor is no handler's.
-    pub(crate) fn unhandled_event(self: &Rc<Self>, event: Msg) {
-        self.drop_guarded(event.type_name(), event);
-    }
-
-    /// An error has passed all handlers.
-    pub(crate) fn unhandled_error(self: &Rc<Self>, error: Error) {
-        let error = self.transport.borrow_mut().unhandled_error(error);
-        if let Some(error) = error {
-            let names = self.handler_names().join(", ");
-            self.report_unhandled(&format_args!(
-                "an error reached the end of the pipeline [{names}]: {error}"
-            ));
-        }
-    }
-
-    pub(crate) fn report_unhandled(&self, what: &dyn fmt::Display) {
-        report(Fault::Unhandled(format!("{:?}: {what}", self.shared.id)));
     }
 
     pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {

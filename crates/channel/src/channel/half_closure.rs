@@ -13,9 +13,9 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
-use super::closing::Step;
 use super::core::ChannelCore;
 use super::error::ChannelError;
+use super::steps::Step;
 use crate::pipeline::event::UserEvent;
 use crate::pipeline::slots::HEAD;
 use crate::pipeline::{Completion, Message, Msg};

@@ -3,10 +3,10 @@
 //! | to understand | read |
 //! |---|---|
 //! | what users hold | `handle` on `shared`, `new_channel`, `attributes`, `options` |
-//! | how calls get in, and what they leave behind | `core`, then `channels` |
+//! | how calls get in, and what they leave behind | `core`, then `channels`; `unhandled` |
 //! | reading | `reading`, with `receive` |
-//! | writing | `writing`, on `outbound` and `out_parts` |
-//! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
+//! | writing | `writing` and `level`, on `outbound`, `out_accounts` and `out_parts` |
+//! | living and dying | `closing`, on `lifecycle`, told by `steps`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream`, `listener` and `datagrams` as those over a driver, on `socket`, from `sockets` |
 
 pub(crate) mod address;
@@ -22,10 +22,12 @@ pub(crate) mod half_closure;
 pub(crate) mod handle;
 pub(crate) mod hold;
 pub(crate) mod holds;
+pub(crate) mod level;
 pub(crate) mod lifecycle;
 pub(crate) mod listener;
 pub(crate) mod new_channel;
 pub(crate) mod options;
+mod out_accounts;
 mod out_parts;
 pub(crate) mod outbound;
 pub(crate) mod rarely;
@@ -35,7 +37,9 @@ pub(crate) mod request;
 pub(crate) mod shared;
 mod socket;
 pub(crate) mod sockets;
+pub(crate) mod steps;
 pub(crate) mod stream;
 pub mod transport;
+mod unhandled;
 pub(crate) mod unix_address;
 pub(crate) mod writing;

@@ -18,7 +18,8 @@ use std::mem;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
-use super::out_parts::{OutParts, Piece, Progress};
+use super::out_accounts::{Accounts, Completions, Entry, Run};
+use super::out_parts::{OutParts, Piece};
 use crate::driver::OutQueue;
 use crate::file_region::FileRegion;
 use crate::parcel::Parcel;
@@ -34,65 +35,8 @@ pub struct Outbound {
     left: usize,
     /// What a stream does without, as long as nobody waits for its writes and there are no files or parcels:
     /// the bytes say it all.
-    more: Option<Box<More>>,
+    more: Option<Box<Accounts>>,
 }
-
-#[derive(Default)]
-struct More {
-    /// Of a stream, and what follows them.
-    parts: OutParts,
-    /// What left with files is so much more than they weighed; it wraps, if they weighed more.
-    surplus: usize,
-    /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
-    /// borrowed.
-    messages: VecDeque<(Msg, usize)>,
-    /// Who waits for what, in the same order.
-    entries: VecDeque<Entry>,
-    /// How many of the entries were flushed.
-    flushed: usize,
-    /// Behind all entries: what was flushed, then what is held. Nobody waits for these.
-    flushed_run: Run,
-    held_run: Run,
-    /// Somebody waits for one of those that were not flushed, and could have cancelled it.
-    awaited: bool,
-    /// Something has left, if it weighs nothing too.
-    moved: bool,
-    /// Written, or failed, and to be told.
-    completions: Completions,
-}
-
-/// Messages in a row, as far as they are still to be written.
-#[derive(Clone, Copy, Default)]
-struct Run {
-    /// How many bytes of them are to be written, or how much they weigh; files of a stream weigh the same
-    /// until they are sent.
-    left: usize,
-    /// How many chunks of bytes, files, or messages, they are.
-    pieces: usize,
-}
-
-impl Run {
-    #[inline]
-    fn add(&mut self, other: Run) {
-        self.left = self.left.saturating_add(other.left);
-        self.pieces += other.pieces;
-    }
-
-    /// One message is gone.
-    fn take_piece(&mut self, weight: usize) {
-        self.left = self.left.saturating_sub(weight);
-        self.pieces -= 1;
-    }
-}
-
-/// One message that somebody waits for, or several in a row that nobody does.
-struct Entry {
-    run: Run,
-    done: Completion,
-}
-
-/// In the order of the writes; those that nobody waits for are not here.
-type Completions = VecDeque<(Completion, Result<(), Error>)>;
 
 /// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
 #[derive(Default)]
@@ -219,94 +163,6 @@ impl Outbound {
     }
 }
 
-impl More {
-    /// How many messages are to be written now, as far as it matters.
-    fn flushed_messages(&self, most: usize) -> usize {
-        let mut flushed = 0;
-        for entry in self.entries.iter().take(self.flushed) {
-            flushed += entry.run.pieces;
-            if flushed >= most {
-                return most;
-            }
-        }
-        most.min(flushed + self.flushed_run.pieces)
-    }
-
-    /// So much was written; how much lighter what is left is now.
-    fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
-        let Progress { lighter, of_file } = self.parts.advance(front, n);
-        if of_file {
-            self.surplus = self.surplus.wrapping_add(n).wrapping_sub(lighter);
-            self.moved = true;
-        }
-        self.wrote(lighter);
-        lighter
-    }
-
-    /// Takes the parcel out that is next in a stream; how much lighter what is left is now.
-    fn drop_parcel(&mut self, front: &mut OutQueue) -> Option<usize> {
-        let lighter = self.parts.take_parcel(front)?.bytes.len();
-        self.surplus = self.surplus.wrapping_sub(lighter); // None of it was written.
-        self.moved = true;
-        self.wrote(lighter);
-        Some(lighter)
-    }
-
-    fn wrote(&mut self, mut n: usize) {
-        while self.flushed > 0
-            && let Some(entry) = self.entries.front_mut()
-        {
-            if n < entry.run.left {
-                entry.run.left -= n;
-                return;
-            }
-            n -= entry.run.left;
-            self.finish_front();
-        }
-        if n > 0 {
-            self.flushed_run.left -= n;
-            if self.flushed_run.left == 0 {
-                self.flushed_run.pieces = 0;
-            }
-        }
-    }
-
-    fn push_message(&mut self, msg: Msg, weight: usize, done: Completion) {
-        self.messages.push_back((msg, weight));
-        self.push(Run { left: weight, pieces: 1 }, done);
-    }
-
-    fn finish_front(&mut self) {
-        if let Some(Entry { done, .. }) = self.entries.pop_front() {
-            self.flushed -= 1;
-            self.moved = true;
-            if !done.is_none() {
-                self.completions.push_back((done, Ok(())));
-            }
-        }
-    }
-
-    fn push(&mut self, run: Run, done: Completion) {
-        if done.is_none() {
-            self.held_run.add(run);
-        } else {
-            self.list_runs();
-            self.entries.push_back(Entry { run, done });
-            self.awaited = true;
-        }
-    }
-
-    /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
-    /// or it is to be taken apart.
-    fn list_runs(&mut self) {
-        let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.held_run), 0)];
-        for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {
-            self.entries.push_back(Entry { run, done: Completion::none() });
-            self.flushed += flushed;
-        }
-    }
-}
-
 /// The channel's side.
 impl Outbound {
     /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
@@ -348,11 +204,11 @@ impl Outbound {
     }
 
     /// From now on it is counted who waits for what.
-    fn more(&mut self) -> &mut More {
+    fn more(&mut self) -> &mut Accounts {
         self.more.get_or_insert_with(|| {
             let [flushed_run, held_run] =
                 self.bytes.counts().map(|(left, pieces)| Run { left, pieces });
-            Box::new(More { flushed_run, held_run, ..More::default() })
+            Box::new(Accounts { flushed_run, held_run, ..Accounts::default() })
         })
     }
 
@@ -400,7 +256,7 @@ impl Outbound {
     fn take_cancelled(&mut self) -> Cancelled {
         let mut cancelled = Cancelled::default();
         let Outbound { bytes, more, .. } = self.take_held();
-        let More { parts, messages, entries, .. } = *more.unwrap_or_default();
+        let Accounts { parts, messages, entries, .. } = *more.unwrap_or_default();
         let (mut stream, mut messages) = (parts.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
             let wanted = entry.done.begin();
@@ -441,7 +297,7 @@ impl Outbound {
             None => (self.bytes.split_held(), OutParts::default()),
             Some(more) => more.parts.split_held(&mut self.bytes),
         };
-        let more = Box::new(More { parts, messages, entries, awaited, ..More::default() });
+        let more = Box::new(Accounts { parts, messages, entries, awaited, ..Accounts::default() });
         Outbound { bytes, more: Some(more), ..Self::default() }
     }
 
@@ -480,7 +336,8 @@ impl Outbound {
     /// All of it has failed.
     pub(crate) fn fail(mut self, error: &Error) -> Failed {
         self.more().list_runs();
-        let More { parts, messages, entries, mut completions, .. } = *self.more.unwrap_or_default();
+        let Accounts { parts, messages, entries, mut completions, .. } =
+            *self.more.unwrap_or_default();
         let mut bytes = self.left;
         for Entry { run, done } in entries {
             bytes = bytes.saturating_add(run.left);

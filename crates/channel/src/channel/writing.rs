@@ -1,6 +1,6 @@
-//! What goes out: the outbound buffer, the water marks, the writing itself (C07).
+//! What goes out: the outbound buffer, and the writing itself (C07).
 
-use std::cell::{Cell, RefMut};
+use std::cell::RefMut;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -30,128 +30,7 @@ pub(crate) enum Writing {
     Pending,
 }
 
-/// How full a channel is.
-#[derive(Debug)]
-pub(crate) struct Level {
-    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
-    pending: Cell<usize>,
-    /// Handlers with too many writes waiting.
-    overflow: Cell<u32>,
-    writable: Cell<bool>,
-    /// What the handlers were told last.
-    announced: Cell<bool>,
-    /// It was not writable since: whoever looked then waits to be told that it is again.
-    missed: Cell<bool>,
-}
-
-impl Default for Level {
-    fn default() -> Self {
-        Self {
-            pending: Cell::new(0),
-            overflow: Cell::new(0),
-            writable: Cell::new(true),
-            announced: Cell::new(true),
-            missed: Cell::new(false),
-        }
-    }
-}
-
-impl Level {
-    /// Whether the handlers are to be told: what they were told last is no longer so, or was not so for
-    /// a while. A handler that stopped writing because of that would never go on.
-    pub(super) fn takes_announcement(&self) -> bool {
-        // Nothing has changed if it has not changed since.
-        self.missed.take() && {
-            let writable = self.writable.get();
-            self.announced.replace(writable) != writable || writable
-        }
-    }
-}
-
 impl ChannelCore {
-    // The water marks. Sums end at the end of the scale: a message may say that it weighs all there is.
-
-    #[inline]
-    pub(crate) fn add_pending(self: &Rc<Self>, bytes: usize) {
-        self.set_pending(self.level.pending.get().saturating_add(bytes));
-        self.rise();
-    }
-
-    #[inline]
-    pub(crate) fn remove_pending(self: &Rc<Self>, bytes: usize) {
-        self.set_pending(self.level.pending.get().saturating_sub(bytes));
-        self.fall();
-    }
-
-    pub(crate) fn add_overflow(self: &Rc<Self>) {
-        self.level.overflow.set(self.level.overflow.get() + 1);
-        self.set_writable(false);
-    }
-
-    pub(crate) fn remove_overflow(self: &Rc<Self>) {
-        self.level.overflow.set(self.level.overflow.get() - 1);
-        self.fall();
-    }
-
-    #[inline]
-    fn set_pending(&self, bytes: usize) {
-        self.level.pending.set(bytes);
-        self.shared.set_pending(bytes);
-    }
-
-    /// Everything that waits, including what other threads have submitted.
-    pub(super) fn waiting(&self) -> usize {
-        self.level.pending.get().saturating_add(self.shared.submitted())
-    }
-
-    #[inline]
-    pub(crate) fn rise(self: &Rc<Self>) {
-        if self.level.writable.get() && self.waiting() > self.options().water_marks.high() {
-            self.set_writable(false);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn fall(self: &Rc<Self>) {
-        let writable = self.level.writable.get() || self.level.overflow.get() > 0;
-        if !writable && self.waiting() < self.options().water_marks.low() {
-            self.set_writable(true);
-        }
-    }
-
-    #[cold]
-    fn set_writable(self: &Rc<Self>, writable: bool) {
-        self.level.writable.set(writable);
-        self.level.missed.set(true);
-        self.show_writable();
-        self.mark(Work::WRITABILITY);
-    }
-
-    /// Shows other threads whether it is. One whose output is over never is: whoever writes as long as it
-    /// is would never end.
-    pub(super) fn show_writable(&self) {
-        self.shared.set_writable(self.level.writable.get() && !self.is_output_over());
-    }
-
-    /// Whoever is told that it is not will be told when it is again: also if what is on its way from
-    /// other threads is all that is in the way.
-    pub(crate) fn is_writable(self: &Rc<Self>) -> bool {
-        self.rise();
-        self.life.get().is_open() && self.level.writable.get() && !self.is_output_over()
-    }
-
-    pub(crate) fn bytes_before_unwritable(self: &Rc<Self>) -> usize {
-        let high = self.options().water_marks.high();
-        if self.is_writable() { high.saturating_sub(self.waiting()).saturating_add(1) } else { 0 }
-    }
-
-    pub(crate) fn bytes_before_writable(self: &Rc<Self>) -> usize {
-        let low = self.options().water_marks.low();
-        if self.is_writable() { 0 } else { self.waiting().saturating_add(1).saturating_sub(low) }
-    }
-
-    // At the head.
-
     /// A message is to be written; it has passed all handlers.
     #[inline(always)]
     pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {

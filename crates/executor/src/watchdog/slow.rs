@@ -11,8 +11,7 @@ use crate::station::Place;
 
 /// A piece of work that holds a loop for too long, or has done so.
 ///
-/// Its text is a sentence: "the handler \`app\` of channel 7, in on_read, has held the loop for 120ms, on
-/// thread \`io-pool-1\`".
+/// Its text is a sentence that names the work, how long it has held the loop, and the thread.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SlowWork {

@@ -17,6 +17,7 @@ mod datagrams;
 mod endpoint;
 mod read_block;
 mod registration;
+mod round;
 #[cfg(test)]
 mod tests;
 
@@ -35,10 +36,11 @@ use waterwheel_executor::{Clock, Nanos, Unpark};
 use self::datagrams::{DatagramEndpoint, Inbox};
 use self::endpoint::Endpoint;
 use self::read_block::ReadBlock;
-use self::registration::{Registration, Rooms, Subject, Watched};
+use self::registration::{Registration, Subject, Watched};
+use self::round::{enqueue, note_change};
 use crate::context::{context, errno};
 use crate::foreign::Descriptor;
-use crate::selector::{Selector, Signal};
+use crate::selector::Selector;
 use crate::waker::Waker;
 
 /// A driver over a selector. See the [module's documentation](self).
@@ -99,41 +101,6 @@ impl<S: Selector> ReadinessDriver<S> {
         let result = act(endpoint);
         note_change(registration, token, &mut self.changes);
         result
-    }
-
-    /// Tells the kernel what has changed since the last wait.
-    #[inline(never)]
-    fn apply_changes(&mut self) {
-        for token in self.changes.drain(..) {
-            let Some(registration) = self.registrations.get_mut(token) else { continue };
-            registration.changing = false;
-            if let Err(error) = registration.apply(token, &mut self.selector) {
-                registration.subject.on_refused(error);
-                enqueue(registration, token, &mut self.queue);
-            }
-        }
-    }
-
-    /// How many have something to say already.
-    fn waiting(&self) -> usize {
-        let left = self.queue[self.next..].iter().chain(&self.complete);
-        left.filter(|token| self.registrations.get(**token).is_some()).count()
-    }
-
-    /// Asks the selector once; how many signals there were, also of the dead, and whether it was
-    /// woken.
-    fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, bool)> {
-        let mut woken = false;
-        let seen = self.selector.wait(timeout, |signal| match signal {
-            Signal::Woken => woken = true,
-            Signal::Ready(token, ready) => {
-                if let Some(registration) = self.registrations.get_mut(token) {
-                    registration.subject.on_ready(ready);
-                    enqueue(registration, token, &mut self.queue);
-                }
-            }
-        })?;
-        Ok((seen, woken))
     }
 }
 
@@ -370,46 +337,6 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 }
 
 impl<S: Selector> ReadinessDriver<S> {
-    #[inline(never)]
-    fn next_in_queue(&mut self) -> Option<IoEvent> {
-        if let Some(token) = self.complete.take()
-            && self.registrations.get(token).is_some()
-        {
-            return Some(IoEvent::ReadComplete(token));
-        }
-        while let Some(&token) = self.queue.get(self.next) {
-            let Some(registration) = self.registrations.get_mut(token) else {
-                self.next += 1;
-                continue;
-            };
-            let mut taken = None;
-            if let Subject::Socket(endpoint) = &mut registration.subject {
-                match endpoint.read_plainly(&mut self.block) {
-                    Ok((bytes, last)) => {
-                        if last {
-                            registration.queued = false;
-                            self.next += 1;
-                            self.complete = Some(token);
-                        }
-                        return Some(IoEvent::Read(token, bytes));
-                    }
-                    Err(otherwise) => taken = otherwise,
-                }
-            }
-            let rooms = Rooms { block: &mut self.block, inbox: &mut self.inbox };
-            let event = registration.subject.next(token, taken, rooms);
-            note_change(registration, token, &mut self.changes);
-            if !registration.subject.is_ready() {
-                registration.queued = false;
-                self.next += 1;
-            }
-            if event.is_some() {
-                return event;
-            }
-        }
-        None
-    }
-
     /// Whether it takes one more socket.
     fn check_room(&self) -> Result<()> {
         if !self.one_socket {
@@ -437,22 +364,6 @@ impl<S: Selector> ReadinessDriver<S> {
                 Err(Error::new(ErrorKind::AlreadyExists, what))
             }
         }
-    }
-}
-
-/// Puts a token on the list of changes if the kernel's set is not as it should be.
-#[inline]
-fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<Token>) {
-    if registration.is_changed() && !std::mem::replace(&mut registration.changing, true) {
-        changes.push(token);
-    }
-}
-
-/// Puts a token on the queue of those that have something to say.
-#[inline]
-fn enqueue(registration: &mut Registration, token: Token, queue: &mut Vec<Token>) {
-    if !std::mem::replace(&mut registration.queued, true) {
-        queue.push(token);
     }
 }
 

@@ -10,7 +10,7 @@ use waterwheel_channel::driver::OpenDriver;
 
 use super::*;
 use crate::foreign::foreign_io;
-use crate::selector::Ready;
+use crate::selector::{Ready, Signal};
 use crate::socket::Socket;
 
 /// What was asked of it, and what it is to answer.

@@ -16,6 +16,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
 use waterwheel_net::{Epoll, ForeignSource, Poll, foreign};
+use waterwheel_testkit::faulty::{Faults, Faulty};
 
 /// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -29,7 +30,22 @@ pub(crate) fn on_every_loop(test: impl Fn(&Rig)) {
     on_every_loop_with(|builder| builder, test);
 }
 
-/// The same with properties of its own.
+/// Runs a test over drivers whose calls are counted.
+pub(crate) fn counted(test: impl Fn(&Rig, &Faults)) {
+    let run = |builder: EventLoopGroupBuilder, faults: Faults| {
+        let rig = Rig::new(builder);
+        test(&rig, &faults);
+        rig.end();
+    };
+    let epoll = Faulty::new(Epoll::default());
+    let faults = epoll.faults();
+    run(EventLoopGroup::builder(epoll), faults);
+    let poll = Faulty::new(Poll);
+    let faults = poll.faults();
+    run(EventLoopGroup::builder(poll), faults);
+}
+
+/// Runs a test on a loop over every driver, with properties of its own.
 pub(crate) fn on_every_loop_with(
     how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
     test: impl Fn(&Rig),

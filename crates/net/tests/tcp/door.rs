@@ -1,6 +1,6 @@
 //! A server on a loop, a peer of the standard library, and what the handlers are told, in words.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -196,6 +196,22 @@ pub(crate) fn echo(rig: &Rig) -> (Channel, SocketAddr) {
 /// Closes a connection with a reset.
 pub(crate) fn reset(peer: TcpStream) {
     SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// Connects, and says something.
+pub(crate) fn knock(address: SocketAddr) -> TcpStream {
+    let mut peer = TcpStream::connect(address).unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.write_all(b"ping").unwrap();
+    peer
+}
+
+/// What it said comes back.
+#[track_caller]
+pub(crate) fn assert_answered(peer: &mut TcpStream) {
+    let mut back = [0; 4];
+    peer.read_exact(&mut back).expect("an answer");
+    assert_eq!(&back, b"ping");
 }
 
 /// Everything until the end; a reset is one too.

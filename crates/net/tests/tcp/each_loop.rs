@@ -1,7 +1,7 @@
 //! One server on each loop, at one address (C12).
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Epoll, Poll, Tcp};
 
-use crate::door::{ip, read_to_end, until};
+use crate::door::{assert_answered, ip, knock, read_to_end, until};
 use crate::loops::{LONG, get};
 
 const LOOPS: usize = 3;
@@ -52,20 +52,6 @@ fn echo(loops: &EventLoopGroup) -> (ServerBootstrap, Receiver<Channel>) {
         Ok(())
     });
     (server, shown)
-}
-
-fn knock(address: SocketAddr) -> TcpStream {
-    let mut peer = TcpStream::connect(address).unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
-    peer.write_all(b"ping").unwrap();
-    peer
-}
-
-#[track_caller]
-fn assert_answered(peer: &mut TcpStream) {
-    let mut back = [0; 4];
-    peer.read_exact(&mut back).expect("an answer");
-    assert_eq!(&back, b"ping");
 }
 
 /// An address at which nobody listens.

@@ -1,6 +1,6 @@
 //! How many connections a server may have (C12).
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_net::{Epoll, Tcp};
 
-use crate::door::{Echo, group, ip, read_to_end, until};
+use crate::door::{Echo, assert_answered, group, ip, knock, read_to_end, until};
 use crate::loops::{LONG, Rig, get, on_every_loop};
 
 /// Makes echo servers with this limit.
@@ -28,21 +28,6 @@ fn serve(rig: &Rig, limit: &ConnectionLimit) -> (Channel, SocketAddr) {
     let server = get(limited(&group(rig), limit).bind("127.0.0.1:0"));
     let address = ip(server.local_address());
     (server, address)
-}
-
-/// Connects, and says something.
-fn knock(address: SocketAddr) -> TcpStream {
-    let mut peer = TcpStream::connect(address).unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
-    peer.write_all(b"ping").unwrap();
-    peer
-}
-
-#[track_caller]
-fn assert_answered(peer: &mut TcpStream) {
-    let mut back = [0; 4];
-    peer.read_exact(&mut back).expect("an answer");
-    assert_eq!(&back, b"ping");
 }
 
 #[track_caller]

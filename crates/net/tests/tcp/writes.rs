@@ -3,28 +3,12 @@
 use std::io::{Read, Write};
 
 use bytes::Bytes;
+use waterwheel_channel::WaterMarks;
 use waterwheel_channel::driver::SocketOption;
-use waterwheel_channel::{EventLoopGroup, EventLoopGroupBuilder, WaterMarks};
-use waterwheel_net::{Epoll, Poll};
-use waterwheel_testkit::faulty::{Call, Faults, Faulty};
+use waterwheel_testkit::faulty::Call;
 
 use crate::door::{Door, until};
-use crate::loops::{Rig, get, on_every_loop};
-
-/// Runs a test over drivers whose calls are counted.
-fn counted(test: impl Fn(&Rig, &Faults)) {
-    let run = |builder: EventLoopGroupBuilder, faults: Faults| {
-        let rig = Rig::new(builder);
-        test(&rig, &faults);
-        rig.end();
-    };
-    let epoll = Faulty::new(Epoll::default());
-    let faults = epoll.faults();
-    run(EventLoopGroup::builder(epoll), faults);
-    let poll = Faulty::new(Poll);
-    let faults = poll.faults();
-    run(EventLoopGroup::builder(poll), faults);
-}
+use crate::loops::{counted, get, on_every_loop};
 
 #[test]
 fn c07_many_messages_go_out_sixty_four_at_a_time_and_in_order() {

@@ -1,26 +1,10 @@
 //! What is sent, in which order, and in how many calls.
 
-use waterwheel_channel::{Datagram, EventLoopGroup, EventLoopGroupBuilder};
-use waterwheel_net::{Epoll, Poll};
-use waterwheel_testkit::faulty::{Call, Faults, Faulty};
+use waterwheel_channel::Datagram;
+use waterwheel_testkit::faulty::Call;
 
-use crate::loops::{Rig, get, on_every_loop};
+use crate::loops::{counted, get, on_every_loop};
 use crate::post::{Maker, Post, peer, received};
-
-/// Runs a test over drivers whose calls are counted.
-fn counted(test: impl Fn(&Rig, &Faults)) {
-    let run = |builder: EventLoopGroupBuilder, faults: Faults| {
-        let rig = Rig::new(builder);
-        test(&rig, &faults);
-        rig.end();
-    };
-    let epoll = Faulty::new(Epoll::default());
-    let faults = epoll.faults();
-    run(EventLoopGroup::builder(epoll), faults);
-    let poll = Faulty::new(Poll);
-    let faults = poll.faults();
-    run(EventLoopGroup::builder(poll), faults);
-}
 
 #[test]
 fn c13_sixty_four_datagrams_flushed_at_once_go_out_sixteen_at_a_time_and_in_order() {

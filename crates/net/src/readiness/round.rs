@@ -1,0 +1,106 @@
+//! One round: the kernel is told what has changed and asked who is ready; those are asked one by one.
+
+use std::io::Result;
+use std::time::Duration;
+
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::IoEvent;
+
+use super::ReadinessDriver;
+use super::registration::{Registration, Rooms, Subject};
+use crate::selector::{Selector, Signal};
+
+impl<S: Selector> ReadinessDriver<S> {
+    /// Tells the kernel what has changed since the last wait.
+    #[inline(never)]
+    pub(super) fn apply_changes(&mut self) {
+        for token in self.changes.drain(..) {
+            let Some(registration) = self.registrations.get_mut(token) else { continue };
+            registration.changing = false;
+            if let Err(error) = registration.apply(token, &mut self.selector) {
+                registration.subject.on_refused(error);
+                enqueue(registration, token, &mut self.queue);
+            }
+        }
+    }
+
+    /// How many have something to say already.
+    pub(super) fn waiting(&self) -> usize {
+        let left = self.queue[self.next..].iter().chain(&self.complete);
+        left.filter(|token| self.registrations.get(**token).is_some()).count()
+    }
+
+    /// Asks the selector once; how many signals there were, also of the dead, and whether it was
+    /// woken.
+    #[inline]
+    pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, bool)> {
+        let mut woken = false;
+        let seen = self.selector.wait(timeout, |signal| match signal {
+            Signal::Woken => woken = true,
+            Signal::Ready(token, ready) => {
+                if let Some(registration) = self.registrations.get_mut(token) {
+                    registration.subject.on_ready(ready);
+                    enqueue(registration, token, &mut self.queue);
+                }
+            }
+        })?;
+        Ok((seen, woken))
+    }
+
+    /// The next event of those that are on the queue.
+    #[inline(never)]
+    pub(super) fn next_in_queue(&mut self) -> Option<IoEvent> {
+        if let Some(token) = self.complete.take()
+            && self.registrations.get(token).is_some()
+        {
+            return Some(IoEvent::ReadComplete(token));
+        }
+        while let Some(&token) = self.queue.get(self.next) {
+            let Some(registration) = self.registrations.get_mut(token) else {
+                self.next += 1;
+                continue;
+            };
+            let mut taken = None;
+            if let Subject::Socket(endpoint) = &mut registration.subject {
+                match endpoint.read_plainly(&mut self.block) {
+                    Ok((bytes, last)) => {
+                        if last {
+                            registration.queued = false;
+                            self.next += 1;
+                            self.complete = Some(token);
+                        }
+                        return Some(IoEvent::Read(token, bytes));
+                    }
+                    Err(otherwise) => taken = otherwise,
+                }
+            }
+            let rooms = Rooms { block: &mut self.block, inbox: &mut self.inbox };
+            let event = registration.subject.next(token, taken, rooms);
+            note_change(registration, token, &mut self.changes);
+            if !registration.subject.is_ready() {
+                registration.queued = false;
+                self.next += 1;
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+}
+
+/// Puts a token on the list of changes if the kernel's set is not as it should be.
+#[inline]
+pub(super) fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<Token>) {
+    if registration.is_changed() && !std::mem::replace(&mut registration.changing, true) {
+        changes.push(token);
+    }
+}
+
+/// Puts a token on the queue of those that have something to say.
+#[inline]
+pub(super) fn enqueue(registration: &mut Registration, token: Token, queue: &mut Vec<Token>) {
+    if !std::mem::replace(&mut registration.queued, true) {
+        queue.push(token);
+    }
+}
