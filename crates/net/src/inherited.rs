@@ -94,7 +94,7 @@ impl Inherited {
         static TAKEN: Mutex<bool> = Mutex::new(false);
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = Passed::from_env(|name| env::var_os(name)?.into_string().ok())?;
-        if passed.names.is_empty() {
+        if passed.sockets == 0 {
             return Ok(Vec::new());
         }
         if *taken {
@@ -138,15 +138,18 @@ impl From<Inherited> for OwnedFd {
     }
 }
 
-/// What the environment says: a name for each.
+/// What the environment says.
 #[derive(Debug, PartialEq, Eq)]
 struct Passed {
-    names: Vec<String>,
+    /// How many there are. It may be any number: nothing is made for all of them before each was looked at.
+    sockets: RawFd,
+    /// A name for each, if they have some.
+    names: Option<Vec<String>>,
 }
 
 impl Passed {
     fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InheritError> {
-        let nothing = Passed { names: Vec::new() };
+        let nothing = Passed { sockets: 0, names: None };
         let (Some(pid), Some(sockets)) = (variable("LISTEN_PID"), variable("LISTEN_FDS")) else {
             return Ok(nothing);
         };
@@ -154,17 +157,23 @@ impl Passed {
             return Ok(nothing); // Meant for whoever has started this one.
         }
         let sockets: RawFd = number("LISTEN_FDS", &sockets)?;
-        let Some(end) = FIRST.checked_add(sockets).filter(|end| *end >= FIRST) else {
+        if sockets < 0 || FIRST.checked_add(sockets).is_none() {
             return Err(no_number("LISTEN_FDS", &sockets.to_string()));
-        };
+        }
         let names = match variable("LISTEN_FDNAMES") {
-            None => (FIRST..end).map(|_| UNNAMED.to_owned()).collect(),
-            Some(names) if names.split(':').count() == sockets.unsigned_abs() as usize => {
-                names.split(':').map(str::to_owned).collect()
+            Some(names) if names.split(':').count() != sockets.unsigned_abs() as usize => {
+                return Err(InheritError::Names { names, sockets });
             }
-            Some(names) => return Err(InheritError::Names { names, sockets }),
+            names => names.map(|names| names.split(':').map(str::to_owned).collect()),
         };
-        Ok(Passed { names })
+        Ok(Passed { sockets, names })
+    }
+
+    /// The descriptors, each with its name.
+    fn each(self) -> impl Iterator<Item = (RawFd, String)> {
+        let mut names = self.names.into_iter().flatten();
+        let mut name = move || names.next().unwrap_or_else(|| UNNAMED.to_owned());
+        (FIRST..FIRST + self.sockets).map(move |descriptor| (descriptor, name()))
     }
 }
 
@@ -176,12 +185,12 @@ fn no_number(variable: &'static str, value: &str) -> InheritError {
     InheritError::NoNumber { variable, value: value.to_owned() }
 }
 
-/// All of them, or none: what is not in order stays open, for whoever can make sense of it.
+/// All of them, or none: what is not in order stays open and as it is, for whoever can make sense of it.
 fn take_all(passed: Passed) -> Result<Vec<Inherited>, InheritError> {
-    let mut all: Vec<Inherited> = Vec::new();
-    for (descriptor, name) in (FIRST..).zip(passed.names) {
-        let taken = sys::inherited(descriptor).and_then(|fd| match checked(fd.as_fd()) {
-            Ok(()) => Ok(fd),
+    let mut all = Vec::new();
+    for (descriptor, name) in passed.each() {
+        let taken = sys::inherited(descriptor).and_then(|fd| match listening(fd.as_fd()) {
+            Ok(_) => Ok(fd),
             Err(error) => {
                 let _still_open = fd.into_raw_fd();
                 Err(error)
@@ -197,12 +206,11 @@ fn take_all(passed: Passed) -> Result<Vec<Inherited>, InheritError> {
             }
         }
     }
+    for inherited in &all {
+        // It is open: nothing else is asked for.
+        let _ = fcntl_setfd(inherited, FdFlags::CLOEXEC);
+    }
     Ok(all)
-}
-
-fn checked(fd: BorrowedFd<'_>) -> io::Result<()> {
-    listening(fd)?;
-    Ok(fcntl_setfd(fd, FdFlags::CLOEXEC)?)
 }
 
 #[cfg(test)]
@@ -214,7 +222,9 @@ mod tests {
             let found = variables.iter().find(|(it, _)| *it == name);
             found.map(|(_, value)| value.replace("me", &std::process::id().to_string()))
         };
-        Passed::from_env(value).map(|passed| passed.names).map_err(|error| error.to_string())
+        let passed = Passed::from_env(value).map_err(|error| error.to_string())?;
+        // More than anybody will be told of.
+        Ok(passed.each().take(10).map(|(_, name)| name).collect())
     }
 
     #[test]
@@ -229,6 +239,12 @@ mod tests {
         assert_eq!(passed(&two), Ok(vec![UNNAMED.to_owned(), UNNAMED.to_owned()]));
         let named = [two[0], two[1], ("LISTEN_FDNAMES", "http:admin")];
         assert_eq!(passed(&named), Ok(vec!["http".to_owned(), "admin".to_owned()]));
+    }
+
+    #[test]
+    fn c12_a_number_of_sockets_that_no_process_has_takes_no_memory() {
+        let many = [("LISTEN_PID", "me"), ("LISTEN_FDS", "2147483644")];
+        assert_eq!(passed(&many).unwrap().len(), 10, "as many as were looked at");
     }
 
     #[test]

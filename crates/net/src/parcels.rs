@@ -121,7 +121,8 @@ fn refused(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 
-/// Whether a parcel was found to be wrong, and not the socket: so said here, not by the kernel.
+/// Whether a parcel was found to be wrong, and not the socket: here, or by the kernel, which passes no ring of
+/// its own.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::InvalidInput && error.raw_os_error().is_none()
+    error.kind() == ErrorKind::InvalidInput
 }

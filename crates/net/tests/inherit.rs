@@ -96,9 +96,22 @@ fn takes() {
         Err(error) => println!("{error}"),
     }
     // Whatever there was is still there.
-    let open = |fd: u32| std::fs::read_link(format!("/proc/self/fd/{fd}"));
     for fd in [3, 4] {
-        println!("{fd} {}", if open(fd).is_ok() { "is open" } else { "is closed" });
+        println!("{fd} {}", state(fd));
+    }
+}
+
+/// Whether a descriptor is open, and whether programs that this one starts have it too.
+fn state(fd: u32) -> &'static str {
+    const CLOSED_ON_EXEC: u32 = 0o2_000_000;
+    let Ok(known) = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")) else {
+        return "is closed";
+    };
+    let flags = known.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    match flags.expect("it has flags") & CLOSED_ON_EXEC {
+        0 => "is open",
+        _ => "is open, and kept from others",
     }
 }
 

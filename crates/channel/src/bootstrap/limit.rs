@@ -84,7 +84,11 @@ impl ConnectionLimit {
     /// Whoever comes at the limit is accepted and closed at once, instead of having to wait.
     #[must_use]
     pub fn turn_away(self) -> Self {
-        self.shared.state().turns_away = true;
+        let mut state = self.shared.state();
+        state.turns_away = true;
+        let waiting = state.take_waiting();
+        drop(state);
+        admit(waiting);
         self
     }
 
@@ -132,7 +136,7 @@ impl ConnectionLimit {
     /// Whether a server may accept another one. If not, it is told when it may.
     pub(super) fn may_accept(&self, server: &Channel, children: &Arc<Children>) -> bool {
         let mut state = self.shared.state();
-        let may = state.has_room() || state.turns_away;
+        let may = state.may_accept();
         if !may && !state.waiting.iter().any(|waiting| waiting.server == *server) {
             let (server, children) = (server.clone(), children.clone());
             state.waiting.push(Waiting { server, children });
@@ -162,9 +166,17 @@ impl State {
         self.open < self.most
     }
 
-    /// Those who wait, if there is room: all of them, because nobody knows at whose door somebody stands.
+    /// Whether servers accept anybody, if only to close it.
+    fn may_accept(&self) -> bool {
+        self.has_room() || self.turns_away
+    }
+
+    /// Those who wait, if they need not: all of them, because nobody knows at whose door somebody stands.
     fn take_waiting(&mut self) -> Vec<Waiting> {
-        if self.has_room() { std::mem::take(&mut self.waiting) } else { Vec::new() }
+        match self.may_accept() {
+            true => std::mem::take(&mut self.waiting),
+            false => Vec::new(),
+        }
     }
 }
 
@@ -205,5 +217,28 @@ impl Drop for Admitted {
 impl fmt::Debug for ConnectionLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ConnectionLimit({} of {})", self.open(), self.most())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::TaskOnly;
+    use crate::{Address, Bootstrap, EventLoopGroup, ServerBootstrap, local};
+
+    #[test]
+    fn c12_those_who_wait_are_turned_away_once_that_is_asked_for() {
+        let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+        let limit = ConnectionLimit::new(0);
+        let server = ServerBootstrap::new(&group, local::Local).connection_limit(&limit);
+        let server = server.bind(Address::local("for nobody")).join().unwrap();
+        let client = Bootstrap::new(&group, local::Local).connect(Address::local("for nobody"));
+        let client = client.join().unwrap();
+        while limit.shared.state().waiting.is_empty() {
+            server.with_pipeline(|_| ()).join().unwrap();
+        }
+        let _turns_away = limit.clone().turn_away();
+        client.closed().wait_timeout(std::time::Duration::from_secs(20)).unwrap();
+        assert_eq!((limit.open(), limit.turned_away()), (0, 1));
     }
 }

@@ -85,6 +85,11 @@ impl Accounts {
         most.min(flushed + self.flushed_run.pieces)
     }
 
+    /// Whether somebody waits for what is to be written next.
+    pub(super) fn is_front_awaited(&self) -> bool {
+        self.flushed > 0 && self.entries.front().is_some_and(|entry| !entry.done.is_none())
+    }
+
     /// So much was written; how much lighter what is left is now.
     pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
         let Progress { lighter, of_file } = self.parts.advance(front, n);
@@ -105,7 +110,7 @@ impl Accounts {
         Some(lighter)
     }
 
-    fn wrote(&mut self, mut n: usize) {
+    pub(super) fn wrote(&mut self, mut n: usize) {
         while self.flushed > 0
             && let Some(entry) = self.entries.front_mut()
         {

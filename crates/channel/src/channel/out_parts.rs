@@ -95,9 +95,15 @@ impl OutParts {
         part.map(|part| &part.piece)
     }
 
+    pub(super) fn is_parcel_next(&self, front: &OutQueue) -> bool {
+        matches!(self.next(front), Some(Piece::Parcel(_)))
+    }
+
     /// Takes the parcel out that is next: it will not be sent.
     pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
-        let Some(Piece::Parcel(_)) = self.next(front) else { return None };
+        if !self.is_parcel_next(front) {
+            return None;
+        }
         match self.take_front(front)? {
             Piece::Parcel(parcel) => Some(parcel),
             Piece::File(_) => None,

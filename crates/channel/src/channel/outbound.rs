@@ -131,16 +131,20 @@ impl Outbound {
     /// The next message cannot be written, for this reason; the others may be. Of a stream it is the parcel
     /// that is next.
     pub fn fail_next(&mut self, error: Error) {
-        let told = self.more.as_ref().map_or(0, |more| more.completions.len());
-        match self.more.as_mut().and_then(|more| more.drop_parcel(&mut self.bytes)) {
+        let Some(more) = &mut self.more else { return };
+        if more.parts.is_parcel_next(&self.bytes) {
+            more.wrote(0); // What is empty and before it has been written.
+        }
+        // Whoever waits for one message waits for no other.
+        let (told, awaited) = (more.completions.len(), more.is_front_awaited());
+        match more.drop_parcel(&mut self.bytes) {
             Some(lighter) => self.left += lighter,
             None => drop(self.take()),
         }
         let Some(more) = &mut self.more else { return };
-        // Whoever waits for one message waits for no other.
         match more.completions.get_mut(told) {
-            Some((_, result)) => *result = Err(error),
-            None => more.completions.push_back((Completion::none(), Err(error))),
+            Some((_, result)) if awaited => *result = Err(error),
+            _ => more.completions.insert(told, (Completion::none(), Err(error))),
         }
     }
 

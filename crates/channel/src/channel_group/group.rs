@@ -96,7 +96,7 @@ impl ChannelGroup {
     /// Takes a channel out, without closing it. `false`: it is not in.
     pub fn remove(&self, channel: &Channel) -> bool {
         let mut members = self.inner.members();
-        let was_in = members.remove(channel.loop_id(), channel.id());
+        let was_in = members.remove(channel.loop_id(), channel.id()).is_some();
         if was_in && let Some(memberships) = Memberships::find(channel) {
             memberships.leave(Arc::as_ptr(&self.inner));
         }

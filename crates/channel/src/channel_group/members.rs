@@ -40,15 +40,16 @@ impl Members {
         new
     }
 
-    /// `false`: it was not in.
-    pub(super) fn remove(&mut self, of: ExecutorId, id: ChannelId) -> bool {
-        let Some(here) = self.loops.get_mut(&of) else { return false };
-        let was_in = here.remove(&id).is_some();
+    /// The member, if it was in: to be dropped when nothing is locked, for it may be the last handle.
+    #[must_use]
+    pub(super) fn remove(&mut self, of: ExecutorId, id: ChannelId) -> Option<Channel> {
+        let here = self.loops.get_mut(&of)?;
+        let member = here.remove(&id);
         if here.is_empty() {
             self.loops.remove(&of);
         }
-        self.len -= usize::from(was_in);
-        was_in
+        self.len -= usize::from(member.is_some());
+        member
     }
 
     /// All of them, those of one loop together and in the order in which they were made.

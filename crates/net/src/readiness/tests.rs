@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
 use waterwheel_channel::driver::OpenDriver;
@@ -351,4 +352,19 @@ fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
             assert!((1..5).contains(&turns), "{turns} turns, reading: {reading}");
         }
     }
+}
+
+#[test]
+fn c13_a_descriptor_that_the_kernel_passes_to_nobody_leaves_its_stream_as_it_was() {
+    let Some(ring) = crate::sys::ring() else { return }; // Nothing else is refused so.
+    let (mut driver, _) = driver();
+    let (ours, _peer) = UnixStream::pair().unwrap();
+    let token = Token::from_bits(0);
+    driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
+    let parcel = Parcel::new("x", vec![crate::passed(ring)]);
+    let refused = driver.send_parcel(token, &parcel).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "as one that is no descriptor at all");
+    let mut queue = OutQueue::new();
+    queue.push("x".into());
+    assert_eq!(driver.write(token, &queue).unwrap(), Submit::Done(1));
 }

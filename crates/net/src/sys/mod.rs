@@ -136,3 +136,14 @@ pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, flag.cast(), len) };
     assert_eq!(done, 0, "{}", io::Error::last_os_error());
 }
+
+/// A ring of the kernel's, which it lets nobody pass on; none, where there are no rings to be had.
+#[cfg(test)]
+pub(crate) fn ring() -> Option<OwnedFd> {
+    let mut parameters = [0_u64; 15]; // 120 bytes, as `io_uring_params` has.
+    // SAFETY: the kernel reads and writes the parameters, which are as long as it expects and ours alone.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
+    let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: it was opened just now, and nobody else knows of it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}

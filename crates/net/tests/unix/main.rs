@@ -13,6 +13,7 @@ mod datagrams;
 mod files;
 mod house;
 mod like_tcp;
+mod mixed;
 mod parcels;
 mod passing;
 mod streams;

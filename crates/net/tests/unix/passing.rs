@@ -4,10 +4,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::{Channel, FileRegion, NewChannel, Parcel, Stream, UnixAddress};
+use waterwheel_channel::{
+    Channel, Completion, FileRegion, NewChannel, Parcel, Stream, UnixAddress,
+};
 use waterwheel_net::{Socket, existing_stream, passed};
 
 use crate::house::{Directory, echo};
@@ -221,6 +224,37 @@ fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
         get(channel.write_and_flush(Parcel::new("most", most)));
         assert_eq!(receive(&peer).1.len(), 253);
         pipe.has_lost_its_end();
+    });
+}
+
+#[test]
+fn c13_a_parcel_that_cannot_be_passed_fails_no_empty_write_beside_it() {
+    on_every_loop(|rig| {
+        for is_awaited in [true, false] {
+            let (channel, peer, _) = connection(rig, &[]);
+            let (tell, told) = mpsc::channel();
+            get(channel.with_pipeline(move |pipeline| {
+                let done = |at| {
+                    let tell = tell.clone();
+                    Completion::local(move |result| _ = tell.send((at, result.is_ok())))
+                };
+                let strange = Parcel::new("lost", vec![Io::new("no descriptor")]);
+                pipeline.write_with(Bytes::new(), done("before"));
+                match is_awaited {
+                    true => pipeline.write_with(strange, done("parcel")),
+                    false => pipeline.write(strange),
+                }
+                pipeline.write_with(Bytes::new(), done("behind"));
+                pipeline.write(Bytes::from("go on"));
+                pipeline.flush();
+            }));
+            assert_eq!(receive(&peer).0, b"go on");
+            let expected = [("before", true), ("parcel", false), ("behind", true)];
+            let expected = expected.iter().filter(|(at, _)| is_awaited || *at != "parcel");
+            for expected in expected {
+                assert_eq!(told.recv_timeout(LONG), Ok(*expected));
+            }
+        }
     });
 }
 
