@@ -4,6 +4,7 @@
 //! | to | take |
 //! |---|---|
 //! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
+//! | test clients and servers against each other, without a network, over any driver | [`embedded::Wires`] |
 //! | write down what passes through a pipeline | [`recorder`] |
 //! | test a decoder, however its bytes may be cut | [`decoder_verifier`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |

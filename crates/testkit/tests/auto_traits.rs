@@ -1,5 +1,6 @@
 //! Who may cross threads: the test's side from anywhere, a driver on its way to its loop.
 
+use waterwheel_testkit::embedded::{Plug, Wires};
 use waterwheel_testkit::faulty::{Call, Fault, Faults, Faulty, FaultyDriver, Lost, Spin, Times};
 use waterwheel_testkit::manual::{
     Correspondent, Counts, Dial, ForeignSource, Manual, ManualDriver, Network, Peer, Port,
@@ -15,6 +16,7 @@ fn is_clone<T: Clone>() {}
 
 #[test]
 fn the_test_may_play_its_part_from_any_thread() {
+    is_send_and_sync::<(Plug, Wires)>();
     is_send_and_sync::<Manual>();
     is_send_and_sync::<Peer>();
     is_send_and_sync::<Port>();
@@ -28,7 +30,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Seeded>();
     is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
     is_send_and_sync::<(Log, Moment, Paper)>();
-    is_clone::<(Manual, Network, PostOffice, Port, ForeignSource, Faults, Log)>();
+    is_clone::<(Wires, Manual, Network, PostOffice, Port, ForeignSource, Faults, Log)>();
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, Readiness};
-use waterwheel_channel::{EventLoopGroup, Foreign, on_ready};
+use waterwheel_channel::{
+    Ctx, EventLoopGroup, Foreign, Handler, HandlerResult, local, on_ready, sleep,
+};
 use waterwheel_testkit::faulty::{Call, Spin, Times};
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, Time};
@@ -120,6 +122,34 @@ fn o01_every_counter_moves_as_described() {
     let event_loop = bench.event_loop();
     let elsewhere = std::thread::spawn(move || event_loop.metrics()).join().unwrap();
     assert_eq!(elsewhere, expected, "any thread may look");
+}
+
+/// Has a timer as long as it is there.
+struct Patient;
+
+impl Handler for Patient {
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.schedule(PATIENCE, 0);
+        Ok(())
+    }
+}
+
+#[test]
+fn o01_timers_that_come_and_go_after_the_tasks_of_a_turn_are_counted_in_it() {
+    let mut bench = Bench::new(&Manual::readiness());
+    bench.here(|here| drop(here.spawn_local(sleep(PATIENCE))));
+    bench.turn();
+    assert_eq!(bench.metrics().timers, 1, "the future was polled, and sleeps");
+    let (ours, _theirs) = local::pair();
+    let new = ours.initialiser(|edit| Ok(edit.add_last("patient", Patient).map(drop)?));
+    let registered = bench.event_loop().register(new);
+    bench.turns(3);
+    assert_eq!(bench.metrics().timers, 2);
+    let channel = registered.join().unwrap();
+    let closed = channel.close();
+    bench.turn();
+    assert!(closed.is_done());
+    assert_eq!(bench.metrics().timers, 1, "its handlers are gone at the end of the turn");
 }
 
 #[test]

@@ -255,6 +255,7 @@ impl Wheel {
         local.run_tail();
         local.finish_ended();
         local.settle_channels();
+        core.count_timers();
         Ran { tasks, polled, at: core.now() }
     }
 

@@ -251,6 +251,13 @@ impl<X: Send + 'static> LoopCore<X> {
     #[inline]
     pub fn skip_tasks(&mut self) {
         self.was_active = false;
+        self.count_timers();
+    }
+
+    /// Notes how many timers wait. A task phase does; a loop that sets and cancels some after it does once
+    /// more, for it may sleep then, and what it has noted stands for as long.
+    #[inline]
+    pub fn count_timers(&self) {
         self.shared.counters.timers(self.local.timers());
     }
 
@@ -306,7 +313,7 @@ impl<X: Send + 'static> LoopCore<X> {
         }
         self.was_active = run > 0;
         self.shared.counters.tasks(run as u64);
-        self.shared.counters.timers(self.local.timers());
+        self.count_timers();
         run
     }
 

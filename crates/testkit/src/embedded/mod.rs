@@ -10,6 +10,15 @@
 //! out stays on the wire until the test takes it. What passed all handlers is there to be taken too.
 //! Nothing runs but inside of the test's own calls.
 //!
+//! The other end may be a channel as well: [`joined`] makes two, and [`Wires`] are what bootstraps make
+//! servers and clients of, on loops over any driver. So a client's and a server's handlers are tested
+//! against each other without a network.
+//!
+//! ```text
+//!    handlers ⇄ head ──► wire ══► inbox of the other ──► head ⇄ handlers
+//!                 ◄── inbox ◄══ wire of the other ◄──
+//! ```
+//!
 //! ```
 //! use bytes::Bytes;
 //! use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
@@ -33,7 +42,10 @@
 //! # Ok::<(), waterwheel_executor::Error>(())
 //! ```
 
+mod door;
+mod end;
 mod wire;
+mod wires;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,8 +57,11 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, Nanos, Reporter, Watchdog};
 
-use self::wire::{Wire, WireTransport};
+use self::end::WireTransport;
+use self::wire::Wire;
 use crate::manual::Manual;
+
+pub use self::wires::{Plug, Wires, joined};
 
 /// A channel whose other end is the test. See the [module's documentation](self).
 pub struct Embedded {

@@ -1,19 +1,27 @@
-//! The transport of an embedded channel.
+//! What is between an embedded channel and its other end.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use waterwheel_channel::driver::{COPIED_AT_ONCE, Detach, ReadPlan, Submit};
-use waterwheel_channel::transport::{
-    Outbound, Progress, STREAM_TYPES, Transport, TransportEvent, TransportWaker, Upcalls,
-};
-use waterwheel_channel::{Address, Msg, Target, Types};
+use waterwheel_channel::driver::{COPIED_AT_ONCE, ReadPlan, Submit};
+use waterwheel_channel::local::LocalError;
+use waterwheel_channel::transport::{Outbound, TransportEvent, TransportWaker, Upcalls};
+use waterwheel_channel::{Msg, NewChannel};
 use waterwheel_executor::Error;
 
-/// What is between the test and the channel. Shared by both; each call locks it for a moment.
+/// As many bytes wait between two ends that are joined before the writer has to wait: the high water mark
+/// of a channel by default, as between two local ones.
+const BETWEEN: usize = 64 * 1024;
+
+/// What is between a channel and its other end: the test, or another channel. Shared by both; each call
+/// locks it for a moment, and no other one meanwhile. Wakers are called, and what is not delivered is
+/// dropped, when it is unlocked.
+///
+/// Of two channels that are joined each has its own: an end puts what it writes into the inbox of the
+/// other, and gives the other room for what it has read. Who finds no room notes it in the same critical
+/// section, so that whoever gives some sees the note.
 #[derive(Clone, Default)]
 pub(super) struct Wire(Arc<Mutex<State>>);
 
@@ -38,9 +46,22 @@ struct State {
     write_failure: Option<io::Error>,
     /// A write has found no room.
     blocked: bool,
+    /// The other end has gone: nothing more can be written.
+    gone: bool,
+    /// The channel sends no more.
+    ended: bool,
+    /// The channel is closed.
+    closed: bool,
 }
 
 impl Wire {
+    /// To be joined with another one.
+    pub(super) fn bounded() -> Self {
+        let wire = Self::default();
+        wire.set_room(BETWEEN);
+        wire
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,12 +121,151 @@ impl Wire {
         let mut state = self.lock();
         (state.room, state.at_most, state.write_failure) = (None, None, None);
     }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    /// The other end has gone.
+    pub(super) fn lose_peer(&self) {
+        {
+            let mut state = self.lock();
+            (state.gone, state.finished) = (true, true);
+        }
+        self.wake();
+    }
+
+    // For the channel's end.
+
+    /// The channel is on its loop, and looks for what has happened until now.
+    pub(super) fn attach(&self, up: &Upcalls) {
+        self.lock().waker = up.waker();
+        up.wake();
+    }
+
+    pub(super) fn detach(&self) {
+        let mut state = self.lock();
+        state.waker = None;
+        state.round = None; // The channel itself tells that it is over.
+    }
+
+    pub(super) fn set_read(&self, up: &Upcalls, plan: Option<ReadPlan>) {
+        let blocked = {
+            let mut state = self.lock();
+            state.plan = plan;
+            state.blocked
+        };
+        // Who waits for room, and does not read, does not learn by reading that the other end has gone.
+        if plan.is_some() || blocked {
+            up.wake();
+        }
+    }
+
+    pub(super) fn next_event(&self) -> Option<TransportEvent> {
+        self.lock().next_event()
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        let state = self.lock();
+        state.plan.is_some() && (!state.inbox.is_empty() || state.finished)
+    }
+
+    pub(super) fn write(&self, outbound: &mut Outbound, stream: bool) -> io::Result<Submit> {
+        self.lock().write(outbound, stream)
+    }
+
+    pub(super) fn keep_unhandled(&self, msg: Msg) {
+        self.lock().unhandled.push_back(msg);
+    }
+
+    pub(super) fn keep_error(&self, error: Error) {
+        self.lock().errors.push_back(error);
+    }
+
+    /// The channel sends no more.
+    pub(super) fn end(&self) {
+        self.lock().ended = true;
+    }
+
+    /// The channel is closed; what it has not read stays. Whether it was not yet.
+    pub(super) fn close(&self) -> bool {
+        let mut state = self.lock();
+        (state.plan, state.round, state.blocked, state.ended) = (None, None, false, true);
+        !std::mem::replace(&mut state.closed, true)
+    }
+
+    /// What the channel has not read, for the caller to drop.
+    #[must_use]
+    pub(super) fn take_unread(&self) -> VecDeque<Msg> {
+        std::mem::take(&mut self.lock().inbox)
+    }
+
+    // For the channel's end, of the wire of another channel that it is joined with.
+
+    /// Takes over what the channel of this wire has written, to be read by the one of another.
+    pub(super) fn carry_to(&self, other: &Wire) {
+        let carried = std::mem::take(&mut self.lock().outbox);
+        let undelivered = {
+            let mut state = other.lock();
+            if state.closed {
+                carried
+            } else {
+                state.inbox.extend(carried);
+                VecDeque::new()
+            }
+        };
+        other.wake();
+        drop(undelivered);
+    }
+
+    /// So many bytes were read: there is room for so many others. Who waits for room goes on when half
+    /// of all is there.
+    pub(super) fn give_room(&self, bytes: usize) {
+        let goes_on = {
+            let mut state = self.lock();
+            state.room = state.room.map(|room| room + bytes);
+            state.blocked && state.room.is_none_or(|room| room >= BETWEEN / 2)
+        };
+        if goes_on {
+            self.wake();
+        }
+    }
+
+    // Of the wire of a server: what it reads are channels.
+
+    /// Lets a channel wait to be accepted, if fewer than that do.
+    pub(super) fn offer(&self, backlog: usize, new: impl FnOnce() -> NewChannel) -> Offered {
+        {
+            let mut state = self.lock();
+            if state.closed {
+                return Offered::Closed;
+            }
+            if state.inbox.len() >= backlog {
+                return Offered::Full;
+            }
+            state.inbox.push_back(Msg::new(new()));
+        }
+        self.wake();
+        Offered::Waits
+    }
+}
+
+/// What became of a channel that was offered to a server.
+pub(super) enum Offered {
+    /// It waits to be accepted.
+    Waits,
+    /// As many wait as may.
+    Full,
+    /// The server is closed.
+    Closed,
 }
 
 impl State {
     /// What the channel is told next.
     fn next_event(&mut self) -> Option<TransportEvent> {
-        if self.blocked && self.room != Some(0) {
+        // What the other end has said before it went is heard first, by one who listens.
+        let lost = self.gone && self.plan.is_none();
+        if self.blocked && (self.room != Some(0) || lost) {
             self.blocked = false;
             return Some(TransportEvent::Wrote(0));
         }
@@ -134,6 +294,9 @@ impl State {
         self.writes += 1;
         if let Some(error) = self.write_failure.take() {
             return Err(error);
+        }
+        if self.gone {
+            return Err(LocalError::PeerClosed.into());
         }
         let most = self.room.unwrap_or(usize::MAX).min(self.at_most.unwrap_or(usize::MAX));
         if most == 0 {
@@ -171,104 +334,5 @@ impl State {
         }
         outbound.wrote(most - left);
         most - left
-    }
-}
-
-/// The channel's end of the wire.
-pub(super) struct WireTransport {
-    wire: Wire,
-    unconnected: bool,
-    stream: bool,
-    peer: Option<Address>,
-}
-
-impl WireTransport {
-    pub(super) fn new(wire: Wire, unconnected: bool, stream: bool) -> Self {
-        Self { wire, unconnected, stream, peer: None }
-    }
-}
-
-impl Transport for WireTransport {
-    fn name(&self) -> &'static str {
-        "embedded"
-    }
-
-    fn reads(&self) -> Types {
-        if self.stream { Types::of::<Bytes>() } else { Types::Unknown }
-    }
-
-    fn accepts(&self) -> Types {
-        if self.stream { STREAM_TYPES } else { Types::Unknown }
-    }
-
-    fn writes_stream(&self) -> bool {
-        self.stream
-    }
-
-    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        self.wire.lock().waker = up.waker();
-        Ok(!self.unconnected)
-    }
-
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
-        let mut state = self.wire.lock();
-        state.waker = None;
-        state.round = None; // The channel itself tells that it is over.
-        Ok(())
-    }
-
-    fn bind(&mut self, _: &Upcalls, _: Address) -> Result<(), Error> {
-        self.unconnected = false;
-        Ok(())
-    }
-
-    fn connect(&mut self, _: &Upcalls, to: &Target) -> Result<Progress, Error> {
-        self.unconnected = false;
-        self.peer = Some(to.remote.clone());
-        Ok(Progress::Done)
-    }
-
-    fn shutdown(&mut self, _: &Upcalls, _: Shutdown) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
-        self.wire.lock().plan = plan;
-        if plan.is_some() {
-            up.wake();
-        }
-    }
-
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
-        self.wire.lock().write(outbound, self.stream)
-    }
-
-    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
-        self.wire.lock().next_event()
-    }
-
-    fn has_more(&self) -> bool {
-        let state = self.wire.lock();
-        state.plan.is_some() && (!state.inbox.is_empty() || state.finished)
-    }
-
-    fn close(&mut self, _: &Upcalls) -> Detach {
-        let mut state = self.wire.lock();
-        (state.plan, state.round, state.blocked) = (None, None, false);
-        Detach::Done
-    }
-
-    fn peer_address(&self) -> Option<Address> {
-        self.peer.clone()
-    }
-
-    fn unhandled(&mut self, msg: Msg) -> Option<Msg> {
-        self.wire.lock().unhandled.push_back(msg);
-        None
-    }
-
-    fn unhandled_error(&mut self, error: Error) -> Option<Error> {
-        self.wire.lock().errors.push_back(error);
-        None
     }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use waterwheel::channel::driver::SocketOption;
-use waterwheel::channel::{Bootstrap, Channel, ChannelOptions};
+use waterwheel::channel::{Bootstrap, Channel, ChannelOptions, LoopMetrics};
 
 use crate::cell::Cell;
 use crate::stage::{Stage, get, until};
 
-pub(crate) fn c12_a_refused_connect_fails_and_leaves_nothing(cell: &dyn Cell) {
+pub(crate) fn c12_a_refused_connect_fails_and_leaves_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     for _ in 0..20 {
         let refused = cell.client(&stage.group).connect(cell.empty_place());
@@ -42,7 +42,7 @@ fn full_server(stage: &Stage<'_>, clients: &Bootstrap) -> (Channel, Vec<Channel>
     }
 }
 
-pub(crate) fn c12_a_connect_that_takes_too_long_is_given_up(cell: &dyn Cell) {
+pub(crate) fn c12_a_connect_that_takes_too_long_is_given_up(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let patient = cell.client(&stage.group);
     let (server, waiting) = full_server(&stage, &patient);
@@ -58,7 +58,7 @@ pub(crate) fn c12_a_connect_that_takes_too_long_is_given_up(cell: &dyn Cell) {
     until("the channel is gone", || stage.channels() == 1 + waiting.len());
 }
 
-pub(crate) fn c12_a_cancelled_connect_leaves_nothing(cell: &dyn Cell) {
+pub(crate) fn c12_a_cancelled_connect_leaves_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let clients = cell.client(&stage.group);
     let (server, waiting) = full_server(&stage, &clients);
@@ -69,8 +69,9 @@ pub(crate) fn c12_a_cancelled_connect_leaves_nothing(cell: &dyn Cell) {
         assert!(attempt.cancel(), "nobody has answered");
         until("the channel is gone", || stage.channels() == 1 + waiting.len());
     }
-    let metrics = || stage.group.children().map(|at| at.metrics());
-    let registrations = || metrics().map(|it| it.registrations).sum();
-    until("the sockets are gone", || 1 + waiting.len() == registrations());
-    assert!(metrics().all(|it| it.timers == 0), "nobody waits for those any more");
+    let sum = |of: fn(LoopMetrics) -> usize| -> usize {
+        stage.group.children().map(|at| of(at.metrics())).sum()
+    };
+    until("the sockets are gone", || sum(|it| it.registrations) <= 1 + waiting.len());
+    until("nobody waits for those any more", || 0 == sum(|it| it.timers));
 }

@@ -14,14 +14,14 @@ use waterwheel::executor::{Clock, Nanos, Unpark};
 
 /// Opens the drivers of another one, and counts their writes.
 #[derive(Clone)]
-pub(crate) struct Counted<D> {
-    inner: D,
+pub(crate) struct Counted {
+    inner: Arc<dyn OpenDriver>,
     writes: Arc<AtomicUsize>,
 }
 
-impl<D> Counted<D> {
-    pub(crate) fn new(inner: D) -> Self {
-        Self { inner, writes: Arc::default() }
+impl Counted {
+    pub(crate) fn new(inner: impl OpenDriver + 'static) -> Self {
+        Self { inner: Arc::new(inner), writes: Arc::default() }
     }
 
     /// How many there were.
@@ -30,7 +30,7 @@ impl<D> Counted<D> {
     }
 }
 
-impl<D: OpenDriver> OpenDriver for Counted<D> {
+impl OpenDriver for Counted {
     fn open(&self) -> Result<Box<dyn Driver>> {
         Ok(Box::new(CountedDriver { inner: self.inner.open()?, writes: self.writes.clone() }))
     }

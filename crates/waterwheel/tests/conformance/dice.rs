@@ -12,10 +12,14 @@ impl Dice {
         let given = std::env::var("WATERWHEEL_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0) >> 16);
         println!("WATERWHEEL_SEED={seed}");
+        Self::from_seed(seed)
+    }
+
+    pub(crate) fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -10,7 +10,7 @@ const CONNECTIONS: usize = 24;
 const BYTES: usize = 100_000;
 
 /// The pieces of all connections are sent in a random order, some flushed at once and some later.
-pub(crate) fn c13_random_data_of_many_connections_is_echoed_intact(cell: &dyn Cell) {
+pub(crate) fn c13_random_data_of_many_connections_is_echoed_intact(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let server = stage.echo();
     let mut dice = Dice::new();
@@ -40,7 +40,7 @@ pub(crate) fn c13_random_data_of_many_connections_is_echoed_intact(cell: &dyn Ce
     }
 }
 
-pub(crate) fn c13_what_comes_byte_by_byte_is_echoed_intact(cell: &dyn Cell) {
+pub(crate) fn c13_what_comes_byte_by_byte_is_echoed_intact(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (client, mut ear) = stage.client(&stage.echo());
     let data = Dice::new().bytes(2_000);

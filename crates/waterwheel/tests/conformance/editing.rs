@@ -67,7 +67,7 @@ fn edit(pipeline: &Pipeline<'_>, at: usize, how: usize) {
     edited.expect("a sound edit");
 }
 
-pub(crate) fn c05_edits_while_data_flows_lose_and_reorder_nothing(cell: &dyn Cell) {
+pub(crate) fn c05_edits_while_data_flows_lose_and_reorder_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let (tapped, mut children) = tap();
     let server = stage.serve(ChannelOptions::default(), move |edit| {
@@ -105,7 +105,7 @@ struct Elsewhere;
 
 impl RemoteHandler for Elsewhere {}
 
-pub(crate) fn c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing(cell: &dyn Cell) {
+pub(crate) fn c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let elsewhere = EventExecutorGroup::builder().threads(2).build().expect("a group");
     let group = elsewhere.clone();

@@ -21,7 +21,7 @@ struct Traffic<'c> {
 }
 
 impl<'c> Traffic<'c> {
-    fn begin(cell: &'c dyn Cell) -> Self {
+    fn begin(cell: &'c Cell) -> Self {
         let (servers, clients) = (Stage::new(cell, 2), Stage::new(cell, 2));
         let server =
             servers.serve(ChannelOptions::default(), |edit| edit.add_last("echo", Echo).map(drop));
@@ -54,18 +54,14 @@ impl<'c> Traffic<'c> {
     }
 }
 
-pub(crate) fn l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything(
-    cell: &dyn Cell,
-) {
+pub(crate) fn l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
     end(&traffic.servers.group).wait_timeout(PATIENCE).expect("the servers end");
     traffic.assert_all_closed();
     until("nothing is left", || traffic.clients.channels() == 0);
 }
 
-pub(crate) fn l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything(
-    cell: &dyn Cell,
-) {
+pub(crate) fn l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
     end(&traffic.clients.group).wait_timeout(PATIENCE).expect("the clients end");
     traffic.assert_all_closed();
@@ -84,7 +80,7 @@ impl Handler for Push {
 }
 
 /// Much waits to be sent to peers that do not read yet: a drain waits for it, and lets nobody else in.
-pub(crate) fn l11_a_drain_in_the_middle_of_traffic_sends_what_waits(cell: &dyn Cell) {
+pub(crate) fn l11_a_drain_in_the_middle_of_traffic_sends_what_waits(cell: &Cell) {
     let (servers, clients) = (Stage::new(cell, 2), Stage::new(cell, 2));
     let mut dice = Dice::new();
     let data = dice.bytes(8 << 20);

@@ -21,7 +21,7 @@ impl Handler for EchoAndTell {
 
 /// Either end leaves and comes back, again and again, while it reads and writes.
 pub(crate) fn c04_a_channel_that_comes_and_goes_in_the_middle_of_traffic_loses_nothing(
-    cell: &dyn Cell,
+    cell: &Cell,
 ) {
     let stage = Stage::new(cell, 2);
     let (tapped, mut children) = tap();

@@ -1,21 +1,26 @@
 //! The list of all cases, what they need, and the matrix that comes of it.
 
 use crate::cell::{Ability, Cell};
-use crate::matrix::{self, Column};
+use crate::matrix;
 
-/// Makes a module with one `#[test]` for each case, for one cell:
-/// `conformance_suite!(name_of_the_module, cell)`. The cell is an expression, evaluated for every test.
-macro_rules! conformance_suite {
-    ($module:ident, $cell:expr) => {
-        mod $module {
-            #[allow(unused_imports, reason = "the cell may be an expression that needs nothing")]
+/// Makes a module with one `#[test]` for each case, for each cell, and a function `cells` with all of
+/// them: `conformance_matrix! { name_of_the_module: cell; … }`. The cell is an expression, evaluated for
+/// every test.
+macro_rules! conformance_matrix {
+    ($($module:ident: $cell:expr;)*) => {
+        $(mod $module {
             use super::*;
 
-            $crate::listing::conformance_suite! { @each @tests $cell }
+            $crate::listing::conformance_matrix! { @each @tests $cell }
+        })*
+
+        /// Every column of the matrix.
+        fn cells() -> Vec<Cell> {
+            vec![$($cell),*]
         }
     };
     (@each @$what:ident $($arg:tt)*) => {
-        $crate::listing::conformance_suite! { @$what ($($arg)*)
+        $crate::listing::conformance_matrix! { @$what ($($arg)*)
             echoing {
                 c13_random_data_of_many_connections_is_echoed_intact
                 c13_what_comes_byte_by_byte_is_echoed_intact
@@ -41,6 +46,7 @@ macro_rules! conformance_suite {
                 c10_what_was_flushed_goes_before_the_end
                 c10_when_both_have_finished_both_are_closed
                 c10_an_input_that_is_shut_down_reads_nothing_more
+                c10_who_is_not_read_any_more_may_go_on_sending
                 c10_a_foreign_peer_that_has_finished_reads_the_whole_answer
             }
             resets {
@@ -86,16 +92,17 @@ macro_rules! conformance_suite {
     };
 }
 
-pub(crate) use conformance_suite;
+pub(crate) use conformance_matrix;
 
 /// What a case needs that not every cell has.
-const NEEDS: [(&str, Ability); 8] = [
-    ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),
+const NEEDS: [(&str, Ability); 9] = [
     ("c09_two_flooding_peers_take_turns", Ability::SharedLoop),
-    ("c07_short_writes_arrive_whole_and_are_told_in_order", Ability::SocketOptions),
+    ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),
+    ("c07_short_writes_arrive_whole_and_are_told_in_order", Ability::SmallBuffers),
     ("c10_a_foreign_peer_that_has_finished_reads_the_whole_answer", Ability::ForeignPeer),
+    ("c10_who_is_not_read_any_more_may_go_on_sending", Ability::DeafEar),
     ("c02_a_reset_is_an_error_and_the_end", Ability::ForeignPeer),
-    ("c11_a_close_that_lingers_for_nothing_resets_the_peer", Ability::SocketOptions),
+    ("c11_a_close_that_lingers_for_nothing_resets_the_peer", Ability::Lingering),
     ("c12_a_connect_that_takes_too_long_is_given_up", Ability::SlowConnect),
     ("c12_a_cancelled_connect_leaves_nothing", Ability::SlowConnect),
 ];
@@ -104,13 +111,13 @@ const NEEDS: [(&str, Ability); 8] = [
 const ALONE: [&str; 1] = ["c13_waves_of_connections_leave_nothing"];
 
 /// Why there is no such case in this cell.
-fn reason(cell: &dyn Cell, case: &str) -> Option<&'static str> {
+fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
     let mut needs = NEEDS.iter().filter(|(name, _)| *name == case);
     needs.find_map(|(_, ability)| cell.lacks(*ability))
 }
 
 /// Runs a case over a cell, or says why not.
-pub(crate) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
+pub(crate) fn run(cell: &Cell, name: &str, case: fn(&Cell)) {
     match reason(cell, name) {
         Some(reason) => matrix::say_empty(&cell.name(), name, reason),
         None if ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
@@ -119,13 +126,11 @@ pub(crate) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
 }
 
 /// Prints the matrix, and fails if something in it makes no sense.
-pub(crate) fn print_and_check(cells: &[Box<dyn Cell>]) {
-    let cases = conformance_suite!(@each @names);
-    let columns: Vec<_> = cells
-        .iter()
-        .map(|cell| Column { name: cell.name(), reason: Box::new(|case| reason(&**cell, case)) })
-        .collect();
-    matrix::print_and_check(&columns, &cases);
+pub(crate) fn print_and_check(cells: &[Cell]) {
+    let cases = conformance_matrix!(@each @names);
+    let columns: Vec<_> =
+        cells.iter().map(|cell| cell.column(Box::new(|case| reason(cell, case)))).collect();
+    matrix::print_and_check("Streams", &columns, &cases);
     let listed = NEEDS.iter().map(|(name, _)| *name).chain(ALONE);
     for name in listed {
         assert!(cases.contains(&name), "{name} is no case");

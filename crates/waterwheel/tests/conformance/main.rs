@@ -1,15 +1,18 @@
 //! One list of cases over every transport and driver (C13).
 //!
 //! ```text
-//!              TCP over epoll   TCP over poll   local over nothing   …
-//!   echo            ran              ran                ran
-//!   reset           ran              ran         empty: there is no …
-//!   …
+//!               epoll    poll  blocking  manual  …
+//!   TCP        34 run  34 run    33 run     (1)
+//!   Unix       32 run  32 run    31 run     (1)
+//!   local      27 run  27 run    26 run  27 run
+//!   embedded   31 run  31 run    30 run  31 run
+//!   memory        (3)     (3)       (3)  32 run
 //! ```
 //!
-//! A [`Cell`] is one column: a transport over a driver. A case is a function over any cell; the list of
-//! them is in `listing.rs`. A cell that cannot have a case says why, and only what its nature forbids is a
-//! reason. `cargo test --test conformance matrix -- --nocapture` prints the whole.
+//! A [`Cell`] is a transport (in `kinds/`) over a driver (`loops.rs`). A case is a function over any cell;
+//! the list of them is in `listing.rs`. A cell that cannot have a case says why, and only what its nature
+//! forbids is a reason. `cargo test -p waterwheel --test conformance matrix -- --nocapture` prints the
+//! whole, case by case.
 //!
 //! Datagrams have a list of their own, in `datagrams/`, for there is no server, no connection and no end.
 //!
@@ -30,8 +33,10 @@ mod echoing;
 mod editing;
 mod ending;
 mod half_closure;
+mod kinds;
 mod leaving;
 mod listing;
+mod loops;
 mod matrix;
 mod pressure;
 mod reading;
@@ -44,28 +49,40 @@ use waterwheel::channel::driver::TaskOnly;
 use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
-use crate::cell::{Cell, LocalOver, NetworkOver, TcpOver};
-use crate::listing::conformance_suite;
+use crate::cell::Cell;
+use crate::kinds::{EmbeddedKind, LocalKind, MemoryKind, TcpKind, UnixKind};
+use crate::listing::conformance_matrix;
+use crate::loops::Loops;
 
-conformance_suite!(tcp_over_epoll, TcpOver::new(Epoll::default()));
-conformance_suite!(tcp_over_poll, TcpOver::new(Poll));
-conformance_suite!(tcp_over_blocking, TcpOver::per_channel(Blocking));
-conformance_suite!(local_over_nothing, LocalOver::new(TaskOnly));
-conformance_suite!(local_over_epoll, LocalOver::new(Epoll::default()));
-conformance_suite!(manual_readiness, NetworkOver::new(Manual::readiness()));
-conformance_suite!(manual_completion, NetworkOver::new(Manual::completion()));
+conformance_matrix! {
+    tcp_over_epoll: Cell::new(TcpKind, Loops::over(Epoll::default()));
+    tcp_over_poll: Cell::new(TcpKind, Loops::over(Poll));
+    tcp_over_blocking: Cell::new(TcpKind, Loops::per_channel(Blocking));
+    unix_over_epoll: Cell::new(UnixKind::new(), Loops::over(Epoll::default()));
+    unix_over_poll: Cell::new(UnixKind::new(), Loops::over(Poll));
+    unix_over_blocking: Cell::new(UnixKind::new(), Loops::per_channel(Blocking));
+    local_over_nothing: Cell::new(LocalKind, Loops::over(TaskOnly));
+    local_over_epoll: Cell::new(LocalKind, Loops::over(Epoll::default()));
+    local_over_poll: Cell::new(LocalKind, Loops::over(Poll));
+    local_over_blocking: Cell::new(LocalKind, Loops::per_channel(Blocking));
+    local_by_readiness: Cell::new(LocalKind, Loops::by_hand(&Manual::readiness()));
+    local_by_completion: Cell::new(LocalKind, Loops::by_hand(&Manual::completion()));
+    embedded_over_nothing: embedded(Loops::over(TaskOnly));
+    embedded_over_epoll: embedded(Loops::over(Epoll::default()));
+    embedded_over_poll: embedded(Loops::over(Poll));
+    embedded_over_blocking: embedded(Loops::per_channel(Blocking));
+    embedded_by_readiness: embedded(Loops::by_hand(&Manual::readiness()));
+    embedded_by_completion: embedded(Loops::by_hand(&Manual::completion()));
+    memory_by_readiness: memory(Manual::readiness());
+    memory_by_completion: memory(Manual::completion());
+}
 
-/// Every column of the matrix.
-fn cells() -> Vec<Box<dyn Cell>> {
-    vec![
-        Box::new(TcpOver::new(Epoll::default())),
-        Box::new(TcpOver::new(Poll)),
-        Box::new(TcpOver::per_channel(Blocking)),
-        Box::new(LocalOver::new(TaskOnly)),
-        Box::new(LocalOver::new(Epoll::default())),
-        Box::new(NetworkOver::new(Manual::readiness())),
-        Box::new(NetworkOver::new(Manual::completion())),
-    ]
+fn embedded(loops: Loops) -> Cell {
+    Cell::new(EmbeddedKind::default(), loops)
+}
+
+fn memory(manual: Manual) -> Cell {
+    Cell::new(MemoryKind::of(&manual), Loops::by_hand(&manual))
 }
 
 #[test]

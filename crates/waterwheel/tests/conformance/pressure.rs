@@ -36,7 +36,7 @@ impl Handler for Flood {
     }
 }
 
-pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &dyn Cell) {
+pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (server, mut ear) = stage.tapped(deaf());
     let marks = WaterMarks::new(32 * 1024, 64 * 1024).unwrap();
@@ -64,7 +64,7 @@ pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &dyn C
     get(client.close()).unwrap();
 }
 
-pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &dyn Cell) {
+pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) {
     const CAP: usize = 128 * 1024;
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(deaf());

@@ -22,7 +22,7 @@ fn quiet_and_even() -> ChannelOptions {
     ChannelOptions { receive_sizes: ReceiveSizes::new(SIZE, SIZE, SIZE).unwrap(), ..quiet() }
 }
 
-pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &dyn Cell) {
+pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (server, mut ear) = stage.tapped(quiet());
     let (client, _) = stage.client(&server);
@@ -32,6 +32,8 @@ pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &dyn Cell) {
     ear.assert_nothing_read();
     child.read();
     assert_eq!(ear.bytes(5), "first");
+    // What comes before the round is over belongs to it.
+    ear.find(|told| matches!(told, Told::RoundOver).then_some(()));
 
     get(client.write_and_flush(Bytes::from_static(b"second"))).unwrap();
     stage.settle();
@@ -52,7 +54,7 @@ pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &dyn Cell) {
     assert_eq!(ear.rest(), "fourth");
 }
 
-pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &dyn Cell) {
+pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(ChannelOptions::default());
     let (client, _) = stage.client(&server);
@@ -72,7 +74,7 @@ pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &dyn Cell) 
     assert!(ear.bytes(data.len()) == data, "what was read is not what was sent");
 }
 
-pub(crate) fn c09_a_round_has_at_most_sixteen_reads(cell: &dyn Cell) {
+pub(crate) fn c09_a_round_has_at_most_sixteen_reads(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (server, mut ear) = stage.tapped(quiet_and_even());
     let (client, _) = stage.client(&server);
@@ -103,7 +105,7 @@ pub(crate) fn c09_a_round_has_at_most_sixteen_reads(cell: &dyn Cell) {
 }
 
 /// Two peers of one loop have sent a lot, and both are read from now on: neither has two rounds in a row.
-pub(crate) fn c09_two_flooding_peers_take_turns(cell: &dyn Cell) {
+pub(crate) fn c09_two_flooding_peers_take_turns(cell: &Cell) {
     const ROUNDS: usize = 8;
     let stage = Stage::new(cell, 1);
     let (server, mut ear) = stage.tapped(quiet_and_even());

@@ -10,13 +10,14 @@ use crate::cell::Cell;
 use crate::stage::{PATIENCE, Stage, Told, get};
 
 /// Whether it reads at that moment or not: it is told once, and closed.
-pub(crate) fn c02_a_reset_is_an_error_and_the_end(cell: &dyn Cell) {
+pub(crate) fn c02_a_reset_is_an_error_and_the_end(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     for auto_read in [true, false] {
         let options = ChannelOptions { auto_read, ..ChannelOptions::default() };
         let (server, mut ear) = stage.tapped(options);
         let peer = cell.foreign(&server);
         let child = ear.channel();
+        get(child.write_and_flush(Bytes::from_static(b"unread"))).unwrap();
         peer.reset();
         let told = ear.ending();
         assert_eq!(told.len(), 1, "{told:?}");
@@ -28,7 +29,7 @@ pub(crate) fn c02_a_reset_is_an_error_and_the_end(cell: &dyn Cell) {
     }
 }
 
-pub(crate) fn c11_a_close_that_lingers_for_nothing_resets_the_peer(cell: &dyn Cell) {
+pub(crate) fn c11_a_close_that_lingers_for_nothing_resets_the_peer(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(ChannelOptions::default());
     let (client, mut heard) = stage.client(&server);

@@ -21,12 +21,12 @@ const LOOKS: usize = 1_000_000;
 
 /// The loops of a case over one cell. They are shut down at its end.
 pub(crate) struct Stage<'c> {
-    pub(crate) cell: &'c dyn Cell,
+    pub(crate) cell: &'c Cell,
     pub(crate) group: EventLoopGroup,
 }
 
 impl<'c> Stage<'c> {
-    pub(crate) fn new(cell: &'c dyn Cell, threads: usize) -> Self {
+    pub(crate) fn new(cell: &'c Cell, threads: usize) -> Self {
         Self { cell, group: cell.group(threads) }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use bytes::Bytes;
-use waterwheel::channel::{Channel, Ctx, Handler, HandlerResult, Msg};
+use waterwheel::channel::{Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg};
 
 use crate::cell::Cell;
 use crate::stage::{PATIENCE, Stage, get, until};
@@ -12,36 +12,21 @@ const WAVES: usize = 3;
 const CONNECTIONS: usize = 4_000;
 
 /// So much has a loop at the most: a stack that was used a little, and its buffers.
-pub(crate) const LOOP_KIB: u64 = 256;
+const LOOP_KIB: u64 = 256;
 
 /// The memory of a process that does the same again may grow by so much: the allocator's own affairs.
-pub(crate) const SLACK_KIB: u64 = 4 * 1024;
+const SLACK_KIB: u64 = 4 * 1024;
 
-pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &dyn Cell) {
+pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let server = stage.echo();
-    // The first wave makes room in slabs and allocators.
-    let mut after_first = None;
-    for wave in 0..WAVES {
+    let mut ledger = Ledger::default();
+    for _ in 0..WAVES {
         for _ in 0..CONNECTIONS / cell.at_once() {
             crowd(&stage, &server);
         }
         until("only the server is left", || stage.channels() == 1);
-        let registered = || stage.group.children().map(|at| at.metrics().registrations).sum();
-        let left: usize = registered();
-        assert!(left <= 1, "{left} registrations after wave {wave}");
-        // A loop that was added for a channel has a descriptor and a stack, and stays.
-        let loops = stage.group.children().len();
-        let (files, memory) = (open_files() - loops, resident_kib());
-        match after_first {
-            None => after_first = Some((files, memory, loops)),
-            Some((files_before, memory_before, loops_before)) => {
-                assert_eq!(files, files_before, "descriptors after wave {wave}");
-                let added = (loops - loops_before) as u64;
-                let limit = memory_before + SLACK_KIB + added * LOOP_KIB;
-                assert!(memory <= limit, "{memory_before} KiB after the first wave, now {memory}");
-            }
-        }
+        ledger.check(&stage.group);
     }
 }
 
@@ -76,11 +61,42 @@ impl Handler for Once {
     }
 }
 
-pub(crate) fn open_files() -> usize {
+/// What the process had after the first wave, which makes room in slabs and allocators.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    first: Option<Household>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Household {
+    /// But those of the loops: a loop that was added for a channel has a descriptor and a stack, and stays.
+    files: usize,
+    loops: usize,
+    memory_kib: u64,
+}
+
+impl Ledger {
+    /// Another wave is over, and one channel left: there is as much as after the first.
+    #[track_caller]
+    pub(crate) fn check(&mut self, group: &EventLoopGroup) {
+        let left: usize = group.children().map(|at| at.metrics().registrations).sum();
+        assert!(left <= 1, "{left} registrations");
+        let loops = group.children().len();
+        let files = open_files() - loops;
+        let now = Household { files, loops, memory_kib: resident_kib() };
+        let first = *self.first.get_or_insert(now);
+        assert_eq!(now.files, first.files, "descriptors: {now:?} after {first:?}");
+        let added = (now.loops - first.loops) as u64;
+        let limit = first.memory_kib + SLACK_KIB + added * LOOP_KIB;
+        assert!(now.memory_kib <= limit, "memory: {now:?} after {first:?}");
+    }
+}
+
+fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").expect("Linux").count()
 }
 
-pub(crate) fn resident_kib() -> u64 {
+fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     line.trim().trim_end_matches(" kB").parse().expect("a number")

@@ -10,7 +10,7 @@ use crate::cell::Cell;
 use crate::dice::Dice;
 use crate::stage::{PATIENCE, Stage, Told, get, tap};
 
-pub(crate) fn c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes(cell: &dyn Cell) {
+pub(crate) fn c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (server, mut ear) = stage.tapped(ChannelOptions::default());
     let (client, _) = stage.client(&server);
@@ -29,7 +29,7 @@ pub(crate) fn c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes
 }
 
 /// Two small buffers in the kernel, so that nearly every write is short.
-pub(crate) fn c07_short_writes_arrive_whole_and_are_told_in_order(cell: &dyn Cell) {
+pub(crate) fn c07_short_writes_arrive_whole_and_are_told_in_order(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let (tapped, mut ear) = tap();
     let server = cell
@@ -58,7 +58,7 @@ pub(crate) fn c07_short_writes_arrive_whole_and_are_told_in_order(cell: &dyn Cel
     assert_eq!(client.pending_bytes(), 0);
 }
 
-pub(crate) fn c07_a_long_write_to_a_slow_reader_arrives_whole(cell: &dyn Cell) {
+pub(crate) fn c07_a_long_write_to_a_slow_reader_arrives_whole(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let slow = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     let (server, mut ear) = stage.tapped(slow);
@@ -85,7 +85,7 @@ pub(crate) fn c07_a_long_write_to_a_slow_reader_arrives_whole(cell: &dyn Cell) {
     written.into_iter().for_each(|write| get(write).unwrap());
 }
 
-pub(crate) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &dyn Cell) {
+pub(crate) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(ChannelOptions::default());
     let (client, _) = stage.client(&server);
@@ -103,7 +103,7 @@ pub(crate) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &dyn Cell)
     assert_eq!(client.pending_bytes(), 0);
 }
 
-pub(crate) fn c07_a_write_in_a_write_listener_is_next(cell: &dyn Cell) {
+pub(crate) fn c07_a_write_in_a_write_listener_is_next(cell: &Cell) {
     fn write_on(channel: Channel, mut rest: Bytes) {
         if !rest.is_empty() {
             let write = channel.write_and_flush(rest.split_to(1));
@@ -133,7 +133,7 @@ impl Handler for Slam {
     }
 }
 
-pub(crate) fn c05_a_close_inside_of_a_flush_delivers_what_was_flushed(cell: &dyn Cell) {
+pub(crate) fn c05_a_close_inside_of_a_flush_delivers_what_was_flushed(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(ChannelOptions::default());
     let client = cell
@@ -152,7 +152,7 @@ pub(crate) fn c05_a_close_inside_of_a_flush_delivers_what_was_flushed(cell: &dyn
 }
 
 /// The completion of the first of many writes closes the channel, while the rest is on its way or is not.
-pub(crate) fn c07_a_close_in_the_middle_of_a_flush_tells_every_write(cell: &dyn Cell) {
+pub(crate) fn c07_a_close_in_the_middle_of_a_flush_tells_every_write(cell: &Cell) {
     const WRITES: usize = 200;
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(ChannelOptions::default());

@@ -2,24 +2,17 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use waterwheel::channel::driver::OpenDriver;
 use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::Udp;
 use waterwheel_testkit::manual::PostOffice;
 
-use crate::cell::MAX_CHANNELS;
+use crate::loops::Loops;
+use crate::matrix::{Column, Reason};
 
 /// A kind of datagrams over a driver.
-pub(super) trait Cell {
-    /// As it is called in the matrix.
-    fn name(&self) -> String;
-
-    /// Loops over its driver.
-    fn group(&self, threads: usize) -> EventLoopGroup;
-
-    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap;
-
-    fn kind(&self) -> &dyn Kind;
+pub(super) struct Cell {
+    kind: Box<dyn Kind>,
+    loops: Loops,
 }
 
 /// A kind of datagrams.
@@ -51,45 +44,32 @@ pub(super) enum Ability {
     LateErrors,
 }
 
-/// A kind over a driver.
-pub(super) struct Over<K, D> {
-    kind: K,
-    driver: D,
-    per_channel: bool,
-}
-
-impl<K, D> Over<K, D> {
-    pub(super) fn new(kind: K, driver: D) -> Self {
-        Self { kind, driver, per_channel: false }
+impl Cell {
+    pub(super) fn new(kind: impl Kind + 'static, loops: Loops) -> Self {
+        Self { kind: Box::new(kind), loops }
     }
 
-    /// With a loop for each channel.
-    pub(super) fn per_channel(kind: K, driver: D) -> Self {
-        Self { per_channel: true, ..Self::new(kind, driver) }
-    }
-}
-
-impl<K: Kind, D: OpenDriver + Clone + 'static> Cell for Over<K, D> {
-    fn name(&self) -> String {
-        let driver = self.driver.open().expect("a driver");
-        format!("{} over {}", self.kind.name(), driver.name())
+    /// As it is called in the matrix.
+    pub(super) fn name(&self) -> String {
+        format!("{} over {}", self.kind.name(), self.loops.name())
     }
 
-    fn group(&self, threads: usize) -> EventLoopGroup {
-        if !self.per_channel {
-            let builder = EventLoopGroup::builder(self.driver.clone());
-            return builder.threads(threads).build().expect("a group");
-        }
-        let builder = EventLoopGroup::per_channel(self.driver.clone());
-        builder.max_channels(MAX_CHANNELS).build().expect("a group")
+    /// For printing.
+    pub(super) fn column<'c>(&self, reason: Box<Reason<'c>>) -> Column<'c> {
+        Column { kind: self.kind.name(), driver: self.loops.name(), reason }
     }
 
-    fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
+    /// Loops over its driver.
+    pub(super) fn group(&self, threads: usize) -> EventLoopGroup {
+        self.loops.group(threads)
+    }
+
+    pub(super) fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
         self.kind.bootstrap(group)
     }
 
-    fn kind(&self) -> &dyn Kind {
-        &self.kind
+    pub(super) fn kind(&self) -> &dyn Kind {
+        &*self.kind
     }
 }
 

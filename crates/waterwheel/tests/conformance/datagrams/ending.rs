@@ -8,7 +8,7 @@ use super::cell::Cell;
 use super::stage::{Echo, Stage, address};
 use crate::stage::{PATIENCE, end, get, until};
 
-pub(super) fn c04_a_channel_that_leaves_and_comes_back_loses_nothing(cell: &dyn Cell) {
+pub(super) fn c04_a_channel_that_leaves_and_comes_back_loses_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (post, sender) = (stage.silent(), stage.bound());
     for text in ["1", "off", "3"] {
@@ -38,7 +38,7 @@ struct Traffic<'c> {
 }
 
 impl<'c> Traffic<'c> {
-    fn begin(cell: &'c dyn Cell) -> Self {
+    fn begin(cell: &'c Cell) -> Self {
         let (here, there) = (Stage::new(cell, 2), Stage::new(cell, 2));
         let mut channels = Vec::new();
         for _ in 0..20 {
@@ -62,7 +62,7 @@ impl<'c> Traffic<'c> {
     }
 }
 
-pub(super) fn l10_a_shutdown_in_the_middle_of_traffic_closes_everything(cell: &dyn Cell) {
+pub(super) fn l10_a_shutdown_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
     for stage in [&traffic.here, &traffic.there] {
         end(&stage.group).wait_timeout(PATIENCE).expect("the loops end");
@@ -76,7 +76,7 @@ pub(super) fn l10_a_shutdown_in_the_middle_of_traffic_closes_everything(cell: &d
 
 /// Nobody listens here, and so nothing stops by itself: a drain ends when nothing waits to be sent, which
 /// is every now and then, and lets nobody else in meanwhile.
-pub(super) fn l11_a_drain_in_the_middle_of_traffic_ends_with_it(cell: &dyn Cell) {
+pub(super) fn l11_a_drain_in_the_middle_of_traffic_ends_with_it(cell: &Cell) {
     let traffic = Traffic::begin(cell);
     let options = DrainOptions::within(PATIENCE).shutdown(Duration::ZERO, PATIENCE).unwrap();
     let drained = traffic.here.group.drain(options);

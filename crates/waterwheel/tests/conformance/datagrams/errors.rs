@@ -9,7 +9,7 @@ use crate::stage::get;
 /// More than any kind takes: their buffers are smaller.
 const TOO_LONG: usize = 16 << 20;
 
-pub(super) fn c13_a_datagram_that_is_too_long_fails_its_own_write(cell: &dyn Cell) {
+pub(super) fn c13_a_datagram_that_is_too_long_fails_its_own_write(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let post = stage.bound();
     let sender = stage.connected(post.address());
@@ -24,7 +24,7 @@ pub(super) fn c13_a_datagram_that_is_too_long_fails_its_own_write(cell: &dyn Cel
     assert!(sender.channel.is_active());
 }
 
-pub(super) fn c13_a_datagram_to_nobody_in_particular_needs_a_connection(cell: &dyn Cell) {
+pub(super) fn c13_a_datagram_to_nobody_in_particular_needs_a_connection(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (post, other) = (stage.bound(), stage.bound());
     get(post.channel.write_and_flush(Datagram::new("whom to?"))).unwrap_err();
@@ -32,7 +32,7 @@ pub(super) fn c13_a_datagram_to_nobody_in_particular_needs_a_connection(cell: &d
     assert_eq!(other.text(), "you");
 }
 
-pub(super) fn c13_a_peer_that_is_gone_is_an_error_and_the_channel_goes_on(cell: &dyn Cell) {
+pub(super) fn c13_a_peer_that_is_gone_is_an_error_and_the_channel_goes_on(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let gone = cell.kind().empty_address();
     let post = stage.connected(gone.clone());
@@ -50,7 +50,7 @@ pub(super) fn c13_a_peer_that_is_gone_is_an_error_and_the_channel_goes_on(cell: 
     assert_eq!(post.text(), "hello");
 }
 
-pub(super) fn c13_a_place_that_is_taken_is_named(cell: &dyn Cell) {
+pub(super) fn c13_a_place_that_is_taken_is_named(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let post = stage.bound();
     let taken = get(stage.bootstrap(|_| Ok(())).bind(post.address()));

@@ -1,20 +1,26 @@
 //! The list of all cases, what they need, and the matrix that comes of it.
 
 use super::cell::{Ability, Cell};
-use crate::matrix::{self, Column};
+use crate::matrix;
 
-/// Makes a module with one `#[test]` for each case, for one cell:
-/// `datagram_suite!(name_of_the_module, cell)`. The cell is an expression, evaluated for every test.
-macro_rules! datagram_suite {
-    ($module:ident, $cell:expr) => {
-        mod $module {
+/// Makes a module with one `#[test]` for each case, for each cell, and a function `cells` with all of
+/// them: `datagram_matrix! { name_of_the_module: cell; … }`. The cell is an expression, evaluated for
+/// every test.
+macro_rules! datagram_matrix {
+    ($($module:ident: $cell:expr;)*) => {
+        $(mod $module {
             use super::*;
 
-            $crate::datagrams::listing::datagram_suite! { @each @tests $cell }
+            $crate::datagrams::listing::datagram_matrix! { @each @tests $cell }
+        })*
+
+        /// Every column of the matrix.
+        fn cells() -> Vec<Cell> {
+            vec![$($cell),*]
         }
     };
     (@each @$what:ident $($arg:tt)*) => {
-        $crate::datagrams::listing::datagram_suite! { @$what ($($arg)*)
+        $crate::datagrams::listing::datagram_matrix! { @$what ($($arg)*)
             reading {
                 c13_datagrams_of_many_peers_are_echoed_whole
                 c13_an_empty_datagram_is_one_too
@@ -64,7 +70,7 @@ macro_rules! datagram_suite {
     };
 }
 
-pub(super) use datagram_suite;
+pub(super) use datagram_matrix;
 
 /// What a case needs that not every cell has.
 const NEEDS: [(&str, Ability); 2] = [
@@ -76,13 +82,13 @@ const NEEDS: [(&str, Ability); 2] = [
 const ALONE: [&str; 1] = ["c13_waves_of_channels_leave_nothing"];
 
 /// Why there is no such case in this cell.
-fn reason(cell: &dyn Cell, case: &str) -> Option<&'static str> {
+fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
     let mut needs = NEEDS.iter().filter(|(name, _)| *name == case);
     needs.find_map(|(_, ability)| cell.kind().lacks(*ability))
 }
 
 /// Runs a case over a cell, or says why not.
-pub(super) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
+pub(super) fn run(cell: &Cell, name: &str, case: fn(&Cell)) {
     match reason(cell, name) {
         Some(reason) => matrix::say_empty(&cell.name(), name, reason),
         None if ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
@@ -91,13 +97,11 @@ pub(super) fn run(cell: &dyn Cell, name: &str, case: fn(&dyn Cell)) {
 }
 
 /// Prints the matrix, and fails if something in it makes no sense.
-pub(super) fn print_and_check(cells: &[Box<dyn Cell>]) {
-    let cases = datagram_suite!(@each @names);
-    let columns: Vec<_> = cells
-        .iter()
-        .map(|cell| Column { name: cell.name(), reason: Box::new(|case| reason(&**cell, case)) })
-        .collect();
-    matrix::print_and_check(&columns, &cases);
+pub(super) fn print_and_check(cells: &[Cell]) {
+    let cases = datagram_matrix!(@each @names);
+    let columns: Vec<_> =
+        cells.iter().map(|cell| cell.column(Box::new(|case| reason(cell, case)))).collect();
+    matrix::print_and_check("Datagrams", &columns, &cases);
     for name in NEEDS.iter().map(|(name, _)| *name).chain(ALONE) {
         assert!(cases.contains(&name), "{name} is no case");
     }

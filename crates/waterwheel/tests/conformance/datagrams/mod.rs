@@ -13,31 +13,24 @@ mod writing;
 use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
-use self::cell::{Cell, MemoryKind, Over, UdpKind};
-use self::listing::datagram_suite;
+use self::cell::{Cell, MemoryKind, UdpKind};
+use self::listing::datagram_matrix;
 use self::unix_kind::UnixKind;
+use crate::loops::Loops;
 
-datagram_suite!(udp_over_epoll, Over::new(UdpKind, Epoll::default()));
-datagram_suite!(udp_over_poll, Over::new(UdpKind, Poll));
-datagram_suite!(udp_over_blocking, Over::per_channel(UdpKind, Blocking));
-datagram_suite!(unix_over_epoll, Over::new(UnixKind, Epoll::default()));
-datagram_suite!(unix_over_poll, Over::new(UnixKind, Poll));
-datagram_suite!(unix_over_blocking, Over::per_channel(UnixKind, Blocking));
-datagram_suite!(memory_readiness, Over::new(MemoryKind::default(), Manual::readiness()));
-datagram_suite!(memory_completion, Over::new(MemoryKind::default(), Manual::completion()));
+datagram_matrix! {
+    udp_over_epoll: Cell::new(UdpKind, Loops::over(Epoll::default()));
+    udp_over_poll: Cell::new(UdpKind, Loops::over(Poll));
+    udp_over_blocking: Cell::new(UdpKind, Loops::per_channel(Blocking));
+    unix_over_epoll: Cell::new(UnixKind, Loops::over(Epoll::default()));
+    unix_over_poll: Cell::new(UnixKind, Loops::over(Poll));
+    unix_over_blocking: Cell::new(UnixKind, Loops::per_channel(Blocking));
+    memory_by_readiness: memory(Manual::readiness());
+    memory_by_completion: memory(Manual::completion());
+}
 
-/// Every column of the matrix.
-fn cells() -> Vec<Box<dyn Cell>> {
-    vec![
-        Box::new(Over::new(UdpKind, Epoll::default())),
-        Box::new(Over::new(UdpKind, Poll)),
-        Box::new(Over::per_channel(UdpKind, Blocking)),
-        Box::new(Over::new(UnixKind, Epoll::default())),
-        Box::new(Over::new(UnixKind, Poll)),
-        Box::new(Over::per_channel(UnixKind, Blocking)),
-        Box::new(Over::new(MemoryKind::default(), Manual::readiness())),
-        Box::new(Over::new(MemoryKind::default(), Manual::completion())),
-    ]
+fn memory(manual: Manual) -> Cell {
+    Cell::new(MemoryKind::default(), Loops::by_hand(&manual))
 }
 
 #[test]

@@ -12,7 +12,7 @@ const PEERS: usize = 8;
 const ROUNDS: usize = 30;
 
 /// Sizes and contents are random; each peer has one on its way at a time, so that none is lost.
-pub(super) fn c13_datagrams_of_many_peers_are_echoed_whole(cell: &dyn Cell) {
+pub(super) fn c13_datagrams_of_many_peers_are_echoed_whole(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let echo = stage.echo();
     let peers: Vec<_> = (0..PEERS).map(|_| stage.connected(address(&echo))).collect();
@@ -32,7 +32,7 @@ pub(super) fn c13_datagrams_of_many_peers_are_echoed_whole(cell: &dyn Cell) {
     }
 }
 
-pub(super) fn c13_an_empty_datagram_is_one_too(cell: &dyn Cell) {
+pub(super) fn c13_an_empty_datagram_is_one_too(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let post = stage.connected(address(&stage.echo()));
     for text in ["", "full", "", ""] {
@@ -41,7 +41,7 @@ pub(super) fn c13_an_empty_datagram_is_one_too(cell: &dyn Cell) {
     }
 }
 
-pub(super) fn c13_what_is_beyond_the_largest_read_is_cut_off_and_says_so(cell: &dyn Cell) {
+pub(super) fn c13_what_is_beyond_the_largest_read_is_cut_off_and_says_so(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let receive_sizes = ReceiveSizes::new(64, 64, 100).expect("sizes in order");
     let post = stage.bound_with(ChannelOptions { receive_sizes, ..ChannelOptions::default() });
@@ -54,7 +54,7 @@ pub(super) fn c13_what_is_beyond_the_largest_read_is_cut_off_and_says_so(cell: &
     }
 }
 
-pub(super) fn c13_a_long_datagram_arrives_whole(cell: &dyn Cell) {
+pub(super) fn c13_a_long_datagram_arrives_whole(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let most = cell.kind().long().max(64 * 1024);
     let receive_sizes = ReceiveSizes::new(64, 2048, most).expect("sizes in order");
@@ -66,7 +66,7 @@ pub(super) fn c13_a_long_datagram_arrives_whole(cell: &dyn Cell) {
     assert!(datagram.bytes() == &body && !datagram.is_truncated());
 }
 
-pub(super) fn c13_a_connected_channel_hears_its_peer_alone(cell: &dyn Cell) {
+pub(super) fn c13_a_connected_channel_hears_its_peer_alone(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (friend, stranger) = (stage.bound(), stage.bound());
     let post = stage.connected(friend.address());
@@ -78,7 +78,7 @@ pub(super) fn c13_a_connected_channel_hears_its_peer_alone(cell: &dyn Cell) {
     assert_eq!(post.rest(), []);
 }
 
-pub(super) fn c09_nothing_is_read_while_reads_are_off(cell: &dyn Cell) {
+pub(super) fn c09_nothing_is_read_while_reads_are_off(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (post, sender) = (stage.silent(), stage.bound());
     for text in ["1", "2", "3"] {
@@ -90,7 +90,7 @@ pub(super) fn c09_nothing_is_read_while_reads_are_off(cell: &dyn Cell) {
     assert_eq!(post.texts(3), ["1", "2", "3"]);
 }
 
-pub(super) fn l05_reads_that_go_off_in_the_middle_of_a_batch_hold_the_rest_back(cell: &dyn Cell) {
+pub(super) fn l05_reads_that_go_off_in_the_middle_of_a_batch_hold_the_rest_back(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let (post, sender) = (stage.silent(), stage.bound());
     for text in ["1", "off", "3", "4", "off", "6"] {
@@ -117,7 +117,7 @@ fn assert_rounds(stage: &Stage<'_>, post: &Post, rounds: &[usize]) {
     }
 }
 
-pub(super) fn c09_datagrams_are_read_one_by_one_as_asked(cell: &dyn Cell) {
+pub(super) fn c09_datagrams_are_read_one_by_one_as_asked(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let options =
         ChannelOptions { auto_read: false, reads_per_round: 1, ..ChannelOptions::default() };
@@ -129,7 +129,7 @@ pub(super) fn c09_datagrams_are_read_one_by_one_as_asked(cell: &dyn Cell) {
 }
 
 /// Eight: there are kinds whose receivers hold no more than a few.
-pub(super) fn c09_a_round_has_at_most_so_many_datagrams(cell: &dyn Cell) {
+pub(super) fn c09_a_round_has_at_most_so_many_datagrams(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let options =
         ChannelOptions { auto_read: false, reads_per_round: 5, ..ChannelOptions::default() };

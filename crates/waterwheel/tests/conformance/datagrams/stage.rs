@@ -13,12 +13,12 @@ use crate::stage::{PATIENCE, end, get};
 
 /// The loops of a case over one cell. They are shut down at its end.
 pub(super) struct Stage<'c> {
-    pub(super) cell: &'c dyn Cell,
+    pub(super) cell: &'c Cell,
     pub(super) group: EventLoopGroup,
 }
 
 impl<'c> Stage<'c> {
-    pub(super) fn new(cell: &'c dyn Cell, threads: usize) -> Self {
+    pub(super) fn new(cell: &'c Cell, threads: usize) -> Self {
         Self { cell, group: cell.group(threads) }
     }
 

@@ -1,23 +1,16 @@
-//! Unix datagrams, by abstract names.
+//! Unix datagrams, at paths and abstract names in turn.
 
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use waterwheel::channel::driver::{Io, SocketOption};
-use waterwheel::channel::transport::{DatagramSockets, Transport, Transports};
-use waterwheel::channel::{Address, Bootstrap, Datagrams, EventLoopGroup, UnixAddress};
-use waterwheel::net::DatagramSocket;
+use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
+use waterwheel::net::UnixDatagrams;
 
 use super::cell::{Ability, Kind};
+use crate::kinds::free_unix_address;
 
-#[derive(Clone, Copy)]
 pub(super) struct UnixKind;
 
 impl Kind for UnixKind {
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
-        Bootstrap::new(group, *self)
+        Bootstrap::new(group, UnixDatagrams)
     }
 
     fn name(&self) -> &'static str {
@@ -25,13 +18,11 @@ impl Kind for UnixKind {
     }
 
     fn free_address(&self) -> Address {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        UnixAddress::abstract_name(format!("waterwheel-{process}-{number}")).into()
+        free_unix_address().into()
     }
 
     fn empty_address(&self) -> Address {
-        self.free_address()
+        free_unix_address().into()
     }
 
     fn long(&self) -> usize {
@@ -45,39 +36,5 @@ impl Kind for UnixKind {
                 Some("whether a Unix socket is there is known when it is sent to, not later")
             }
         }
-    }
-}
-
-impl Transports for UnixKind {
-    fn client(&self) -> Box<dyn Transport> {
-        Box::new(Datagrams::new(*self))
-    }
-}
-
-impl DatagramSockets for UnixKind {
-    fn name(&self) -> &'static str {
-        "unix"
-    }
-
-    fn open(
-        &self,
-        local: Option<&Address>,
-        peer: Option<&Address>,
-        _: &[SocketOption],
-    ) -> io::Result<(Io, Address)> {
-        let local = local.expect("every case binds");
-        let socket = UnixDatagram::bind_addr(&in_system(local)?)
-            .map_err(|error| io::Error::new(error.kind(), format!("{local}: {error}")))?;
-        if let Some(peer) = peer {
-            socket.connect_addr(&in_system(peer)?)?;
-        }
-        Ok((DatagramSocket::new(socket)?.into(), local.clone()))
-    }
-}
-
-fn in_system(address: &Address) -> io::Result<SocketAddr> {
-    match address {
-        Address::Unix(UnixAddress::Abstract(name)) => SocketAddr::from_abstract_name(name),
-        other => panic!("{other} is no abstract name"),
     }
 }

@@ -18,7 +18,7 @@ fn numbered(n: usize) -> Datagram {
     Datagram::new(n.to_string())
 }
 
-pub(super) fn c07_datagrams_flushed_at_once_arrive_in_order(cell: &dyn Cell) {
+pub(super) fn c07_datagrams_flushed_at_once_arrive_in_order(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let post = stage.bound();
     let sender = stage.connected(post.address());
@@ -31,7 +31,7 @@ pub(super) fn c07_datagrams_flushed_at_once_arrive_in_order(cell: &dyn Cell) {
     }
 }
 
-pub(super) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &dyn Cell) {
+pub(super) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let post = stage.bound();
     let sender = stage.connected(post.address());
@@ -45,7 +45,7 @@ pub(super) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &dyn Cell)
 }
 
 /// Nothing is lost, and the sender does not spin: it is told when there is room.
-pub(super) fn c07_who_finds_no_room_waits_and_goes_on_in_order(cell: &dyn Cell) {
+pub(super) fn c07_who_finds_no_room_waits_and_goes_on_in_order(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let post = stage.silent();
     let sender = stage.connected(post.address());
@@ -59,7 +59,7 @@ pub(super) fn c07_who_finds_no_room_waits_and_goes_on_in_order(cell: &dyn Cell) 
     assert_eq!(sender.channel.pending_bytes(), 0);
 }
 
-pub(super) fn c05_what_was_flushed_before_a_close_is_sent(cell: &dyn Cell) {
+pub(super) fn c05_what_was_flushed_before_a_close_is_sent(cell: &Cell) {
     let stage = Stage::new(cell, 2);
     let post = stage.bound();
     let sender = stage.connected(post.address());
@@ -69,7 +69,7 @@ pub(super) fn c05_what_was_flushed_before_a_close_is_sent(cell: &dyn Cell) {
     assert_eq!(post.texts(FEW), (0..FEW).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-pub(super) fn c06_what_is_no_datagram_fails_its_write(cell: &dyn Cell) {
+pub(super) fn c06_what_is_no_datagram_fails_its_write(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let post = stage.connected(address(&stage.echo()));
     let why = get(post.channel.write_and_flush(Bytes::from_static(b"bytes"))).unwrap_err();
@@ -83,7 +83,7 @@ struct Passes;
 
 impl RemoteHandler for Passes {}
 
-pub(super) fn c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing(cell: &dyn Cell) {
+pub(super) fn c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing(cell: &Cell) {
     let stage = Stage::new(cell, 1);
     let executors = EventExecutorGroup::builder().threads(1).build().expect("executors");
     let elsewhere = executors.clone();

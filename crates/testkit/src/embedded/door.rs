@@ -1,0 +1,135 @@
+//! The transport of a server among wires.
+
+use std::io;
+use std::sync::Arc;
+
+use waterwheel_channel::driver::{Detach, ReadPlan, SocketOption, Submit};
+use waterwheel_channel::local::DEFAULT_BACKLOG;
+use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
+use waterwheel_channel::{Address, ChannelError, InvalidOption, Msg, NewChannel, Types};
+use waterwheel_executor::Error;
+
+use super::wire::Wire;
+use super::wires::{Wires, name_of};
+
+/// A server: what waits on its wire are channels.
+pub(super) struct Door {
+    wire: Wire,
+    wires: Wires,
+    backlog: usize,
+    /// None before it is bound.
+    name: Option<Arc<str>>,
+}
+
+impl Door {
+    pub(super) fn new(wires: Wires) -> Self {
+        Self { wire: Wire::default(), wires, backlog: DEFAULT_BACKLOG, name: None }
+    }
+
+    /// Nobody is let in any more, and who was not accepted is let go.
+    fn shut(&self) {
+        if self.wire.close()
+            && let Some(name) = &self.name
+        {
+            self.wires.remove(name);
+            drop(self.wire.take_unread());
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+impl Transport for Door {
+    fn name(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn reads(&self) -> Types {
+        Types::of::<NewChannel>()
+    }
+
+    fn accepts(&self) -> Types {
+        Types::NONE
+    }
+
+    fn writes_stream(&self) -> bool {
+        false
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        self.wire.attach(up);
+        Ok(self.name.is_some())
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        self.wire.detach();
+        Ok(())
+    }
+
+    fn bind(&mut self, _: &Upcalls, to: Address) -> Result<(), Error> {
+        if self.name.is_some() {
+            let (transport, operation) = (self.name(), "be bound twice");
+            return Err(Error::new(ChannelError::Unsupported { transport, operation }));
+        }
+        let name = name_of(&to)?;
+        self.wires.insert(&name, &self.wire, self.backlog)?;
+        self.name = Some(name);
+        Ok(())
+    }
+
+    fn set_option(&mut self, _: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+        match option {
+            SocketOption::Backlog(backlog) if backlog > 0 => self.backlog = backlog as usize,
+            SocketOption::Backlog(_) => return Err(Error::new(InvalidOption::Backlog)),
+            other => {
+                let (transport, option) = (self.name(), other.name());
+                return Err(Error::new(ChannelError::UnsupportedOption { transport, option }));
+            }
+        }
+        Ok(())
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        self.wire.set_read(up, plan);
+    }
+
+    fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
+        Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
+    }
+
+    fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
+        Some(match self.wire.next_event()? {
+            TransportEvent::Read(msg) => TransportEvent::Read(with_parent(msg, up)),
+            other => other,
+        })
+    }
+
+    fn has_more(&self) -> bool {
+        self.wire.has_more()
+    }
+
+    fn is_listening(&self) -> bool {
+        true
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        self.shut();
+        Detach::Done
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.name.clone().map(Address::Local)
+    }
+}
+
+fn with_parent(accepted: Msg, up: &Upcalls) -> Msg {
+    match (accepted.take::<NewChannel>(), up.channel()) {
+        (Ok(new), Some(server)) => Msg::new(new.parent(server)),
+        (Ok(new), None) => Msg::new(new),
+        (Err(other), _) => other,
+    }
+}

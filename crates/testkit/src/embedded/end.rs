@@ -1,0 +1,201 @@
+//! The transport of an embedded channel.
+
+use std::io;
+use std::net::Shutdown;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
+use waterwheel_channel::transport::{
+    Outbound, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls,
+};
+use waterwheel_channel::{Address, Msg, Target, Types};
+use waterwheel_executor::Error;
+
+use super::wire::Wire;
+use super::wires::Wires;
+
+/// The channel's end of a wire.
+pub(super) struct WireTransport {
+    wire: Wire,
+    unconnected: bool,
+    stream: bool,
+    /// Keeps what has passed all handlers, for the test.
+    keeps: bool,
+    /// The wire of the other end, if that is a channel too.
+    other: Option<Wire>,
+    /// Where it looks for whom to connect to, if not everybody will do.
+    wires: Option<Wires>,
+    local: Option<Address>,
+    peer: Option<Address>,
+}
+
+impl WireTransport {
+    /// The end of an embedded channel that the test turns.
+    pub(super) fn new(wire: Wire, unconnected: bool, stream: bool) -> Self {
+        let mut end = Self::plugged(wire);
+        (end.unconnected, end.stream, end.keeps) = (unconnected, stream, true);
+        end
+    }
+
+    /// A stream whose other end is the test.
+    pub(super) fn plugged(wire: Wire) -> Self {
+        Self {
+            wire,
+            unconnected: false,
+            stream: true,
+            keeps: false,
+            other: None,
+            wires: None,
+            local: None,
+            peer: None,
+        }
+    }
+
+    /// A stream that is joined with the end of another wire.
+    pub(super) fn joined(wire: Wire, other: Wire) -> Self {
+        let mut end = Self::plugged(wire);
+        end.other = Some(other);
+        end
+    }
+
+    /// A stream that is to be connected to a server among these.
+    pub(super) fn client(wires: Wires) -> Self {
+        let mut end = Self::plugged(Wire::bounded());
+        (end.unconnected, end.wires) = (true, Some(wires));
+        end
+    }
+
+    /// Where it is.
+    pub(super) fn addresses(mut self, local: Address, peer: Option<Address>) -> Self {
+        (self.local, self.peer) = (Some(local), peer);
+        self
+    }
+
+    fn shut(&self) {
+        if self.wire.close()
+            && let Some(other) = &self.other
+        {
+            other.lose_peer();
+        }
+    }
+}
+
+impl Drop for WireTransport {
+    fn drop(&mut self) {
+        self.shut();
+        if self.other.is_some() {
+            drop(self.wire.take_unread()); // The other end has this wire too, and may have it for long.
+        }
+    }
+}
+
+impl Transport for WireTransport {
+    fn name(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn reads(&self) -> Types {
+        if self.stream { Types::of::<Bytes>() } else { Types::Unknown }
+    }
+
+    fn accepts(&self) -> Types {
+        if self.stream { STREAM_TYPES } else { Types::Unknown }
+    }
+
+    fn writes_stream(&self) -> bool {
+        self.stream
+    }
+
+    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+        self.wire.attach(up);
+        Ok(!self.unconnected)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        self.wire.detach();
+        Ok(())
+    }
+
+    fn bind(&mut self, _: &Upcalls, _: Address) -> Result<(), Error> {
+        self.unconnected = false;
+        Ok(())
+    }
+
+    fn connect(&mut self, _: &Upcalls, to: &Target) -> Result<Progress, Error> {
+        if let Some(wires) = &self.wires {
+            let server = Wire::bounded();
+            let (wire, other) = (server.clone(), self.wire.clone());
+            if !wires.enter(to, || WireTransport::joined(wire, other))? {
+                return Ok(Progress::Later);
+            }
+            self.other = Some(server);
+        }
+        self.unconnected = false;
+        (self.local, self.peer) = (to.local.clone(), Some(to.remote.clone()));
+        Ok(Progress::Done)
+    }
+
+    fn shutdown(&mut self, _: &Upcalls, how: Shutdown) -> Result<(), Error> {
+        if how != Shutdown::Read {
+            self.wire.end();
+            if let Some(other) = &self.other {
+                other.finish();
+                other.wake();
+            }
+        }
+        Ok(())
+    }
+
+    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+        self.wire.set_read(up, plan);
+    }
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        let submitted = self.wire.write(outbound, self.stream);
+        if let (Some(other), Ok(Submit::Done(_))) = (&self.other, &submitted) {
+            self.wire.carry_to(other);
+        }
+        submitted
+    }
+
+    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+        let event = self.wire.next_event();
+        if let (Some(other), Some(TransportEvent::Read(msg))) = (&self.other, &event) {
+            other.give_room(msg.get::<Bytes>().map_or(0, Bytes::len));
+        }
+        event
+    }
+
+    fn has_more(&self) -> bool {
+        self.wire.has_more()
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        self.shut();
+        Detach::Done
+    }
+
+    fn local_address(&self) -> Option<Address> {
+        self.local.clone()
+    }
+
+    fn peer_address(&self) -> Option<Address> {
+        self.peer.clone()
+    }
+
+    fn unhandled(&mut self, msg: Msg) -> Option<Msg> {
+        if self.keeps {
+            self.wire.keep_unhandled(msg);
+            return None;
+        }
+        Some(msg)
+    }
+
+    fn unhandled_error(&mut self, error: Error) -> Option<Error> {
+        if self.keeps {
+            self.wire.keep_error(error);
+            return None;
+        }
+        Some(error)
+    }
+}

@@ -1,0 +1,75 @@
+//! Embedded channels, joined with each other or plugged into by the test.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel::executor::Error;
+use waterwheel_testkit::embedded::{Plug, Wires};
+
+use crate::cell::{Ability, Foreign, Kind};
+use crate::stage::until;
+
+#[derive(Default)]
+pub(crate) struct EmbeddedKind(Wires);
+
+impl Kind for EmbeddedKind {
+    fn name(&self) -> &'static str {
+        "embedded"
+    }
+
+    fn server(&self, group: &EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap::new(group, self.0.clone())
+    }
+
+    fn client(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, self.0.clone())
+    }
+
+    fn free_place(&self) -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Address::local(format!("embedded-{}", NEXT.fetch_add(1, Ordering::Relaxed))).into()
+    }
+
+    fn empty_place(&self) -> Place {
+        Address::local("nobody listens here").into()
+    }
+
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::SystemWrites => Some("bytes move from wire to wire, without a system call"),
+            Ability::SmallBuffers | Ability::Lingering => {
+                Some("there is no socket to set an option on")
+            }
+            Ability::DeafEar
+            | Ability::ForeignPeer
+            | Ability::SlowConnect
+            | Ability::SharedLoop => None,
+        }
+    }
+
+    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+        let at = server.local_address().expect("a server is bound");
+        Box::new(self.0.plug(&at).expect("somebody listens"))
+    }
+}
+
+impl Foreign for Plug {
+    fn send(&mut self, bytes: &[u8]) {
+        Plug::send(self, Bytes::copy_from_slice(bytes));
+    }
+
+    fn finish(&mut self) {
+        Plug::finish(self);
+    }
+
+    fn receive_all(&mut self) -> io::Result<Vec<u8>> {
+        until("the channel has sent everything", || self.is_ended());
+        Ok(std::iter::from_fn(|| self.receive()).flatten().collect())
+    }
+
+    fn reset(self: Box<Self>) {
+        self.fail(Error::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+    }
+}

@@ -1,0 +1,49 @@
+//! Channels within the process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use waterwheel::channel::local::Local;
+use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+
+use crate::cell::{Ability, Foreign, Kind};
+
+pub(crate) struct LocalKind;
+
+impl Kind for LocalKind {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn server(&self, group: &EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap::new(group, Local)
+    }
+
+    fn client(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, Local)
+    }
+
+    fn free_place(&self) -> Place {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Address::local(format!("conformance-{}", NEXT.fetch_add(1, Ordering::Relaxed))).into()
+    }
+
+    fn empty_place(&self) -> Place {
+        Address::local("nobody listens here").into()
+    }
+
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        Some(match ability {
+            Ability::DeafEar | Ability::SharedLoop => return None,
+            Ability::SystemWrites => "messages move from queue to queue, without a system call",
+            Ability::SmallBuffers | Ability::Lingering => "there is no socket to set an option on",
+            Ability::ForeignPeer => {
+                "both ends are channels of this process, nobody else can reset one"
+            }
+            Ability::SlowConnect => "a connect within the process succeeds or fails at once",
+        })
+    }
+
+    fn foreign(&self, _: &Channel) -> Box<dyn Foreign> {
+        unreachable!("a cell that lacks foreign peers is not asked for one")
+    }
+}

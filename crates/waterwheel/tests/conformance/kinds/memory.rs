@@ -1,0 +1,84 @@
+//! Sockets in memory, of the driver that is driven by hand: the same channel code as TCP, over drivers
+//! that answer at once or later, and a clock that stands.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel_testkit::manual::{Manual, Network, Peer};
+
+use crate::cell::{Ability, Foreign, Kind};
+
+pub(crate) struct MemoryKind(Network);
+
+impl MemoryKind {
+    /// The sockets of this one.
+    pub(crate) fn of(manual: &Manual) -> Self {
+        Self(manual.network())
+    }
+}
+
+impl Kind for MemoryKind {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn server(&self, group: &EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap::new(group, self.0.clone())
+    }
+
+    fn client(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, self.0.clone())
+    }
+
+    fn free_place(&self) -> Place {
+        static NEXT: AtomicU16 = AtomicU16::new(1);
+        SocketAddr::from(([192, 0, 2, 1], NEXT.fetch_add(1, Ordering::Relaxed))).into()
+    }
+
+    fn empty_place(&self) -> Place {
+        Place::from("192.0.2.2:1")
+    }
+
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::SmallBuffers | Ability::Lingering => {
+                Some("buffers and lingering are a kernel's, and there is none")
+            }
+            Ability::SystemWrites
+            | Ability::DeafEar
+            | Ability::ForeignPeer
+            | Ability::SlowConnect
+            | Ability::SharedLoop => None,
+        }
+    }
+
+    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+        let Some(Address::Ip(address)) = server.local_address() else {
+            panic!("{server:?} is bound elsewhere");
+        };
+        let port = self.0.port(address).expect("somebody listens");
+        Box::new(port.connect().expect("somebody listens"))
+    }
+}
+
+impl Foreign for Peer {
+    fn send(&mut self, bytes: &[u8]) {
+        Peer::send(self, bytes);
+    }
+
+    fn finish(&mut self) {
+        Peer::finish(self);
+    }
+
+    fn receive_all(&mut self) -> io::Result<Vec<u8>> {
+        self.set_limit(usize::MAX);
+        self.until_ended();
+        Ok(self.received().to_vec())
+    }
+
+    fn reset(self: Box<Self>) {
+        Peer::reset(&self);
+    }
+}

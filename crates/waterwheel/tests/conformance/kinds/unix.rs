@@ -1,0 +1,121 @@
+//! Streams of Unix sockets, at paths and abstract names in turn.
+
+use std::env;
+use std::fs;
+use std::net::Shutdown;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use waterwheel::channel::{
+    Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap, UnixAddress,
+};
+use waterwheel::net::Unix;
+
+use super::stranger::Stranger;
+use crate::cell::{Ability, Foreign, Kind};
+use crate::stage::PATIENCE;
+
+pub(crate) struct UnixKind {
+    /// A file that a server has left behind. It goes with this value.
+    left: PathBuf,
+}
+
+impl UnixKind {
+    pub(crate) fn new() -> Self {
+        let left = path(number());
+        drop(UnixListener::bind(&left).expect("a file"));
+        Self { left }
+    }
+}
+
+impl Drop for UnixKind {
+    fn drop(&mut self) {
+        // If it is not there then nobody needs it to be removed.
+        let _ = fs::remove_file(&self.left);
+    }
+}
+
+/// Another one each time.
+fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn name(number: u64) -> String {
+    format!("waterwheel-conformance-{}-{number}", process::id())
+}
+
+/// Where nobody is bound: a path or an abstract name, in turn.
+pub(crate) fn free_unix_address() -> UnixAddress {
+    let number = number();
+    match number % 2 {
+        0 => UnixAddress::path(path(number)),
+        _ => UnixAddress::abstract_name(name(number)),
+    }
+}
+
+fn path(number: u64) -> PathBuf {
+    env::temp_dir().join(name(number))
+}
+
+impl Kind for UnixKind {
+    fn name(&self) -> &'static str {
+        "Unix"
+    }
+
+    fn server(&self, group: &EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap::new(group, Unix)
+    }
+
+    fn client(&self, group: &EventLoopGroup) -> Bootstrap {
+        Bootstrap::new(group, Unix)
+    }
+
+    fn free_place(&self) -> Place {
+        free_unix_address().into()
+    }
+
+    fn empty_place(&self) -> Place {
+        match free_unix_address() {
+            UnixAddress::Path(_) => UnixAddress::path(&self.left).into(),
+            other => other.into(),
+        }
+    }
+
+    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::Lingering => {
+                Some("a Unix socket has no resets to send: whatever it lingers for, it is closed")
+            }
+            Ability::DeafEar => {
+                Some("the kernel fails the writes of who is not read any more, and says why")
+            }
+            Ability::SystemWrites
+            | Ability::SmallBuffers
+            | Ability::ForeignPeer
+            | Ability::SlowConnect
+            | Ability::SharedLoop => None,
+        }
+    }
+
+    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+        let address = match server.local_address() {
+            Some(Address::Unix(UnixAddress::Path(path))) => SocketAddr::from_pathname(path),
+            Some(Address::Unix(UnixAddress::Abstract(name))) => {
+                SocketAddr::from_abstract_name(name)
+            }
+            _ => panic!("{server:?} is bound elsewhere"),
+        };
+        let stream = UnixStream::connect_addr(&address.expect("an address")).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
+        Box::new(Stranger {
+            stream,
+            finish: |stream| stream.shutdown(Shutdown::Write),
+            doom: |_| (), // Any close with something unread is one.
+        })
+    }
+}
