@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Type};
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, Transport, Transports};
+use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
 use waterwheel_channel::{Address, Datagrams, Resolver};
 
 use crate::address::ip;
@@ -66,8 +66,9 @@ impl Transports for Udp {
 }
 
 impl DatagramSockets for Udp {
-    fn name(&self) -> &'static str {
-        "udp"
+    fn kind(&self) -> &'static SocketKind {
+        static UDP: SocketKind = SocketKind::new("udp");
+        &UDP
     }
 
     fn open(

@@ -4,7 +4,7 @@ use std::io;
 
 use socket2::{Domain, Type};
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, Transport, Transports};
+use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
 use waterwheel_channel::{Address, Datagrams, UnixAddress};
 
 use crate::address::{unix, unix_peer};
@@ -45,12 +45,9 @@ impl Transports for UnixDatagrams {
 }
 
 impl DatagramSockets for UnixDatagrams {
-    fn name(&self) -> &'static str {
-        "unix datagrams"
-    }
-
-    fn passes(&self) -> bool {
-        true
+    fn kind(&self) -> &'static SocketKind {
+        static UNIX_DATAGRAMS: SocketKind = SocketKind::new("unix datagrams").passing();
+        &UNIX_DATAGRAMS
     }
 
     fn open(

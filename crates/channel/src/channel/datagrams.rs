@@ -8,16 +8,16 @@ use waterwheel_executor::Error;
 use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
+use super::socket::Socket;
 use super::sockets::DatagramSockets;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
 use super::unix_address::UnixAddress;
 use crate::datagram::Datagram;
-use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
+use crate::driver::{Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
 use crate::parcel::{Credentials, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
-use crate::token::Token;
 
 /// At most so many are sent in one call: the kernel's work is saved by the first few.
 const BATCH: usize = 16;
@@ -34,7 +34,7 @@ const BATCH: usize = 16;
 ///   [`receive_sizes`](crate::ChannelOptions::receive_sizes): see [`Datagram::is_truncated`].
 #[derive(Debug)]
 pub struct Datagrams {
-    state: State,
+    socket: Socket<()>,
     sockets: Arc<dyn DatagramSockets>,
     /// To be set when there is a socket, or when it has come back to its loop.
     options: Vec<SocketOption>,
@@ -42,28 +42,12 @@ pub struct Datagrams {
     peer: Option<Address>,
 }
 
-#[derive(Debug)]
-enum State {
-    Unbound,
-    Attached(Token),
-    /// It has left its loop: what comes waits in the kernel.
-    Detached(Io),
-    Gone,
-}
-
 impl Datagrams {
     /// Datagrams with a socket of this kind, that is to be bound or connected.
     #[must_use]
     pub fn new(sockets: impl DatagramSockets) -> Self {
         let (sockets, options) = (Arc::new(sockets), Vec::new());
-        Self { state: State::Unbound, sockets, options, local: None, peer: None }
-    }
-
-    fn token(&self) -> Option<Token> {
-        match self.state {
-            State::Attached(token) => Some(token),
-            _ => None,
-        }
+        Self { socket: Socket::Unopened(()), sockets, options, local: None, peer: None }
     }
 
     /// Opens a socket and takes it in. After a failure all is as it was.
@@ -74,18 +58,18 @@ impl Datagrams {
         // An address that nobody can send to is none.
         let local = Some(local).filter(|local| *local != UnixAddress::Unnamed.into());
         (self.local, self.peer) = (local, to.cloned());
-        self.state = State::Attached(token);
+        self.socket = Socket::Attached(token);
         Ok(())
     }
 }
 
 impl Transport for Datagrams {
     fn name(&self) -> &'static str {
-        self.sockets.name()
+        self.sockets.kind().name()
     }
 
     fn reads(&self) -> Types {
-        match self.sockets.passes() {
+        match self.sockets.kind().passes() {
             true => Types::These(const { &[TypeTag::of::<Datagram>(), TypeTag::of::<Parcel>()] }),
             false => Types::of::<Datagram>(),
         }
@@ -100,37 +84,24 @@ impl Transport for Datagrams {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Detached(io) => {
-                let events = Events { up: up.clone() };
-                let token = up.event_loop().attach(io, Role::Datagram, events)?;
-                up.set_options(token, std::mem::take(&mut self.options))?;
-                self.state = State::Attached(token);
-                Ok(true)
-            }
-            other => {
-                self.state = other;
-                Ok(false)
-            }
-        }
+        let (events, options) = (Events { up: up.clone() }, &mut self.options);
+        let attach = |io| up.attach(io, Role::Datagram, events, std::mem::take(options));
+        Ok(self.socket.register(attach)?.is_some())
     }
 
     fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
-        if let State::Attached(token) = self.state {
-            self.state = State::Detached(up.event_loop().release(token)?);
-        }
-        Ok(())
+        self.socket.deregister(up)
     }
 
     fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
-        let State::Unbound = self.state else {
+        let Socket::Unopened(()) = self.socket else {
             return Err(unsupported(self.name(), "be bound twice"));
         };
         Ok(self.open(up, Some(&to), None)?)
     }
 
     fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
-        let State::Unbound = self.state else {
+        let Socket::Unopened(()) = self.socket else {
             return Err(unsupported(self.name(), "be connected after it was bound or connected"));
         };
         self.open(up, to.local.as_ref(), Some(&to.remote)).map_err(|error| {
@@ -140,25 +111,17 @@ impl Transport for Datagrams {
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        match (self.token(), up) {
-            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
-            _ => {
-                self.options.push(option);
-                Ok(())
-            }
-        }
+        self.socket.set_option(up, option, &mut self.options)
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
-        if let Some(token) = self.token() {
-            up.event_loop().set_read(token, plan);
-        }
+        self.socket.set_read(up, plan);
     }
 
     fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
-        let token = match &self.state {
-            State::Attached(token) => *token,
-            State::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
+        let token = match &self.socket {
+            Socket::Attached(token) => *token,
+            Socket::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = {
@@ -181,10 +144,7 @@ impl Transport for Datagrams {
     }
 
     fn close(&mut self, up: &Upcalls) -> Detach {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
-            _ => Detach::Done,
-        }
+        self.socket.close(up)
     }
 
     fn local_address(&self) -> Option<Address> {
@@ -197,7 +157,7 @@ impl Transport for Datagrams {
 
     fn peer_credentials(&self, up: &Upcalls) -> Result<Credentials, Error> {
         let to = "tell who its peer is before it is bound or connected";
-        let token = self.token().ok_or_else(|| unsupported(self.name(), to))?;
+        let token = self.socket.token().ok_or_else(|| unsupported(self.name(), to))?;
         Ok(up.event_loop().peer_credentials(token)?)
     }
 }
@@ -226,9 +186,6 @@ impl Registrant for Events {
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        if let Some(cause) = cause {
-            self.up.event(TransportEvent::Failed(cause));
-        }
-        self.up.event(TransportEvent::Closed);
+        self.up.detached(cause);
     }
 }

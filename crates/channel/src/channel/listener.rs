@@ -9,6 +9,7 @@ use super::address::Address;
 use super::error::ChannelError;
 use super::new_channel::NewChannel;
 use super::outbound::Outbound;
+use super::socket::Socket;
 use super::sockets::{SocketKind, Sockets};
 use super::stream::Stream;
 use super::transport::{Transport, TransportEvent, Upcalls, unsupported};
@@ -16,27 +17,17 @@ use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
 use crate::pipeline::{Msg, Types};
-use crate::token::Token;
 
 /// A server over the driver of its loop. What it reads are [`NewChannel`]s, connected and without
 /// handlers: its own handler gives them an initialiser and registers them, with whichever loop.
 /// Accepting obeys `auto_read` and `reads_per_round`, as any reading.
 #[derive(Debug)]
 pub struct Listener {
-    state: State,
+    socket: Socket<Arc<dyn Sockets>>,
     kind: &'static SocketKind,
     /// To be set when there is a socket, or when it has come back to its loop.
     options: Vec<SocketOption>,
     local: Option<Address>,
-}
-
-#[derive(Debug)]
-enum State {
-    Unbound(Arc<dyn Sockets>),
-    Attached(Token),
-    /// It listens, but is not with its loop, or not any more: connections wait in the kernel.
-    Detached(Io),
-    Gone,
 }
 
 impl Listener {
@@ -44,33 +35,22 @@ impl Listener {
     #[must_use]
     pub fn new(sockets: impl Sockets) -> Self {
         let kind = sockets.kind();
-        Self::with(State::Unbound(Arc::new(sockets)), kind)
+        Self::with(Socket::Unopened(Arc::new(sockets)), kind)
     }
 
     /// A server whose socket listens already, at this address. What it accepts is of
     /// the same kind.
     #[must_use]
     pub fn listening(kind: &'static SocketKind, io: Io, local: Option<Address>) -> Self {
-        Self { local, ..Self::with(State::Detached(io), kind) }
+        Self { local, ..Self::with(Socket::Detached(io), kind) }
     }
 
-    fn with(state: State, kind: &'static SocketKind) -> Self {
-        Self { state, kind, options: Vec::new(), local: None }
+    fn with(socket: Socket<Arc<dyn Sockets>>, kind: &'static SocketKind) -> Self {
+        Self { socket, kind, options: Vec::new(), local: None }
     }
 
-    fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<()> {
-        let events = Accepts { up: up.clone(), kind: self.kind, local: self.local.clone() };
-        let token = up.event_loop().attach(io, Role::Listener, events)?;
-        up.set_options(token, std::mem::take(&mut self.options))?;
-        self.state = State::Attached(token);
-        Ok(())
-    }
-
-    fn token(&self) -> Option<Token> {
-        match self.state {
-            State::Attached(token) => Some(token),
-            _ => None,
-        }
+    fn events(&self, up: &Upcalls) -> Accepts {
+        Accepts { up: up.clone(), kind: self.kind, local: self.local.clone() }
     }
 }
 
@@ -92,46 +72,30 @@ impl Transport for Listener {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Detached(io) => {
-                self.attach(up, io)?;
-                Ok(true)
-            }
-            other => {
-                self.state = other;
-                Ok(false)
-            }
-        }
+        let (events, options) = (self.events(up), &mut self.options);
+        let attach = |io| up.attach(io, Role::Listener, events, std::mem::take(options));
+        Ok(self.socket.register(attach)?.is_some())
     }
 
     fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
-        if let State::Attached(token) = self.state {
-            self.state = State::Detached(up.event_loop().release(token)?);
-        }
-        Ok(())
+        self.socket.deregister(up)
     }
 
     fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
-        let State::Unbound(sockets) = &self.state else {
+        let Socket::Unopened(sockets) = &self.socket else {
             return Err(unsupported(self.name(), "be bound twice"));
         };
         let (io, local) = sockets.listen(&to, &self.options)?;
         self.local = Some(local);
-        let set = std::mem::take(&mut self.options);
-        self.attach(up, io).inspect_err(|_| {
-            (self.options, self.local) = (set, None); // For another try.
-        })?;
+        let token = up.event_loop().attach(io, Role::Listener, self.events(up));
+        let token = token.inspect_err(|_| self.local = None)?; // For another try.
+        self.options = Vec::new();
+        self.socket = Socket::Attached(token);
         Ok(())
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        match (self.token(), up) {
-            (Some(token), Some(up)) => Ok(up.event_loop().set_option(token, option)?),
-            _ => {
-                self.options.push(option);
-                Ok(())
-            }
-        }
+        self.socket.set_option(up, option, &mut self.options)
     }
 
     fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
@@ -144,9 +108,7 @@ impl Transport for Listener {
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
-        if let Some(token) = self.token() {
-            up.event_loop().set_read(token, plan);
-        }
+        self.socket.set_read(up, plan);
     }
 
     fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
@@ -158,10 +120,7 @@ impl Transport for Listener {
     }
 
     fn close(&mut self, up: &Upcalls) -> Detach {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
-            _ => Detach::Done,
-        }
+        self.socket.close(up)
     }
 
     fn local_address(&self) -> Option<Address> {
@@ -210,9 +169,6 @@ impl Registrant for Accepts {
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        if let Some(cause) = cause {
-            self.up.event(TransportEvent::Failed(cause));
-        }
-        self.up.event(TransportEvent::Closed);
+        self.up.detached(cause);
     }
 }

@@ -7,7 +7,7 @@
 //! | reading | `reading`, with `receive` |
 //! | writing | `writing`, on `outbound` and `out_parts` |
 //! | living and dying | `closing`, on `lifecycle`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
-//! | what is below | [`transport`], and `stream` and `listener` as those over a driver, on `sockets` |
+//! | what is below | [`transport`], and `stream`, `listener` and `datagrams` as those over a driver, on `socket`, from `sockets` |
 
 pub(crate) mod address;
 pub(crate) mod attributes;
@@ -33,6 +33,7 @@ pub(crate) mod reading;
 pub(crate) mod receive;
 pub(crate) mod request;
 pub(crate) mod shared;
+mod socket;
 pub(crate) mod sockets;
 pub(crate) mod stream;
 pub mod transport;

@@ -80,13 +80,8 @@ impl fmt::Debug for dyn Sockets {
 /// Makes sockets of one kind for datagrams: what [`Datagrams`](crate::Datagrams) leaves to the crate that
 /// knows the operating system.
 pub trait DatagramSockets: Send + Sync + 'static {
-    /// What they are, for errors: `"udp"`.
-    fn name(&self) -> &'static str;
-
-    /// Whether they take [`Parcel`](crate::Parcel)s too.
-    fn passes(&self) -> bool {
-        false
-    }
+    /// What they are.
+    fn kind(&self) -> &'static SocketKind;
 
     /// A socket that is bound, at this address if there is one, and connected, if that is given; and where
     /// it is bound. There is one of the two.
@@ -103,7 +98,7 @@ pub trait DatagramSockets: Send + Sync + 'static {
 
 impl fmt::Debug for dyn DatagramSockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.kind().name())
     }
 }
 

@@ -10,6 +10,7 @@ use waterwheel_executor::Error;
 use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
+use super::socket::Socket;
 use super::sockets::{SocketKind, Sockets};
 use super::transport::{
     PASSING_STREAM_TYPES, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported,
@@ -27,7 +28,7 @@ static CONNECTED: SocketKind = SocketKind::new("stream");
 /// A stream of bytes over the driver of its loop: a connected socket, or one that is to be connected.
 #[derive(Debug)]
 pub struct Stream {
-    state: State,
+    socket: Socket<Dial>,
     kind: &'static SocketKind,
     local: Option<Address>,
     peer: Option<Address>,
@@ -35,16 +36,12 @@ pub struct Stream {
     options: Vec<SocketOption>,
 }
 
+/// How a stream gets its socket: each attempt to connect has its own.
 #[derive(Debug)]
-enum State {
-    /// There is no socket yet, or no longer: each attempt to connect has its own.
-    Unconnected(Arc<dyn Sockets>),
+enum Dial {
+    Idle(Arc<dyn Sockets>),
     /// The driver is at it.
-    Connecting(Token, Arc<dyn Sockets>),
-    /// Not with its driver, or not any more.
-    Detached(Io),
-    Attached(Token),
-    Gone,
+    UnderWay(Token, Arc<dyn Sockets>),
 }
 
 impl Stream {
@@ -52,13 +49,13 @@ impl Stream {
     #[must_use]
     pub fn new(sockets: impl Sockets) -> Self {
         let kind = sockets.kind();
-        Self::with(State::Unconnected(Arc::new(sockets)), kind)
+        Self::with(Socket::Unopened(Dial::Idle(Arc::new(sockets))), kind)
     }
 
     /// A stream that is connected, to this peer if that is known.
     #[must_use]
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
-        Self { peer, ..Self::with(State::Detached(io), &CONNECTED) }
+        Self { peer, ..Self::with(Socket::Detached(io), &CONNECTED) }
     }
 
     /// The same, of a kind that is known.
@@ -74,29 +71,15 @@ impl Stream {
         local: Option<Address>,
         peer: Address,
     ) -> Self {
-        Self { local, peer: Some(peer), ..Self::with(State::Detached(io), kind) }
+        Self { local, peer: Some(peer), ..Self::with(Socket::Detached(io), kind) }
     }
 
-    fn with(state: State, kind: &'static SocketKind) -> Self {
-        Self { state, kind, local: None, peer: None, options: Vec::new() }
-    }
-
-    fn attach(&mut self, up: &Upcalls, io: Io) -> io::Result<Token> {
-        let events = Events { up: up.clone(), connecting: None };
-        let token = up.event_loop().attach(io, Role::Stream, events)?;
-        up.set_options(token, std::mem::take(&mut self.options))?;
-        Ok(token)
-    }
-
-    fn token(&self) -> Option<Token> {
-        match self.state {
-            State::Attached(token) => Some(token),
-            _ => None,
-        }
+    fn with(socket: Socket<Dial>, kind: &'static SocketKind) -> Self {
+        Self { socket, kind, local: None, peer: None, options: Vec::new() }
     }
 
     fn attached(&self, to: &'static str) -> Result<Token, Error> {
-        self.token().ok_or_else(|| unsupported(self.name(), to))
+        self.socket.token().ok_or_else(|| unsupported(self.name(), to))
     }
 }
 
@@ -121,35 +104,25 @@ impl Transport for Stream {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Detached(io) => {
-                let token = self.attach(up, io)?;
-                self.state = State::Attached(token);
-                if self.local.is_none() {
-                    self.local = up.event_loop().local_address(token);
-                }
-                Ok(true)
-            }
-            other => {
-                self.state = other;
-                Ok(false)
-            }
+        let registered = self.socket.register(|io| {
+            let events = Events { up: up.clone(), connecting: None };
+            up.attach(io, Role::Stream, events, std::mem::take(&mut self.options))
+        })?;
+        if let (Some(token), None) = (registered, &self.local) {
+            self.local = up.event_loop().local_address(token);
         }
+        Ok(registered.is_some())
     }
 
     fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
-        match self.state {
-            State::Attached(token) => self.state = State::Detached(up.event_loop().release(token)?),
-            State::Connecting(..) => {
-                return Err(unsupported(self.name(), "leave its loop while it is being connected"));
-            }
-            State::Unconnected(_) | State::Detached(_) | State::Gone => {}
+        if let Socket::Unopened(Dial::UnderWay(..)) = self.socket {
+            return Err(unsupported(self.name(), "leave its loop while it is being connected"));
         }
-        Ok(())
+        self.socket.deregister(up)
     }
 
     fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
-        let State::Unconnected(sockets) = &self.state else {
+        let Socket::Unopened(Dial::Idle(sockets)) = &self.socket else {
             return Err(unsupported(self.name(), "be connected twice"));
         };
         let sockets = sockets.clone();
@@ -161,54 +134,44 @@ impl Transport for Stream {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Progress::Later),
             Err(error) => return Err(cannot_connect(&to.remote, error)),
         };
-        self.state = State::Connecting(token, sockets);
+        self.socket = Socket::Unopened(Dial::UnderWay(token, sockets));
         self.peer = Some(to.remote.clone());
         Ok(Progress::Pending)
     }
 
     fn connected(&mut self, up: &Upcalls) {
-        if let State::Connecting(token, _) = self.state {
-            self.state = State::Attached(token);
+        if let Socket::Unopened(Dial::UnderWay(token, _)) = self.socket {
+            self.socket = Socket::Attached(token);
             self.options = Vec::new();
             self.local = up.event_loop().local_address(token);
         }
     }
 
     fn abandon_connect(&mut self, up: &Upcalls) {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Connecting(token, sockets) => {
-                up.event_loop().detach(token);
-                (self.state, self.peer) = (State::Unconnected(sockets), None);
-            }
-            other => self.state = other,
+        if let Socket::Unopened(dial) = &mut self.socket
+            && let Dial::UnderWay(token, sockets) = dial
+        {
+            up.event_loop().detach(*token);
+            *dial = Dial::Idle(sockets.clone());
+            self.peer = None;
         }
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        match (&self.state, up) {
-            (State::Attached(token), Some(up)) => {
-                return Ok(up.event_loop().set_option(*token, option)?);
-            }
-            // Those of the next attempt have it too, should there be one.
-            (State::Connecting(token, _), Some(up)) => {
-                up.event_loop().set_option(*token, option)?;
-            }
-            _ => {}
+        if let (Socket::Unopened(Dial::UnderWay(token, _)), Some(up)) = (&self.socket, up) {
+            up.event_loop().set_option(*token, option)?; // And that of the next attempt, if there is one.
         }
-        self.options.push(option);
-        Ok(())
+        self.socket.set_option(up, option, &mut self.options)
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
-        if let Some(token) = self.token() {
-            up.event_loop().set_read(token, plan);
-        }
+        self.socket.set_read(up, plan);
     }
 
     fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
-        let token = match &self.state {
-            State::Attached(token) => *token,
-            State::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
+        let token = match &self.socket {
+            Socket::Attached(token) => *token,
+            Socket::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = if !outbound.bytes().is_empty() {
@@ -239,16 +202,10 @@ impl Transport for Stream {
     }
 
     fn close(&mut self, up: &Upcalls) -> Detach {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            // If the loop has let go of it already, that was all.
-            State::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
-            // Nothing of an attempt is worth waiting for.
-            State::Connecting(token, _) => {
-                up.event_loop().detach(token);
-                Detach::Done
-            }
-            _ => Detach::Done,
+        if let Socket::Unopened(Dial::UnderWay(token, _)) = self.socket {
+            up.event_loop().detach(token); // Nothing of an attempt is worth waiting for.
         }
+        self.socket.close(up)
     }
 
     fn local_address(&self) -> Option<Address> {
@@ -308,11 +265,10 @@ impl Registrant for Events {
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        if let Some(cause) = cause {
-            self.up.event(TransportEvent::Failed(cause));
-        }
-        if self.connecting.is_none() {
-            self.up.event(TransportEvent::Closed);
+        match (&self.connecting, cause) {
+            (None, cause) => self.up.detached(cause),
+            (Some(_), Some(cause)) => self.up.event(TransportEvent::Failed(cause)),
+            (Some(_), None) => {}
         }
     }
 }

@@ -30,8 +30,9 @@ use super::handle::Channel;
 pub use super::outbound::Outbound;
 use super::shared::ChannelShared;
 pub use super::sockets::{DatagramSockets, ServerTransports, SocketKind, Sockets, Transports};
-use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
+use crate::driver::{Detach, Io, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::registrations::Registrant;
 use crate::file_region::FileRegion;
 use crate::parcel::{Credentials, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
@@ -258,14 +259,30 @@ impl Upcalls {
         }
     }
 
-    /// Sets options of a socket that was just attached. It is let go if one cannot be set.
-    pub(super) fn set_options(&self, token: Token, options: Vec<SocketOption>) -> io::Result<()> {
+    /// Gives the driver a socket, and sets its options. It is let go if one cannot be set.
+    #[track_caller]
+    pub(super) fn attach(
+        &self,
+        io: Io,
+        role: Role,
+        events: impl Registrant,
+        options: Vec<SocketOption>,
+    ) -> io::Result<Token> {
+        let token = self.here.attach(io, role, events)?;
         let set = |option| self.here.set_option(token, option);
-        let all = options.into_iter().try_for_each(set);
+        let all = options.into_iter().try_for_each(set).map(|()| token);
         if all.is_err() {
             self.here.detach(token);
         }
         all
+    }
+
+    /// The driver has let the channel's socket go.
+    pub(super) fn detached(&self, cause: Option<Error>) {
+        if let Some(cause) = cause {
+            self.event(TransportEvent::Failed(cause));
+        }
+        self.event(TransportEvent::Closed);
     }
 
     /// The same for bytes that came in, and for the end of a round.

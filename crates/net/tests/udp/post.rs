@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, Transport, Transports};
+use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
 use waterwheel_channel::{
     Address, Bootstrap, Channel, ChannelFuture, ChannelOptions, Ctx, Datagram, Datagrams,
     EventLoopGroup, Handler, HandlerResult, Msg, Place, UnixAddress,
@@ -252,8 +252,9 @@ impl<S: Into<OwnedFd> + Send + 'static> Transports for Given<S> {
 }
 
 impl<S: Into<OwnedFd> + Send + 'static> DatagramSockets for Given<S> {
-    fn name(&self) -> &'static str {
-        "given"
+    fn kind(&self) -> &'static SocketKind {
+        static GIVEN: SocketKind = SocketKind::new("given");
+        &GIVEN
     }
 
     fn open(

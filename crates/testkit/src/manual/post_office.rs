@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, Transport, Transports};
+use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
 use waterwheel_channel::{Address, Datagram, Datagrams};
 
 use super::stream::Watcher;
@@ -118,8 +118,9 @@ impl Transports for PostOffice {
 }
 
 impl DatagramSockets for PostOffice {
-    fn name(&self) -> &'static str {
-        "post"
+    fn kind(&self) -> &'static SocketKind {
+        static POST: SocketKind = SocketKind::new("post");
+        &POST
     }
 
     fn open(

@@ -1,0 +1,92 @@
+//! The socket of a transport over the loop's driver, and where it is.
+//!
+//! ```text
+//!   Unopened ──► Attached ◄──► Detached      and from anywhere to Gone
+//! ```
+
+use std::io;
+use std::mem;
+
+use waterwheel_executor::Error;
+
+use super::transport::Upcalls;
+use crate::driver::{Detach, Io, ReadPlan, SocketOption};
+use crate::token::Token;
+
+/// Where a socket is; `U` is what there is before it.
+#[derive(Debug)]
+pub(super) enum Socket<U> {
+    /// There is none yet.
+    Unopened(U),
+    /// The driver has it.
+    Attached(Token),
+    /// Not with its loop, or not any more: what comes waits in the kernel.
+    Detached(Io),
+    Gone,
+}
+
+impl<U> Socket<U> {
+    /// What the driver knows it by, if it has it.
+    #[inline]
+    pub(super) fn token(&self) -> Option<Token> {
+        match self {
+            Socket::Attached(token) => Some(*token),
+            _ => None,
+        }
+    }
+
+    /// Brings one that is detached to the driver; its token, if it was. One that cannot be brought there is
+    /// gone.
+    pub(super) fn register(
+        &mut self,
+        attach: impl FnOnce(Io) -> io::Result<Token>,
+    ) -> io::Result<Option<Token>> {
+        match mem::replace(self, Socket::Gone) {
+            Socket::Detached(io) => {
+                let token = attach(io)?;
+                *self = Socket::Attached(token);
+                Ok(Some(token))
+            }
+            other => {
+                *self = other;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes it back from the driver.
+    pub(super) fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
+        if let Some(token) = self.token() {
+            *self = Socket::Detached(up.event_loop().release(token)?);
+        }
+        Ok(())
+    }
+
+    /// Sets an option, or keeps it among those that are to be set when it is with the driver.
+    pub(super) fn set_option(
+        &self,
+        up: Option<&Upcalls>,
+        option: SocketOption,
+        later: &mut Vec<SocketOption>,
+    ) -> Result<(), Error> {
+        match (self.token(), up) {
+            (Some(token), Some(up)) => up.event_loop().set_option(token, option)?,
+            _ => later.push(option),
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_read(&self, up: &Upcalls, plan: Option<ReadPlan>) {
+        if let Some(token) = self.token() {
+            up.event_loop().set_read(token, plan);
+        }
+    }
+
+    pub(super) fn close(&mut self, up: &Upcalls) -> Detach {
+        match mem::replace(self, Socket::Gone) {
+            // If the loop has let go of it already, that was all.
+            Socket::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
+            _ => Detach::Done,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a loop does with what is attached to its driver: sockets, and descriptors of others.
+
+use std::io;
+use std::net::Shutdown;
+
+use waterwheel_executor::{Error, Origin};
+
+use super::{LocalLoop, LoopShutDown};
+use crate::channel::address::Address;
+use crate::datagram::Datagram;
+use crate::driver::{Driver, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit};
+use crate::event_loop::registrations::Registrant;
+use crate::file_region::FileRegion;
+use crate::parcel::{Credentials, Parcel};
+use crate::token::Token;
+
+impl LocalLoop {
+    /// Gives the driver a socket. Reads are off.
+    ///
+    /// # Errors
+    /// What the driver says; [`LoopShutDown`] if the loop is shutting down. Socket and registrant are
+    /// dropped then.
+    #[track_caller]
+    pub fn attach(&self, io: Io, role: Role, registrant: impl Registrant) -> io::Result<Token> {
+        let origin = Origin::here();
+        self.register(origin, registrant, |driver, token| driver.attach(token, io, role))
+    }
+
+    /// Gives the driver a descriptor that is no channel's, to be told when it is ready.
+    ///
+    /// # Errors
+    /// As for [`attach`](Self::attach).
+    pub(crate) fn watch(
+        &self,
+        origin: Origin,
+        (io, interest): (Io, Interest),
+        registrant: impl Registrant,
+    ) -> io::Result<Token> {
+        self.register(origin, registrant, |driver, token| {
+            driver.register_foreign(token, io, interest)
+        })
+    }
+
+    fn register(
+        &self,
+        origin: Origin,
+        registrant: impl Registrant,
+        enter: impl FnOnce(&mut dyn Driver, Token) -> io::Result<()>,
+    ) -> io::Result<Token> {
+        if self.is_closing() {
+            return Err(io::Error::other(LoopShutDown));
+        }
+        let token = self.parts.registrations.add(origin, Box::new(registrant));
+        let entered = self.with_driver(|driver| enter(driver, token));
+        if entered.is_err() {
+            self.parts.registrations.withdraw(token);
+        }
+        self.parts.counters.registrations(self.registrations());
+        entered.map(|()| token)
+    }
+
+    /// Lets a registration go: its [`on_detached`](Registrant::on_detached) follows, without a cause.
+    /// `false` if there is no such registration, or it is going already.
+    pub fn detach(&self, token: Token) -> bool {
+        self.detach_with(token, None)
+    }
+
+    pub(crate) fn detach_with(&self, token: Token, cause: Option<Error>) -> bool {
+        let begun = self.parts.registrations.begin_detach(token, cause);
+        if begun && let Some(driver) = self.parts.driver.borrow_mut().as_mut() {
+            self.parts.registrations.detached(token, driver.detach(token));
+        }
+        begun
+    }
+
+    /// Takes a socket back from the driver, without closing it. Its registrant is dropped, and told
+    /// nothing more.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn release(&self, token: Token) -> io::Result<Io> {
+        let io = self.with_live(token, |driver| driver.release(token))?;
+        self.parts.registrations.withdraw(token);
+        self.parts.counters.registrations(self.registrations());
+        Ok(io)
+    }
+
+    /// Where an attached socket is bound.
+    #[must_use]
+    pub fn local_address(&self, token: Token) -> Option<Address> {
+        self.parts.driver.borrow().as_ref()?.local_address(token)
+    }
+
+    /// Sets an option of an attached socket.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn set_option(&self, token: Token, option: SocketOption) -> io::Result<()> {
+        self.with_live(token, |driver| driver.set_option(token, option))
+    }
+
+    /// Turns the reading of an attached socket on or off.
+    pub fn set_read(&self, token: Token, plan: Option<ReadPlan>) {
+        let _closed = self.with_live(token, |driver| {
+            driver.set_read(token, plan);
+            Ok(())
+        });
+    }
+
+    /// Writes as much of the queue as the kernel takes at once; the caller takes it out of the queue.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
+        // Of a token that is going the driver knows as little as of one that is gone.
+        self.with_driver(|driver| driver.write(token, queue))
+    }
+
+    /// Asked in the course of a `Read`: whether that was all of its round. `ReadComplete` does not follow
+    /// then.
+    #[inline]
+    pub(crate) fn take_read_complete(&self, token: Token) -> bool {
+        let mut driver = self.parts.driver.borrow_mut();
+        driver.as_mut().is_some_and(|driver| driver.take_read_complete(token))
+    }
+
+    /// Sends as much of a file as the kernel takes at once; the caller notes how far it has come.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn send_file(&self, token: Token, file: &FileRegion) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_file(token, file))
+    }
+
+    /// Sends the first of these datagrams, as many as the kernel takes at once.
+    ///
+    /// # Errors
+    /// What the driver says, about the first; that the token is not attached.
+    pub fn send_datagrams(
+        &self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_datagrams(token, batch))
+    }
+
+    /// Sends a parcel: as much of it as the kernel takes at once, or as a datagram.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn send_parcel(&self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_parcel(token, parcel))
+    }
+
+    /// Who an attached socket is connected to.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn peer_credentials(&self, token: Token) -> io::Result<Credentials> {
+        self.with_live(token, |driver| driver.peer_credentials(token))
+    }
+
+    /// Shuts one or both directions of an attached stream down.
+    ///
+    /// # Errors
+    /// What the driver says; that the token is not attached.
+    pub fn shutdown(&self, token: Token, how: Shutdown) -> io::Result<()> {
+        self.with_live(token, |driver| driver.shutdown(token, how))
+    }
+
+    pub(crate) fn set_interest(&self, token: Token, interest: Interest) -> io::Result<()> {
+        self.with_live(token, |driver| driver.set_interest(token, interest))
+    }
+
+    #[inline]
+    fn with_live<R>(
+        &self,
+        token: Token,
+        call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
+    ) -> io::Result<R> {
+        if !self.parts.registrations.is_live(token) {
+            return Err(not_registered(token));
+        }
+        self.with_driver(call)
+    }
+
+    #[inline]
+    pub(super) fn with_driver<R>(
+        &self,
+        call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
+    ) -> io::Result<R> {
+        match self.parts.driver.borrow_mut().as_mut() {
+            Some(driver) => call(&mut **driver),
+            None => Err(io::Error::other(LoopShutDown)),
+        }
+    }
+}
+
+#[cold]
+fn not_registered(token: Token) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{token:?} is not registered"))
+}

@@ -1,0 +1,257 @@
+//! The loop as seen from its own thread.
+//!
+//! Here is what lives on it, and how it begins and ends; `attached` is what it does with sockets, `phases`
+//! what its turns do.
+
+mod attached;
+mod phases;
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use waterwheel_executor::engine::run_as;
+use waterwheel_executor::{CommandSender, Error, Nanos, Origin, UserCode};
+
+use crate::channel::channels::Channels;
+use crate::driver::Driver;
+use crate::event_loop::berths::{Berth, Berths};
+use crate::event_loop::command::LoopCommand;
+use crate::event_loop::draining::CurrentDrain;
+use crate::event_loop::handle::EventLoop;
+use crate::event_loop::registrations::Registrations;
+use crate::futures::{Futures, LocalJoin, Sleepers};
+use crate::metrics::Counters;
+use crate::tail::Tail;
+
+/// An event loop, on its own thread: registers, reads and writes at once, and holds what need not be
+/// `Send`. Cheap to clone; not `Send`.
+///
+/// It does not keep the loop alive. Once the loop has ended its calls fail.
+#[derive(Clone)]
+pub struct LocalLoop {
+    parts: Rc<Parts>,
+}
+
+/// What only the loop's thread touches. Nothing in here is borrowed while user code runs.
+struct Parts {
+    /// `None` once it is closed.
+    driver: RefCell<Option<Box<dyn Driver>>>,
+    registrations: Registrations,
+    channels: Channels,
+    drain: CurrentDrain,
+    futures: Futures,
+    sleepers: Sleepers,
+    tail: Tail,
+    sender: CommandSender<LoopCommand>,
+    counters: Arc<Counters>,
+    /// Of a group with a loop for each channel, and what this one was taken by.
+    berths: Option<Weak<Berths>>,
+    berth: RefCell<Option<Berth>>,
+    /// Nothing is registered any more: the loop is shutting down.
+    closing: Cell<bool>,
+    /// A rebuild was asked for.
+    rebuild: Cell<bool>,
+    /// No wait goes beyond this: of a loop that is driven by hand. Otherwise the end of time.
+    wait_limit: Cell<Nanos>,
+}
+
+/// The loop was shut down, or is shutting down.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the event loop is shutting down")]
+pub struct LoopShutDown;
+
+thread_local! {
+    static CURRENT: RefCell<Option<LocalLoop>> = const { RefCell::new(None) };
+}
+
+impl LocalLoop {
+    pub(crate) fn new(
+        driver: Box<dyn Driver>,
+        sender: CommandSender<LoopCommand>,
+        counters: Arc<Counters>,
+        berths: Option<Weak<Berths>>,
+    ) -> Self {
+        let parts = Parts {
+            driver: RefCell::new(Some(driver)),
+            registrations: Registrations::default(),
+            channels: Channels::default(),
+            drain: CurrentDrain::default(),
+            futures: Futures::default(),
+            sleepers: Sleepers::default(),
+            tail: Tail::default(),
+            sender,
+            counters,
+            berths,
+            berth: RefCell::default(),
+            closing: Cell::new(false),
+            rebuild: Cell::new(false),
+            wait_limit: Cell::new(Nanos::MAX),
+        };
+        Self { parts: Rc::new(parts) }
+    }
+
+    /// The loop that runs on this thread, if there is one.
+    ///
+    /// ```
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{EventLoopGroup, LocalLoop};
+    ///
+    /// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+    /// assert!(group.submit(|| LocalLoop::current().is_some())?.join()?);
+    /// assert!(LocalLoop::current().is_none(), "this thread is no loop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+        // Not while an executor that is driven by hand runs in one of its callbacks.
+        current.filter(|here| here.parts.sender.in_event_loop())
+    }
+
+    /// Makes it this thread's loop, until the guard goes.
+    pub(crate) fn enter(&self) -> Here {
+        // Gone, if a loop driven by hand is kept in a thread-local and dropped with its thread.
+        let entered = CURRENT.try_with(|current| current.replace(Some(self.clone())));
+        Here { previous: entered.ok().flatten() }
+    }
+
+    /// A handle, for other threads. It keeps the loop alive only if there is another one.
+    #[must_use]
+    pub fn handle(&self) -> EventLoop {
+        EventLoop::new(self.parts.sender.executor())
+    }
+
+    /// The time, by the loop's clock.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.parts.sender.clock().now()
+    }
+
+    /// Runs a future on this loop. It need not be `Send`, nor what it gives. Dropping the handle lets
+    /// it run on.
+    #[track_caller]
+    pub fn spawn_local<F: Future + 'static>(&self, future: F) -> LocalJoin<F::Output> {
+        self.parts.futures.spawn_local(self, Origin::here(), future)
+    }
+
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.parts.channels
+    }
+
+    pub(crate) fn drain(&self) -> &CurrentDrain {
+        &self.parts.drain
+    }
+
+    /// Whether nothing more is registered: the loop is shutting down.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.parts.closing.get() || self.parts.sender.is_shutting_down()
+    }
+
+    pub(crate) fn futures(&self) -> &Futures {
+        &self.parts.futures
+    }
+
+    pub(crate) fn sleepers(&self) -> &Sleepers {
+        &self.parts.sleepers
+    }
+
+    pub(crate) fn sender(&self) -> &CommandSender<LoopCommand> {
+        &self.parts.sender
+    }
+
+    pub(crate) fn set_wait_limit(&self, limit: Option<Nanos>) {
+        self.parts.wait_limit.set(limit.unwrap_or(Nanos::MAX));
+    }
+
+    pub(crate) fn wait_limit(&self) -> Nanos {
+        self.parts.wait_limit.get()
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.parts.counters
+    }
+
+    /// Takes this loop for something that comes without having taken one, if it is idle.
+    pub(crate) fn claim(&self) -> Result<Option<Berth>, Error> {
+        let Some(berths) = self.parts.berths.as_ref().and_then(Weak::upgrade) else {
+            return Ok(None);
+        };
+        berths.claim(self.parts.sender.id()).map_err(Error::new)
+    }
+
+    /// What the loop was taken by is here, or has failed to be: then the loop is free again.
+    pub(crate) fn keep(&self, berth: Option<Berth>) {
+        if berth.is_some() {
+            self.parts.berth.replace(berth);
+            self.vacate();
+        }
+    }
+
+    /// Gives the loop back to its group, if nothing is left here.
+    pub(crate) fn vacate(&self) {
+        if self.parts.berths.is_some() && !self.is_populated() {
+            drop(self.parts.berth.take());
+        }
+    }
+
+    pub(crate) fn registrations(&self) -> usize {
+        self.parts.registrations.len()
+    }
+
+    /// Whether something is still registered, or on its way out.
+    pub(crate) fn is_populated(&self) -> bool {
+        self.registrations() > 0 || self.channels().len() > 0
+    }
+
+    /// The shutdown has begun: whatever is registered goes, and nothing more is.
+    pub(crate) fn begin_closing(&self) {
+        if !self.parts.closing.replace(true) {
+            self.cut_drain_short();
+            self.channels().close_all();
+            for token in self.parts.registrations.to_be_detached() {
+                self.detach_with(token, Some(Error::new(LoopShutDown)));
+            }
+        }
+    }
+
+    /// The loop is over: driver, registrations, futures, in this order. Tail tasks that came with the
+    /// last commands run before: they were accepted.
+    pub(crate) fn close(&self) {
+        self.parts.closing.set(true);
+        self.cut_drain_short();
+        self.parts.tail.run(&self.parts.sender);
+        self.channels().end_all();
+        let driver = self.parts.driver.borrow_mut().take();
+        let origin = Origin::labelled("driver");
+        let _ = run_as(UserCode::Destructor, origin, || drop(driver));
+        self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
+        self.parts.counters.registrations(0);
+        self.parts.futures.close();
+        self.parts.sleepers.close();
+        drop(self.parts.berth.take());
+    }
+}
+
+impl fmt::Debug for LocalLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LocalLoop").field(&self.parts.sender).finish()
+    }
+}
+
+/// The thread's previous loop comes back when it is dropped.
+#[must_use = "leaving happens when it is dropped"]
+#[derive(Debug)]
+pub(crate) struct Here {
+    previous: Option<LocalLoop>,
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        let previous = self.previous.take();
+        let left = CURRENT.try_with(|current| current.replace(previous));
+        drop(left); // Outside of the borrow: destructors may ask for the current loop.
+    }
+}

@@ -1,0 +1,171 @@
+//! What the phases of a turn do to a loop: commands, events, futures, and what has ended.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::{Fault, Nanos, UserCode};
+
+use super::LocalLoop;
+use crate::driver::{Detach, IoEvent, Waited};
+use crate::event_loop::command::{Ask, LoopCommand};
+use crate::token::Token;
+
+impl LocalLoop {
+    /// Performs a command that came through the queue.
+    pub(crate) fn on_command(&self, command: LoopCommand) {
+        match command.0 {
+            Ask::Poll(token) => self.parts.futures.woken(token),
+            Ask::Abort(notifier) => self.parts.futures.abort(&notifier),
+            Ask::Awake(token) => self.parts.sleepers.awake(token),
+            Ask::Forget(timer, sleeper) => self.parts.sleepers.forget(self, timer, sleeper),
+            Ask::Tail(entry) => self.parts.tail.push(entry),
+            Ask::Rebuild => self.parts.rebuild.set(true),
+            Ask::Register(registration) => self.register_channel(registration.0, registration.1),
+            Ask::Adopt(new, children) => self.adopt(*new, &children),
+            Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::Errand(errand) => errand.perform(self),
+            Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
+            Ask::Pump(token) => self.channels().with(token, |core| {
+                core.shared().pump_arrived();
+                core.pump_later();
+            }),
+            Ask::ConnectTimeout(token) => {
+                self.channels().with(token, |core| core.on_connect_timeout());
+            }
+            Ask::ConnectAgain(token) => {
+                self.channels().with(token, |core| core.on_connect_pause_over());
+            }
+            Ask::ResumeReading(token) => {
+                self.channels().with(token, |core| core.resume_reading());
+            }
+            Ask::Admit(token, children) => {
+                self.channels().with(token, |core| children.let_in(core));
+            }
+            Ask::Mail(link) => self.channels().on_mail(&link),
+            Ask::Look(question) => self.look_when_settled(question),
+            Ask::Timer(timer) => self.channels().with(timer.channel, |core| {
+                core.enter(|core| core.on_timer(timer));
+            }),
+            Ask::Call(call) => call(self),
+        }
+    }
+
+    /// Whether there is something to do that is not in the executor's queue.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        let parts = &self.parts;
+        // Mostly there is nothing anywhere: one branch for all of them.
+        let waiting = parts.futures.ready() | parts.tail.len() | parts.registrations.ended();
+        waiting | parts.channels.left() | usize::from(parts.rebuild.get()) != 0
+    }
+
+    /// Does what calls into channels have left behind and was not done at their end.
+    pub(crate) fn settle_channels(&self) {
+        self.channels().settle_if_outermost();
+    }
+
+    /// Waits in the driver.
+    pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<Waited> {
+        self.with_driver(|driver| driver.wait(until))
+    }
+
+    /// Hands out the events of this round; returns how many there were.
+    #[inline]
+    pub(crate) fn dispatch_events(&self) -> u64 {
+        let (count, last) = (Cell::new(0), Cell::new(None));
+        // One guard for all of them, raised again after whoever panics: that is detached.
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
+            self.panicked(last.get(), payload);
+        }
+        count.get()
+    }
+
+    /// Hands out events until there are none; `last` is whoever is called.
+    #[inline]
+    fn dispatch(&self, count: &Cell<u64>, last: &Cell<Option<Token>>) {
+        loop {
+            let Some(event) = self.next_event() else { return };
+            let token = event.token();
+            count.set(count.get() + 1);
+            if let IoEvent::Detached(_) = event {
+                self.parts.registrations.detached(token, Detach::Done);
+                continue;
+            }
+            let Some(mut taken) = self.parts.registrations.take(token) else { continue };
+            last.set(Some(token));
+            let begun = self.parts.sender.begin(UserCode::Callback, taken.origin);
+            let called = taken.on_event(self, event);
+            drop(begun);
+            taken.put_back();
+            std::mem::forget(taken); // Spares the way out a destructor that finds nothing to do.
+            last.set(None);
+            if let Err(error) = called {
+                self.detach_with(token, Some(error));
+            }
+        }
+    }
+
+    #[cold]
+    fn panicked(&self, token: Option<Token>, payload: Box<dyn Any + Send>) {
+        let found = token.and_then(|token| Some((token, self.parts.registrations.origin(token)?)));
+        // Otherwise it is the driver that panics: nobody knows what it would do next.
+        let Some((token, origin)) = found else { resume_unwind(payload) };
+        let caught = run_user_code(UserCode::Callback, origin, || resume_unwind(payload));
+        self.detach_with(token, caught.err());
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<IoEvent> {
+        self.parts.driver.borrow_mut().as_mut()?.next_event()
+    }
+
+    /// Polls the futures that are ready now; returns how many.
+    pub(crate) fn poll_futures(&self) -> u64 {
+        if self.parts.futures.ready() == 0 {
+            return 0;
+        }
+        let polled = self.parts.futures.poll_ready(&self.parts.sender);
+        self.parts.counters.polled(polled);
+        polled
+    }
+
+    pub(crate) fn run_tail(&self) {
+        self.parts.tail.run(&self.parts.sender);
+    }
+
+    /// Tells the registrations that have ended.
+    #[inline]
+    pub(crate) fn finish_ended(&self) {
+        if self.parts.registrations.ended() > 0 {
+            self.tell_ended();
+        }
+    }
+
+    fn tell_ended(&self) {
+        self.parts.registrations.finish_ended(self);
+        self.vacate();
+        self.parts.counters.registrations(self.registrations());
+    }
+
+    pub(crate) fn take_rebuild_request(&self) -> bool {
+        self.parts.rebuild.take()
+    }
+
+    /// Replaces the driver's selector, and reports it with the reason.
+    pub(crate) fn rebuild(&self, reason: &str) {
+        match self.with_driver(|driver| driver.rebuild()) {
+            Ok(moved) => {
+                self.parts.counters.rebuilt();
+                let message = format!("{reason}: selector rebuilt, {moved} registrations moved");
+                report(Fault::Driver(message));
+            }
+            Err(error) => {
+                let message = format!("{reason}: no new selector, the old one stays: {error}");
+                report(Fault::Driver(message));
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Rounds of reads and accepts: how many there may be, what each comes to, and what is said of it.
+
+use std::io::{self, ErrorKind};
+use std::num::NonZeroU32;
+use std::os::fd::AsFd;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use waterwheel_channel::driver::{IoEvent, ReadPlan};
+use waterwheel_channel::{Parcel, Token};
+
+use super::{Endpoint, Phase};
+use crate::readiness::read_block::ReadBlock;
+use crate::selector::Ready;
+
+/// What a read finds something out by: data, the end, or an error.
+const READ_WILL_TELL: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP).or(Ready::ERROR);
+
+/// Behind what there is to read there is something else: a short read is not the last one.
+const MORE_THAN_DATA: Ready = Ready::READ_END.or(Ready::HANG_UP).or(Ready::ERROR);
+
+/// A [`ReadPlan`] in one word: at least one read in a round, of at least one byte.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    max_reads: u32,
+    size: NonZeroU32,
+}
+
+impl Plan {
+    pub(super) fn of(plan: ReadPlan) -> Self {
+        // A read of nothing would look like the end.
+        let size = u32::try_from(plan.size.min(ReadPlan::MAX_SIZE)).ok().and_then(NonZeroU32::new);
+        Self { max_reads: plan.max_reads.max(1), size: size.unwrap_or(NonZeroU32::MIN) }
+    }
+
+    fn size(self) -> usize {
+        self.size.get() as usize
+    }
+}
+
+/// How far the reads, or accepts, of this round are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Round {
+    /// Not begun.
+    Waiting,
+    /// So many may follow.
+    Reading {
+        left: u32,
+    },
+    /// `ReadComplete` was given out, `Eof` is owed.
+    AtEnd,
+    Over,
+}
+
+/// What one read or accept came to.
+pub(in crate::readiness) enum Taken {
+    /// Something, and there may be more.
+    Event(IoEvent),
+    /// Nothing yet.
+    Again,
+    Nothing,
+    End,
+    Error(io::Error),
+}
+
+impl Taken {
+    #[cold]
+    fn of_errno(error: Errno) -> Self {
+        match error {
+            Errno::AGAIN => Taken::Nothing,
+            Errno::INTR => Taken::Again,
+            _ => Taken::Error(error.into()),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Reads, if there is something to read and nothing else: so it is nearly always. Whether it is the
+    /// last of its round: that is over then, but for its `ReadComplete`. Anything but bytes is for
+    /// [`next`](Self::next) to say.
+    #[inline(always)]
+    pub(in crate::readiness) fn read_plainly(
+        &mut self,
+        block: &mut ReadBlock,
+    ) -> Result<(Bytes, bool), Option<Taken>> {
+        let Some(plan) = self.plan else { return Err(None) };
+        let left = match self.round {
+            Round::Waiting if !self.ended => plan.max_reads,
+            Round::Reading { left } => left,
+            _ => 0,
+        };
+        if self.phase != Phase::Connected || self.ready != Ready::READ || left == 0 {
+            return Err(None);
+        }
+        let bytes = match block.recv(self.socket.as_fd(), plan.size()) {
+            Ok(bytes) if bytes.is_empty() => return Err(Some(Taken::End)),
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.round = Round::Reading { left: left - 1 };
+                return Err(Some(Taken::of_errno(error)));
+            }
+        };
+        let last = bytes.len() < plan.size() || left == 1;
+        if last {
+            (self.ready, self.round) = (Ready::NONE, Round::Waiting);
+        } else {
+            self.round = Round::Reading { left: left - 1 };
+        }
+        Ok((bytes, last))
+    }
+
+    pub(super) fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
+        if self.round == Round::Waiting {
+            let plan = self.plan.filter(|_| !self.ended && self.ready.any(READ_WILL_TELL))?;
+            self.round = Round::Reading { left: plan.max_reads };
+        }
+        while let Round::Reading { left } = self.round {
+            let Some(plan) = self.plan else { return self.complete(token, Round::Over) };
+            let Some(left) = left.checked_sub(1) else {
+                // There may be more to read: an error behind it has time until the next round.
+                self.ready.take(Ready::ERROR);
+                return self.complete(token, Round::Over);
+            };
+            self.round = Round::Reading { left };
+            let taken = match self.phase {
+                Phase::Listening => self.accept(token),
+                Phase::Passing => self.recv_parcel(token, plan.size(), block),
+                _ => match self.recv(plan.size(), block) {
+                    Ok(bytes) => Taken::Event(IoEvent::Read(token, bytes)),
+                    Err(taken) => taken,
+                },
+            };
+            if let Some(event) = self.told_by(taken, token) {
+                return Some(event);
+            }
+        }
+        // Reads may have gone off since the end was seen: it will be there when they are on again.
+        let at_end = std::mem::replace(&mut self.round, Round::Over) == Round::AtEnd;
+        self.ended = at_end && self.plan.is_some() || self.ended;
+        (at_end && self.ended).then_some(IoEvent::Eof(token))
+    }
+
+    /// What is to be said of one read or accept; nothing: it is to be made again.
+    pub(super) fn told_by(&mut self, taken: Taken, token: Token) -> Option<IoEvent> {
+        match taken {
+            Taken::Event(event) => Some(event),
+            Taken::Again => None,
+            Taken::Nothing => self.complete(token, Round::Over),
+            // Found again: it is told before reads can go off once more, or whoever turns them off after
+            // each round would never learn of it.
+            Taken::End if self.end_found => {
+                (self.round, self.ended) = (Round::Over, true);
+                Some(IoEvent::Eof(token))
+            }
+            Taken::End => {
+                self.end_found = true;
+                self.complete(token, Round::AtEnd)
+            }
+            Taken::Error(error) => {
+                self.on_read_error(error);
+                self.complete(token, Round::Over)
+            }
+        }
+    }
+
+    fn complete(&mut self, token: Token, next: Round) -> Option<IoEvent> {
+        self.round = next;
+        if next == Round::Over && self.ready == Ready::READ {
+            // There is nothing left to settle: it need not be asked again.
+            self.ready = Ready::NONE;
+            self.round = Round::Waiting;
+        }
+        Some(IoEvent::ReadComplete(token))
+    }
+
+    /// Reads once. A short read is the last of its round, unless something else is behind the data.
+    #[inline(always)]
+    fn recv(&mut self, size: usize, block: &mut ReadBlock) -> Result<Bytes, Taken> {
+        let bytes = block.recv(self.socket.as_fd(), size).map_err(Taken::of_errno)?;
+        if bytes.is_empty() {
+            return Err(Taken::End);
+        }
+        if bytes.len() < size && !self.ready.any(MORE_THAN_DATA) {
+            self.round = Round::Reading { left: 0 };
+        }
+        Ok(bytes)
+    }
+
+    /// Reads once, and takes what came along.
+    fn recv_parcel(&mut self, token: Token, size: usize, block: &mut ReadBlock) -> Taken {
+        let (bytes, received) = match block.recv_parcel(&self.socket, size) {
+            Ok(received) => received,
+            Err(error) => {
+                let errno = Errno::from_io_error(&error);
+                return errno.map_or_else(|| Taken::Error(error), Taken::of_errno);
+            }
+        };
+        if bytes.is_empty() {
+            return Taken::End;
+        }
+        // With something passed a read ends where that does, however much there is behind it.
+        let short = bytes.len() < size && received.parcel.passed.is_empty();
+        if short && !self.ready.any(MORE_THAN_DATA) {
+            self.round = Round::Reading { left: 0 };
+        }
+        Taken::Event(match received.is_plain {
+            true => IoEvent::Read(token, bytes),
+            false => IoEvent::Parcel(token, Box::new(Parcel { bytes, ..received.parcel })),
+        })
+    }
+
+    fn accept(&self, token: Token) -> Taken {
+        match self.socket.accept() {
+            Ok((socket, peer)) => Taken::Event(IoEvent::Accepted(token, socket.into(), peer)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Taken::Nothing,
+            Err(error) if is_of_the_peer(&error) => Taken::Again,
+            Err(error) => Taken::Error(error),
+        }
+    }
+
+    fn on_read_error(&mut self, error: io::Error) {
+        match self.phase {
+            // One connection was not had; but a listener that was shut down will never have another.
+            Phase::Listening if !self.ready.any(Ready::HANG_UP) => self.failure = Some(error),
+            _ => self.break_with(error),
+        }
+    }
+}
+
+/// Whether an accept failed because of the one connection that was to be accepted: it has gone away
+/// again, or something on its way has failed. The next may be there.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::NONET
+        )
+    )
+}
