@@ -35,13 +35,17 @@
 //! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
 //! | servers and clients in a few lines | [`ServerBootstrap`], [`Bootstrap`] |
 //! | what can be set about them | [`ChannelOptions`]; about their sockets: [`SocketOption`](driver::SocketOption) |
+//! | which address, and which kind of it | [`Address`], [`UnixAddress`] |
 //! | many channels as one | [`ChannelGroup`], [`matchers`] |
+//! | as many connections as may be; a server on each loop | [`ConnectionLimit`], [`Servers`] |
+//! | a loop and a thread for each channel | [`EventLoopGroup::per_channel`], [`TooManyChannels`] |
 //! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
 //! | ending one direction alone | [`HalfClosed`] |
 //! | files as messages | [`FileRegion`] |
 //! | datagrams | [`Datagram`], [`Datagrams`] |
+//! | descriptors that are passed, and who is at the other end | [`Parcel`], [`Ctx::peer_credentials`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |

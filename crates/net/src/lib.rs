@@ -13,11 +13,16 @@
 //!   EpollSelector  PollSelector        the kernel's set
 //! ```
 //!
-//! [`Tcp`] is what bootstraps make servers and clients of, over any of these drivers. [`Terminate`]
-//! ties the end of the process, SIGTERM, to a drain of its loops.
+//! | to have | give bootstraps |
+//! |---|---|
+//! | servers and clients over TCP | [`Tcp`] |
+//! | servers and clients within the machine, descriptors passed along | [`Unix`], [`passed`] |
+//! | datagrams, to groups too | [`Udp`] |
+//! | datagrams within the machine | [`UnixDatagrams`] |
+//! | a thread for each of their channels | a group of [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel) with [`Blocking`] |
+//! | a socket that is there already | [`existing_listener`], [`existing_stream`]; [`Inherited`], those the process was started with |
 //!
-//! Sockets that are there already become channels by way of [`existing_listener`] and [`existing_stream`];
-//! [`Inherited`] are those that the process was started with.
+//! Each runs over any of these drivers. [`Terminate`] ties the end of the process, SIGTERM, to a drain of its loops.
 //!
 //! What is watched crosses the driver trait as an opaque
 //! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of

@@ -134,7 +134,16 @@ impl fmt::Debug for SystemResolver {
 }
 
 fn look_up(name: &str) -> io::Result<Vec<Address>> {
-    let addresses = name.to_socket_addrs().map_err(context(format!("cannot resolve {name:?}")))?;
+    let addresses = name.to_socket_addrs().map_err(|error| {
+        // The standard library says that the address is invalid, and not what it looks for.
+        let wanted = match error.kind() {
+            io::ErrorKind::InvalidInput => {
+                ", which should be a name and a port as in \"localhost:80\""
+            }
+            _ => "",
+        };
+        context(format!("cannot resolve {name:?}{wanted}"))(error)
+    })?;
     Ok(addresses.map(Address::from).collect())
 }
 
@@ -157,6 +166,16 @@ mod tests {
         }));
         begun.recv().unwrap();
         answer
+    }
+
+    #[test]
+    fn c12_a_name_without_a_port_is_told_what_it_lacks() {
+        for name in ["localhost", "localhost:", "localhost:http"] {
+            let error = look_up(name).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            let lacks = format!("cannot resolve {name:?}, which should be a name and a port as in");
+            assert!(error.to_string().starts_with(&lacks), "{error}");
+        }
     }
 
     #[test]

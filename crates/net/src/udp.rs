@@ -17,6 +17,12 @@ use crate::socket::Socket;
 
 /// UDP over IPv4 and IPv6: see [`Datagrams`].
 ///
+/// - There are no servers and no connections to accept: one channel that is bound talks to everybody, and
+///   [`answer`](waterwheel_channel::Datagram::answer) goes back to whom a datagram came from.
+/// - Connected to a peer it hears nobody else, and datagrams need no address.
+/// - Groups are joined by an option, before it is bound or later:
+///   [`SocketOption::JoinGroup`]. What is sent to one is written to its address, as to any peer.
+///
 /// ```
 /// use std::time::Duration;
 /// use waterwheel_channel::{Bootstrap, Datagram, EventLoopGroup};
@@ -27,6 +33,23 @@ use crate::socket::Socket;
 /// let there = Bootstrap::new(&group, Udp).connect(here.local_address().unwrap()).join()?;
 /// there.write_and_flush(Datagram::new("hello")).join()?;
 /// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A member of a group, next to others on this machine:
+///
+/// ```no_run
+/// use std::net::Ipv4Addr;
+/// use waterwheel_channel::driver::{Membership, SocketOption};
+/// use waterwheel_channel::{Bootstrap, EventLoopGroup};
+/// use waterwheel_net::{Auto, Udp};
+///
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// let member = Bootstrap::new(&group, Udp)
+///     .socket_option(SocketOption::ReuseAddress(true))
+///     .socket_option(SocketOption::JoinGroup(Membership::new(Ipv4Addr::new(239, 1, 2, 3))))
+///     .bind("0.0.0.0:7000")
+///     .join()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

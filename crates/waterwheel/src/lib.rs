@@ -1,4 +1,25 @@
 #![doc = include_str!("../../../README.md")]
+//!
+//! # Where is what
+//!
+//! | for | look at |
+//! |---|---|
+//! | servers and clients | [`ServerBootstrap`](channel::ServerBootstrap), [`Bootstrap`](channel::Bootstrap) |
+//! | the loops they run on | [`EventLoopGroup`](channel::EventLoopGroup), with a driver: [`Auto`](net::Auto), [`Epoll`](net::Epoll), [`Poll`](net::Poll), [`Blocking`](net::Blocking) |
+//! | what they talk over | [`Tcp`](net::Tcp), [`Udp`](net::Udp), [`Unix`](net::Unix), [`UnixDatagrams`](net::UnixDatagrams), [`Local`](channel::local::Local) |
+//! | handlers | [`Handler`](channel::Handler), [`Ctx`](channel::Ctx); with types: [`InboundHandler`](channel::InboundHandler), [`Decoder`](channel::Decoder) |
+//! | handlers that are there already | [`codec`], [`handlers`] |
+//! | a channel, from any thread | [`Channel`](channel::Channel); many as one: [`ChannelGroup`](channel::ChannelGroup) |
+//! | options | [`ChannelOptions`](channel::ChannelOptions), [`SocketOption`](channel::driver::SocketOption) |
+//! | addresses | [`Address`](channel::Address), [`UnixAddress`](channel::UnixAddress) |
+//! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`Parcel`](channel::Parcel) |
+//! | how many may come | [`ConnectionLimit`](channel::ConnectionLimit) |
+//! | sockets that are there already | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
+//! | ending well | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
+//! | who holds a loop | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
+//! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
+//! | tests | the crate `waterwheel-testkit`, its `embedded` first |
+//! | what was a class of Netty's | [`coming_from_netty`] |
 #![forbid(unsafe_code)]
 
 pub use bytes;
