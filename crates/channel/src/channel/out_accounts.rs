@@ -12,6 +12,7 @@ use waterwheel_executor::Error;
 
 use super::out_parts::{OutParts, Progress};
 use crate::driver::OutQueue;
+use crate::parcel::Parcel;
 use crate::pipeline::{Completion, Msg};
 
 /// Who waits for what of a channel's writes; and of a stream, what is not bytes.
@@ -101,13 +102,14 @@ impl Accounts {
         lighter
     }
 
-    /// Takes the parcel out that is next in a stream; how much lighter what is left is now.
-    pub(super) fn drop_parcel(&mut self, front: &mut OutQueue) -> Option<usize> {
-        let lighter = self.parts.take_parcel(front)?.bytes.len();
+    /// Takes the parcel out that is next in a stream.
+    pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
+        let parcel = self.parts.take_parcel(front)?;
+        let lighter = parcel.bytes.len();
         self.surplus = self.surplus.wrapping_sub(lighter); // None of it was written.
         self.moved = true;
         self.wrote(lighter);
-        Some(lighter)
+        Some(parcel)
     }
 
     pub(super) fn wrote(&mut self, mut n: usize) {

@@ -137,15 +137,20 @@ impl Outbound {
         }
         // Whoever waits for one message waits for no other.
         let (told, awaited) = (more.completions.len(), more.is_front_awaited());
-        match more.drop_parcel(&mut self.bytes) {
-            Some(lighter) => self.left += lighter,
-            None => drop(self.take()),
-        }
+        let refused = match more.take_parcel(&mut self.bytes) {
+            Some(parcel) => {
+                self.left += parcel.bytes.len();
+                Some(parcel.into())
+            }
+            None => self.take(),
+        };
         let Some(more) = &mut self.more else { return };
         match more.completions.get_mut(told) {
             Some((_, result)) if awaited => *result = Err(error),
             _ => more.completions.insert(told, (Completion::none(), Err(error))),
         }
+        // It goes where that is told, and before: what is in it may be the user's.
+        more.completions.insert(told, (Completion::local(move |_| drop(refused)), Ok(())));
     }
 
     /// The same, with what it weighs.

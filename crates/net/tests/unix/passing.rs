@@ -258,6 +258,27 @@ fn c13_a_parcel_that_cannot_be_passed_fails_no_empty_write_beside_it() {
     });
 }
 
+/// Writes to a channel when it is dropped.
+struct LastWords(Channel);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.0.send(Bytes::from("last words"));
+    }
+}
+
+#[test]
+fn c13_what_could_not_be_passed_is_dropped_where_it_may_write_to_its_channel() {
+    on_every_loop(|rig| {
+        let (channel, peer, _) = connection(rig, &[]);
+        let strange = Parcel::new("lost", vec![Io::new(LastWords(channel.clone()))]);
+        assert!(channel.write_and_flush(strange).join().is_err());
+        assert_eq!(receive(&peer).0, b"last words");
+        get(channel.write_and_flush(Bytes::from("go on")));
+        assert_eq!(receive(&peer).0, b"go on");
+    });
+}
+
 #[test]
 fn c13_parcels_are_refused_by_streams_of_another_kind() {
     on_every_loop(|rig| {
