@@ -22,7 +22,7 @@ use crate::timer::periodic::Repeat;
 use crate::wake::Urgency;
 
 /// Several executors behind one handle: each submission goes to one of them, chosen by the group's
-/// [`Chooser`]; a shutdown goes to all.
+/// [`Chooser`](crate::Chooser); a shutdown goes to all.
 ///
 /// The children are there from the start, their threads start when they are first used. When the
 /// last handle of the group and of its children is dropped, they all shut down by themselves.
