@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
 use waterwheel_channel::{Address, Datagram, Parcel, Token};
 
+use super::plan::{Plan, READ_WILL_TELL};
 use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
 use crate::parcels::{self, Received};
@@ -25,9 +26,6 @@ use crate::sys::datagrams::{self, Sent};
 
 /// A read finds something: a datagram, or that there will be no more.
 const DATA: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP);
-
-/// A read finds that, or an error.
-const READ_WILL_TELL: Ready = DATA.or(Ready::ERROR);
 
 /// Where the kernel puts what it is asked for. Nothing, until the first datagram.
 #[derive(Default)]
@@ -49,7 +47,7 @@ impl Inbox {
 pub(super) struct DatagramEndpoint {
     socket: DatagramSocket,
     /// Reads are on.
-    plan: Option<ReadPlan>,
+    plan: Option<Plan>,
     /// So many reads of this round are left; `None`: it has not begun.
     left: Option<usize>,
     /// `Wrote` or `Failed` is owed.
@@ -114,9 +112,7 @@ impl DatagramEndpoint {
     }
 
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
-        // A read of nothing would lose what is read.
-        let size = |plan: ReadPlan| plan.size.clamp(1, ReadPlan::MAX_SIZE);
-        self.plan = plan.map(|plan| ReadPlan { size: size(plan), ..plan });
+        self.plan = plan.map(Plan::of);
     }
 
     pub(super) fn send(
@@ -200,14 +196,14 @@ impl DatagramEndpoint {
         if self.left.is_none() {
             let told = self.ready.any(READ_WILL_TELL) || !self.socket.received.is_empty();
             let plan = self.plan.filter(|_| told)?;
-            self.left = Some((plan.max_reads as usize).max(1));
+            self.left = Some(plan.max_reads as usize);
         }
         // What was taken from the kernel, and not given out before reads went off, waits like the rest.
         if let (Some(plan), Some(left @ 1..)) = (self.plan, self.left) {
             if self.socket.received.is_empty() && self.ready.any(READ_WILL_TELL) {
                 if !self.socket.socket.takes_parcels() {
-                    self.receive(plan.size, left, inbox);
-                } else if let Some(parcel) = self.receive_parcel(plan.size, inbox) {
+                    self.receive(plan.size(), left, inbox);
+                } else if let Some(parcel) = self.receive_parcel(plan.size(), inbox) {
                     self.left = Some(left - 1);
                     return Some(IoEvent::Parcel(token, Box::new(parcel)));
                 }

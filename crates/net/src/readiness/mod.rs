@@ -15,6 +15,7 @@
 
 mod datagrams;
 mod endpoint;
+mod plan;
 mod read_block;
 mod registration;
 mod round;

@@ -20,8 +20,9 @@ use socket2::SockRef;
 use waterwheel_channel::driver::{Interest, IoEvent, OutQueue, ReadPlan, Role, Submit};
 use waterwheel_channel::{FileRegion, Parcel, Token};
 
+use self::reading::Round;
 pub(super) use self::reading::Taken;
-use self::reading::{Plan, Round};
+use super::plan::Plan;
 use super::read_block::ReadBlock;
 use crate::parcels;
 use crate::selector::Ready;

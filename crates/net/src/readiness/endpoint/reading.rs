@@ -1,42 +1,20 @@
 //! Rounds of reads and accepts: how many there may be, what each comes to, and what is said of it.
 
 use std::io::{self, ErrorKind};
-use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 
 use bytes::Bytes;
 use rustix::io::Errno;
-use waterwheel_channel::driver::{IoEvent, ReadPlan};
+use waterwheel_channel::driver::IoEvent;
 use waterwheel_channel::{Parcel, Token};
 
 use super::{Endpoint, Phase};
+use crate::readiness::plan::READ_WILL_TELL;
 use crate::readiness::read_block::ReadBlock;
 use crate::selector::Ready;
 
-/// What a read finds something out by: data, the end, or an error.
-const READ_WILL_TELL: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP).or(Ready::ERROR);
-
 /// Behind what there is to read there is something else: a short read is not the last one.
 const MORE_THAN_DATA: Ready = Ready::READ_END.or(Ready::HANG_UP).or(Ready::ERROR);
-
-/// A [`ReadPlan`] in one word: at least one read in a round, of at least one byte.
-#[derive(Clone, Copy)]
-pub(super) struct Plan {
-    max_reads: u32,
-    size: NonZeroU32,
-}
-
-impl Plan {
-    pub(super) fn of(plan: ReadPlan) -> Self {
-        // A read of nothing would look like the end.
-        let size = u32::try_from(plan.size.min(ReadPlan::MAX_SIZE)).ok().and_then(NonZeroU32::new);
-        Self { max_reads: plan.max_reads.max(1), size: size.unwrap_or(NonZeroU32::MIN) }
-    }
-
-    fn size(self) -> usize {
-        self.size.get() as usize
-    }
-}
 
 /// How far the reads, or accepts, of this round are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

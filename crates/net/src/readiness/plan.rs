@@ -1,0 +1,31 @@
+//! When a socket is read, and how often: of streams, listeners and datagrams alike.
+
+use std::num::NonZeroU32;
+
+use waterwheel_channel::driver::ReadPlan;
+
+use crate::selector::Ready;
+
+/// What a read finds something out by: data, the end, or an error.
+pub(super) const READ_WILL_TELL: Ready =
+    Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP).or(Ready::ERROR);
+
+/// A [`ReadPlan`] in one word: at least one read in a round, of at least one byte.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) max_reads: u32,
+    size: NonZeroU32,
+}
+
+impl Plan {
+    pub(super) fn of(plan: ReadPlan) -> Self {
+        // A read of nothing would look like the end, and lose a datagram.
+        let size = u32::try_from(plan.size.min(ReadPlan::MAX_SIZE)).ok().and_then(NonZeroU32::new);
+        Self { max_reads: plan.max_reads.max(1), size: size.unwrap_or(NonZeroU32::MIN) }
+    }
+
+    #[inline]
+    pub(super) fn size(self) -> usize {
+        self.size.get() as usize
+    }
+}
