@@ -160,7 +160,9 @@ impl Passed {
         if sockets < 0 || FIRST.checked_add(sockets).is_none() {
             return Err(no_number("LISTEN_FDS", &sockets.to_string()));
         }
-        let names = match variable("LISTEN_FDNAMES") {
+        // The names of none are an empty text, which would be one name that is empty.
+        let names = variable("LISTEN_FDNAMES").filter(|names| sockets > 0 || !names.is_empty());
+        let names = match names {
             Some(names) if names.split(':').count() != sockets.unsigned_abs() as usize => {
                 return Err(InheritError::Names { names, sockets });
             }
@@ -234,7 +236,9 @@ mod tests {
         assert_eq!(passed(&[("LISTEN_FDS", "2")]), Ok(none.clone()), "for nobody");
         let others = [("LISTEN_PID", "1"), ("LISTEN_FDS", "2")];
         assert_eq!(passed(&others), Ok(none.clone()), "for another process");
-        assert_eq!(passed(&[("LISTEN_PID", "me"), ("LISTEN_FDS", "0")]), Ok(none));
+        let empty = [("LISTEN_PID", "me"), ("LISTEN_FDS", "0"), ("LISTEN_FDNAMES", "")];
+        assert_eq!(passed(&empty), Ok(none.clone()));
+        assert_eq!(passed(&empty[..2]), Ok(none));
         let two = [("LISTEN_PID", "me"), ("LISTEN_FDS", "2")];
         assert_eq!(passed(&two), Ok(vec![UNNAMED.to_owned(), UNNAMED.to_owned()]));
         let named = [two[0], two[1], ("LISTEN_FDNAMES", "http:admin")];
