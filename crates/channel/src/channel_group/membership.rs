@@ -85,7 +85,9 @@ mod tests {
     #[test]
     fn c14_a_channel_remembers_no_group_that_it_has_left_or_that_is_gone() {
         let loops = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
-        let channel = loops.register(local::pair().0).join().unwrap();
+        // Without its peer it would be closed before its time.
+        let (channel, _peer) = local::pair();
+        let channel = loops.register(channel).join().unwrap();
         let stays = ChannelGroup::new("stays");
         assert!(stays.add(&channel));
         for _ in 0..100 {
@@ -94,6 +96,7 @@ mod tests {
         }
         assert_eq!(remembered(&channel), Some(1));
         channel.close().join().unwrap();
+        loops.next().submit(|| ()).unwrap().join().unwrap(); // Whoever else was told has been.
         assert_eq!((remembered(&channel), stays.len()), (None, 0));
         assert!(!stays.add(&channel));
     }
