@@ -15,8 +15,8 @@ use crate::pipeline::Message;
 /// [asked for](crate::driver::SocketOption::ReceivePassed); otherwise what is passed is dropped on its way.
 ///
 /// - On a stream a parcel is no more of a unit than any other bytes. What is passed arrives with the read in
-///   which the first of its bytes does; before that byte, and behind it, there may be others in that read. It has at least
-///   one byte, or its write is refused.
+///   which the first of its bytes does; before that byte, and behind it, there may be others in that read.
+///   It has at least one byte, or its write is refused.
 /// - As a datagram it arrives as a whole, to [`peer`](Self::peer) or to whom the channel is connected.
 ///
 /// ```

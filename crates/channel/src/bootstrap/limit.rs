@@ -200,7 +200,7 @@ pub(super) struct Admitted(Arc<Shared>);
 pub(super) static ADMITTED: AttrKey<Admitted> = AttrKey::new("admitted");
 
 /// A channel is closed and its handlers are gone: its place is free, whoever still has a handle.
-pub(crate) fn leave(attributes: &Attributes) {
+pub(crate) fn give_place_back(attributes: &Attributes) {
     drop(attributes.remove(&ADMITTED));
 }
 

@@ -25,7 +25,7 @@ mod servers;
 pub(crate) use self::acceptor::Children;
 pub use self::client::Bootstrap;
 pub use self::limit::ConnectionLimit;
-pub(crate) use self::limit::leave;
+pub(crate) use self::limit::give_place_back;
 pub use self::place::{Place, Resolver};
 pub use self::server::ServerBootstrap;
 pub use self::servers::Servers;

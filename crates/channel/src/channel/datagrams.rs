@@ -13,14 +13,11 @@ use super::sockets::DatagramSockets;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
 use super::unix_address::UnixAddress;
 use crate::datagram::Datagram;
-use crate::driver::{Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
+use crate::driver::{DATAGRAMS_AT_ONCE, Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
 use crate::parcel::{Credentials, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
-
-/// At most so many are sent in one call: the kernel's work is saved by the first few.
-const BATCH: usize = 16;
 
 /// Datagrams over the driver of its loop. What it reads and writes are [`Datagram`]s.
 ///
@@ -125,7 +122,7 @@ impl Transport for Datagrams {
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = {
-            let mut messages = outbound.messages(BATCH).peekable();
+            let mut messages = outbound.messages(DATAGRAMS_AT_ONCE).peekable();
             match messages.peek().and_then(|first| first.get::<Parcel>()) {
                 Some(parcel) => up.event_loop().send_parcel(token, parcel),
                 None => {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::core::{ChannelCore, Work};
 use super::half_closure::HalfClosed;
-use crate::bootstrap::leave;
+use crate::bootstrap::give_place_back;
 use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
 use crate::pipeline::slots::HEAD;
 
@@ -112,7 +112,7 @@ impl ChannelCore {
                     self.here.channels().forget(self.token());
                     self.here.vacate();
                     self.here.counters().channels(self.here.channels().len());
-                    leave(&self.shared.attributes);
+                    give_place_back(&self.shared.attributes);
                 }
             }
         }

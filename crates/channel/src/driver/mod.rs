@@ -123,6 +123,9 @@ use crate::file_region::FileRegion;
 use crate::parcel::{Credentials, Parcel};
 use crate::token::Token;
 
+/// At most so many datagrams go through one call: more would save next to nothing.
+pub const DATAGRAMS_AT_ONCE: usize = 16;
+
 /// So much of a file is copied at a time, where it has to be: 64 KiB, what a fresh socket takes.
 pub const COPIED_AT_ONCE: usize = 64 * 1024;
 

@@ -7,11 +7,12 @@ use std::ptr;
 
 use rustix::net::SocketAddrAny;
 use waterwheel_channel::Datagram;
+use waterwheel_channel::driver::DATAGRAMS_AT_ONCE;
 
 use crate::address::in_kernel;
 
-/// At most so many datagrams go through one call: 3.5 KiB of stack, and more would save next to nothing.
-pub(crate) const BATCH: usize = 16;
+/// What one call needs for them is 3.5 KiB of stack.
+pub(crate) const BATCH: usize = DATAGRAMS_AT_ONCE;
 
 /// Receives at most `most` datagrams, each cut off after `size` bytes, into `room`; gives each of them, with
 /// the length it was sent with and the address of its sender, to `each`. How many there were; fewer than
