@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::mem::offset_of;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -9,44 +10,64 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix};
 use waterwheel_channel::{Address, UnixAddress};
 
+use crate::sys;
+
+/// The bytes of `sun_path`. A path may use all of them, without a NUL behind it; an abstract name has one less.
+const MAX_PATH: usize = size_of::<libc::sockaddr_un>() - PATH_OFFSET;
+const PATH_OFFSET: usize = offset_of!(libc::sockaddr_un, sun_path);
+
 /// The address, for the kernel.
 pub(crate) fn in_kernel(address: &Address) -> io::Result<SocketAddrAny> {
     match address {
         Address::Ip(address) => Ok((*address).into()),
-        Address::Unix(unix) => unix_in_kernel(unix).map(Into::into).map_err(|error| match error {
-            Errno::NAMETOOLONG => {
-                invalid(format!("{address} is too long: the system takes 107 bytes"))
-            }
-            other => other.into(),
-        }),
+        Address::Unix(unix) => unix_in_kernel(unix).map(Into::into),
         other => Err(invalid(format!("{other} is no address that the system knows"))),
     }
 }
 
-fn unix_in_kernel(address: &UnixAddress) -> rustix::io::Result<SocketAddrUnix> {
-    match address {
-        UnixAddress::Path(path) => SocketAddrUnix::new(&**path),
-        UnixAddress::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
-        _ => Ok(SocketAddrUnix::new_unnamed()),
+fn unix_in_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
+    let (kernel, limit) = match address {
+        UnixAddress::Path(path) => {
+            let bytes = path.as_os_str().as_bytes();
+            // Either would be an abstract name, or another path, to the kernel.
+            if bytes.is_empty() || bytes.contains(&0) {
+                let what = format!("{address:?} is no path: it is empty or has a NUL in it");
+                return Err(invalid(what));
+            }
+            (SocketAddrUnix::new(bytes), ("a path of a Unix socket", MAX_PATH))
+        }
+        UnixAddress::Abstract(name) => {
+            (SocketAddrUnix::new_abstract_name(name), ("an abstract name", MAX_PATH - 1))
+        }
+        _ => return Ok(SocketAddrUnix::new_unnamed()),
+    };
+    kernel.map_err(|error| match error {
+        Errno::NAMETOOLONG => {
+            let (kind, most) = limit;
+            invalid(format!("{address} is too long: {kind} has at most {most} bytes"))
+        }
+        other => other.into(),
+    })
+}
+
+/// Returns the address that the kernel has given; of a family that is not known here, none.
+pub(crate) fn from_kernel(address: SocketAddrAny) -> Option<Address> {
+    match address.address_family() {
+        AddressFamily::UNIX => Some(unix_from_kernel(sys::address::bytes(&address)).into()),
+        _ => SocketAddr::try_from(address).ok().map(Address::Ip),
     }
 }
 
-/// The address that the kernel has given; of a kind that is not known here, none.
-pub(crate) fn from_kernel(address: SocketAddrAny) -> Option<Address> {
-    if address.address_family() != AddressFamily::UNIX {
-        return SocketAddr::try_from(address).ok().map(Address::Ip);
+/// Decodes a `sockaddr_un` of any length, with or without a NUL at the end of its path.
+fn unix_from_kernel(bytes: &[u8]) -> UnixAddress {
+    match bytes.get(PATH_OFFSET..).unwrap_or_default() {
+        [] => UnixAddress::Unnamed,
+        [0, name @ ..] => UnixAddress::abstract_name(name),
+        path => {
+            let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+            UnixAddress::path(OsStr::from_bytes(&path[..end]))
+        }
     }
-    // It would be taken for an abstract name without letters, which is one that can be had.
-    if address.addr_len() as usize == size_of::<libc::sa_family_t>() {
-        return Some(Address::Unix(UnixAddress::Unnamed));
-    }
-    let unix = SocketAddrUnix::try_from(address).ok()?;
-    Some(Address::Unix(match (unix.abstract_name(), unix.path_bytes()) {
-        // What is bound nowhere looks like an empty name.
-        (Some(name), _) if !name.is_empty() => UnixAddress::abstract_name(name),
-        (_, Some(path)) => UnixAddress::path(OsStr::from_bytes(path)),
-        _ => UnixAddress::Unnamed,
-    }))
 }
 
 /// Whether anybody could send or connect there: not to a Unix socket that is bound nowhere.
@@ -101,7 +122,13 @@ mod tests {
             Address::Ip("127.0.0.1:80".parse().unwrap()),
             Address::Ip("[::1]:80".parse().unwrap()),
             UnixAddress::path("/run/door").into(),
+            UnixAddress::path("/").into(),
+            UnixAddress::path("x".repeat(MAX_PATH - 1)).into(),
+            UnixAddress::path("x".repeat(MAX_PATH)).into(),
             UnixAddress::abstract_name(b"a\0b").into(),
+            UnixAddress::abstract_name("x".repeat(MAX_PATH - 1)).into(),
+            UnixAddress::abstract_name("").into(),
+            UnixAddress::Unnamed.into(),
         ];
         for address in all {
             assert_eq!(from_kernel(in_kernel(&address).unwrap()), Some(address));
@@ -109,8 +136,32 @@ mod tests {
     }
 
     #[test]
-    fn c13_a_path_that_is_too_long_is_refused_by_name() {
-        let long = UnixAddress::path("x".repeat(200)).into();
-        assert!(in_kernel(&long).unwrap_err().to_string().contains("107 bytes"));
+    fn c13_a_path_that_the_system_cannot_have_is_refused_by_name() {
+        let refused = |address: UnixAddress| in_kernel(&address.into()).unwrap_err().to_string();
+        let long = refused(UnixAddress::path("x".repeat(MAX_PATH + 1)));
+        assert!(
+            long.ends_with("is too long: a path of a Unix socket has at most 108 bytes"),
+            "{long}"
+        );
+        let long = refused(UnixAddress::abstract_name("x".repeat(MAX_PATH)));
+        assert!(long.ends_with("is too long: an abstract name has at most 107 bytes"), "{long}");
+        for path in ["", "a\0b", "\0a"] {
+            assert!(refused(UnixAddress::path(path)).contains("is no path"));
+        }
+    }
+
+    #[test]
+    fn c13_unix_addresses_of_any_length_are_decoded() {
+        let family = u16::try_from(libc::AF_UNIX).unwrap().to_ne_bytes();
+        let decoded = |name: &[u8]| unix_from_kernel(&[&family, name].concat());
+        assert_eq!(unix_from_kernel(&[]), UnixAddress::Unnamed);
+        assert_eq!(decoded(b""), UnixAddress::Unnamed);
+        assert_eq!(decoded(b"/a"), UnixAddress::path("/a"), "without a NUL");
+        assert_eq!(decoded(b"/a\0"), UnixAddress::path("/a"));
+        assert_eq!(decoded(b"/a\0rest"), UnixAddress::path("/a"));
+        assert_eq!(decoded(b"\0a\0b"), UnixAddress::abstract_name(b"a\0b"));
+        let reported = [&[b'x'; MAX_PATH][..], b"\0"].concat();
+        assert_eq!(decoded(&reported), UnixAddress::path("x".repeat(MAX_PATH)), "of 111 bytes");
+        assert_eq!(decoded(&[b'x'; 126]), UnixAddress::path("x".repeat(126)), "sockaddr_storage");
     }
 }

@@ -1,6 +1,7 @@
 //! The crate's one room for `unsafe`: system calls that no crate offers in the form needed.
 #![allow(unsafe_code, reason = "the one room for it; every block says what it owes")]
 
+pub(crate) mod address;
 pub(crate) mod datagrams;
 pub(crate) mod multicast;
 pub(crate) mod parcels;
