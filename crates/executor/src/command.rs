@@ -35,6 +35,8 @@ pub(crate) enum System<X> {
     /// Nothing: a reason to look.
     Wake,
     Extension(X),
+    /// An extension command that adds to the lasting load of the loop ([`Attached::load`](crate::Attached)).
+    Lasting(X),
 }
 
 impl<X> Command<X> {
@@ -45,6 +47,12 @@ impl<X> Command<X> {
             Command::System(System::NotifyNested(_) | System::Due(_)) => Depth::NONE,
             Command::System(_) => Depth::ONE_SYSTEM,
         }
+    }
+
+    /// True if performing this command adds to the lasting load: its admission is returned first, so that
+    /// a chooser does not count the same work twice.
+    pub(crate) fn adds_lasting_load(&self) -> bool {
+        matches!(self, Command::System(System::Lasting(_)))
     }
 }
 
@@ -61,6 +69,7 @@ impl<X> fmt::Debug for Command<X> {
             Command::System(System::RemoveHook(_)) => "RemoveHook",
             Command::System(System::Wake) => "Wake",
             Command::System(System::Extension(_)) => "Extension",
+            Command::System(System::Lasting(_)) => "Lasting",
         })
     }
 }

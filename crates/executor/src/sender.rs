@@ -165,6 +165,15 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.shared().send_as(Urgency::Now, command, |command| command)
     }
 
+    /// Queues a command that adds to what [`Attached::load`](crate::Attached::load) counts. Choosers see its
+    /// load once at any moment: as a queued command, then as lasting load.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn send_lasting(&self, command: X) -> Result<(), Rejected<X>> {
+        self.shared().send_system(Urgency::Now, command, System::Lasting)
+    }
+
     /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a
     /// rejection gives back what was given.
     ///
@@ -197,10 +206,18 @@ impl<X: Send + 'static> Shared<X> {
         value: V,
         make: impl FnOnce(V) -> X,
     ) -> Result<(), Rejected<V>> {
+        self.send_system(urgency, value, |value| System::Extension(make(value)))
+    }
+
+    fn send_system<V>(
+        self: &Arc<Self>,
+        urgency: Urgency,
+        value: V,
+        make: impl FnOnce(V) -> System<X>,
+    ) -> Result<(), Rejected<V>> {
         match self.admit_system() {
             Ok(permit) => {
-                let command = Command::System(System::Extension(make(value)));
-                self.push(permit, command, urgency);
+                self.push(permit, Command::System(make(value)), urgency);
                 Ok(())
             }
             Err(reason) => Err(Rejected::new(value, reason)),

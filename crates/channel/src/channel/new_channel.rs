@@ -299,8 +299,7 @@ impl EventLoop {
             here.register_channel(new, promise);
             return future;
         }
-        let made = |(new, promise)| LoopCommand(Ask::Register(Box::new((new, promise))));
-        match self.send_with((new, promise), made) {
+        match self.send_lasting(LoopCommand(Ask::Register(Box::new((new, promise))))) {
             Ok(()) => future,
             Err(rejected) => self.failed(rejected.into()),
         }
@@ -308,7 +307,7 @@ impl EventLoop {
 
     /// Registers what a server has accepted. A loop that is over drops it, which closes it.
     pub(crate) fn adopt(&self, new: NewChannel, children: Arc<Children>) {
-        let _ = self.send(LoopCommand(Ask::Adopt(Box::new(new), children)));
+        let _ = self.send_lasting(LoopCommand(Ask::Adopt(Box::new(new), children)));
     }
 
     /// The channels that are registered with this loop.

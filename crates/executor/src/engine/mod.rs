@@ -298,7 +298,8 @@ impl<X: Send + 'static> LoopCore<X> {
             };
             left -= 1;
             self.taken.add(command.weight());
-            if at_once || self.taken.total() >= TAKEN_PER_GIVE_BACK {
+            let lasting = command.adds_lasting_load();
+            if at_once || lasting || self.taken.total() >= TAKEN_PER_GIVE_BACK {
                 self.give_back();
             }
             run += usize::from(self.perform_guarded(command, extension));
@@ -447,7 +448,7 @@ impl<X: Send + 'static> LoopCore<X> {
                 drop(removed);
             }
             System::Wake => {}
-            System::Extension(command) => extension(command),
+            System::Extension(command) | System::Lasting(command) => extension(command),
         }
     }
 }

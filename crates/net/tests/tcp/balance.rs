@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use waterwheel_channel::{
-    Address, AttrKey, Channel, Ctx, EventLoopGroup, Handler, HandlerResult, In, InboundHandler,
-    NewChannel, ServerBootstrap,
+    Address, AttrKey, Channel, Ctx, EventLoop, EventLoopGroup, Handler, HandlerResult, In,
+    InboundHandler, NewChannel, ServerBootstrap,
 };
-use waterwheel_executor::{ByKey, Chooser, LeastLoaded, RoundRobin};
+use waterwheel_executor::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 use waterwheel_net::{Epoll, Tcp};
 use waterwheel_testkit::loop_suite::blow;
 
@@ -116,7 +116,48 @@ fn e18_by_load_a_burst_is_spread_before_any_of_it_is_registered() {
     let open: Vec<_> = peers.iter().map(|_| house.shown.recv_timeout(LONG).unwrap()).collect();
     let spread = house.spread();
     assert_eq!(spread.iter().sum::<usize>(), open.len());
-    assert!(spread.iter().all(|n| (20..=40).contains(n)), "{spread:?}");
+    assert!(spread.iter().all(|n| (27..=33).contains(n)), "{spread:?}");
+    house.end();
+}
+
+/// Takes the first worker always, and notes how loaded it was.
+struct NotesLoad(Sender<usize>);
+
+impl Chooser for NotesLoad {
+    fn choose(&self, choice: &Choice<'_>) -> usize {
+        let _ = self.0.send(choice.load(0));
+        0
+    }
+}
+
+#[test]
+fn e18_a_connection_counts_once_while_it_is_being_registered() {
+    const BURST: usize = 20;
+    let (note, loads) = channel();
+    let house = House::open(NotesLoad(note), |server| {
+        server.child_initialiser(|_| {
+            // On the worker, in the middle of the pass that registers them all: asks the chooser once more.
+            let _ =
+                EventLoop::current().and_then(|worker| worker.parent()).expect("a worker").next();
+            Ok(())
+        })
+    });
+    let first = house.workers.children().next().unwrap();
+    let (release, held) = channel::<()>();
+    first
+        .execute(move || {
+            let _ = held.recv();
+        })
+        .unwrap();
+    let peers: Vec<_> = (0..BURST).map(|_| TcpStream::connect(house.address).unwrap()).collect();
+    let next_load = || loads.recv_timeout(LONG).unwrap();
+    let placing: Vec<_> = peers.iter().map(|_| next_load()).collect();
+    drop(release);
+    let registering: Vec<_> = peers.iter().map(|_| next_load()).collect();
+    // The task that held the worker counts until its admission is returned.
+    assert!(placing.iter().enumerate().all(|(n, load)| (n..=n + 1).contains(load)), "{placing:?}");
+    let expected = BURST - 1..=BURST;
+    assert!(registering.iter().all(|load| expected.contains(load)), "{registering:?}");
     house.end();
 }
 
