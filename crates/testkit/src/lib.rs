@@ -9,6 +9,7 @@
 //! | test a decoder, however its bytes may be cut | [`decoder_verifier`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
+//! | replace single methods of a driver | [`decorator`] |
 //! | have a file to send | [`paper`] |
 //! | have events in another order with every seed | [`seeded`] |
 //! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod decoder_verifier;
+pub mod decorator;
 pub mod driver_suite;
 pub mod embedded;
 pub mod faulty;

@@ -4,16 +4,16 @@ mod support;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role,
-    SocketOption, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
+    Waited,
 };
-use waterwheel_channel::{Address, Token};
-use waterwheel_executor::{Clock, Nanos, Unpark};
+use waterwheel_executor::{Nanos, Unpark};
+use waterwheel_testkit::decorator::{Decorated, Decorator};
 use waterwheel_testkit::driver_suite::{
     Fixture, connections, corners, foreign, reading, rebuilding, registrations, waiting, writing,
 };
@@ -213,14 +213,14 @@ struct Flawed {
 
 impl OpenDriver for Flawed {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(FlawedDriver {
+        Ok(Box::new(Decorated(FlawedDriver {
             inner: self.manual.open()?,
             flaw: self.flaw,
             round: VecDeque::new(),
             woken_before: false,
             spoken: Vec::new(),
             kept: Vec::new(),
-        }))
+        })))
     }
 }
 
@@ -289,15 +289,14 @@ impl FlawedDriver {
     }
 }
 
-impl Driver for FlawedDriver {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Decorator for FlawedDriver {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
     }
 
-    fn clock(&self) -> Clock {
-        self.inner.clock()
+    fn inner_mut(&mut self) -> &mut dyn Driver {
+        &mut *self.inner
     }
-
     fn waker(&self) -> Arc<dyn Unpark> {
         struct Nobody;
         impl Unpark for Nobody {
@@ -330,18 +329,6 @@ impl Driver for FlawedDriver {
         self.inner.detach(token)
     }
 
-    fn release(&mut self, token: Token) -> io::Result<Io> {
-        self.inner.release(token)
-    }
-
-    fn local_address(&self, token: Token) -> Option<Address> {
-        self.inner.local_address(token)
-    }
-
-    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
-        self.inner.set_option(token, option)
-    }
-
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
         match plan {
             None if self.has(Flaw::ReadsOn) => {}
@@ -361,14 +348,6 @@ impl Driver for FlawedDriver {
             Submit::Done(n) if n > 1 && self.has(Flaw::ClaimsTooLittle) => Submit::Done(n - 1),
             submit => submit,
         })
-    }
-
-    fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
-        self.inner.shutdown(token, how)
-    }
-
-    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
-        self.inner.register_foreign(token, io, interest)
     }
 
     fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {

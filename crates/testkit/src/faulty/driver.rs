@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::Shutdown;
-use std::sync::Arc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, Role, Submit, Waited,
 };
-use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token};
-use waterwheel_executor::{Clock, Nanos, Unpark};
+use waterwheel_channel::{Datagram, FileRegion, Parcel, Token};
+use waterwheel_executor::Nanos;
 
 use super::Faults;
 use super::plan::Call;
+use crate::decorator::Decorator;
 
 /// A driver with faults. [`Faulty`](super::Faulty) opens it.
 pub struct FaultyDriver {
@@ -57,19 +57,14 @@ impl FaultyDriver {
     }
 }
 
-impl Driver for FaultyDriver {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Decorator for FaultyDriver {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
     }
 
-    fn clock(&self) -> Clock {
-        self.inner.clock()
+    fn inner_mut(&mut self) -> &mut dyn Driver {
+        &mut *self.inner
     }
-
-    fn waker(&self) -> Arc<dyn Unpark> {
-        self.inner.waker()
-    }
-
     fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
         self.faults.lock().call(Call::Attach)?;
         self.inner.attach(token, io, role)?;
@@ -96,18 +91,6 @@ impl Driver for FaultyDriver {
         Ok(io)
     }
 
-    fn local_address(&self, token: Token) -> Option<Address> {
-        self.inner.local_address(token)
-    }
-
-    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
-        self.inner.set_option(token, option)
-    }
-
-    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
-        self.inner.set_read(token, plan);
-    }
-
     fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
         self.faults.lock().call(Call::Write)?;
         self.inner.write(token, queue)
@@ -130,10 +113,6 @@ impl Driver for FaultyDriver {
     fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
         self.faults.lock().call(Call::Write)?;
         self.inner.send_parcel(token, parcel)
-    }
-
-    fn peer_credentials(&self, token: Token) -> io::Result<Credentials> {
-        self.inner.peer_credentials(token)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {

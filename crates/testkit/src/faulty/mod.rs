@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_channel::driver::{Driver, OpenDriver};
 
 use self::plan::Plan;
+use crate::decorator::Decorated;
 
 pub use self::driver::FaultyDriver;
 pub use self::plan::{Call, Fault, Lost, Spin, Times};
@@ -65,7 +66,7 @@ impl<O: OpenDriver> Faulty<O> {
 impl<O: OpenDriver> OpenDriver for Faulty<O> {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
         self.faults.lock().call(Call::Open)?;
-        Ok(Box::new(FaultyDriver::new(self.inner.open()?, self.faults.clone())))
+        Ok(Box::new(Decorated(FaultyDriver::new(self.inner.open()?, self.faults.clone()))))
     }
 }
 

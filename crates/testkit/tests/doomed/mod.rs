@@ -1,16 +1,12 @@
 //! A driver that panics: a defect of a driver's own, as no loop is meant to meet it.
 
 use std::io;
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
-    Submit, Waited,
-};
-use waterwheel_channel::{Address, Token};
-use waterwheel_executor::{Clock, Nanos, Unpark};
+use waterwheel_channel::driver::{Driver, OpenDriver, Waited};
+use waterwheel_executor::Nanos;
+use waterwheel_testkit::decorator::{Decorated, Decorator};
 use waterwheel_testkit::loop_suite::blow;
 
 /// Opens drivers that panic in their next wait once they are struck.
@@ -40,7 +36,7 @@ impl<O> Doomed<O> {
 
 impl<O: OpenDriver> OpenDriver for Doomed<O> {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(DoomedDriver { inner: self.inner.open()?, doom: self.doom.clone() }))
+        Ok(Box::new(Decorated(DoomedDriver { inner: self.inner.open()?, doom: self.doom.clone() })))
     }
 }
 
@@ -49,61 +45,13 @@ struct DoomedDriver {
     doom: Doom,
 }
 
-impl Driver for DoomedDriver {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Decorator for DoomedDriver {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
     }
 
-    fn clock(&self) -> Clock {
-        self.inner.clock()
-    }
-
-    fn waker(&self) -> Arc<dyn Unpark> {
-        self.inner.waker()
-    }
-
-    fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
-        self.inner.attach(token, io, role)
-    }
-
-    fn detach(&mut self, token: Token) -> Detach {
-        self.inner.detach(token)
-    }
-
-    fn release(&mut self, token: Token) -> io::Result<Io> {
-        self.inner.release(token)
-    }
-
-    fn local_address(&self, token: Token) -> Option<Address> {
-        self.inner.local_address(token)
-    }
-
-    fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
-        self.inner.set_option(token, option)
-    }
-
-    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
-        self.inner.set_read(token, plan);
-    }
-
-    fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        self.inner.write(token, queue)
-    }
-
-    fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
-        self.inner.shutdown(token, how)
-    }
-
-    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
-        self.inner.register_foreign(token, io, interest)
-    }
-
-    fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
-        self.inner.set_interest(token, interest)
-    }
-
-    fn rebuild(&mut self) -> io::Result<usize> {
-        self.inner.rebuild()
+    fn inner_mut(&mut self) -> &mut dyn Driver {
+        &mut *self.inner
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
@@ -111,9 +59,5 @@ impl Driver for DoomedDriver {
             blow("doom");
         }
         self.inner.wait(until)
-    }
-
-    fn next_event(&mut self) -> Option<IoEvent> {
-        self.inner.next_event()
     }
 }

@@ -1,0 +1,174 @@
+//! A driver wrapped around another one, of which a test writes only the methods that differ.
+//!
+//! [`Decorator`] has every method of [`Driver`]; each forwards to the driver inside unless it is
+//! overridden. [`Decorating`] opens decorated drivers, so that a loop can be built with one.
+//!
+//! ```
+//! use std::io::Result;
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//!
+//! use waterwheel_channel::driver::{Driver, OpenDriver, Waited};
+//! use waterwheel_executor::Nanos;
+//! use waterwheel_testkit::decorator::{Decorating, Decorator};
+//! use waterwheel_testkit::manual::Manual;
+//!
+//! struct CountsWaits {
+//!     inner: Box<dyn Driver>,
+//!     waits: Arc<AtomicUsize>,
+//! }
+//!
+//! impl Decorator for CountsWaits {
+//!     fn inner(&self) -> &dyn Driver {
+//!         &*self.inner
+//!     }
+//!
+//!     fn inner_mut(&mut self) -> &mut dyn Driver {
+//!         &mut *self.inner
+//!     }
+//!
+//!     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+//!         self.waits.fetch_add(1, Ordering::Relaxed);
+//!         self.inner.wait(until)
+//!     }
+//! }
+//!
+//! let waits = Arc::new(AtomicUsize::new(0));
+//! let counter = waits.clone();
+//! let factory = Decorating::new(Manual::readiness(), move |inner| CountsWaits {
+//!     inner,
+//!     waits: counter.clone(),
+//! });
+//! let mut driver = factory.open()?;
+//! driver.wait(Some(Nanos(0)))?;
+//! assert_eq!(waits.load(Ordering::Relaxed), 1);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+use std::fmt;
+use std::io::Result;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
+    Submit, Waited,
+};
+use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token};
+use waterwheel_executor::{Clock, Nanos, Unpark};
+
+/// Opens the drivers of another factory, each wrapped in a [`Decorator`].
+pub struct Decorating<O, F> {
+    inner: O,
+    decorate: F,
+}
+
+impl<O, F, D> Decorating<O, F>
+where
+    O: OpenDriver,
+    F: Fn(Box<dyn Driver>) -> D + Send + Sync,
+    D: Decorator + 'static,
+{
+    /// Wraps each driver that `inner` opens by means of `decorate`.
+    #[must_use]
+    pub fn new(inner: O, decorate: F) -> Self {
+        Self { inner, decorate }
+    }
+}
+
+impl<O, F, D> OpenDriver for Decorating<O, F>
+where
+    O: OpenDriver,
+    F: Fn(Box<dyn Driver>) -> D + Send + Sync,
+    D: Decorator + 'static,
+{
+    fn open(&self) -> Result<Box<dyn Driver>> {
+        Ok(Box::new(Decorated((self.decorate)(self.inner.open()?))))
+    }
+}
+
+impl<O: fmt::Debug, F> fmt::Debug for Decorating<O, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decorating").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+/// Makes a [`Driver`] of a [`Decorator`].
+///
+/// A blanket implementation is not possible: the trait belongs to another crate.
+#[derive(Debug)]
+pub struct Decorated<D>(pub D);
+
+/// Writes every method twice from one list: as a default of [`Decorator`] that forwards to the driver
+/// inside, and as the [`Driver`] method of [`Decorated`] that calls the decorator.
+macro_rules! forwarded {
+    (
+        $(&self: fn $read:ident($($read_arg:ident: $read_type:ty),*) $(-> $read_result:ty)?;)*
+        $(&mut self: fn $write:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*
+    ) => {
+        /// A driver around another one. Every method but the first two forwards to the driver inside; see
+        /// [`Driver`] for what each does, and the [module's documentation](self) for an example.
+        pub trait Decorator: Send {
+            /// Returns the driver inside.
+            fn inner(&self) -> &dyn Driver;
+
+            /// Returns the driver inside, to be changed.
+            fn inner_mut(&mut self) -> &mut dyn Driver;
+
+            $(
+                #[doc = concat!("Forwards [`Driver::", stringify!($read), "`].")]
+                #[allow(clippy::missing_errors_doc, reason = "the forwarded method has them")]
+                fn $read(&self, $($read_arg: $read_type),*) $(-> $read_result)? {
+                    self.inner().$read($($read_arg),*)
+                }
+            )*
+            $(
+                #[doc = concat!("Forwards [`Driver::", stringify!($write), "`].")]
+                #[allow(clippy::missing_errors_doc, reason = "the forwarded method has them")]
+                fn $write(&mut self, $($arg: $type),*) $(-> $result)? {
+                    self.inner_mut().$write($($arg),*)
+                }
+            )*
+        }
+
+        impl<D: Decorator> Driver for Decorated<D> {
+            $(
+                fn $read(&self, $($read_arg: $read_type),*) $(-> $read_result)? {
+                    self.0.$read($($read_arg),*)
+                }
+            )*
+            $(
+                fn $write(&mut self, $($arg: $type),*) $(-> $result)? {
+                    self.0.$write($($arg),*)
+                }
+            )*
+        }
+    };
+}
+
+forwarded! {
+    &self: fn name() -> &'static str;
+    &self: fn clock() -> Clock;
+    &self: fn waker() -> Arc<dyn Unpark>;
+    &self: fn local_address(token: Token) -> Option<Address>;
+    &self: fn peer_credentials(token: Token) -> Result<Credentials>;
+    &mut self: fn attach(token: Token, io: Io, role: Role) -> Result<()>;
+    &mut self: fn detach(token: Token) -> Detach;
+    &mut self: fn release(token: Token) -> Result<Io>;
+    &mut self: fn set_option(token: Token, option: SocketOption) -> Result<()>;
+    &mut self: fn set_read(token: Token, plan: Option<ReadPlan>);
+    &mut self: fn write(token: Token, queue: &OutQueue) -> Result<Submit>;
+    &mut self: fn send_file(token: Token, file: &FileRegion) -> Result<Submit>;
+    &mut self: fn send_datagrams(
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>
+    ) -> Result<Submit>;
+    &mut self: fn send_parcel(token: Token, parcel: &Parcel) -> Result<Submit>;
+    &mut self: fn shutdown(token: Token, how: Shutdown) -> Result<()>;
+    &mut self: fn register_foreign(token: Token, io: Io, interest: Interest) -> Result<()>;
+    &mut self: fn set_interest(token: Token, interest: Interest) -> Result<()>;
+    &mut self: fn rebuild() -> Result<usize>;
+    &mut self: fn wait(until: Option<Nanos>) -> Result<Waited>;
+    &mut self: fn next_event() -> Option<IoEvent>;
+    &mut self: fn take_read_complete(token: Token) -> bool;
+}
