@@ -19,7 +19,7 @@ pub struct Auto;
 
 impl OpenDriver for Auto {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        first_of(&[("epoll", &Epoll::default()), ("poll", &Poll)])
+        first_of(&[("epoll", &Epoll), ("poll", &Poll)])
     }
 }
 

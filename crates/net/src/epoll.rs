@@ -25,24 +25,31 @@ const FIRST_ROOM: usize = 256;
 /// Opens epoll drivers. Waits have the resolution of the kernel's high resolution timers where
 /// `epoll_pwait2` is there (Linux 5.11), otherwise they end on the next whole millisecond.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Epoll {
-    coarse: bool,
-}
-
-impl Epoll {
-    /// Opens drivers that wait in whole milliseconds, as on a kernel without `epoll_pwait2`.
-    #[must_use]
-    pub fn with_millisecond_waits() -> Self {
-        Self { coarse: true }
-    }
-}
+pub struct Epoll;
 
 impl OpenDriver for Epoll {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        let waker = Arc::new(Waker::open()?);
-        let selector = EpollSelector::open(&waker, self.coarse)?;
-        Ok(Box::new(ReadinessDriver::new("epoll", selector, waker)))
+        open_driver(finest_resolution)
     }
+}
+
+/// Opens epoll drivers that wait in whole milliseconds, as [`Epoll`] does on a kernel without
+/// `epoll_pwait2`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CoarseEpoll;
+
+impl OpenDriver for CoarseEpoll {
+    fn open(&self) -> io::Result<Box<dyn Driver>> {
+        open_driver(|_| Ok(Resolution::Milliseconds))
+    }
+}
+
+fn open_driver(
+    resolution: impl FnOnce(&OwnedFd) -> io::Result<Resolution>,
+) -> io::Result<Box<dyn Driver>> {
+    let waker = Arc::new(Waker::open()?);
+    let selector = EpollSelector::open(&waker, resolution)?;
+    Ok(Box::new(ReadinessDriver::new("epoll", selector, waker)))
 }
 
 /// An epoll set.
@@ -63,12 +70,12 @@ enum Resolution {
 }
 
 impl EpollSelector {
-    fn open(waker: &Arc<Waker>, coarse: bool) -> io::Result<Self> {
+    fn open(
+        waker: &Waker,
+        resolution: impl FnOnce(&OwnedFd) -> io::Result<Resolution>,
+    ) -> io::Result<Self> {
         let set = open_set(waker)?;
-        let resolution = match coarse {
-            true => Resolution::Milliseconds,
-            false => finest_resolution(&set)?,
-        };
+        let resolution = resolution(&set)?;
         Ok(Self { set, events: vec![nothing(); FIRST_ROOM], resolution })
     }
 }
@@ -251,7 +258,7 @@ mod tests {
     #[test]
     fn l07_the_room_for_events_doubles_when_a_wait_fills_it() {
         let waker = Arc::new(Waker::open().unwrap());
-        let mut selector = EpollSelector::open(&waker, false).unwrap();
+        let mut selector = EpollSelector::open(&waker, finest_resolution).unwrap();
         let ready: Vec<_> = (0..FIRST_ROOM as u64).map(|_| Waker::open().unwrap()).collect();
         for (i, fd) in ready.iter().enumerate() {
             let token = Token::from_bits(i as u64);

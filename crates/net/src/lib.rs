@@ -76,7 +76,7 @@ mod waker;
 pub use crate::auto::Auto;
 pub use crate::blocking::Blocking;
 pub use crate::datagram_socket::DatagramSocket;
-pub use crate::epoll::Epoll;
+pub use crate::epoll::{CoarseEpoll, Epoll};
 pub use crate::existing::{existing_listener, existing_stream};
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::inherited::{InheritError, Inherited};

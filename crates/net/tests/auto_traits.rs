@@ -1,8 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_net::{
-    Auto, Blocking, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited, Poll, Socket,
-    SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix, UnixDatagrams,
+    Auto, Blocking, CoarseEpoll, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited,
+    Poll, Socket, SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix, UnixDatagrams,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -15,6 +15,7 @@ fn public_types_cross_threads_as_listed() {
     let listed = [
         is!(Auto: true true true),
         is!(Blocking: true true true),
+        is!(CoarseEpoll: true true true),
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(Socket: true true true),

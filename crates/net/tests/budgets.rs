@@ -30,7 +30,7 @@ fn over_both(test: impl Fn(ManualEventLoop)) {
     fn manual(driver: impl OpenDriver + 'static) -> ManualEventLoop {
         EventLoopGroup::builder(driver).build_manual().unwrap()
     }
-    test(manual(Epoll::default()));
+    test(manual(Epoll));
     test(manual(PollDriver));
 }
 

@@ -54,11 +54,11 @@ fn opening_without_descriptors() {
     let opened = |factory: &dyn OpenDriver, left| {
         with_descriptors_left(left, || factory.open().map(|driver| driver.name()))
     };
-    let error = opened(&Epoll::default(), 0).unwrap_err();
+    let error = opened(&Epoll, 0).unwrap_err();
     assert!(error.to_string().contains("eventfd"), "{error}");
-    let error = opened(&Epoll::default(), 1).unwrap_err();
+    let error = opened(&Epoll, 1).unwrap_err();
     assert!(error.to_string().contains("epoll set"), "{error}");
-    assert_eq!(opened(&Epoll::default(), 2).unwrap(), "epoll");
+    assert_eq!(opened(&Epoll, 2).unwrap(), "epoll");
     let error = opened(&Poll, 0).unwrap_err();
     assert!(error.to_string().contains("eventfd"), "{error}");
     assert_eq!(opened(&Poll, 1).unwrap(), "poll");

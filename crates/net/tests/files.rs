@@ -52,7 +52,7 @@ fn turn_until(manual: &mut ManualEventLoop, mut done: impl FnMut() -> bool) {
 }
 
 fn over_both(test: impl Fn(Rig)) {
-    test(Rig::new(Epoll::default()));
+    test(Rig::new(Epoll));
     test(Rig::new(Poll));
 }
 

@@ -164,7 +164,7 @@ fn l08_an_empty_interest_is_an_error_and_changes_nothing() {
 #[test]
 fn l08_a_regular_file_cannot_be_polled_by_epoll_and_is_always_ready_for_poll() {
     let file = || Arc::new(File::open(std::env::current_exe().unwrap()).unwrap());
-    on("epoll", &Epoll::default(), |rig: &mut Rig| {
+    on("epoll", &Epoll, |rig: &mut Rig| {
         let (token, source) = (rig.token(), file());
         let io = foreign_io(source.clone());
         let error = rig.driver.register_foreign(token, io, Interest::READABLE).unwrap_err();
@@ -208,7 +208,7 @@ fn l08_what_is_not_foreign_is_refused_by_name() {
 
 #[test]
 fn l08_one_descriptor_cannot_be_watched_twice_by_epoll() {
-    let driver = Epoll::default().open().unwrap();
+    let driver = Epoll.open().unwrap();
     let rig = &mut Rig::new(driver);
     let (ours, _peer) = UnixStream::pair().unwrap();
     let source = Arc::new(ours);

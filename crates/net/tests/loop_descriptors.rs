@@ -22,7 +22,7 @@ fn l02_loops_leave_nothing_behind_and_what_cannot_be_had_is_named() {
     building_without_descriptors(&before);
     rebuilding_without_descriptors();
     before.assert_unchanged("after rebuilding without descriptors");
-    a_thousand_loops(Epoll::default);
+    a_thousand_loops(|| Epoll);
     before.assert_unchanged("after a thousand loops over epoll");
     a_thousand_loops(|| Poll);
     before.assert_unchanged("after a thousand loops over poll");
@@ -30,14 +30,13 @@ fn l02_loops_leave_nothing_behind_and_what_cannot_be_had_is_named() {
 
 fn building_without_descriptors(before: &Leftovers) {
     // An epoll loop is an eventfd and a set: the third of a group does not get its own.
-    refused(Epoll::default(), 4, "eventfd");
-    refused(Epoll::default(), 5, "epoll set");
+    refused(Epoll, 4, "eventfd");
+    refused(Epoll, 5, "epoll set");
     refused(Poll, 2, "eventfd");
     refused(Auto, 4, "eventfd");
     before.assert_unchanged("after failing to build groups");
     // Just enough.
-    let group =
-        with_descriptors_left(4, || EventLoopGroup::builder(Epoll::default()).threads(2).build());
+    let group = with_descriptors_left(4, || EventLoopGroup::builder(Epoll).threads(2).build());
     drop(group.unwrap());
     before.assert_unchanged("after a group that was never used");
 }
@@ -55,7 +54,7 @@ fn refused(driver: impl OpenDriver + 'static, left: i32, resource: &str) {
 
 /// No new set: the old one stays, and so does everything in it.
 fn rebuilding_without_descriptors() {
-    let rig = Rig::new(EventLoopGroup::builder(Epoll::default()));
+    let rig = Rig::new(EventLoopGroup::builder(Epoll));
     let source = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let hand = source.try_clone().unwrap();
     let (_, told) = rig.watch(source, Interest::READABLE, |_, context| {

@@ -68,7 +68,7 @@ fn told(driver: impl OpenDriver + 'static, on_read: fn(&Ctx<'_>)) -> Vec<&'stati
 }
 
 fn over_both(on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
-    let told_by_epoll = told(Epoll::default(), on_read);
+    let told_by_epoll = told(Epoll, on_read);
     assert_eq!(told(Poll, on_read), told_by_epoll);
     told_by_epoll
 }

@@ -17,7 +17,7 @@ use signal_hook::consts::SIGUSR1;
 use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{EventLoop, EventLoopGroup, LocalLoop};
 use waterwheel_executor::{LoopBody, ThreadSupplier};
-use waterwheel_net::{Epoll, Poll};
+use waterwheel_net::{CoarseEpoll, Epoll, Poll};
 
 use loops::LONG;
 
@@ -28,8 +28,8 @@ const DELAY: Duration = Duration::from_millis(60);
 fn main() {
     let raised = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, raised.clone()).unwrap();
-    l06_a_thousand_signals_a_second_do_not_disturb_a_loop(Epoll::default(), &raised);
-    l06_a_thousand_signals_a_second_do_not_disturb_a_loop(Epoll::with_millisecond_waits(), &raised);
+    l06_a_thousand_signals_a_second_do_not_disturb_a_loop(Epoll, &raised);
+    l06_a_thousand_signals_a_second_do_not_disturb_a_loop(CoarseEpoll, &raised);
     l06_a_thousand_signals_a_second_do_not_disturb_a_loop(Poll, &raised);
 }
 

@@ -2,17 +2,17 @@
 
 mod loopback;
 
-use waterwheel_net::{Blocking, Epoll, Poll};
+use waterwheel_net::{Blocking, CoarseEpoll, Epoll, Poll};
 use waterwheel_testkit::{loop_io_suite, loop_suite};
 
 use loopback::Loopback;
 
-loop_suite!(epoll, Epoll::default());
-loop_suite!(epoll_in_milliseconds, Epoll::with_millisecond_waits());
+loop_suite!(epoll, Epoll);
+loop_suite!(epoll_in_milliseconds, CoarseEpoll);
 loop_suite!(poll, Poll);
 loop_suite!(blocking, Blocking);
 
-loop_io_suite!(epoll_io, Loopback(Epoll::default()));
-loop_io_suite!(epoll_in_milliseconds_io, Loopback(Epoll::with_millisecond_waits()));
+loop_io_suite!(epoll_io, Loopback(Epoll));
+loop_io_suite!(epoll_in_milliseconds_io, Loopback(CoarseEpoll));
 loop_io_suite!(poll_io, Loopback(Poll));
 loop_io_suite!(blocking_io, Loopback(Blocking));

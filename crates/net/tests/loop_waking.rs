@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use waterwheel_channel::EventLoopGroup;
 use waterwheel_channel::driver::{Interest, OpenDriver};
 use waterwheel_executor::Error;
-use waterwheel_net::{Auto, Epoll, Poll};
+use waterwheel_net::{Auto, CoarseEpoll, Epoll, Poll};
 
 use loops::{LONG, Rig, on_every_loop, on_every_loop_with};
 
@@ -30,16 +30,16 @@ fn l02_a_loop_says_which_driver_was_taken_and_each_can_be_forced() {
         names[0]
     }
     assert_eq!(name_of(Auto), "epoll", "the first in its order");
-    assert_eq!(name_of(Epoll::default()), "epoll");
-    assert_eq!(name_of(Epoll::with_millisecond_waits()), "epoll");
+    assert_eq!(name_of(Epoll), "epoll");
+    assert_eq!(name_of(CoarseEpoll), "epoll");
     assert_eq!(name_of(Poll), "poll");
 }
 
 #[test]
 fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
     let rigs = [
-        Rig::new(EventLoopGroup::builder(Epoll::default())),
-        Rig::new(EventLoopGroup::builder(Epoll::with_millisecond_waits())),
+        Rig::new(EventLoopGroup::builder(Epoll)),
+        Rig::new(EventLoopGroup::builder(CoarseEpoll)),
         Rig::new(EventLoopGroup::builder(Poll)),
     ];
     // What is watched and not ready, and a timer far away, do not wake it.

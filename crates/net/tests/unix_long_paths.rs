@@ -31,7 +31,7 @@ const LONGEST: usize = 108;
 fn on_every_group(test: impl Fn(&EventLoopGroup)) {
     let fixed = |builder: waterwheel_channel::EventLoopGroupBuilder| builder.threads(1).build();
     let groups = [
-        ("epoll", fixed(EventLoopGroup::builder(Epoll::default()))),
+        ("epoll", fixed(EventLoopGroup::builder(Epoll))),
         ("poll", fixed(EventLoopGroup::builder(Poll))),
         ("blocking", EventLoopGroup::per_channel(Blocking).build()),
     ];

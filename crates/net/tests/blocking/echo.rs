@@ -83,7 +83,7 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
 #[test]
 fn l13_a_boss_of_any_kind_accepts_for_blocking_workers() {
     let bosses = [
-        EventLoopGroup::builder(Epoll::default()).threads(1).build().unwrap(),
+        EventLoopGroup::builder(Epoll).threads(1).build().unwrap(),
         EventLoopGroup::builder(Blocking).threads(1).build().unwrap(),
         EventLoopGroup::per_channel(Blocking).max_channels(1).build().unwrap(),
     ];
@@ -110,7 +110,7 @@ fn l13_any_driver_may_have_a_loop_for_each_channel() {
         peers.iter_mut().for_each(assert_echoes);
         assert_eq!((bench.loops(), bench.channels()), (4, 4));
     }
-    serve(&Bench::with(Epoll::default(), |builder| builder));
+    serve(&Bench::with(Epoll, |builder| builder));
     serve(&Bench::with(Poll, |builder| builder));
 }
 

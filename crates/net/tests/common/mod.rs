@@ -14,7 +14,7 @@ use waterwheel_channel::driver::{
 };
 use waterwheel_channel::{Slab, Token};
 use waterwheel_executor::Nanos;
-use waterwheel_net::{Epoll, ForeignSource, Poll, Socket, foreign_io};
+use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, Socket, foreign_io};
 
 /// Longer than anything here takes; a test that waits so long fails.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
@@ -25,8 +25,8 @@ pub(crate) const SPIN: usize = 5;
 
 /// Runs a test over every driver, and over epoll as it is without `epoll_pwait2`.
 pub(crate) fn on_every_driver(test: impl Fn(&mut Rig)) {
-    on("epoll", &Epoll::default(), &test);
-    on("epoll in milliseconds", &Epoll::with_millisecond_waits(), &test);
+    on("epoll", &Epoll, &test);
+    on("epoll in milliseconds", &CoarseEpoll, &test);
     on("poll", &Poll, &test);
 }
 

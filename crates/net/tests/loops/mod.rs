@@ -15,7 +15,7 @@ use waterwheel_channel::{
     ForeignHandler, LocalLoop, Registrant, Token,
 };
 use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
-use waterwheel_net::{Epoll, ForeignSource, Poll, foreign};
+use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, foreign};
 use waterwheel_testkit::faulty::{Faults, Faulty};
 
 /// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
@@ -37,7 +37,7 @@ pub(crate) fn counted(test: impl Fn(&Rig, &Faults)) {
         test(&rig, &faults);
         rig.end();
     };
-    let epoll = Faulty::new(Epoll::default());
+    let epoll = Faulty::new(Epoll);
     let faults = epoll.faults();
     run(EventLoopGroup::builder(epoll), faults);
     let poll = Faulty::new(Poll);
@@ -59,8 +59,8 @@ pub(crate) fn on_epoll_with(
     how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
     test: impl Fn(&Rig),
 ) {
-    on_loop("epoll", Epoll::default(), &how, &test);
-    on_loop("epoll in milliseconds", Epoll::with_millisecond_waits(), &how, &test);
+    on_loop("epoll", Epoll, &how, &test);
+    on_loop("epoll in milliseconds", CoarseEpoll, &how, &test);
 }
 
 /// Runs a test on one loop; if it fails, says over which driver. What panicked on the loop and was

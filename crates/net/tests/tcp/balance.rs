@@ -45,7 +45,7 @@ impl House {
         chooser: impl Chooser + 'static,
         how: impl FnOnce(ServerBootstrap) -> ServerBootstrap,
     ) -> Self {
-        let loops = || EventLoopGroup::builder(Epoll::default());
+        let loops = || EventLoopGroup::builder(Epoll);
         let workers = loops().threads(LOOPS).chooser(chooser).build().unwrap();
         let boss = loops().threads(1).build().unwrap();
         let (show, shown) = channel();

@@ -173,8 +173,8 @@ fn c12_a_failing_initialiser_of_a_child_closes_its_socket() {
 
 #[test]
 fn c12_connections_are_spread_over_the_workers() {
-    let boss = EventLoopGroup::builder(Epoll::default()).threads(1).build().unwrap();
-    let workers = EventLoopGroup::builder(Epoll::default()).threads(4).build().unwrap();
+    let boss = EventLoopGroup::builder(Epoll).threads(1).build().unwrap();
+    let workers = EventLoopGroup::builder(Epoll).threads(4).build().unwrap();
     let server = ServerBootstrap::new(&workers, Tcp).boss(&boss).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
         Ok(())
@@ -246,7 +246,7 @@ fn l10_a_shutdown_closes_servers_and_connections_with_writes_in_flight() {
 }
 
 fn loops(threads: usize) -> EventLoopGroup {
-    EventLoopGroup::builder(Epoll::default()).threads(threads).build().unwrap()
+    EventLoopGroup::builder(Epoll).threads(threads).build().unwrap()
 }
 
 #[test]

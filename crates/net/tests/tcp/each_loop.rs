@@ -26,7 +26,7 @@ fn on_three_loops(test: impl Fn(&EventLoopGroup)) {
         let ended = loops.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
         ended.wait_timeout(LONG).unwrap();
     };
-    run(EventLoopGroup::builder(Epoll::default()));
+    run(EventLoopGroup::builder(Epoll));
     run(EventLoopGroup::builder(Poll));
 }
 

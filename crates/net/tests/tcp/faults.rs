@@ -25,7 +25,7 @@ fn assert_echoes(address: std::net::SocketAddr) {
 fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing() {
     on_loop(
         "epoll",
-        waterwheel_net::Epoll::default(),
+        waterwheel_net::Epoll,
         |builder| builder,
         |rig| {
             let (_server, address) = echo(rig);
@@ -100,7 +100,7 @@ fn c02_peers_whose_process_is_killed_are_closed() {
     }
     on_loop(
         "epoll",
-        waterwheel_net::Epoll::default(),
+        waterwheel_net::Epoll,
         |builder| builder,
         |rig| {
             let door = Door::open(rig, |server| server);

@@ -239,7 +239,7 @@ fn c12_under_load_all_are_served_and_never_more_than_so_many_at_a_time() {
     const MOST: usize = 3;
     const CLIENTS: usize = 8;
     const CALLS: usize = 50;
-    let loops = EventLoopGroup::builder(Epoll::default()).threads(3).build().unwrap();
+    let loops = EventLoopGroup::builder(Epoll).threads(3).build().unwrap();
     let limit = ConnectionLimit::new(MOST);
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counted = most.clone();

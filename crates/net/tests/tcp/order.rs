@@ -197,14 +197,14 @@ fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool
 
 #[test]
 fn c02_thousands_of_connections_that_come_and_go_are_told_of_each_part_once() {
-    come_and_go(Epoll::default(), 1000, false);
+    come_and_go(Epoll, 1000, false);
     come_and_go(Poll, 300, false);
 }
 
 #[test]
 fn c02_a_shutdown_in_the_middle_of_it_ends_every_life_in_order() {
     for _ in 0..3 {
-        come_and_go(Epoll::default(), 300, true);
+        come_and_go(Epoll, 300, true);
         come_and_go(Poll, 100, true);
     }
 }

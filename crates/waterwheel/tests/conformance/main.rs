@@ -55,20 +55,20 @@ use crate::listing::conformance_matrix;
 use crate::loops::Loops;
 
 conformance_matrix! {
-    tcp_over_epoll: Cell::new(TcpKind, Loops::over(Epoll::default()));
+    tcp_over_epoll: Cell::new(TcpKind, Loops::over(Epoll));
     tcp_over_poll: Cell::new(TcpKind, Loops::over(Poll));
     tcp_over_blocking: Cell::new(TcpKind, Loops::per_channel(Blocking));
-    unix_over_epoll: Cell::new(UnixKind::new(), Loops::over(Epoll::default()));
+    unix_over_epoll: Cell::new(UnixKind::new(), Loops::over(Epoll));
     unix_over_poll: Cell::new(UnixKind::new(), Loops::over(Poll));
     unix_over_blocking: Cell::new(UnixKind::new(), Loops::per_channel(Blocking));
     local_over_nothing: Cell::new(LocalKind, Loops::over(TaskOnly));
-    local_over_epoll: Cell::new(LocalKind, Loops::over(Epoll::default()));
+    local_over_epoll: Cell::new(LocalKind, Loops::over(Epoll));
     local_over_poll: Cell::new(LocalKind, Loops::over(Poll));
     local_over_blocking: Cell::new(LocalKind, Loops::per_channel(Blocking));
     local_by_readiness: Cell::new(LocalKind, Loops::by_hand(&Manual::readiness()));
     local_by_completion: Cell::new(LocalKind, Loops::by_hand(&Manual::completion()));
     embedded_over_nothing: embedded(Loops::over(TaskOnly));
-    embedded_over_epoll: embedded(Loops::over(Epoll::default()));
+    embedded_over_epoll: embedded(Loops::over(Epoll));
     embedded_over_poll: embedded(Loops::over(Poll));
     embedded_over_blocking: embedded(Loops::per_channel(Blocking));
     embedded_by_readiness: embedded(Loops::by_hand(&Manual::readiness()));

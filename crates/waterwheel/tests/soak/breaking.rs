@@ -90,7 +90,7 @@ pub(crate) fn panic(world: &World, dice: &mut Dice) {
 pub(crate) fn shut_down(world: &World, dice: &mut Dice) {
     let can_open = world.with_descriptors();
     let builder = if dice.below(2) == 0 {
-        EventLoopGroup::builder(Epoll::default())
+        EventLoopGroup::builder(Epoll)
     } else {
         EventLoopGroup::builder(Poll)
     };

@@ -60,7 +60,7 @@ impl Common {
 
     /// Two loops with a server each, at the same address.
     pub(crate) fn each(&self, to: impl Into<Place>) -> (EventLoopGroup, Servers) {
-        let group = self.group("each", EventLoopGroup::builder(Epoll::default()).threads(2));
+        let group = self.group("each", EventLoopGroup::builder(Epoll).threads(2));
         let servers = get(self.echo(ServerBootstrap::new(&group, Tcp)).bind_on_each_loop(to));
         (group, servers.expect("servers"))
     }
@@ -115,16 +115,16 @@ pub(crate) struct Services {
 
 impl Services {
     pub(crate) fn new(common: &Common, file: File) -> Self {
-        let epoll = EventLoopGroup::builder(Epoll::default()).threads(2);
+        let epoll = EventLoopGroup::builder(Epoll).threads(2);
         let epoll = common.group("epoll", epoll.chooser(LeastLoaded::default()));
         let poll = EventLoopGroup::builder(Poll).threads(2);
         let poll = common.group("poll", poll.chooser(ByKey::default()));
         let blocking = EventLoopGroup::per_channel(Blocking).max_channels(BLOCKING);
         let blocking = common.group("blocking", blocking);
-        let faulty = Faulty::new(Epoll::default());
+        let faulty = Faulty::new(Epoll);
         let faults = faulty.faults();
         let faulty = common.group("faulty", EventLoopGroup::builder(faulty).threads(1));
-        let slow = common.group("slow", EventLoopGroup::builder(Epoll::default()).threads(1));
+        let slow = common.group("slow", EventLoopGroup::builder(Epoll).threads(1));
         let far = EventExecutorGroup::builder()
             .threads(2)
             .name("far")

@@ -95,7 +95,7 @@ impl World {
         rustix::net::bind(&nobody, &any).expect("a port");
         let nobody_at = rustix::net::getsockname(&nobody).expect("a port");
         let clients = [
-            common.group("clients-epoll", EventLoopGroup::builder(Epoll::default()).threads(2)),
+            common.group("clients-epoll", EventLoopGroup::builder(Epoll).threads(2)),
             common.group("clients-poll", EventLoopGroup::builder(Poll).threads(1)),
         ];
         Self {

@@ -19,10 +19,10 @@ use self::unix_kind::UnixKind;
 use crate::loops::Loops;
 
 datagram_matrix! {
-    udp_over_epoll: Cell::new(UdpKind, Loops::over(Epoll::default()));
+    udp_over_epoll: Cell::new(UdpKind, Loops::over(Epoll));
     udp_over_poll: Cell::new(UdpKind, Loops::over(Poll));
     udp_over_blocking: Cell::new(UdpKind, Loops::per_channel(Blocking));
-    unix_over_epoll: Cell::new(UnixKind, Loops::over(Epoll::default()));
+    unix_over_epoll: Cell::new(UnixKind, Loops::over(Epoll));
     unix_over_poll: Cell::new(UnixKind, Loops::over(Poll));
     unix_over_blocking: Cell::new(UnixKind, Loops::per_channel(Blocking));
     memory_by_readiness: memory(Manual::readiness());
