@@ -2,16 +2,15 @@
 
 use std::env;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::iter::repeat_with;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::io::{FdFlags, fcntl_setfd};
 use waterwheel_channel::{Address, Listener};
 
 use crate::address::from_kernel;
 use crate::existing::{existing_listener, listening};
-use crate::sys;
+use crate::sys::inherited::{Claim, Unclaimable};
 
 /// The first descriptor that is passed on; the others follow.
 const FIRST: RawFd = 3;
@@ -76,8 +75,19 @@ pub enum InheritError {
         #[source]
         cause: io::Error,
     },
-    /// Somebody has taken them before.
-    #[error("the sockets that this process was started with have been taken before")]
+    /// The number is that of a descriptor which this process has opened, and whose owner is somebody else: it
+    /// would be closed on exec, so it did not come through one.
+    #[error("the descriptor {descriptor} (`{name}`) was not inherited: this process has opened it")]
+    NotInherited {
+        /// Its number.
+        descriptor: RawFd,
+        /// Its name.
+        name: String,
+    },
+    /// [`Inherited::take`] was called before, whether it succeeded or not.
+    #[error(
+        "Inherited::take was called before, and gives the inherited sockets to its first caller"
+    )]
     Taken,
 }
 
@@ -85,24 +95,20 @@ impl Inherited {
     /// Takes the sockets that this process was started with, in order; none, if there are none, or if they
     /// were meant for another process. They are not passed on to programs that this one starts.
     ///
-    /// To be called once, at the beginning of `main`: later their numbers could be those of something else.
+    /// The first call decides, and any other is [`Taken`](InheritError::Taken): no descriptor gets two owners. It
+    /// belongs at the beginning of `main`, because later the numbers could be those of something else. What
+    /// Rust code has opened is recognised, and refused; what a C library has opened without `O_CLOEXEC` is not.
+    ///
     /// The environment stays as it is: it names this process, so that others do not believe it.
     ///
     /// # Errors
     /// See [`InheritError`].
     pub fn take() -> Result<Vec<Self>, InheritError> {
-        static TAKEN: Mutex<bool> = Mutex::new(false);
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = Passed::from_env(|name| env::var_os(name)?.into_string().ok())?;
         if passed.sockets == 0 {
             return Ok(Vec::new());
         }
-        if *taken {
-            return Err(InheritError::Taken);
-        }
-        let inherited = take_all(passed)?;
-        *taken = true;
-        Ok(inherited)
+        take_all(passed, Claim::make().ok_or(InheritError::Taken)?)
     }
 
     /// Its name; `unknown` if it was given none.
@@ -171,11 +177,15 @@ impl Passed {
         Ok(Passed { sockets, names })
     }
 
-    /// The descriptors, each with its name.
-    fn each(self) -> impl Iterator<Item = (RawFd, String)> {
-        let mut names = self.names.into_iter().flatten();
-        let mut name = move || names.next().unwrap_or_else(|| UNNAMED.to_owned());
-        (FIRST..FIRST + self.sockets).map(move |descriptor| (descriptor, name()))
+    fn descriptors(&self) -> Range<RawFd> {
+        FIRST..FIRST + self.sockets
+    }
+
+    /// The names of the descriptors, in order.
+    fn names(self) -> impl Iterator<Item = String> {
+        let sockets = self.sockets.unsigned_abs() as usize;
+        let unnamed = repeat_with(|| UNNAMED.to_owned());
+        self.names.into_iter().flatten().chain(unnamed).take(sockets)
     }
 }
 
@@ -188,31 +198,20 @@ fn no_number(variable: &'static str, value: &str) -> InheritError {
 }
 
 /// All of them, or none: what is not in order stays open and as it is, for whoever can make sense of it.
-fn take_all(passed: Passed) -> Result<Vec<Inherited>, InheritError> {
-    let mut all = Vec::new();
-    for (descriptor, name) in passed.each() {
-        let taken = sys::inherited(descriptor).and_then(|fd| match listening(fd.as_fd()) {
-            Ok(_) => Ok(fd),
-            Err(error) => {
-                let _still_open = fd.into_raw_fd();
-                Err(error)
+fn take_all(passed: Passed, claim: Claim) -> Result<Vec<Inherited>, InheritError> {
+    let descriptors = passed.descriptors();
+    let mut names = passed.names();
+    let taken = claim.take(descriptors, |descriptor, found| {
+        let name = names.next().unwrap_or_default();
+        match found.map(listening) {
+            Ok(Ok(_)) => Ok(name),
+            Ok(Err(cause)) | Err(Unclaimable::Closed(cause)) => {
+                Err(InheritError::NotListening { descriptor, name, cause })
             }
-        });
-        match taken {
-            Ok(fd) => all.push(Inherited { name, fd }),
-            Err(cause) => {
-                for before in all {
-                    let _still_open = before.fd.into_raw_fd();
-                }
-                return Err(InheritError::NotListening { descriptor, name, cause });
-            }
+            Err(Unclaimable::Opened) => Err(InheritError::NotInherited { descriptor, name }),
         }
-    }
-    for inherited in &all {
-        // It is open: nothing else is asked for.
-        let _ = fcntl_setfd(inherited, FdFlags::CLOEXEC);
-    }
-    Ok(all)
+    })?;
+    Ok(taken.into_iter().map(|(name, fd)| Inherited { name, fd }).collect())
 }
 
 #[cfg(test)]
@@ -226,7 +225,7 @@ mod tests {
         };
         let passed = Passed::from_env(value).map_err(|error| error.to_string())?;
         // More than anybody will be told of.
-        Ok(passed.each().take(10).map(|(_, name)| name).collect())
+        Ok(passed.names().take(10).collect())
     }
 
     #[test]

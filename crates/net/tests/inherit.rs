@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("serves") => serves(),
         Ok("takes") => takes(),
+        Ok("takes twice") => takes_twice(),
+        Ok("opens first") => opens_first(),
         Ok(other) => panic!("no role is called {other}"),
         Err(_) => {
             c12_inherited_sockets_are_served_under_their_names();
@@ -32,6 +34,8 @@ fn main() {
             c12_what_was_meant_for_another_process_is_left_alone();
             c12_what_is_no_listening_socket_is_named_and_nothing_is_taken();
             c12_a_process_without_sockets_has_none();
+            c12_a_take_that_failed_is_not_repeated_with_a_descriptor_of_somebody_else();
+            c12_a_descriptor_that_the_process_has_opened_itself_is_never_taken();
         }
     }
 }
@@ -99,6 +103,39 @@ fn takes() {
     for fd in [3, 4] {
         println!("{fd} {}", state(fd));
     }
+}
+
+/// Takes one descriptor more than there is, then opens a listener under that very number, and takes again.
+fn takes_twice() {
+    println!("{}", Inherited::take().unwrap_err());
+    let own = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(own.as_raw_fd(), 5, "the one that was missing");
+    match Inherited::take() {
+        Ok(inherited) => println!("{} taken", inherited.len()),
+        Err(error) => println!("{error}"),
+    }
+    assert_is_usable(&own);
+}
+
+/// Opens a listener under a number that the environment says was passed, and takes then.
+fn opens_first() {
+    let own = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(own.as_raw_fd(), 5);
+    match Inherited::take() {
+        Ok(inherited) => println!("{} taken", inherited.len()),
+        Err(error) => println!("{error}"),
+    }
+    for fd in [3, 4] {
+        println!("{fd} {}", state(fd));
+    }
+    assert_is_usable(&own);
+}
+
+/// Says so if nobody has closed it.
+fn assert_is_usable(own: &TcpListener) {
+    let _peer = TcpStream::connect(own.local_addr().unwrap()).unwrap();
+    own.accept().unwrap();
+    println!("usable");
 }
 
 /// Whether a descriptor is open, and whether programs that this one starts have it too.
@@ -216,6 +253,25 @@ fn c12_what_is_no_listening_socket_is_named_and_nothing_is_taken() {
     let error = process.says();
     assert!(error.contains("descriptor 5 (`unknown`)"), "{error}");
     assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+}
+
+fn c12_a_take_that_failed_is_not_repeated_with_a_descriptor_of_somebody_else() {
+    let environment = "LISTEN_PID=$$ LISTEN_FDS=3";
+    let mut process = Process::start("takes twice", [listen().0, listen().0], environment);
+    let missing = process.says();
+    assert!(missing.contains("descriptor 5 (`unknown`)"), "{missing}");
+    let again = process.says();
+    assert!(again.contains("called before"), "{again}");
+    assert_eq!(process.says(), "usable");
+}
+
+fn c12_a_descriptor_that_the_process_has_opened_itself_is_never_taken() {
+    let environment = "LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=a:b:c";
+    let mut process = Process::start("opens first", [listen().0, listen().0], environment);
+    let error = process.says();
+    assert!(error.contains("descriptor 5 (`c`) was not inherited"), "{error}");
+    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+    assert_eq!(process.says(), "usable");
 }
 
 fn c12_a_process_without_sockets_has_none() {

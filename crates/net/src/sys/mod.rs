@@ -3,11 +3,12 @@
 
 pub(crate) mod address;
 pub(crate) mod datagrams;
+pub(crate) mod inherited;
 pub(crate) mod multicast;
 pub(crate) mod parcels;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -104,17 +105,6 @@ pub(crate) fn shown_by<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// A descriptor that the process was started with, by its number; to be taken once. Fails if there is none.
-pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: whatever the number is, this looks at it and touches nothing.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it is open. Whoever has started the process says, in its environment, that this number was
-    // opened for it and is owned by nobody else in here; the caller takes each of them once.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Sets an option of TCP that neither rustix nor socket2 has.
 pub(crate) fn set_tcp_option(fd: BorrowedFd<'_>, name: i32, value: u32) -> io::Result<()> {
     let value = i32::try_from(value).unwrap_or(i32::MAX);
@@ -140,11 +130,13 @@ pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {
 
 /// A ring of the kernel's, which it lets nobody pass on; none, where there are no rings to be had.
 #[cfg(test)]
-pub(crate) fn ring() -> Option<OwnedFd> {
+pub(crate) fn ring() -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+
     let mut parameters = [0_u64; 15]; // 120 bytes, as `io_uring_params` has.
     // SAFETY: the kernel reads and writes the parameters, which are as long as it expects and ours alone.
     let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
     let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0)?;
     // SAFETY: it was opened just now, and nobody else knows of it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    Some(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
 }
