@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process, setrlimit};
 use waterwheel_channel::{
-    Ctx, DrainOptions, Draining, EventLoopGroup, Handler, HandlerResult, Hold, Msg, local,
+    Address, Ctx, DrainOptions, Draining, EventLoopGroup, Handler, HandlerResult, Hold, Msg,
+    ServerBootstrap, local,
 };
-use waterwheel_net::{Auto, Terminate, TerminationSignal};
+use waterwheel_executor::{Clock, DEFAULT_QUIET_PERIOD};
+use waterwheel_net::{Auto, Tcp, Terminate, TerminationSignal};
 
 /// What the process is to do, in its environment.
 const ROLE: &str = "WATERWHEEL_TEST_ROLE";
@@ -27,6 +29,7 @@ const LONG: Duration = Duration::from_secs(20);
 fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("drains") => drains(),
+        Ok("idles") => idles(),
         Ok("hangs") => hangs(&Terminate::new().unwrap()),
         Ok("hangs with 7") => hangs(&Terminate::with_exit_status(7).unwrap()),
         Ok("waits") => waits(),
@@ -34,6 +37,7 @@ fn main() {
         Ok(other) => panic!("no role is called {other}"),
         Err(_) => {
             l11_the_first_signal_drains_and_the_process_ends_by_itself();
+            l11_an_idle_server_ends_without_a_quiet_period();
             l11_the_second_signal_exits_at_once();
             l11_the_first_signal_can_be_waited_for();
             l11_what_cannot_be_installed_leaves_the_signals_as_they_were();
@@ -100,6 +104,19 @@ fn drains() {
     println!("over");
 }
 
+/// A server with a connection on which nothing happens, and options that say nothing of a quiet period.
+fn idles() {
+    let group = group();
+    let server = ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0").join().unwrap();
+    let Some(Address::Ip(address)) = server.local_address() else { panic!("it is bound") };
+    let client = std::net::TcpStream::connect(address).unwrap();
+    Terminate::new().unwrap().drain(&group, DrainOptions::default());
+    println!("ready");
+    group.termination().join().unwrap();
+    println!("over");
+    drop(client);
+}
+
 fn hangs(terminate: &Terminate) {
     let group = group();
     let (ours, _theirs) = local::pair();
@@ -162,6 +179,17 @@ fn l11_the_first_signal_drains_and_the_process_ends_by_itself() {
         process.says("over");
         assert_eq!(process.status(), Some(0));
     }
+}
+
+fn l11_an_idle_server_ends_without_a_quiet_period() {
+    let mut process = Process::start("idles");
+    process.says("ready");
+    let signalled = Clock::Monotonic.now();
+    process.signal(Signal::TERM);
+    process.says("over");
+    assert_eq!(process.status(), Some(0));
+    let took = Clock::Monotonic.now().since(signalled);
+    assert!(took < DEFAULT_QUIET_PERIOD, "{took:?}");
 }
 
 fn l11_the_second_signal_exits_at_once() {

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use waterwheel_executor::{
-    DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, Error, InvalidShutdown, Nanos, Promise,
-    SharedFuture, State,
+    DEFAULT_SHUTDOWN_TIMEOUT, Error, InvalidShutdown, Nanos, Promise, SharedFuture, State,
 };
 
 use crate::event_loop::agreement::{Agreement, Seat};
@@ -38,15 +37,15 @@ pub struct DrainOptions {
 }
 
 impl DrainOptions {
-    /// The drain ends after this time at the latest. The shutdown that follows has the times of
-    /// [`EventExecutor::shutdown_gracefully`](waterwheel_executor::EventExecutor::shutdown_gracefully)
-    /// by default.
+    /// The drain ends after this time at the latest, and at once if no channel has anything left. The
+    /// shutdown that follows has no quiet period, because the drain has waited for what was under way; its
+    /// timeout is [`DEFAULT_SHUTDOWN_TIMEOUT`].
     #[must_use]
     pub fn within(time: Duration) -> Self {
-        Self { time, quiet: DEFAULT_QUIET_PERIOD, timeout: DEFAULT_SHUTDOWN_TIMEOUT }
+        Self { time, quiet: Duration::ZERO, timeout: DEFAULT_SHUTDOWN_TIMEOUT }
     }
 
-    /// The quiet period and the timeout of the shutdown that follows.
+    /// Sets the quiet period and the timeout of the shutdown that follows.
     ///
     /// # Errors
     /// [`InvalidShutdown`] if `timeout` is shorter than `quiet`.

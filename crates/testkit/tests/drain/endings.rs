@@ -147,6 +147,18 @@ fn l11_the_shutdown_that_follows_has_the_times_that_were_given() {
 }
 
 #[test]
+fn l11_a_drain_with_nothing_left_ends_the_loop_without_the_clock_moving() {
+    for options in [DrainOptions::default(), DrainOptions::within(SECOND)] {
+        let (mut bench, log) = (Bench::new(), Log::default());
+        let idle = bench.connected(Told::new(&log));
+        let drained = bench.event_loop().drain(options);
+        bench.run();
+        assert_eq!(how(&drained), Some(Drained::Complete));
+        assert!(bench.is_over() && !idle.is_open(), "{options:?} has no quiet period");
+    }
+}
+
+#[test]
 fn l11_options_that_contradict_each_other_are_refused() {
     let refused = DrainOptions::default().shutdown(2 * SECOND, SECOND);
     assert_eq!(refused, Err(InvalidShutdown { quiet: 2 * SECOND, timeout: SECOND }));
