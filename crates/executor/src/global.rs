@@ -13,9 +13,12 @@ use std::time::Duration;
 use crate::command::System;
 use crate::current::{self, ExecutorId};
 use crate::executor::EventExecutor;
+use crate::guard::report_to;
+use crate::log_reporter::LogReporter;
 use crate::promise::{AnyPromise, Promise, PromiseFuture, SharedFuture, promise};
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
+use crate::report::Fault;
 use crate::thread::{LoopBody, ThreadSupplier};
 use crate::timer::MissedTicks;
 use crate::timer::periodic::Repeat;
@@ -206,7 +209,8 @@ pub(crate) fn notify(notify: AnyPromise) {
     });
     if let Err(no_thread) = queued {
         // Not even one thread to be had: better on the wrong thread than never.
-        tracing::error!(target: "waterwheel", "listeners run in place: {no_thread}");
+        let what = format!("listeners run on the thread that completed their promise: {no_thread}");
+        report_to(&LogReporter, "global", Fault::Degraded(what));
         no_thread.into_task().notify();
     }
 }

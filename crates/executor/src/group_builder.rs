@@ -9,9 +9,10 @@ use crate::builder::{BuildError, EventExecutorBuilder};
 use crate::chooser::{Chooser, RoundRobin};
 use crate::executor::EventExecutor;
 use crate::group::EventExecutorGroup;
+use crate::log_reporter::LogReporter;
 use crate::members::GroupParts;
 use crate::rejected::{Reject, RejectionPolicy};
-use crate::report::{LogReporter, Reporter};
+use crate::report::Reporter;
 use crate::thread::{ThreadFactory, ThreadSupplier};
 use crate::watchdog::Watchdog;
 

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::current;
 use crate::error::absorb;
+use crate::log_reporter::LogReporter;
 use crate::raw::origin::Origin;
-use crate::report::{Fault, LogReporter, Report, Reporter, UserCode};
+use crate::report::{Fault, Report, Reporter, UserCode};
 
 /// Runs user code, as what the loop on this thread is doing. `None`: it panicked, and the loop (or the
 /// log) was told.

@@ -5,13 +5,20 @@ use std::fmt;
 use crate::raw::origin::Origin;
 use crate::watchdog::SlowWork;
 
-/// Receives the reports of an executor. The default writes them to the log ([`LogReporter`]).
+/// Receives the reports of an executor. The default writes them to the log, or to standard error if there is
+/// none ([`LogReporter`](crate::LogReporter)). A closure is a reporter too.
 ///
 /// Called on the thread where the fault happened, usually the loop's: be quick. What is
 /// [slow](Fault::Slow) the watchdog's thread tells. A panic in here is ignored.
 pub trait Reporter: Send + Sync {
     /// Something went wrong and the executor went on.
     fn report(&self, report: &Report<'_>);
+}
+
+impl<F: Fn(&Report<'_>) + Send + Sync> Reporter for F {
+    fn report(&self, report: &Report<'_>) {
+        self(report);
+    }
 }
 
 /// A fault that an executor survived.
@@ -43,6 +50,9 @@ pub enum Fault {
     /// What a loop waits in gave trouble; the loop goes on.
     #[error("{0}")]
     Driver(String),
+    /// Something could not be had; the executor goes on without it.
+    #[error("{0}")]
+    Degraded(String),
     /// The loop died and these tasks were not run; their handles have failed.
     #[error("the loop died ({cause}); {count} queued tasks were dropped and their handles failed")]
     TasksLeft {
@@ -125,19 +135,5 @@ impl fmt::Display for UserCode {
             UserCode::Strategy => "select strategy",
             UserCode::Command => "command",
         })
-    }
-}
-
-/// Writes reports to the log, target `waterwheel`: what is slow as a warning, all else as an error.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LogReporter;
-
-impl Reporter for LogReporter {
-    fn report(&self, report: &Report<'_>) {
-        let Report { executor, fault } = report;
-        match fault {
-            Fault::Slow(_) => tracing::warn!(target: "waterwheel", executor, "{fault}"),
-            _ => tracing::error!(target: "waterwheel", executor, "{fault}"),
-        }
     }
 }

@@ -373,6 +373,31 @@ fn p08_the_listeners_of_a_detached_future_run() {
 }
 
 #[test]
+fn p08_a_promise_knows_that_nobody_will_learn_its_outcome() {
+    let executor = executor();
+    let (mut promise, future) = executor.new_promise::<u8>();
+    promise.on_cancel(|| {}); // Learns of a cancel only.
+    let canceller = future.canceller();
+    assert!(!promise.is_detached());
+    drop(future);
+    assert!(promise.is_detached(), "who could cancel it does not learn what became of it");
+    drop(canceller);
+
+    let (promise, mut future) = executor.new_promise::<u8>();
+    future.add_listener(|_| {});
+    drop(future);
+    assert!(!promise.is_detached(), "a listener is told");
+
+    let (promise, future) = executor.new_promise::<u8>();
+    let shared = future.shared();
+    let other = shared.clone();
+    drop(shared);
+    assert!(!promise.is_detached());
+    drop(other);
+    assert!(promise.is_detached());
+}
+
+#[test]
 fn p08_dropping_a_shared_or_derived_future_cancels_nothing() {
     let executor = executor();
     let (promise, future) = executor.new_promise::<u8>();

@@ -84,6 +84,8 @@ pub(super) struct Rare {
     pub(super) steps: VecDeque<Step>,
     pub(super) ending: Ending,
     pub(super) last_write: Option<Nanos>,
+    pub(super) unhandled_errors: Flood,
+    pub(super) handler_failures: Flood,
     /// Ends the pause of its reads.
     pub(super) pause: Option<TimerKey>,
     offloading: Offloading,
@@ -391,6 +393,9 @@ impl ChannelCore {
         let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
         for _ in 0..waiting {
             let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
+            if let Err(error) = &result {
+                self.operation_failure(&done, error);
+            }
             done.complete(result);
         }
     }

@@ -259,9 +259,18 @@ impl ChannelShared {
     /// A write that nobody waits for was refused.
     #[cold]
     pub(super) fn report_refused(&self, error: &impl fmt::Display) {
+        self.report_failed("a write was refused", error);
+    }
+
+    /// An operation has failed whose future was dropped.
+    #[cold]
+    pub(super) fn report_detached(&self, error: &impl fmt::Display) {
+        self.report_failed("an operation failed and its future was dropped", error);
+    }
+
+    fn report_failed(&self, what: &str, error: &impl fmt::Display) {
         if let Some(count) = self.refused.once_more() {
-            let what = format!("{:?}: a write was refused, {count} so far: {error}", self.id);
-            report(Fault::Unhandled(what));
+            report(Fault::Unhandled(format!("{:?}: {what}, {count} so far: {error}", self.id)));
         }
     }
 

@@ -1,23 +1,25 @@
-//! The end of the pipeline: what has passed all handlers, and was for none of them.
+//! The end of the pipeline: what has passed all handlers, and was for none of them. What fails and nobody waits
+//! for is reported here too.
+//!
+//! A peer can cause most of this over and over, so each kind is reported when its number has doubled (R04).
 
-use std::fmt;
 use std::rc::Rc;
 
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{Error, Fault};
 
 use super::core::ChannelCore;
-use crate::pipeline::Msg;
+use super::error::ChannelError;
+use crate::pipeline::{Completion, Msg};
 
 impl ChannelCore {
     /// A message has passed all handlers.
     pub(crate) fn unhandled_message(self: &Rc<Self>, msg: Msg) {
         let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
         if let Some(count) = self.unhandled.once_more() {
-            let names = self.handler_names().join(", ");
-            self.report_unhandled(&format_args!(
-                "a message of type {} reached the end of the pipeline [{names}], {count} so far",
-                msg.type_name()
+            let (ty, names) = (msg.type_name(), self.handler_names().join(", "));
+            self.report(&format!(
+                "a message of type {ty} reached the end of the pipeline [{names}], {count} so far"
             ));
         }
         self.drop_guarded(msg.type_name(), msg);
@@ -32,15 +34,38 @@ impl ChannelCore {
     /// An error has passed all handlers.
     pub(crate) fn unhandled_error(self: &Rc<Self>, error: Error) {
         let error = self.transport.borrow_mut().unhandled_error(error);
-        if let Some(error) = error {
+        let Some(error) = error else { return };
+        let count = self.rare.make().unhandled_errors.once_more();
+        if let Some(count) = count {
             let names = self.handler_names().join(", ");
-            self.report_unhandled(&format_args!(
-                "an error reached the end of the pipeline [{names}]: {error}"
+            self.report(&format!(
+                "an error reached the end of the pipeline [{names}], {count} so far: {error}"
             ));
         }
     }
 
-    pub(crate) fn report_unhandled(&self, what: &dyn fmt::Display) {
+    /// A method of a handler has failed, and nobody else is told.
+    #[cold]
+    pub(crate) fn handler_failure(&self, what: &str, error: &Error) {
+        let count = self.rare.make().handler_failures.once_more();
+        if let Some(count) = count {
+            self.report(&format!("{what} failed, {count} so far: {error}"));
+        }
+    }
+
+    /// An operation has failed. Reported if its future was dropped, so that nobody waits for it; that a channel
+    /// is closed, or its output, is no news.
+    #[cold]
+    pub(super) fn operation_failure(&self, done: &Completion, error: &Error) {
+        let expected = |error: &ChannelError| {
+            matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown)
+        };
+        if done.is_detached() && !error.find().is_some_and(expected) {
+            self.shared.report_detached(error);
+        }
+    }
+
+    fn report(&self, what: &str) {
         report(Fault::Unhandled(format!("{:?}: {what}", self.shared.id)));
     }
 }

@@ -75,6 +75,11 @@ impl Completion {
         matches!(self.0, Kind::Nobody)
     }
 
+    /// True if it is a promise whose future was dropped, so that nobody will learn what it is told.
+    pub(crate) fn is_detached(&self) -> bool {
+        matches!(&self.0, Kind::Shared(promise) if promise.is_detached() && !promise.is_cancelled())
+    }
+
     /// It is done.
     pub fn succeed(self) {
         self.complete(Ok(()));

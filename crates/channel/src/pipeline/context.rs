@@ -356,10 +356,7 @@ impl<'a> Ctx<'a> {
         let failed =
             if event == Events::ERROR { Err(error) } else { handler.on_error(self, error) };
         if let Err(error) = failed {
-            self.core.report_unhandled(&format_args!(
-                "the error method of `{}` failed: {error}",
-                self.name()
-            ));
+            self.core.handler_failure(&format!("the error method of `{}`", self.name()), &error);
         }
     }
 
@@ -370,7 +367,7 @@ impl<'a> Ctx<'a> {
             .err()
             .unwrap_or_else(|| Error::new(ChannelError::NotPassedOn { handler: self.name() }));
         if done.is_none() {
-            self.core.report_unhandled(&format_args!("`{}` failed: {error}", self.name()));
+            self.core.handler_failure(&format!("`{}`", self.name()), &error);
         } else {
             self.core.complete_later(done, Err(error));
         }

@@ -90,7 +90,8 @@ fn check_inbound<'a>(
 }
 
 /// From the last handler to the first. Anybody may write anything into a pipeline from its end, so
-/// only what its handlers say they write is followed.
+/// only what its handlers say they write is followed: of their own accord, or in place of what they take,
+/// which somebody will write if it is to be of any use.
 fn check_outbound<'a>(
     ends: Ends,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
@@ -106,11 +107,10 @@ fn check_outbound<'a>(
         match signature.outbound.accepts {
             // Whatever was on its way may be something else now.
             Types::Unknown => known.clear(),
-            Types::These(accepts) if known.iter().any(|(tag, _)| accepts.contains(tag)) => {
+            Types::These(accepts) => {
                 known.retain(|(tag, _)| !accepts.contains(tag));
                 emit(&mut known, signature.outbound.emits);
             }
-            Types::These(_) => {}
         }
         emit(&mut known, signature.answers);
     }
@@ -196,6 +196,18 @@ mod tests {
         );
         // An encoder behind the writer does not see what it writes.
         assert!(checked(&[("app", app), ("enc", encoder::<u32>())]).is_err());
+    }
+
+    #[test]
+    fn c06_an_encoder_whose_output_the_transport_cannot_write_is_named() {
+        let text =
+            Signature::transparent().outbound(TypeTag::list::<u32>(), TypeTag::list::<String>());
+        assert_eq!(
+            checked(&[("text", text)]).unwrap_err(),
+            "`stream` accepts bytes::bytes::Bytes but `text` after it emits alloc::string::String"
+        );
+        assert_eq!(checked(&[("lines", encoder::<String>()), ("text", text)]), Ok(()));
+        assert!(checked(&[("text", text), ("lines", encoder::<String>())]).is_err());
     }
 
     #[test]

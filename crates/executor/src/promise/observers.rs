@@ -327,7 +327,8 @@ impl<T> Observers<T> {
         self.others.as_ref().is_some_and(|others| !others.listeners.is_empty())
     }
 
-    fn wants_executor(&self) -> bool {
+    /// True if a listener or a consumer is to be called.
+    pub(crate) fn wants_executor(&self) -> bool {
         self.has_listeners() || self.others.as_ref().is_some_and(|others| others.consumer.is_some())
     }
 

@@ -128,6 +128,13 @@ impl<T: Send + 'static> Promise<T> {
         self.filler().is_cancelled()
     }
 
+    /// True if nobody will learn the outcome: the future was dropped, and no listener was added before.
+    #[must_use]
+    pub fn is_detached(&self) -> bool {
+        let slot = self.filler().slot();
+        slot.any().is_only() && !slot.side.observers().wants_executor()
+    }
+
     /// Calls `f` if the future is cancelled: at once, on the thread that cancels (or here, if it
     /// already was). A later call replaces the earlier one's closure.
     #[track_caller]

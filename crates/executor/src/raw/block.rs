@@ -188,6 +188,11 @@ impl<D: ?Sized + 'static> AnyRef<D> {
         WeakRef { block: self.block }
     }
 
+    /// True if no other handle keeps the contents. Whoever has only a weak one may still become another.
+    pub(crate) fn is_only(&self) -> bool {
+        self.header().counts.load(Ordering::Acquire) & (WEAK - 1) == STRONG
+    }
+
     fn header(&self) -> &Header<D> {
         // SAFETY: this handle keeps the memory; a header is only ever shared.
         unsafe { self.block.as_ref() }

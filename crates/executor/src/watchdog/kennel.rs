@@ -81,7 +81,11 @@ impl Kennel {
         match thread.spawn(move || kennel.patrol()) {
             Ok(_detached) => state.has_thread = true,
             // Loops do without. The next one to start asks again.
-            Err(error) => tracing::error!(target: "waterwheel", "no watchdog thread: {error}"),
+            Err(error) => {
+                drop(state);
+                let what = format!("no watchdog thread: {error}; nothing slow is reported");
+                report_to(&**reporter, name, Fault::Degraded(what));
+            }
         }
     }
 

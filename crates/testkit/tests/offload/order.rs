@@ -252,7 +252,10 @@ fn c03_an_error_goes_to_the_handlers_own_error_method() {
     assert_eq!(log.take(), ["own unreadable"]);
     assert_eq!(bench.channel.read_error().unwrap().to_string(), "unreadable");
     let reports = bench.reports.take();
-    assert!(reports.len() == 1 && reports[0].contains("`fails` failed: worse"), "{reports:?}");
+    assert!(
+        reports.len() == 1 && reports[0].contains("`fails` failed, 1 so far: worse"),
+        "{reports:?}"
+    );
     assert!(bench.handle().is_open());
 }
 

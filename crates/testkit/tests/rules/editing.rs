@@ -388,7 +388,9 @@ fn c03_what_nobody_has_dealt_with_is_reported_at_the_tail() {
         for _ in 0..5 {
             drop(channel.with_pipeline(|pipeline| pipeline.fire_read(text("x"))));
         }
-        drop(channel.with_pipeline(|pipeline| pipeline.fire_error(error("no"))));
+        for _ in 0..5 {
+            drop(channel.with_pipeline(|pipeline| pipeline.fire_error(error("no"))));
+        }
         channel.fire_user_event(text("is nobody's fault"));
     });
     let message = |count| {
@@ -397,7 +399,11 @@ fn c03_what_nobody_has_dealt_with_is_reported_at_the_tail() {
             "channel {id}: a message of type {ty} reached the end of the pipeline [one, two], {count} so far"
         )
     };
-    let failure = format!("channel {id}: an error reached the end of the pipeline [one, two]: no");
-    let expected = [message(1), message(2), message(4), failure];
+    let failure = |count| {
+        format!(
+            "channel {id}: an error reached the end of the pipeline [one, two], {count} so far: no"
+        )
+    };
+    let expected = [message(1), message(2), message(4), failure(1), failure(2), failure(4)];
     assert_eq!(bench.reports.take(), expected, "each time their number has doubled");
 }

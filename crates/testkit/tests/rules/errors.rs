@@ -105,7 +105,7 @@ fn c05_rule_10_an_outbound_error_nobody_waits_for_is_reported() {
     let mut bench = failing(Moment::Write);
     bench.on_loop(|channel| channel.send(text("x")));
     let id = bench.channel().id();
-    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed: no")]);
+    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed, 1 so far: no")]);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn c05_rule_10_an_error_after_the_operation_was_passed_on_is_reported() {
     bench.on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("it")));
     assert_eq!(bench.log.take(), ["app write x", "app flush", "it ok"]);
     let id = bench.channel().id();
-    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed: too late")]);
+    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed, 1 so far: too late")]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn c05_rule_10_an_error_in_the_error_method_is_reported() {
     bench.write_inbound(text("x"));
     assert_eq!(bench.log.take()[..2], ["app on_read x", "app on_error first"]);
     let id = bench.channel().id();
-    let report = format!("channel {id}: the error method of `app` failed: second");
+    let report = format!("channel {id}: the error method of `app` failed, 1 so far: second");
     assert_eq!((bench.errors(), bench.reports.take()), (vec![], vec![report]));
     assert!(bench.channel().is_open());
 }

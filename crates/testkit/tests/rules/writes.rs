@@ -260,6 +260,36 @@ fn c07_a_message_the_transport_cannot_write_fails_and_is_named() {
 }
 
 #[test]
+fn c07_a_write_that_fails_with_its_future_dropped_is_reported() {
+    let mut bench = stream();
+    let channel = bench.channel().clone();
+    let afar = channel.clone();
+    // From another thread, whose future is gone when the loop comes to the write.
+    std::thread::spawn(move || drop(afar.write_and_flush(5u32))).join().expect("it does not panic");
+    bench.run();
+    let reports = bench.reports.take();
+    let told = "an operation failed and its future was dropped, 1 so far: a message of type u32";
+    assert!(reports.len() == 1 && reports[0].contains(told), "{reports:?}");
+    // From a handler's call, whose future is gone when the completion is told.
+    bench.on_loop(|channel| {
+        let again = channel.clone();
+        drop(channel.with_pipeline(move |_| drop(again.write_and_flush(5u32))));
+    });
+    let reports = bench.reports.take();
+    assert!(reports.len() == 1 && reports[0].contains("2 so far"), "{reports:?}");
+    // Somebody waits; or it was cancelled; or the channel is closed, which is no news.
+    let afar = channel.clone();
+    let waits = std::thread::spawn(move || afar.write_and_flush(5u32));
+    let waits = waits.join().expect("it does not panic");
+    bench.run();
+    assert!(waits.is_done());
+    bench.on_loop(|channel| drop(channel.close()));
+    std::thread::spawn(move || drop(channel.write(text("x")))).join().expect("no panic");
+    bench.run();
+    assert_eq!(bench.reports.take(), Vec::<String>::new());
+}
+
+#[test]
 fn c07_a_listener_may_write_and_close() {
     let mut bench = stream();
     let (channel, log) = (bench.channel().clone(), bench.log.clone());

@@ -17,6 +17,7 @@ use super::remote_completion::RemoteCompletion;
 use crate::channel::error::ChannelError;
 use crate::channel::shared::ChannelShared;
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::flood::Flood;
 use crate::token::Token;
 
 /// Between an [`Offloaded`](super::Offloaded) and its handler.
@@ -38,6 +39,8 @@ pub(crate) struct Link {
     /// They are so many that they make the channel unwritable.
     overflows: AtomicBool,
     parting: Mutex<Option<Farewell>>,
+    /// How often the handler failed and nobody else was told.
+    failures: Flood,
 }
 
 /// Whose link it is.
@@ -93,6 +96,7 @@ impl Link {
             writes: AtomicUsize::new(0),
             overflows: AtomicBool::new(false),
             parting: Mutex::new(None),
+            failures: Flood::default(),
         }
     }
 
@@ -259,19 +263,23 @@ impl Link {
 
     pub(super) fn error_method_ended(&self, result: HandlerResult) {
         if let Err(error) = result {
-            self.report(&format!("the error method of `{}` failed: {error}", self.name()));
+            self.report(&format!("the error method of `{}`", self.name()), &error);
         }
     }
 
     pub(super) fn operation_failed(&self, error: Error, done: RemoteCompletion) {
-        if done.is_none() {
-            self.report(&format!("`{}` failed: {error}", self.name()));
-        } else {
-            done.fail(error);
+        if done.is_none() || done.is_detached() {
+            self.report(&format!("`{}`", self.name()), &error);
         }
+        done.fail(error);
     }
 
-    fn report(&self, what: &str) {
-        report(Fault::Unhandled(format!("{:?}: {what}", self.about.shared)));
+    fn report(&self, what: &str, error: &Error) {
+        if let Some(count) = self.failures.once_more() {
+            let channel = &self.about.shared;
+            report(Fault::Unhandled(format!(
+                "{channel:?}: {what} failed, {count} so far: {error}"
+            )));
+        }
     }
 }

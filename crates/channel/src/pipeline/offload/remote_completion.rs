@@ -59,6 +59,11 @@ impl RemoteCompletion {
         matches!(self.0, Kind::Nobody)
     }
 
+    /// True if it is a promise whose future was dropped, so that nobody will learn what it is told.
+    pub(super) fn is_detached(&self) -> bool {
+        matches!(&self.0, Kind::Promise(it) if it.is_detached() && !it.is_cancelled())
+    }
+
     /// It is done.
     pub fn succeed(self) {
         self.complete(Ok(()));
