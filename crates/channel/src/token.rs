@@ -1,7 +1,8 @@
 //! Tokens: names of registrations that cannot be mistaken for an earlier one (L07).
 //!
 //! A token is an index and a generation. Its index is used again after its registration has gone,
-//! its generation is not: whatever still carries the old token finds nothing.
+//! its generation is not: whatever still carries the old token finds nothing. After 2³² generations an index is
+//! given up, so that no token ever comes twice.
 
 use std::fmt;
 
@@ -139,6 +140,12 @@ impl<T> Slab<T> {
         Self { values: TokenMap::new(), generations: Vec::new(), free: Vec::new() }
     }
 
+    /// Makes the next generation of every index the last one, as if all others had been used.
+    #[cfg(test)]
+    pub(crate) fn exhaust(&mut self) {
+        self.generations.fill(u32::MAX);
+    }
+
     /// How many values there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -180,8 +187,11 @@ impl<T> Slab<T> {
     /// Takes a value out. From now on its token finds nothing.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let value = self.values.remove(token)?;
-        self.generations[token.index()] = token.generation().wrapping_add(1);
-        self.free.push(token.bits as u32);
+        // An index whose generations are used up is not used again: its first token would name another value.
+        if let Some(next) = token.generation().checked_add(1) {
+            self.generations[token.index()] = next;
+            self.free.push(token.bits as u32);
+        }
         Some(value)
     }
 
@@ -211,6 +221,21 @@ mod tests {
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&'b'));
+    }
+
+    #[test]
+    fn l07_an_index_whose_generations_are_used_up_is_not_used_again() {
+        let mut slab = Slab::new();
+        let mut given = Vec::new();
+        for n in 0..4 {
+            let token = slab.insert(n);
+            assert!(!given.contains(&token), "{token:?} was given out before: {given:?}");
+            assert_eq!(slab.remove(token), Some(n));
+            given.push(token);
+            slab.exhaust();
+        }
+        assert_eq!(given.iter().map(|token| token.index()).collect::<Vec<_>>(), [0, 0, 1, 1]);
+        assert!(slab.is_empty() && given.iter().all(|stale| slab.get(*stale).is_none()));
     }
 
     #[test]

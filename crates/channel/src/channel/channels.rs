@@ -330,3 +330,36 @@ impl Drop for Held<'_> {
         self.0.depth.set(self.0.depth.get() - 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::driver::TaskOnly;
+    use crate::{EventLoopGroup, LocalLoop, local};
+
+    #[test]
+    fn l07_a_stale_handle_reaches_no_stranger_when_generations_wrap() {
+        let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+        // As if the tokens of the loop's channels had been used 2³² times each.
+        let exhaust = || {
+            LocalLoop::current().unwrap().channels().table.borrow_mut().exhaust();
+        };
+        let register = || {
+            // Without its peer it would be closed before its time.
+            let (channel, peer) = local::pair();
+            (group.register(channel).join().unwrap(), peer)
+        };
+        let (stale, _peer) = register();
+        stale.close().join().unwrap();
+        // The loop has forgotten it when the task runs.
+        group.next().submit(exhaust).unwrap().join().unwrap();
+        let (last, _peer) = register();
+        last.close().join().unwrap();
+        group.next().submit(|| ()).unwrap().join().unwrap();
+        let (stranger, _peer) = register();
+        assert_ne!(stale.shared().token(), stranger.shared().token());
+        stale.close().join().unwrap();
+        stale.write_and_flush(bytes::Bytes::from("lost")).join().unwrap_err();
+        group.next().submit(|| ()).unwrap().join().unwrap();
+        assert!(stranger.is_open() && stranger.pending_bytes() == 0);
+    }
+}
