@@ -149,9 +149,11 @@ impl ForeignHandle {
                 Err(error) => self.sender.executor().failed(error),
             };
         }
-        let (promise, future) = self.sender.executor().new_promise();
+        let (mut promise, future) = self.sender.executor().new_promise();
         let call = move |here: &LocalLoop| {
-            promise.complete(call(here));
+            if promise.set_uncancellable() {
+                promise.complete(call(here));
+            }
         };
         if let Err(rejected) = self.sender.send(LoopCommand(Ask::Call(Box::new(call)))) {
             return self.sender.executor().failed(rejected.into());
@@ -214,8 +216,11 @@ impl EventLoop {
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
         let origin = Origin::here();
-        let (promise, future) = self.new_promise();
+        let (mut promise, future) = self.new_promise();
         let register = move |here: &LocalLoop| {
+            if !promise.set_uncancellable() {
+                return;
+            }
             let registered = here.register_foreign_from(origin, foreign, interest, handler);
             here.keep(berth);
             promise.complete(registered.map_err(Error::new));

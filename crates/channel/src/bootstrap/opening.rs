@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterwheel_executor::{Error, ErrorKind, Promise, PromiseFuture};
+use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::{Error, ErrorKind, Origin, Promise, PromiseFuture, UserCode};
 
 use super::place::{Place, Resolver};
 use crate::channel::address::Address;
@@ -81,7 +82,13 @@ impl Opening {
         promise.on_cancel(move || _ = unwanted.cancel());
         // Refused by a loop that is over: then so is the opening, as soon as the name is found.
         let timer = self.limit.and_then(|limit| at.schedule(limit, move || overdue.cancel()).ok());
-        resolver.resolve(&name, found);
+        if let Err(panicked) = guarded("resolver", || resolver.resolve(&name, found)) {
+            if let Some(timer) = timer {
+                timer.cancel();
+            }
+            promise.set_failure(panicked);
+            return;
+        }
         let at = at.clone();
         addresses.on_complete(move |addresses| {
             if let Some(timer) = timer {
@@ -115,6 +122,14 @@ impl Opening {
             promise.set_failure(error);
         }
     }
+}
+
+/// Calls code of the user's that makes a part of the channel, on whichever thread that is.
+///
+/// # Errors
+/// It panicked, which is reported too.
+pub(super) fn guarded<R>(what: &'static str, code: impl FnOnce() -> R) -> Result<R, Error> {
+    run_user_code(UserCode::Callback, Origin::labelled(what), code)
 }
 
 type Job = (Opening, Vec<Address>, Promise<Channel>);

@@ -320,9 +320,10 @@ impl Channel {
         &self,
         f: impl FnOnce(Pipeline<'_>) -> R + Send + 'static,
     ) -> PromiseFuture<R> {
-        let (promise, future) = self.shared.sender.executor().new_promise();
+        let (mut promise, future) = self.shared.sender.executor().new_promise();
         self.submit(Request::Call(Box::new(move |core| {
             match core {
+                Ok(_) if !promise.set_uncancellable() => false,
                 Ok(core) => promise.set_success(f(Pipeline::new(core))),
                 Err(error) => promise.set_failure(error.clone()),
             };

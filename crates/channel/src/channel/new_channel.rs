@@ -198,7 +198,10 @@ impl LocalLoop {
 
     /// Registers a channel with this loop. Its pipeline is made, the promise is kept, then the handlers
     /// are told that it is registered and, if it is connected, active.
-    pub(crate) fn register_channel(&self, new: NewChannel, promise: Promise<Channel>) {
+    pub(crate) fn register_channel(&self, new: NewChannel, mut promise: Promise<Channel>) {
+        if !promise.set_uncancellable() {
+            return;
+        }
         match self.make_channel(new, by_itself) {
             Ok(channel) => promise.set_success(channel),
             Err(error) => promise.set_failure(error),

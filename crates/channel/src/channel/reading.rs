@@ -22,7 +22,7 @@ pub(crate) struct Reading {
     auto: Cell<bool>,
     /// The transport was told to read.
     on: Cell<bool>,
-    /// A round was asked for, and has not begun.
+    /// A round was asked for, and has not begun: perhaps because the channel is not active, or away.
     wanted: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
@@ -261,15 +261,24 @@ impl ChannelCore {
         begun
     }
 
-    /// More is to be read; it has passed all handlers.
+    /// Begins a round of reads; the request has passed all handlers. While the channel is not active, or is
+    /// away from its loop, the request is kept until it is.
     #[inline]
     pub(crate) fn begin_read(self: &Rc<Self>) {
         let life = self.life.get();
-        if life.is_active() && life.is_registered() && !self.is_input_over() {
+        if life.is_open() && !self.is_input_over() {
             self.reading.wanted.set(true);
-            if !self.reading.on.get() {
+            if !self.reading.on.get() && life.is_active() && life.is_registered() {
                 self.set_read(true);
             }
+        }
+    }
+
+    /// Begins the round that was asked for before the channel was active, or that had not begun when the
+    /// channel left its loop. That request has passed the handlers.
+    pub(super) fn begin_kept_read(self: &Rc<Self>) {
+        if self.reading.wanted.get() {
+            self.begin_read();
         }
     }
 

@@ -75,19 +75,19 @@ impl Request {
             Request::Disconnect(promise) => core.accept(TAIL, Disconnect(promise.into())),
             Request::Close(promise) => core.accept(TAIL, Close(promise.into())),
             Request::CancelConnect => core.cancel_connect(),
-            Request::ShutdownInput(promise) => {
-                core.enter_with(move |core| core.shutdown_input(promise.into()));
-            }
+            Request::ShutdownInput(promise) => core.enter_with(move |core| {
+                begin(promise, |done| core.shutdown_input(done));
+            }),
             Request::ShutdownOutput(promise) => {
                 core.accept(TAIL, ShutdownOutput(promise.into()));
             }
             Request::SetOption(option, promise) => core.enter_with(move |core| {
-                core.complete_later(promise.into(), core.set_option(option));
+                begin(promise, |done| core.complete_later(done, core.set_option(option)));
             }),
             Request::Deregister(promise) => core.accept(TAIL, Deregister(promise.into())),
-            Request::Register(promise) => {
-                core.enter_with(move |core| core.complete_later(promise.into(), core.come()));
-            }
+            Request::Register(promise) => core.enter_with(move |core| {
+                begin(promise, |done| core.complete_later(done, core.come()));
+            }),
             Request::Call(call) => core.enter_with(move |core| call(Ok(core))),
         }
     }
@@ -118,6 +118,13 @@ impl Request {
             | Request::AutoRead(_)
             | Request::UserEvent(_) => {}
         }
+    }
+}
+
+/// Carries an operation out, unless its future was cancelled before. Then it cannot be any more.
+fn begin(mut promise: Promise<()>, operation: impl FnOnce(Completion)) {
+    if promise.set_uncancellable() {
+        operation(promise.into());
     }
 }
 

@@ -98,8 +98,12 @@ impl ChannelCore {
                 Step::Active => self.enter(|core| {
                     core.go(HEAD, Active);
                     core.read_if_auto();
+                    core.begin_kept_read();
                 }),
-                Step::ReadAgain => self.enter(|core| core.read_if_auto()),
+                Step::ReadAgain => self.enter(|core| {
+                    core.read_if_auto();
+                    core.begin_kept_read();
+                }),
                 Step::RoundOver => self.enter(|core| core.go(HEAD, ReadComplete)),
                 Step::InputOver => self.half_closed(HalfClosed::Input),
                 Step::OutputOver => self.half_closed(HalfClosed::Output),

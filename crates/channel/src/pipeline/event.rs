@@ -80,6 +80,9 @@ macro_rules! events {
                 #[inline(always)]
                 fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
                     let $out($($out_arg,)? mut done) = self;
+                    if is_given_up(Self::BIT, &done) {
+                        return;
+                    }
                     let result = handler.$verb(ctx, $($out_arg,)? &mut done);
                     if result.is_err() || !done.is_none() {
                         ctx.operation_ended(result, done);
@@ -88,8 +91,10 @@ macro_rules! events {
 
                 #[inline(always)]
                 fn arrive(self, core: &Rc<ChannelCore>) {
-                    let $out($($out_arg,)? done) = self;
-                    ($at_head)(core, $($out_arg,)? done)
+                    let $out($($out_arg,)? mut done) = self;
+                    if begins(Self::BIT, &mut done) {
+                        ($at_head)(core, $($out_arg,)? done)
+                    }
                 }
 
                 fn any(self) -> AnyEvent {
@@ -169,6 +174,24 @@ events! {
     signalling {
         BeginRead = BEGIN_READ, read, ChannelCore::begin_read;
         Flush = FLUSH, flush, ChannelCore::flush;
+    }
+}
+
+/// True if the one who asked has cancelled the operation: then no handler sees it any more. A cancelled write
+/// is skipped when its turn comes, in order, by the outbound buffer.
+#[inline(always)]
+fn is_given_up(operation: Events, done: &Completion) -> bool {
+    operation != Events::WRITE && done.is_cancelled()
+}
+
+/// True if the operation is to be carried out. From here on it cannot be cancelled, but for a write, which can
+/// until it is handed to the transport, and a connect, which is broken off.
+#[inline(always)]
+fn begins(operation: Events, done: &mut Completion) -> bool {
+    match operation {
+        Events::WRITE => true,
+        Events::CONNECT => !done.is_cancelled(),
+        _ => done.begin(),
     }
 }
 

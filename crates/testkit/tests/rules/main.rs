@@ -4,6 +4,7 @@
 
 mod support;
 
+mod cancelling;
 mod codecs;
 mod deferring;
 mod depth;

@@ -8,9 +8,10 @@ use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{
     Address, Channel, ChannelError, ChannelFuture, Ctx, Events, Handler, HandlerResult, NewChannel,
-    Pipeline, Stream, Target,
+    Pipeline, Resolver, Stream, Target,
 };
-use waterwheel_executor::{Error, PromiseFuture};
+use waterwheel_executor::{Error, Promise, PromiseFuture};
+use waterwheel_testkit::loop_suite::blow;
 use waterwheel_testkit::manual::{Dial, Manual, ManualSockets, Time};
 
 use super::house::{Book, House, LONG, addresses, both, failure, options, secs};
@@ -425,5 +426,35 @@ fn c12_a_shutdown_fails_a_connect_under_way() {
         assert!(dial.is_closed() && house.sockets.next_dial().is_none());
         let late = house.client().connect("192.0.2.1:80");
         assert!(late.wait_timeout(LONG).is_ok() && late.join().is_err());
+    });
+}
+
+/// A resolver that panics, before or after it has given its promise away.
+struct Explodes(bool);
+
+impl Resolver for Explodes {
+    fn resolve(&self, _: &str, found: Promise<Vec<Address>>) {
+        if self.0 {
+            found.set_success(addresses(1));
+        }
+        blow("no such book");
+    }
+}
+
+#[test]
+fn c12_a_panicking_resolver_fails_the_future() {
+    both(|house| {
+        for has_answered in [false, true] {
+            let client = house.client().resolver(Arc::new(Explodes(has_answered)));
+            let server = house.server().resolver(Arc::new(Explodes(has_answered)));
+            for future in
+                [client.connect("name:80"), client.bind("name:80"), server.bind("name:80")]
+            {
+                house.settle();
+                let error = failure(future);
+                assert!(error.contains("no such book"), "{error}");
+            }
+        }
+        assert!(house.sockets.next_dial().is_none(), "nothing is opened for it");
     });
 }

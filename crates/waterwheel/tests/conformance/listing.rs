@@ -27,6 +27,8 @@ macro_rules! conformance_matrix {
             }
             reading {
                 c09_nothing_is_read_while_auto_read_is_off
+                c09_a_read_asked_for_before_the_channel_is_active_is_honoured
+                c09_a_read_asked_for_before_or_while_a_channel_is_away_is_honoured
                 c09_auto_read_that_goes_off_and_on_loses_nothing
                 c09_a_round_has_at_most_sixteen_reads
                 c09_two_flooding_peers_take_turns

@@ -1,11 +1,11 @@
 //! When and how much is read (C09).
 
 use bytes::Bytes;
-use waterwheel::channel::{ChannelOptions, ReceiveSizes};
+use waterwheel::channel::{ChannelOptions, Ctx, Handler, HandlerResult, Msg, ReceiveSizes};
 
 use crate::cell::Cell;
 use crate::dice::Dice;
-use crate::stage::{Stage, Told, get};
+use crate::stage::{Stage, Tap, Told, get, tap};
 
 /// The size of each read, where it matters.
 const SIZE: usize = 64;
@@ -52,6 +52,72 @@ pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &Cell) {
     assert!(child.is_active(), "not even the end was read");
     child.set_auto_read(true);
     assert_eq!(ear.rest(), "fourth");
+}
+
+/// Asks for one round of reads as soon as it is in a pipeline and again when the channel is registered: both
+/// before the channel is active. Tells the test what happens.
+struct EarlyReader(Tap);
+
+impl Handler for EarlyReader {
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.read();
+        Ok(())
+    }
+
+    fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        assert!(!ctx.is_active(), "too late for this test");
+        ctx.read();
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.0.on_read(ctx, msg)
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.on_read_complete(ctx)
+    }
+}
+
+pub(crate) fn c09_a_read_asked_for_before_the_channel_is_active_is_honoured(cell: &Cell) {
+    let stage = Stage::new(cell, 1);
+    let server = stage.echo();
+    let (tap, mut ear) = tap();
+    let client = cell.client(&stage.group).options(quiet());
+    let client = client
+        .initialiser(move |edit| Ok(edit.add_last("early", EarlyReader(tap.clone())).map(drop)?));
+    let client = get(client.connect(server.local_address().expect("a server is bound"))).unwrap();
+    client.send(Bytes::from_static(b"first"));
+    assert_eq!(ear.bytes(5), "first");
+    ear.find(|told| matches!(told, Told::RoundOver).then_some(()));
+    client.send(Bytes::from_static(b"second"));
+    stage.settle();
+    ear.assert_nothing_read(); // Both requests were for the same round.
+}
+
+pub(crate) fn c09_a_read_asked_for_before_or_while_a_channel_is_away_is_honoured(cell: &Cell) {
+    let stage = Stage::new(cell, 1);
+    let (server, mut ear) = stage.tapped(quiet());
+    let (client, _) = stage.client(&server);
+    let child = ear.channel();
+    for asked_before in [false, true] {
+        if asked_before {
+            child.read();
+        }
+        get(child.deregister()).unwrap();
+        if !asked_before {
+            child.read();
+        }
+        get(client.write_and_flush(Bytes::from_static(b"meanwhile"))).unwrap();
+        stage.settle();
+        ear.assert_nothing_read();
+        get(child.register()).unwrap();
+        assert_eq!(ear.bytes(9), "meanwhile");
+        ear.find(|told| matches!(told, Told::RoundOver).then_some(()));
+    }
+    client.send(Bytes::from_static(b"later"));
+    stage.settle();
+    ear.assert_nothing_read();
 }
 
 pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &Cell) {

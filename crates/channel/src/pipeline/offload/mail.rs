@@ -93,6 +93,20 @@ impl Mail {
         }
     }
 
+    /// True if the one who asked for this operation has cancelled it. A cancelled write travels on: it is
+    /// skipped when its turn comes.
+    fn is_given_up(&self) -> bool {
+        match self {
+            Mail::Bind(_, done)
+            | Mail::Connect(_, done)
+            | Mail::Disconnect(done)
+            | Mail::Close(done)
+            | Mail::Deregister(done)
+            | Mail::ShutdownOutput(done) => done.is_cancelled(),
+            _ => false,
+        }
+    }
+
     /// The method that it is for.
     pub(super) fn call(&self) -> Call {
         match self {
@@ -119,6 +133,9 @@ impl Mail {
 
     /// On the executor: calls the handler's method, and sees to what it returns.
     pub(super) fn deliver(self, handler: &mut dyn RemoteHandler, ctx: &RemoteCtx, link: &Link) {
+        if self.is_given_up() {
+            return;
+        }
         let told = match self {
             Mail::Registered => handler.on_registered(ctx),
             Mail::Unregistered => handler.on_unregistered(ctx),

@@ -85,6 +85,11 @@ impl RemoteCompletion {
         }
     }
 
+    /// Whether the one who waits has cancelled it. Only a promise can be.
+    pub(super) fn is_cancelled(&self) -> bool {
+        matches!(&self.0, Kind::Promise(promise) if promise.is_cancelled())
+    }
+
     /// On the loop again.
     pub(super) fn told(mut self) -> Told {
         match mem::take(&mut self.0) {

@@ -1,0 +1,164 @@
+//! P02: a cancel that wins keeps an operation from being carried out; once it has begun, a cancel loses.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use waterwheel_channel::{
+    Address, Channel, ChannelFuture, Completion, Ctx, Handler, HandlerResult, Msg, NewChannel,
+    local,
+};
+use waterwheel_executor::ImmediateExecutor;
+use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
+
+use crate::support::{Bench, bench_with, quiet, text};
+
+/// A channel whose only handler sees everything.
+fn recorded(builder: EmbeddedBuilder) -> Bench {
+    let mut bench = bench_with(builder, |edit, log| {
+        edit.add_last("app", log.recorder())?;
+        Ok(())
+    });
+    bench.run();
+    drop(bench.log.take());
+    bench
+}
+
+/// Asks for something as another thread does, while the loop is busy, and cancels that.
+#[track_caller]
+fn ask_and_cancel(bench: &mut Bench, ask: impl FnOnce(&Channel) -> ChannelFuture) {
+    let future = ask(bench.channel());
+    assert!(future.cancel(), "nothing has begun");
+    bench.run();
+    assert_eq!(bench.log.take(), Vec::<String>::new(), "no handler hears of it");
+    assert!(future.join().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn p02_a_cancelled_close_disconnect_deregister_or_shutdown_is_not_carried_out() {
+    let operations: [fn(&Channel) -> ChannelFuture; 5] = [
+        Channel::close,
+        Channel::disconnect,
+        Channel::deregister,
+        Channel::shutdown_input,
+        Channel::shutdown_output,
+    ];
+    for ask in operations {
+        let mut bench = recorded(Embedded::builder());
+        ask_and_cancel(&mut bench, ask);
+        let channel = bench.channel();
+        assert!(channel.is_active() && channel.is_registered() && channel.is_writable());
+        bench.write_inbound(text("on it goes"));
+        assert_eq!(bench.passed(), ["on it goes"]);
+    }
+}
+
+#[test]
+fn p02_a_cancelled_bind_or_connect_leaves_the_channel_as_it_was() {
+    let operations: [fn(&Channel) -> ChannelFuture; 2] = [
+        |channel| channel.bind(Address::local("here")),
+        |channel| channel.connect(Address::local("there")),
+    ];
+    for ask in operations {
+        let mut bench = recorded(Embedded::builder().unconnected());
+        ask_and_cancel(&mut bench, ask);
+        assert!(bench.channel().is_open() && !bench.channel().is_active());
+        let again = ask(bench.channel());
+        bench.run();
+        again.join().expect("nothing was begun before");
+        assert!(bench.channel().is_active());
+    }
+}
+
+#[test]
+fn p02_a_channel_whose_return_was_cancelled_stays_away() {
+    let mut bench = recorded(Embedded::builder());
+    let left = bench.channel().deregister();
+    bench.run();
+    left.join().unwrap();
+    drop(bench.log.take());
+    ask_and_cancel(&mut bench, Channel::register);
+    assert!(!bench.channel().is_registered());
+}
+
+#[test]
+fn p02_a_cancelled_look_at_the_pipeline_does_not_happen() {
+    let mut bench = recorded(Embedded::builder());
+    let called = bench.channel().with_pipeline(|pipeline| pipeline.remove("app"));
+    assert!(called.cancel());
+    bench.run();
+    assert_eq!(bench.names(), ["app"]);
+}
+
+#[test]
+fn p02_a_cancelled_registration_closes_the_new_channel() {
+    let mut bench = recorded(Embedded::builder());
+    let event_loop = bench.channel().event_loop();
+    let (one, _other) = local::pair();
+    let registered = event_loop.register(one);
+    assert!(registered.cancel());
+    let kept = event_loop.register(NewChannel::new(local::Connection::new()));
+    bench.run();
+    kept.join().unwrap();
+    let there = event_loop.registered_channels();
+    bench.run();
+    assert_eq!(there.join().unwrap().len(), 2, "the embedded one, and the one that was kept");
+}
+
+/// Keeps a close until a user event comes, and passes it on then.
+#[derive(Default)]
+struct KeepsClose(Completion);
+
+impl Handler for KeepsClose {
+    fn close(&mut self, _: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        self.0 = done.take();
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        ctx.close_with(self.0.take());
+        Ok(())
+    }
+}
+
+#[test]
+fn p02_a_close_that_a_handler_keeps_can_still_be_cancelled() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("before", log.recorder())?;
+        edit.add_last("keeps", KeepsClose::default())?;
+        Ok(())
+    });
+    let closed = bench.channel().close();
+    bench.run();
+    assert!(closed.cancel(), "it has not begun");
+    bench.channel().fire_user_event(text("go on"));
+    bench.run();
+    assert_eq!(bench.log.take(), ["before on_user_event go on"], "no close comes that far");
+    assert!(bench.channel().is_active());
+}
+
+#[test]
+fn p02_an_operation_that_has_begun_cannot_be_cancelled() {
+    let mut bench = recorded(Embedded::builder());
+    bench.set_room(0);
+    let shut = bench.on_loop(|channel| {
+        channel.send(text("waits"));
+        channel.shutdown_output()
+    });
+    assert!(!shut.is_done() && !shut.cancel(), "it waits for what was flushed");
+    bench.clear_faults();
+    shut.join().expect("it was carried out");
+}
+
+#[test]
+fn p02_a_promise_given_to_a_context_is_heeded_too() {
+    let mut bench = recorded(Embedded::builder());
+    let futures = Rc::new(RefCell::new(Vec::new()));
+    bench.with_pipeline(|pipeline| {
+        let (promise, future) = ImmediateExecutor.new_promise();
+        assert!(future.cancel());
+        pipeline.close_with(promise.into());
+        futures.borrow_mut().push(future);
+    });
+    assert!(bench.channel().is_active());
+    assert_eq!(bench.log.take(), Vec::<String>::new());
+}
