@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use waterwheel_channel::local::{self as transport, Local};
 use waterwheel_channel::{
-    Address, Channel, ChannelGroup, ChannelOptions, ServerBootstrap, WaterMarks, matchers,
+    Address, Channel, ChannelGroup, ChannelOptions, Completion, ServerBootstrap, WaterMarks,
+    matchers,
 };
 use waterwheel_testkit::loop_suite::blow;
 
@@ -71,6 +72,33 @@ fn c14_a_channel_that_is_closed_leaves_all_its_groups() {
         assert_eq!(group.len(), 1);
         stage.on(1, |_| drop(members[1].close()));
         assert!(group.is_empty());
+    });
+}
+
+#[test]
+fn c14_whoever_learns_that_a_channel_is_closed_does_not_find_it_in_a_group() {
+    Stage::each(|stage| {
+        let (ours, _theirs) = transport::pair();
+        let member = stage.register(0, ours, Record::new("member", &Log::default()));
+        let group = ChannelGroup::new("room");
+        let found = Log::default();
+        // They waited before it was in any group.
+        let (room, channel, log) = (group.clone(), member.clone(), found.clone());
+        member.closed().add_listener(move |_| {
+            log.add(format!("closed: {}", room.contains(&channel)));
+        });
+        assert!(group.add(&member));
+        let (room, log) = (group.clone(), found.clone());
+        let closing = member.clone();
+        let asked = member.with_pipeline(move |pipeline| {
+            pipeline.close_with(Completion::local(move |_| {
+                log.add(format!("close: {}", room.contains(&closing)));
+            }));
+        });
+        stage.outcome(asked).unwrap();
+        stage.run();
+        assert_eq!(found.take(), ["closed: false", "close: false"]);
+        assert!(group.is_empty() && !group.add(&member));
     });
 }
 

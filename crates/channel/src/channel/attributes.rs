@@ -107,22 +107,22 @@ impl Attributes {
         }
     }
 
-    /// The value for this key: the one that is there or else the one that is made, and whether it was.
+    /// Returns the value for this key, creating it if absent.
     pub(crate) fn get_or_set<T: Send + Sync + 'static>(
         &self,
         key: &AttrKey<T>,
         make: impl FnOnce() -> T,
-    ) -> (Arc<T>, bool) {
+    ) -> Arc<T> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut entries.get_or_insert_default().list;
         let found = entries.iter().find(|entry| key.is(entry));
         if let Some(value) = found.and_then(|entry| entry.value.clone().downcast().ok()) {
-            return (value, false);
+            return value;
         }
         let value = Arc::new(make());
         let entry = Entry { name: key.name, type_id: TypeId::of::<T>(), value: value.clone() };
         entries.push(entry);
-        (value, true)
+        value
     }
 
     pub(crate) fn remove<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {

@@ -18,6 +18,7 @@ use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::steps::Step;
 use super::transport::TransportEvent;
+use crate::channel_group::leave_groups;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 
@@ -70,6 +71,7 @@ impl ChannelCore {
     }
 
     pub(super) fn tell_closed(self: &Rc<Self>) {
+        leave_groups(&self.channel());
         let waiting = {
             let ending = &mut self.rare.make().ending;
             ending.told = true;

@@ -37,6 +37,7 @@ use super::shared::ChannelShared;
 use super::steps::{Step, Steps};
 use super::transport::{Transport, Upcalls};
 use super::writing::Writing;
+use crate::channel_group::leave_groups;
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
@@ -418,6 +419,8 @@ pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -
 impl Drop for ChannelCore {
     fn drop(&mut self) {
         // Of a loop that has ended without telling: whoever waits learns that nobody will.
+        self.shared.set_closed();
+        leave_groups(&self.channel());
         drop(self.shared.take_closed());
     }
 }

@@ -12,7 +12,8 @@ use crate::channel::shared::ChannelId;
 use crate::pipeline::{Message, Msg};
 
 /// A set of channels with a name, of any loops: to write to all of them, or to close them. A channel
-/// leaves by itself when it is closed.
+/// leaves by itself when it is closed: whoever learns that it was, from its close future or a completion, does
+/// not find it here any more.
 ///
 /// This is a handle: cheap to clone, used from any thread. It keeps no channel open and no loop running. A
 /// channel may be in any number of groups.
@@ -77,9 +78,9 @@ impl ChannelGroup {
         &self.inner.name
     }
 
-    /// Adds a channel. `false`: it is in already, or it is closed.
+    /// Adds a channel. `false`: it is in already, or it is closed, or about to be.
     pub fn add(&self, channel: &Channel) -> bool {
-        let memberships = Memberships::of(channel);
+        let Some(memberships) = Memberships::of(channel) else { return false };
         let mut members = self.inner.members();
         if members.contains(channel) || !memberships.join(&self.inner) {
             return false;

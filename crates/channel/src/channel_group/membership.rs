@@ -10,30 +10,24 @@ use crate::channel::handle::Channel;
 use crate::channel::shared::ChannelId;
 
 /// The groups that a channel is in; `None` once it is closed. Kept as an attribute of the channel, from its
-/// first group on: one listener of its close serves all of them, however often it comes and goes.
+/// first group on.
 ///
-/// Touched by whoever adds and removes, who holds the lock of the group meanwhile, and by the close, which
-/// takes the list out and asks the groups afterwards.
+/// Touched by whoever adds and removes, who holds the lock of the group meanwhile, and by the channel's loop in
+/// the step that tells the close, which takes the list out and leaves the groups afterwards.
+///
+/// The loop lowers the channel's open flag before it looks for this attribute; an adder makes the attribute
+/// before it looks at the flag. Both go through the lock of the attributes, so one of them sees the other: either
+/// the loop takes the channel out of the new group, or the adder learns that the channel is closed.
 pub(super) struct Memberships(Mutex<Option<Vec<Weak<Inner>>>>);
 
 static MEMBERSHIPS: AttrKey<Memberships> = AttrKey::new("groups");
 
 impl Memberships {
-    /// Those of a channel. Nothing may be locked: if it is closed, its groups are left at once.
-    pub(super) fn of(channel: &Channel) -> Arc<Self> {
-        let (memberships, made) =
-            channel.attributes().get_or_set(&MEMBERSHIPS, || Self(Mutex::new(Some(Vec::new()))));
-        if made {
-            // Not the channel itself, which keeps its listeners.
-            let (of, id, mine) = (channel.loop_id(), channel.id(), memberships.clone());
-            let closed = channel.closed();
-            if closed.is_done() {
-                mine.leave_all(of, id);
-            } else {
-                closed.add_listener(move |_| mine.leave_all(of, id));
-            }
-        }
-        memberships
+    /// Returns the memberships of a channel, creating them if absent; `None` if the channel is closed.
+    pub(super) fn of(channel: &Channel) -> Option<Arc<Self>> {
+        let make = || Self(Mutex::new(Some(Vec::new())));
+        let memberships = channel.attributes().get_or_set(&MEMBERSHIPS, make);
+        channel.is_open().then_some(memberships)
     }
 
     /// Those of a channel that may be in a group.
@@ -59,12 +53,20 @@ impl Memberships {
         }
     }
 
+    /// Takes a channel out of all its groups: it is closed, and nobody was told so yet.
     fn leave_all(&self, of: ExecutorId, id: ChannelId) {
         let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         for group in groups.into_iter().flatten().filter_map(|group| group.upgrade()) {
             let member = group.members().remove(of, id);
             drop(member);
         }
+    }
+}
+
+/// Takes a channel that is closed out of all its groups, on its loop.
+pub(crate) fn leave_groups(channel: &Channel) {
+    if let Some(memberships) = Memberships::find(channel) {
+        memberships.leave_all(channel.loop_id(), channel.id());
     }
 }
 
@@ -96,7 +98,6 @@ mod tests {
         }
         assert_eq!(remembered(&channel), Some(1));
         channel.close().join().unwrap();
-        loops.next().submit(|| ()).unwrap().join().unwrap(); // Whoever else was told has been.
         assert_eq!((remembered(&channel), stays.len()), (None, 0));
         assert!(!stays.add(&channel));
     }

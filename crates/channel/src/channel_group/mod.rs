@@ -17,7 +17,7 @@
 //! 2. Nothing is locked while something of the user's runs: a matcher, a clone, a handler, a listener.
 //! 3. Whatever may panic does so before the first command is sent: all of them are asked, or none.
 //! 4. What one thread asks for reaches each channel in order, also among what it asks of the channel itself.
-//! 5. A channel is told from its own end whose member it is: it leaves when it is closed. Group first, then
+//! 5. A channel leaves its groups in the step that tells its close, before anybody is told. Group first, then
 //!    membership, is the order of the locks.
 
 mod errand;
@@ -30,5 +30,6 @@ mod selected;
 
 pub(crate) use self::errand::Errand;
 pub use self::group::ChannelGroup;
+pub(crate) use self::membership::leave_groups;
 pub use self::outcome::{ChannelGroupFuture, GroupError, GroupOutcome};
 pub use self::selected::Selected;
