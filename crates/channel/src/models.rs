@@ -6,6 +6,7 @@ use loom::sync::{Arc, Notify};
 use loom::thread;
 
 use crate::channel::holds::Holds;
+use crate::channel::submissions::Submissions;
 
 /// A channel, its loop asleep, and what its holders have done: each into a place of its own.
 struct Held {
@@ -54,4 +55,40 @@ fn l11_no_release_is_lost() {
 #[test]
 fn l11_no_release_of_two_is_lost() {
     drain(2);
+}
+
+/// A thread that asks whether there is room while each of `writes` bytes is on its way, and the loop that takes
+/// them. What arrives is dropped, so that the loop never sees the channel full.
+fn look(writes: usize, high: usize) {
+    loom::model(move || {
+        let shared = Arc::new((Submissions::new(), Notify::new()));
+        for _ in 0..writes {
+            assert_eq!(shared.0.add(1, |_| true), Some(1));
+        }
+        let reader = shared.clone();
+        thread::spawn(move || {
+            let (submissions, announced) = &*reader;
+            if !submissions.leave_room(|bytes| bytes <= high) {
+                announced.wait(); // An announcement that is lost is a deadlock.
+            }
+        });
+        let (submissions, announced) = &*shared;
+        for _ in 0..writes {
+            submissions.remove(1);
+            if submissions.take_watched() {
+                announced.notify();
+            }
+        }
+        assert_eq!(submissions.bytes(), 0);
+    });
+}
+
+#[test]
+fn c07_a_thread_that_saw_the_channel_full_is_told() {
+    look(1, 0);
+}
+
+#[test]
+fn c07_a_thread_that_saw_the_channel_full_of_two_is_told() {
+    look(2, 1);
 }

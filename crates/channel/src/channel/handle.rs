@@ -121,14 +121,16 @@ impl Channel {
     }
 
     /// Whether it takes more: see [`Ctx::is_writable`](crate::Ctx::is_writable). Writes count from the
-    /// moment they are submitted.
+    /// moment they are submitted. After a `false`, on whichever thread,
+    /// [`on_writability_changed`](crate::Handler::on_writability_changed) comes when it takes more again, unless it
+    /// is closed before.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         if let Some(core) = self.shared.here() {
             return core.is_writable(); // Whoever looks there is told of the change.
         }
-        let room = self.pending_bytes() <= self.shared.options.water_marks.high();
-        room && self.shared.writable.load(Ordering::Acquire) && self.is_open()
+        let is_writable = self.shared.writable.load(Ordering::Acquire) && self.is_open();
+        is_writable && self.shared.has_room()
     }
 
     /// How many bytes may be written before it stops being writable; none if it is not.

@@ -94,6 +94,15 @@ impl ChannelCore {
         }
     }
 
+    /// Announces the writability if another thread saw the channel full because of bytes that were on their way
+    /// and have arrived since: the loop may not have seen it full at all.
+    pub(crate) fn tell_watchers(self: &Rc<Self>) {
+        if self.shared.submitted.take_watched() {
+            self.level.missed.set(true);
+            self.mark(Work::WRITABILITY);
+        }
+    }
+
     #[cold]
     fn set_writable(self: &Rc<Self>, writable: bool) {
         self.level.writable.set(writable);

@@ -39,6 +39,7 @@ mod socket;
 pub(crate) mod sockets;
 pub(crate) mod steps;
 pub(crate) mod stream;
+pub(crate) mod submissions;
 pub mod transport;
 mod unhandled;
 pub(crate) mod unix_address;

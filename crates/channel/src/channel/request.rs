@@ -46,7 +46,7 @@ pub(crate) struct Submitted {
 
 impl Drop for Submitted {
     fn drop(&mut self) {
-        self.shared.arrived(self.size);
+        self.shared.submitted.remove(self.size);
     }
 }
 
@@ -137,6 +137,7 @@ impl ChannelCore {
         done: Completion,
         submitted: Option<Submitted>,
     ) {
+        let is_from_elsewhere = submitted.is_some();
         drop(submitted);
         if flush {
             self.write_and_flush(msg, done);
@@ -146,5 +147,8 @@ impl ChannelCore {
         // It no longer counts as submitted. If it was refused nothing else will look whether there is
         // room again.
         self.fall();
+        if is_from_elsewhere {
+            self.tell_watchers();
+        }
     }
 }

@@ -16,6 +16,7 @@ use super::handle::Channel;
 use super::holds::Holds;
 use super::options::ChannelOptions;
 use super::request::Submitted;
+use super::submissions::Submissions;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
@@ -48,7 +49,7 @@ impl fmt::Debug for ChannelId {
 ///
 /// The flags and `pending` are written by the loop alone and may be looked at by anybody, at any time:
 /// they are a moment old. `submitted` is raised by whoever submits a write and lowered by the loop
-/// that takes it. `token` is set once, before anybody else can have a handle.
+/// that takes it; see [`Submissions`]. `token` is set once, before anybody else can have a handle.
 pub(crate) struct ChannelShared {
     pub(crate) id: ChannelId,
     pub(super) sender: CommandSender<LoopCommand>,
@@ -63,7 +64,7 @@ pub(crate) struct ChannelShared {
     /// What concerns servers: [`LISTENS`], [`PAUSED`].
     server: AtomicU8,
     pub(super) pending: AtomicUsize,
-    pub(super) submitted: AtomicUsize,
+    pub(super) submitted: Submissions,
     pub(super) holds: Holds,
     /// Writes that nobody waited for, and that were refused.
     refused: Flood,
@@ -113,7 +114,7 @@ impl ChannelShared {
             server: AtomicU8::new(if listens { LISTENS } else { 0 }),
             options,
             pending: AtomicUsize::new(0),
-            submitted: AtomicUsize::new(0),
+            submitted: Submissions::new(),
             holds: Holds::new(),
             refused: Flood::default(),
             pumping: AtomicBool::new(false),
@@ -140,7 +141,7 @@ impl ChannelShared {
     }
 
     pub(super) fn submitted(&self) -> usize {
-        self.submitted.load(Ordering::Relaxed)
+        self.submitted.bytes()
     }
 
     pub(super) fn set_writable(&self, writable: bool) {
@@ -241,19 +242,22 @@ impl ChannelShared {
     pub(crate) fn weigh(self: &Arc<Self>, size: usize) -> Result<Submitted, ChannelError> {
         let (limit, mut pending) = (self.options.water_marks.most(), 0);
         // Added only if it may wait: what is refused must not look like a full channel for a moment.
-        let added = self.submitted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+        let added = self.submitted.add(size, |before| {
             pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
-            (size <= limit.saturating_sub(pending)).then(|| before + size)
+            size <= limit.saturating_sub(pending)
         });
         match added {
-            Ok(_) => Ok(Submitted { shared: self.clone(), size }),
-            Err(_) => Err(ChannelError::BufferFull { pending, limit, size }),
+            Some(size) => Ok(Submitted { shared: self.clone(), size }),
+            None => Err(ChannelError::BufferFull { pending, limit, size }),
         }
     }
 
-    /// A write that other threads have submitted has arrived, or never will.
-    pub(super) fn arrived(&self, bytes: usize) {
-        self.submitted.fetch_sub(bytes, Ordering::Relaxed);
+    /// True while no more waits than the high mark allows. Asked on other threads than the loop's; whoever is
+    /// told `false` here is told by the loop when that may have changed.
+    pub(super) fn has_room(&self) -> bool {
+        let high = self.options.water_marks.high();
+        let pending = || self.pending.load(Ordering::Relaxed);
+        self.submitted.leave_room(|submitted| pending().saturating_add(submitted) <= high)
     }
 
     /// A write that nobody waits for was refused.

@@ -291,7 +291,7 @@ fn c07_a_submission_beyond_all_bounds_is_refused_and_leaves_nothing_behind() {
     let mut bench = quiet(|_, _| Ok(()));
     let (_waits, refused) =
         (bench.channel().write(Heavy(usize::MAX)), bench.channel().write(Heavy(usize::MAX)));
-    assert_eq!(bench.channel().pending_bytes(), usize::MAX);
+    assert_eq!(bench.channel().pending_bytes(), isize::MAX as usize, "the end of the scale");
     assert!(refused.is_done(), "there is no room beside it");
     bench.channel().flush();
     bench.run();
@@ -306,4 +306,30 @@ impl Message for Heavy {
     fn size_hint(&self) -> usize {
         self.0
     }
+}
+
+/// Drops what is written, and says that it was.
+struct Swallows;
+
+impl Handler for Swallows {
+    fn write(&mut self, _: &Ctx<'_>, _: Msg, done: &mut Completion) -> HandlerResult {
+        done.take().succeed();
+        Ok(())
+    }
+}
+
+#[test]
+fn c07_a_thread_that_saw_the_channel_full_by_what_was_submitted_is_told_when_it_no_longer_is() {
+    let mut bench = small();
+    bench.with_pipeline(|pipeline| pipeline.add_last("swallows", Swallows).is_ok());
+    let channel = bench.channel().clone();
+    // Not the loop's thread, though it turns the loop.
+    drop(channel.write_and_flush(bytes(21)));
+    assert_eq!((channel.is_writable(), channel.bytes_before_unwritable()), (false, 0));
+    bench.run();
+    assert!(channel.is_writable());
+    assert_eq!(bench.log.take(), announced(true), "the loop itself never saw it full");
+    drop(channel.write_and_flush(bytes(21)));
+    bench.run();
+    assert_eq!(bench.log.take(), Vec::<String>::new(), "nobody looked");
 }

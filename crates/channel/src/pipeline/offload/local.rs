@@ -124,6 +124,7 @@ impl ChannelCore {
         }
         self.rise();
         self.fall();
+        self.tell_watchers();
     }
 
     /// If the handler is gone: sees to the letters it has not read, and takes its slot away. Whatever
