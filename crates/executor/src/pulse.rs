@@ -4,6 +4,7 @@
 //!   beat            how many changes there were ǀ idle, changing, or the kind of code that runs
 //!   outer, origin   the piece of work that the loop itself called: the beat it began with, its origin
 //!   inner, station  what runs inside of that, if something does
+//!   round           how many rounds have begun and ended: odd while one goes on
 //! ```
 //!
 //! 1. The loop's thread alone writes, so plain loads and stores do. Of a pooled loop that is one thread
@@ -50,6 +51,7 @@ pub(crate) struct Pulse {
     origin: OriginCell,
     inner: OriginCell,
     station: AtomicU64,
+    round: AtomicU64,
 }
 
 /// What a reader has found.
@@ -98,6 +100,19 @@ impl Drop for Begun<'_> {
     }
 }
 
+/// A round of short pieces of work that a loop does one after the other, and nothing else in between. When
+/// this is dropped the round has ended, on unwind too.
+#[must_use = "it ends when it is dropped"]
+#[derive(Debug)]
+pub struct BegunRound<'a>(&'a Pulse);
+
+impl Drop for BegunRound<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.count_round();
+    }
+}
+
 impl Pulse {
     pub(crate) fn new() -> Self {
         let nothing = Origin::labelled("nothing");
@@ -107,7 +122,26 @@ impl Pulse {
             origin: OriginCell::new(nothing),
             inner: OriginCell::new(nothing),
             station: AtomicU64::new(0),
+            round: AtomicU64::new(0),
         }
+    }
+
+    /// A round begins. Its pieces of work are [begun](Self::begin) one by one.
+    #[inline]
+    pub(crate) fn begin_round(&self) -> BegunRound<'_> {
+        self.count_round();
+        BegunRound(self)
+    }
+
+    #[inline]
+    fn count_round(&self) {
+        self.round.store(self.round.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the round that goes on, if one does. To be called by anyone: the word stands
+    /// for itself, so no order with others is needed.
+    pub(crate) fn round(&self) -> Option<u64> {
+        Some(self.round.load(Ordering::Relaxed)).filter(|round| round % 2 == 1)
     }
 
     /// A piece of work begins, of which the loop knows that it is about nothing else.
@@ -252,6 +286,20 @@ mod tests {
             assert_eq!(pulse.look(), Sight::Idle);
         }
         assert!(code(UserCode::ALL[UserCode::ALL.len() - 1]) <= WHAT, "there is room for all");
+    }
+
+    #[test]
+    fn o02_a_round_is_seen_while_it_goes_on_and_each_has_its_number() {
+        let pulse = Pulse::new();
+        assert_eq!(pulse.round(), None);
+        let round = pulse.begin_round();
+        let first = pulse.round();
+        drop(pulse.begin(UserCode::Callback, Origin::here()));
+        assert_eq!((pulse.round(), pulse.look()), (first, Sight::Idle));
+        drop(round);
+        assert_eq!(pulse.round(), None);
+        let _another = pulse.begin_round();
+        assert!(pulse.round().is_some() && pulse.round() != first);
     }
 
     #[test]

@@ -97,11 +97,13 @@ pub enum UserCode {
     Strategy,
     /// Something that was queued for a layer above: what another thread has asked for, or what is due.
     Command,
+    /// A round of events: many callbacks, one after the other.
+    Round,
 }
 
 impl UserCode {
     /// All of them, in order.
-    pub(crate) const ALL: [UserCode; 13] = [
+    pub(crate) const ALL: [UserCode; 14] = [
         UserCode::Task,
         UserCode::Timer,
         UserCode::Listener,
@@ -115,6 +117,7 @@ impl UserCode {
         UserCode::Handler,
         UserCode::Strategy,
         UserCode::Command,
+        UserCode::Round,
     ];
 }
 
@@ -134,6 +137,7 @@ impl fmt::Display for UserCode {
             UserCode::Handler => "handler",
             UserCode::Strategy => "select strategy",
             UserCode::Command => "command",
+            UserCode::Round => "round of events",
         })
     }
 }

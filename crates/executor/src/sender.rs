@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::executor::EventExecutor;
 use crate::lifecycle::State;
 use crate::local::Local;
-use crate::pulse::{Before, Begun, Pulse};
+use crate::pulse::{Before, Begun, BegunRound, Pulse};
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
 use crate::report::UserCode;
@@ -70,6 +70,14 @@ impl<X: Send + 'static> CommandSender<X> {
     #[inline]
     pub fn begin(&self, what: UserCode, origin: Origin) -> Begun<'_> {
         self.shared.vitals.pulse.begin(what, origin)
+    }
+
+    /// Says that the loop begins a round: many short pieces of work, one after the other, each
+    /// [begun](Self::begin) by itself. A [`Watchdog`](crate::Watchdog) names a round that takes too long
+    /// though none of its pieces does. To be called on the loop.
+    #[inline]
+    pub fn begin_round(&self) -> BegunRound<'_> {
+        self.shared.vitals.pulse.begin_round()
     }
 
     /// Whether a [`Watchdog`](crate::Watchdog) looks at the loop: only then do [`Station`]s pay.

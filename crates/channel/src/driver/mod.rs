@@ -39,7 +39,9 @@
 //!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
 //!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
 //!   alone: whoever asks for one round after the other learns of the end too.
-//! - One round of events is finite: a busy peer cannot keep `next_event` from returning `None`.
+//! - One round of events is finite: neither a busy peer, nor an error that lasts, nor what the loop does in
+//!   the course of the round can keep `next_event` from returning `None`. Whoever has something to say because
+//!   of a call made during a round says it in the next one.
 //! - `Failed` means that it is broken: no other event follows, and the driver has stopped watching it.
 //! - `AcceptFailed` means that a listener could not accept one connection, and the round of accepts has
 //!   ended with it. A connection that was gone before it was accepted is not worth an event: the next

@@ -43,7 +43,7 @@ use crate::station::Station;
 use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::wake::Slept;
 
-pub use crate::pulse::Begun;
+pub use crate::pulse::{Begun, BegunRound};
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.

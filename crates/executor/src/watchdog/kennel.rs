@@ -39,10 +39,14 @@ struct Watched {
     reporter: Arc<dyn Reporter>,
     vitals: Arc<Vitals>,
     watch: Watch,
-    /// What was last told of it, for when it ends.
-    last: Option<SlowWork>,
+    /// What was last told of its piece of work, and of its round, for when they end.
+    last: [Option<SlowWork>; 2],
     is_over: bool,
 }
+
+/// The places in [`Watched::last`].
+const PIECE: usize = 0;
+const ROUND: usize = 1;
 
 /// To be told, when the lock is gone.
 type Telling = (Arc<dyn Reporter>, SlowWork);
@@ -70,7 +74,7 @@ impl Kennel {
             reporter: reporter.clone(),
             vitals: vitals.clone(),
             watch: Watch::default(),
-            last: None,
+            last: [None, None],
             is_over: false,
         });
         if state.has_thread {
@@ -100,7 +104,7 @@ impl Kennel {
         let mut state = self.lock();
         loop {
             let now = Clock::Monotonic.now();
-            let tellings = state.loops.iter_mut().filter_map(|it| it.look(now, self.limit));
+            let tellings = state.loops.iter_mut().flat_map(|it| it.look(now, self.limit));
             let tellings: Vec<Telling> = tellings.collect();
             let gone: Vec<Watched> = state.loops.extract_if(.., |it| it.is_over).collect();
             if !tellings.is_empty() || !gone.is_empty() {
@@ -137,13 +141,35 @@ impl Kennel {
 }
 
 impl Watched {
-    fn look(&mut self, now: Nanos, limit: Duration) -> Option<Telling> {
-        let sight = self.vitals.pulse.look();
+    fn look(&mut self, now: Nanos, limit: Duration) -> impl Iterator<Item = Telling> + use<> {
+        let (sight, round) = (self.vitals.pulse.look(), self.vitals.pulse.round());
         self.is_over = sight == Sight::Over;
-        let work = match (self.watch.look(&sight, now, limit), &sight) {
-            (Verdict::Slow { held_for, nth }, Sight::Busy(seen)) => {
+        let [of_piece, of_round] = self.watch.look((&sight, round), now, limit);
+        let named = match &sight {
+            Sight::Busy(seen) => Some(Activity::of(seen)),
+            Sight::Idle | Sight::Over | Sight::Blurred => None,
+        };
+        let in_round = match &named {
+            Some((activity, _)) => (activity.clone(), Some(Activity::round())),
+            None => (Activity::round(), None),
+        };
+        let piece = self.judge(PIECE, of_piece, named);
+        let round = self.judge(ROUND, of_round, Some(in_round));
+        [piece, round].into_iter().flatten()
+    }
+
+    /// What is to be told of a piece of work, or of a round, that is called so.
+    fn judge(
+        &mut self,
+        which: usize,
+        verdict: Verdict,
+        named: Option<(Activity, Option<Activity>)>,
+    ) -> Option<Telling> {
+        let work = match verdict {
+            Verdict::Fine => return None,
+            Verdict::Slow { held_for, nth } => {
                 self.vitals.held(held_for, nth == 1);
-                let (activity, within) = Activity::of(seen);
+                let (activity, within) = named?;
                 let work = SlowWork {
                     executor: self.name.clone(),
                     thread: self.vitals.thread().and_then(|thread| thread.name),
@@ -154,14 +180,13 @@ impl Watched {
                     told: nth,
                     is_over: false,
                 };
-                self.last = Some(work.clone());
+                self.last[which] = Some(work.clone());
                 work
             }
-            (Verdict::Over { held_for, nth }, _) => {
+            Verdict::Over { held_for, nth } => {
                 self.vitals.held(held_for, false);
-                SlowWork { held_for, told: nth, is_over: true, ..self.last.take()? }
+                SlowWork { held_for, told: nth, is_over: true, ..self.last[which].take()? }
             }
-            _ => return None,
         };
         Some((self.reporter.clone(), work))
     }

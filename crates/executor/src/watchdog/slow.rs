@@ -48,6 +48,11 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// A round of events.
+    pub(super) fn round() -> Activity {
+        Activity { what: UserCode::Round, origin: Origin::labelled("the driver"), place: None }
+    }
+
     /// What was seen, and what that is inside of. The names are looked up now.
     pub(super) fn of(seen: &Seen) -> (Activity, Option<Activity>) {
         let place = seen.station.and_then(Place::find);

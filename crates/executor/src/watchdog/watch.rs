@@ -8,12 +8,15 @@ use crate::pulse::Sight;
 /// What a watchdog remembers of a loop between two looks.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    piece: Option<Piece>,
+    /// The outermost piece of work that was there at the last look.
+    piece: Option<Held>,
+    /// The round of events.
+    round: Option<Held>,
 }
 
-/// The outermost piece of work that was there at the last look.
+/// Something that has held the loop since it was first seen.
 #[derive(Debug)]
-struct Piece {
+struct Held {
     number: u64,
     since: Nanos,
     /// When it is next to be told of.
@@ -34,26 +37,44 @@ pub(super) enum Verdict {
 }
 
 impl Watch {
-    /// The loop was looked at.
-    pub(super) fn look(&mut self, sight: &Sight, now: Nanos, limit: Duration) -> Verdict {
-        let number = match sight {
-            Sight::Busy(seen) => Some(seen.piece),
-            Sight::Idle | Sight::Over => None,
+    /// The loop was looked at, at its piece of work and at its round of events. What follows for the first
+    /// and for the second.
+    pub(super) fn look(
+        &mut self,
+        (sight, round): (&Sight, Option<u64>),
+        now: Nanos,
+        limit: Duration,
+    ) -> [Verdict; 2] {
+        let piece = match sight {
+            Sight::Busy(seen) => follow(&mut self.piece, Some(seen.piece), now, limit),
+            Sight::Idle | Sight::Over => follow(&mut self.piece, None, now, limit),
             // Whether it is the same nobody knows. Next time, then.
-            Sight::Blurred => return Verdict::Fine,
+            Sight::Blurred => Verdict::Fine,
         };
-        match &mut self.piece {
-            Some(piece) if Some(piece.number) == number => piece.look(now),
-            _ => {
-                let new = |number| Piece { number, since: now, next: limit, told: 0 };
-                let ended = std::mem::replace(&mut self.piece, number.map(new));
-                ended.map_or(Verdict::Fine, |ended| ended.end(now))
-            }
+        // A round is told of if none of its pieces is: one that was has been the reason.
+        let is_blamed = self.piece.as_ref().is_some_and(|piece| piece.told > 0);
+        if let Some(round) = &mut self.round
+            && (is_blamed || piece != Verdict::Fine)
+        {
+            round.next = round.next.max(now.since(round.since).saturating_mul(2));
+        }
+        [piece, follow(&mut self.round, round, now, limit)]
+    }
+}
+
+/// Goes on with what was seen before, or begins with something else.
+fn follow(held: &mut Option<Held>, number: Option<u64>, now: Nanos, limit: Duration) -> Verdict {
+    match held {
+        Some(held) if Some(held.number) == number => held.look(now),
+        _ => {
+            let new = |number| Held { number, since: now, next: limit, told: 0 };
+            let ended = std::mem::replace(held, number.map(new));
+            ended.map_or(Verdict::Fine, |ended| ended.end(now))
         }
     }
 }
 
-impl Piece {
+impl Held {
     fn look(&mut self, now: Nanos) -> Verdict {
         let held_for = now.since(self.since);
         if held_for < self.next {
@@ -86,10 +107,18 @@ mod tests {
         Sight::Busy(Seen { piece, outer, inner: None, station: None })
     }
 
-    /// Looks in turn, each at a time.
+    /// Looks in turn, each at a time; there are no rounds.
     fn looks(looks: &[(u64, Sight)]) -> Vec<Verdict> {
         let mut watch = Watch::default();
-        looks.iter().map(|(at, sight)| watch.look(sight, Nanos(*at), LIMIT)).collect()
+        let mut look = |at, sight| watch.look((sight, None), Nanos(at), LIMIT)[0];
+        looks.iter().map(|(at, sight)| look(*at, sight)).collect()
+    }
+
+    /// Looks in turn, at a loop that is in this round, or in none.
+    fn rounds(looks: &[(u64, Sight, Option<u64>)]) -> Vec<[Verdict; 2]> {
+        let mut watch = Watch::default();
+        let mut look = |at, sight, round| watch.look((sight, round), Nanos(at), LIMIT);
+        looks.iter().map(|(at, sight, round)| look(*at, sight, *round)).collect()
     }
 
     fn slow(nanos: u64, nth: u32) -> Verdict {
@@ -133,5 +162,42 @@ mod tests {
     fn o02_a_blurred_look_forgets_nothing() {
         let seen = [(0, busy(1)), (150, Sight::Blurred), (170, busy(1))];
         assert_eq!(looks(&seen), [Verdict::Fine, Verdict::Fine, slow(170, 1)]);
+    }
+
+    #[test]
+    fn o02_a_round_without_an_end_is_told_though_its_pieces_are_short() {
+        let short = |at| (at, busy(at), Some(1));
+        let in_the_driver = (220, Sight::Idle, Some(1));
+        let seen = [short(0), short(60), short(120), in_the_driver, (230, Sight::Idle, None)];
+        let told = rounds(&seen).into_iter().map(|[piece, round]| {
+            assert_eq!(piece, Verdict::Fine);
+            round
+        });
+        use Verdict::Fine;
+        assert_eq!(told.collect::<Vec<_>>(), [Fine, Fine, slow(120, 1), Fine, over(230, 2)]);
+    }
+
+    #[test]
+    fn o02_short_rounds_are_no_long_one() {
+        let seen: Vec<_> = (0..50).map(|at| (at * 90, busy(at), Some(2 * at + 1))).collect();
+        assert!(rounds(&seen).iter().all(|told| *told == [Verdict::Fine; 2]));
+    }
+
+    #[test]
+    fn o02_a_round_is_not_told_for_the_sake_of_one_slow_piece() {
+        let slow_piece = |at| (at, busy(1), Some(1));
+        let seen = [slow_piece(0), slow_piece(150), slow_piece(200), (210, busy(2), Some(1))];
+        let rest = [(250, busy(3), Some(1)), (400, busy(4), Some(1)), (430, busy(5), Some(1))];
+        let told = rounds(&[&seen[..], &rest[..]].concat());
+        let fine = Verdict::Fine;
+        assert_eq!(
+            told[..4],
+            [[fine, fine], [slow(150, 1), fine], [fine, fine], [over(210, 2), fine]]
+        );
+        assert_eq!(
+            told[4..],
+            [[fine, fine], [fine, fine], [fine, slow(430, 1)]],
+            "the rest of it is"
+        );
     }
 }

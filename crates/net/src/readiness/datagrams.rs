@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
 use waterwheel_channel::{Address, Datagram, Parcel, Token};
 
-use super::plan::{Plan, READ_WILL_TELL};
+use super::plan::{Plan, READ_WILL_TELL, max_steps};
 use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
 use crate::parcels::{self, Received};
@@ -44,12 +44,22 @@ impl Inbox {
     }
 }
 
+/// How far the reads of this round are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Not begun.
+    Waiting,
+    /// So many may follow.
+    Reading { left: u32 },
+    /// `ReadComplete` was given out: nothing is read until the next round.
+    Over,
+}
+
 pub(super) struct DatagramEndpoint {
     socket: DatagramSocket,
     /// Reads are on.
     plan: Option<Plan>,
-    /// So many reads of this round are left; `None`: it has not begun.
-    left: Option<usize>,
+    round: Round,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
     /// The kernel says that there is room, and nothing was sent since.
@@ -64,9 +74,9 @@ pub(super) struct DatagramEndpoint {
 
 impl DatagramEndpoint {
     pub(super) fn new(socket: DatagramSocket) -> Self {
-        let (plan, left, ready, failure) = (None, None, Ready::NONE, None);
+        let (plan, round, ready, failure) = (None, Round::Waiting, Ready::NONE, None);
         let (write_pending, room_told, broken) = (false, false, false);
-        Self { socket, plan, left, write_pending, room_told, broken, ready, failure }
+        Self { socket, plan, round, write_pending, room_told, broken, ready, failure }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -102,13 +112,33 @@ impl DatagramEndpoint {
         (self.broken, self.failure) = (true, Some(error));
     }
 
-    /// Whether its round is not over: there may be something to say.
-    pub(super) fn is_ready(&self) -> bool {
-        if self.broken {
-            return self.failure.is_some();
+    /// True while its round is not over: there may be something to say.
+    pub(super) fn is_in_round(&self) -> bool {
+        match self.broken {
+            true => self.failure.is_some(),
+            false => {
+                self.ready != Ready::NONE || self.round != Round::Waiting || self.failure.is_some()
+            }
         }
+    }
+
+    /// True if there is something to say, in this round or in one of its own.
+    pub(super) fn is_ready(&self) -> bool {
         let left_over = self.plan.is_some() && !self.socket.received.is_empty();
-        self.ready != Ready::NONE || self.left.is_some() || left_over || self.failure.is_some()
+        self.is_in_round() || left_over && !self.broken
+    }
+
+    /// Returns how many steps a round may take.
+    pub(super) fn max_steps(&self) -> u32 {
+        max_steps(self.plan)
+    }
+
+    /// Ends the round, whatever is left of it: what lasts is reported again.
+    pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
+        self.ready = Ready::NONE;
+        let is_open = matches!(self.round, Round::Reading { .. });
+        self.round = Round::Waiting;
+        is_open.then_some(IoEvent::ReadComplete(token))
     }
 
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
@@ -193,28 +223,30 @@ impl DatagramEndpoint {
     }
 
     fn read(&mut self, token: Token, inbox: &mut Inbox) -> Option<IoEvent> {
-        if self.left.is_none() {
+        if self.round == Round::Waiting {
             let told = self.ready.any(READ_WILL_TELL) || !self.socket.received.is_empty();
             let plan = self.plan.filter(|_| told)?;
-            self.left = Some(plan.max_reads as usize);
+            self.round = Round::Reading { left: plan.max_reads };
         }
+        let Round::Reading { left } = self.round else { return None };
         // What was taken from the kernel, and not given out before reads went off, waits like the rest.
-        if let (Some(plan), Some(left @ 1..)) = (self.plan, self.left) {
+        if let (Some(plan), 1..) = (self.plan, left) {
             if self.socket.received.is_empty() && self.ready.any(READ_WILL_TELL) {
                 if !self.socket.socket.takes_parcels() {
-                    self.receive(plan.size(), left, inbox);
+                    self.receive(plan.size(), left as usize, inbox);
                 } else if let Some(parcel) = self.receive_parcel(plan.size(), inbox) {
-                    self.left = Some(left - 1);
+                    self.round = Round::Reading { left: left - 1 };
                     return Some(IoEvent::Parcel(token, Box::new(parcel)));
                 }
             }
             if let Some(datagram) = self.socket.received.pop_front() {
-                self.left = Some(left - 1);
+                self.round = Round::Reading { left: left - 1 };
                 return Some(IoEvent::Datagram(token, datagram));
             }
         }
-        self.left = None;
         self.ready.take(DATA);
+        // An error that no read has found is for the end of the round: reads have had their turn.
+        self.round = if self.ready == Ready::NONE { Round::Waiting } else { Round::Over };
         Some(IoEvent::ReadComplete(token))
     }
 
@@ -274,11 +306,13 @@ impl DatagramEndpoint {
     /// Ends the round: looks at what no step has dealt with.
     fn settle(&mut self) {
         let ready = std::mem::take(&mut self.ready);
+        self.round = Round::Waiting;
         if ready.any(Ready::INVALID) {
             self.on_refused(Errno::BADF.into());
         } else if ready.any(Ready::ERROR) && self.failure.is_none() {
             match self.socket.socket.take_error() {
                 Ok(Some(error)) | Err(error) => self.fail(error),
+                // A send has taken it, or there are notes in the error queue (IP_RECVERR, timestamps).
                 Ok(None) => self.socket.socket.drain_error_queue(),
             }
         }

@@ -9,8 +9,9 @@
 //!   begins to read costs one system call, one whose reads go off and on again costs none. Foreign
 //!   registrations are told to the kernel at once, because the caller wants its refusal.
 //! - A wait puts the tokens that are ready on the queue. `next_event` takes them one by one and makes
-//!   the system call whose result is the event. A token that was detached meanwhile finds nothing.
-//! - While the queue is not empty `wait` returns at once and does not ask the kernel: nobody can be
+//!   the system call whose result is the event. A token that was detached meanwhile finds nothing. What is
+//!   put on the queue after the wait belongs to the next [round](round).
+//! - While the round is not over `wait` returns at once and does not ask the kernel: nobody can be
 //!   overtaken by what is reported later, and what is ready stays so.
 
 mod datagrams;
@@ -55,9 +56,13 @@ pub(crate) struct ReadinessDriver<S> {
     registrations: TokenMap<Registration>,
     /// Those whose watching may have to change.
     changes: Vec<Token>,
-    /// Those that have something to say, from `next` on. Each living one is there at most once.
+    /// Those that have something to say: of this round from `next` to `end`, of the next round behind it.
+    /// Each living one is there at most once.
     queue: Vec<Token>,
     next: usize,
+    end: usize,
+    /// So many steps the one at `next` has taken in this round.
+    steps: u32,
     /// Its round is over but for `ReadComplete`, which comes before anything else.
     complete: Option<Token>,
     block: ReadBlock,
@@ -77,6 +82,8 @@ impl<S: Selector> ReadinessDriver<S> {
             changes: Vec::new(),
             queue: Vec::new(),
             next: 0,
+            end: 0,
+            steps: 0,
             complete: None,
             block: ReadBlock::default(),
             inbox: Inbox::default(),
@@ -295,14 +302,17 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
-        if self.next < self.queue.len() || self.complete.is_some() {
+        if self.next < self.end || self.complete.is_some() {
             let waiting = self.waiting();
             if waiting > 0 {
                 return Ok(Waited { ready: waiting, woken: false });
             }
         }
-        self.queue.clear();
-        (self.next, self.complete) = (0, None);
+        match self.queue.len() == self.end {
+            true => self.queue.clear(),
+            false => drop(self.queue.drain(..self.end)),
+        }
+        (self.next, self.end, self.steps, self.complete) = (0, 0, 0, None);
         if !self.changes.is_empty() {
             self.apply_changes();
         }
@@ -318,7 +328,8 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             };
             let due = || until.is_some_and(|until| self.clock.now() >= until);
             if seen > 0 || !self.queue.is_empty() || due() {
-                return Ok(Waited { ready: self.queue.len(), woken });
+                self.end = self.queue.len();
+                return Ok(Waited { ready: self.end, woken });
             }
         }
     }
@@ -332,7 +343,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
-        let nothing = self.next == self.queue.len() && self.complete.is_none();
+        let nothing = self.next == self.end && self.complete.is_none();
         if nothing { None } else { self.next_in_queue() }
     }
 }

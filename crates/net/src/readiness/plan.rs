@@ -10,6 +10,15 @@ use crate::selector::Ready;
 pub(super) const READ_WILL_TELL: Ready =
     Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP).or(Ready::ERROR);
 
+/// A round takes at most so many steps besides its reads: one each for `Connected`, `Wrote`, `ReadComplete`,
+/// `Eof` and `Failed`, and three that may find nothing to say.
+const OTHER_STEPS: u32 = 8;
+
+/// Returns how many steps a round of a socket with this plan may take.
+pub(super) fn max_steps(plan: Option<Plan>) -> u32 {
+    plan.map_or(0, |plan| plan.max_reads).saturating_add(OTHER_STEPS)
+}
+
 /// A [`ReadPlan`] in one word: at least one read in a round, of at least one byte.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {

@@ -24,6 +24,9 @@ pub(super) struct Registration {
     pub(super) queued: bool,
 }
 
+/// A round of a foreign descriptor: what it is ready for, and that it cannot be watched any longer.
+const FOREIGN_STEPS: u32 = 2;
+
 /// Where reads go: the driver's, lent to whoever reads.
 pub(super) struct Rooms<'a> {
     pub(super) block: &'a mut ReadBlock,
@@ -159,13 +162,44 @@ impl Subject {
         }
     }
 
-    /// Whether it may have something more to say in this round.
+    /// True if it may have something more to say in this round.
+    #[inline]
+    pub(super) fn is_in_round(&self) -> bool {
+        match self {
+            Subject::Socket(endpoint) => endpoint.is_in_round(),
+            Subject::Datagrams(endpoint) => endpoint.is_in_round(),
+            Subject::Foreign(watched) => watched.is_in_round(),
+        }
+    }
+
+    /// True if it may have something to say, in this round or in the next.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
         match self {
-            Subject::Socket(endpoint) => endpoint.is_ready(),
             Subject::Datagrams(endpoint) => endpoint.is_ready(),
-            Subject::Foreign(watched) => watched.ready != Ready::NONE || watched.failure.is_some(),
+            other => other.is_in_round(),
+        }
+    }
+
+    /// Returns how many [steps](Self::next) one round may take.
+    pub(super) fn max_steps(&self) -> u32 {
+        match self {
+            Subject::Socket(endpoint) => endpoint.max_steps(),
+            Subject::Datagrams(endpoint) => endpoint.max_steps(),
+            Subject::Foreign(_) => FOREIGN_STEPS,
+        }
+    }
+
+    /// Ends its round, whatever is left of it; returns the event that is owed then, if there is one.
+    #[cold]
+    pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
+        match self {
+            Subject::Socket(endpoint) => endpoint.cut_round(token),
+            Subject::Datagrams(endpoint) => endpoint.cut_round(token),
+            Subject::Foreign(watched) => {
+                watched.ready = Ready::NONE;
+                None
+            }
         }
     }
 
@@ -204,6 +238,10 @@ impl Watched {
     /// Changes the interest; returns the one before.
     pub(super) fn set_interest(&mut self, interest: Interest) -> io::Result<Interest> {
         Ok(std::mem::replace(&mut self.interest, valid(interest)?))
+    }
+
+    fn is_in_round(&self) -> bool {
+        self.ready != Ready::NONE || self.failure.is_some()
     }
 
     fn next(&mut self, token: Token) -> Option<IoEvent> {

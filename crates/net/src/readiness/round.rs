@@ -1,4 +1,11 @@
 //! One round: the kernel is told what has changed and asked who is ready; those are asked one by one.
+//!
+//! A round is finite, whatever the kernel says and whatever is done meanwhile:
+//!
+//! 1. Who takes part is settled by the wait. Those that have something to say later, because of a send or
+//!    because reads are on again, take part in the next round.
+//! 2. A token has its turn once. It is over when its subject says so, and after
+//!    [so many steps](Subject::max_steps) in any case.
 
 use std::io::Result;
 use std::time::Duration;
@@ -26,7 +33,7 @@ impl<S: Selector> ReadinessDriver<S> {
 
     /// How many have something to say already.
     pub(super) fn waiting(&self) -> usize {
-        let left = self.queue[self.next..].iter().chain(&self.complete);
+        let left = self.queue[self.next..self.end].iter().chain(&self.complete);
         left.filter(|token| self.registrations.get(**token).is_some()).count()
     }
 
@@ -55,18 +62,22 @@ impl<S: Selector> ReadinessDriver<S> {
         {
             return Some(IoEvent::ReadComplete(token));
         }
-        while let Some(&token) = self.queue.get(self.next) {
+        while self.next < self.end {
+            let token = self.queue[self.next];
             let Some(registration) = self.registrations.get_mut(token) else {
-                self.next += 1;
+                (self.next, self.steps) = (self.next + 1, 0);
                 continue;
             };
             let mut taken = None;
-            if let Subject::Socket(endpoint) = &mut registration.subject {
+            // After another step a read may be one too many: then nothing is read here.
+            if self.steps == 0
+                && let Subject::Socket(endpoint) = &mut registration.subject
+            {
                 match endpoint.read_plainly(&mut self.block) {
                     Ok((bytes, last)) => {
                         if last {
                             registration.queued = false;
-                            self.next += 1;
+                            (self.next, self.steps) = (self.next + 1, 0);
                             self.complete = Some(token);
                         }
                         return Some(IoEvent::Read(token, bytes));
@@ -75,11 +86,19 @@ impl<S: Selector> ReadinessDriver<S> {
                 }
             }
             let rooms = Rooms { block: &mut self.block, inbox: &mut self.inbox };
-            let event = registration.subject.next(token, taken, rooms);
+            self.steps = self.steps.saturating_add(1);
+            let is_over = self.steps > registration.subject.max_steps();
+            let event = match is_over {
+                false => registration.subject.next(token, taken, rooms),
+                true => registration.subject.cut_round(token),
+            };
             note_change(registration, token, &mut self.changes);
-            if !registration.subject.is_ready() {
+            if is_over || !registration.subject.is_in_round() {
                 registration.queued = false;
-                self.next += 1;
+                (self.next, self.steps) = (self.next + 1, 0);
+                if registration.subject.is_ready() {
+                    enqueue(registration, token, &mut self.queue);
+                }
             }
             if event.is_some() {
                 return event;

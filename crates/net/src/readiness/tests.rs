@@ -1,5 +1,8 @@
 //! What a kernel does rarely or never on demand, over a selector that does as it is told.
 
+mod error_queues;
+mod rounds;
+
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};

@@ -128,6 +128,18 @@ pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {
     assert_eq!(done, 0, "{}", io::Error::last_os_error());
 }
 
+/// Makes the kernel keep errors of sent datagrams in a socket's error queue, besides the pending one (IP_RECVERR).
+#[cfg(test)]
+pub(crate) fn keep_errors(fd: BorrowedFd<'_>) {
+    let on: *const libc::c_int = &1;
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `on` points to `len` bytes that live for ever.
+    let done = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, on.cast(), len)
+    };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+}
+
 /// A ring of the kernel's, which it lets nobody pass on; none, where there are no rings to be had.
 #[cfg(test)]
 pub(crate) fn ring() -> Option<std::os::fd::OwnedFd> {

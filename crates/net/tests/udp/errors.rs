@@ -75,7 +75,7 @@ fn c13_failing_writes_that_nobody_waits_for_are_reported_each_time_they_have_dou
 }
 
 /// A port that nobody has, and that can be taken again.
-fn empty_port() -> String {
+pub(crate) fn empty_port() -> String {
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     address.to_string()
 }

@@ -9,4 +9,5 @@ mod leaving;
 mod post;
 mod pressure;
 mod reading;
+mod rounds;
 mod sending;

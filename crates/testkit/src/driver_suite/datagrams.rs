@@ -195,3 +195,54 @@ pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
     postman.send(b"two");
     bench.assert_settles();
 }
+
+/// The peer goes away; what is sent then takes the error that the wait has told of.
+pub fn l05_a_send_that_takes_the_error_of_a_round_does_not_keep_it_going(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    bench.set_read(token, Some(ReadPlan::default()));
+    assert!(send(&mut bench, token, b"lost"));
+    postman.go_away();
+    bench.wait(GLANCE);
+    try_to_send(&mut bench, token);
+    let mut errors = failures(&bench.round());
+    errors += (0..4).map(|_| failures(&bench.turn(GLANCE))).sum::<usize>();
+    assert!(errors > 0, "that it is gone is told");
+    bench.assert_quiet();
+}
+
+/// The peer goes away while a write waits for room: the room is told, and used in the same round.
+pub fn l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going(
+    fixture: &dyn Fixture,
+) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut postman) = attach(&mut bench);
+    bench.set_read(token, Some(ReadPlan::default()));
+    let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
+    assert!(sent < TOO_MANY, "{sent} were sent that nobody receives");
+    postman.go_away();
+    for _ in 0..4 {
+        bench.wait(GLANCE);
+        let mut count = 0;
+        while let Some(event) = bench.next() {
+            count += 1;
+            assert!(count < 10, "{event:?}, and no end of it");
+            if let IoEvent::Wrote(..) = event {
+                try_to_send(&mut bench, token);
+            }
+        }
+    }
+    bench.assert_quiet();
+}
+
+/// Sends to whom nobody knows, with whatever result.
+fn try_to_send(bench: &mut Bench<'_>, token: Token) {
+    let datagram = Datagram::new("anybody?");
+    if let Ok(Submit::Full) = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram)) {
+        bench.ledger.entry(token).writing = Some(0);
+    }
+}
+
+fn failures(events: &[IoEvent]) -> usize {
+    events.iter().filter(|event| matches!(event, IoEvent::ReceiveFailed(..))).count()
+}

@@ -77,6 +77,8 @@ macro_rules! driver_suite {
                     l07_a_socket_that_is_released_loses_no_datagram
                     l07_datagrams_and_streams_are_not_mixed_up
                     l17_a_datagram_that_nobody_reads_does_not_spin
+                    l05_a_send_that_takes_the_error_of_a_round_does_not_keep_it_going
+                    l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going
                 }
                 foreign {
                     l08_readiness_is_told_as_long_as_it_lasts

@@ -160,6 +160,10 @@ pub trait Postman {
     /// # Panics
     /// If there is none in a few seconds.
     fn receive(&mut self) -> Vec<u8>;
+
+    /// Goes away, with what it has not received. That is an error of the driver's socket: at once if there
+    /// was something, with the next send at the latest.
+    fn go_away(&mut self);
 }
 
 /// The way to a listener.

@@ -58,7 +58,7 @@ impl<O: OpenDriver> Fixture for ByHand<O> {
         let friend = office.correspondent(nowhere()).expect("nobody is there");
         let (io, at) = office.open(None, Some(&nowhere().into()), &[]).expect("a place");
         let Address::Ip(at) = at else { panic!("{at}") };
-        (io, Box::new(Friend { friend, at }))
+        (io, Box::new(Friend { friend: Some(friend), at }))
     }
 
     fn foreign(&self) -> (Io, Box<dyn Source>) {
@@ -72,19 +72,26 @@ fn nowhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9))
 }
 
+/// `None` once it has gone away.
 struct Friend {
-    friend: Correspondent,
+    friend: Option<Correspondent>,
     at: SocketAddr,
 }
 
 impl Postman for Friend {
     fn send(&mut self, bytes: &[u8]) {
-        let sent = self.friend.send(self.at, bytes.to_vec()).expect("it is short");
+        let friend = self.friend.as_ref().expect("it has not gone away");
+        let sent = friend.send(self.at, bytes.to_vec()).expect("it is short");
         assert!(sent, "there is room");
     }
 
     fn receive(&mut self) -> Vec<u8> {
-        self.friend.receive().expect("it has arrived").into_bytes().into()
+        let friend = self.friend.as_ref().expect("it has not gone away");
+        friend.receive().expect("it has arrived").into_bytes().into()
+    }
+
+    fn go_away(&mut self) {
+        self.friend = None;
     }
 }
 

@@ -13,6 +13,11 @@ use crate::driver::{Detach, IoEvent, Waited};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::token::Token;
 
+/// At most so many events are dispatched in one turn, so that tasks, timers and a shutdown have theirs: some
+/// milliseconds, at a few microseconds each. What is left of the round is dispatched in the next turn, before
+/// the driver asks for more.
+const MAX_EVENTS: u64 = 1024;
+
 impl LocalLoop {
     /// Performs a command that came through the queue.
     pub(crate) fn on_command(&self, command: LoopCommand) {
@@ -72,10 +77,11 @@ impl LocalLoop {
         self.with_driver(|driver| driver.wait(until))
     }
 
-    /// Hands out the events of this round; returns how many there were.
+    /// Hands out the events of this round, or the first of them if there are very many; returns how many.
     #[inline]
     pub(crate) fn dispatch_events(&self) -> u64 {
         let (count, last) = (Cell::new(0), Cell::new(None));
+        let _round = self.parts.sender.begin_round();
         // One guard for all of them, raised again after whoever panics: that is detached.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
             self.panicked(last.get(), payload);
@@ -83,10 +89,10 @@ impl LocalLoop {
         count.get()
     }
 
-    /// Hands out events until there are none; `last` is whoever is called.
+    /// Hands out events until there are none, or enough; `last` is whoever is called.
     #[inline]
     fn dispatch(&self, count: &Cell<u64>, last: &Cell<Option<Token>>) {
-        loop {
+        while count.get() < MAX_EVENTS {
             let Some(event) = self.next_event() else { return };
             let token = event.token();
             count.set(count.get() + 1);

@@ -22,7 +22,7 @@ use waterwheel_channel::{FileRegion, Parcel, Token};
 
 use self::reading::Round;
 pub(super) use self::reading::Taken;
-use super::plan::Plan;
+use super::plan::{Plan, max_steps};
 use super::read_block::ReadBlock;
 use crate::parcels;
 use crate::selector::Ready;
@@ -132,10 +132,23 @@ impl Endpoint {
         self.break_with(error);
     }
 
-    /// Whether its round is not over: there may be something to say.
+    /// True while its round is not over: there may be something to say.
     #[inline]
-    pub(super) fn is_ready(&self) -> bool {
+    pub(super) fn is_in_round(&self) -> bool {
         self.ready != Ready::NONE || self.round != Round::Waiting || self.failure.is_some()
+    }
+
+    /// Returns how many steps a round may take.
+    pub(super) fn max_steps(&self) -> u32 {
+        max_steps(self.plan)
+    }
+
+    /// Ends the round, whatever is left of it: what lasts is reported again.
+    pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
+        self.ready = Ready::NONE;
+        let is_open = matches!(self.round, Round::Reading { .. });
+        self.round = Round::Waiting;
+        is_open.then_some(IoEvent::ReadComplete(token))
     }
 
     /// What its reads look for may be another thing now.
@@ -268,7 +281,7 @@ impl Endpoint {
     }
 
     fn finish_connect(&mut self, token: Token) -> Option<IoEvent> {
-        let hung_up = self.ready.any(Ready::HANG_UP);
+        let (writable, hung_up) = (self.ready.any(Ready::WRITE), self.ready.any(Ready::HANG_UP));
         if !self.ready.take(Ready::WRITE | Ready::ERROR | Ready::HANG_UP) {
             return None;
         }
@@ -276,6 +289,11 @@ impl Endpoint {
             // A hang-up without an error: somebody else has ended the attempt.
             Ok(None) if hung_up && !self.socket.has_peer() => {
                 self.break_with(ErrorKind::NotConnected.into());
+                None
+            }
+            // Notes in the error queue, and the attempt goes on.
+            Ok(None) if !writable && !self.socket.has_peer() => {
+                self.socket.drain_error_queue();
                 None
             }
             Ok(None) => {
@@ -294,7 +312,12 @@ impl Endpoint {
         // sockets report no room then, and would report the hang-up for ever.
         let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
         self.ready.take(Ready::WRITE);
-        (answer && std::mem::take(&mut self.write_pending)).then_some(IoEvent::Wrote(token, 0))
+        let told =
+            answer && self.round == Round::Waiting && std::mem::take(&mut self.write_pending);
+        if told && self.ready.any(Ready::HANG_UP) {
+            self.round = Round::Written; // The hang-up lasts, and answers no other write of this round.
+        }
+        told.then_some(IoEvent::Wrote(token, 0))
     }
 
     /// Ends the round: looks at what no step has dealt with.

@@ -21,6 +21,8 @@ const MORE_THAN_DATA: Ready = Ready::READ_END.or(Ready::HANG_UP).or(Ready::ERROR
 pub(super) enum Round {
     /// Not begun.
     Waiting,
+    /// Not begun; a write was answered.
+    Written,
     /// So many may follow.
     Reading {
         left: u32,
@@ -88,15 +90,18 @@ impl Endpoint {
     }
 
     pub(super) fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
-        if self.round == Round::Waiting {
+        if matches!(self.round, Round::Waiting | Round::Written) {
             let plan = self.plan.filter(|_| !self.ended && self.ready.any(READ_WILL_TELL))?;
             self.round = Round::Reading { left: plan.max_reads };
         }
         while let Round::Reading { left } = self.round {
             let Some(plan) = self.plan else { return self.complete(token, Round::Over) };
             let Some(left) = left.checked_sub(1) else {
-                // There may be more to read: an error behind it has time until the next round.
-                self.ready.take(Ready::ERROR);
+                // There may be more to read: an error behind it has time until the next round. Notes in the
+                // error queue have none: while they are there no pending write is answered.
+                if self.ready.take(Ready::ERROR) {
+                    self.socket.drain_error_queue();
+                }
                 return self.complete(token, Round::Over);
             };
             self.round = Round::Reading { left };
