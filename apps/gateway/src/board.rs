@@ -1,12 +1,13 @@
 //! The table on the terminal, once a second.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel::executor::{Clock, EventExecutor, MissedTicks, Nanos};
 use waterwheel_gateway::gateway::Gateway;
 use waterwheel_gateway::stats::{Snapshot, table};
+
+use crate::console::Console;
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -17,6 +18,7 @@ pub(crate) struct Board {
 
 struct Page {
     gateway: Arc<Gateway>,
+    console: Console,
     /// On a terminal a table takes the place of the one before.
     in_place: bool,
     clock: Clock,
@@ -26,11 +28,12 @@ struct Page {
 }
 
 impl Board {
-    pub(crate) fn show(gateway: &Arc<Gateway>, in_place: bool) -> Option<Self> {
+    pub(crate) fn show(gateway: &Arc<Gateway>, console: &Console, in_place: bool) -> Option<Self> {
         let executor = EventExecutor::builder().name("board").build().ok()?;
         let clock = Clock::Monotonic;
         let mut page = Page {
             gateway: gateway.clone(),
+            console: console.clone(),
             in_place,
             at: clock.now(),
             clock,
@@ -54,25 +57,18 @@ impl Page {
         let (now, at) = (Snapshot::of(&self.gateway), self.clock.now());
         let shown = table(&self.before, &now, at.since(self.at));
         (self.before, self.at) = (now, at);
-        let mut out = io::stdout().lock();
-        // Whoever does not listen any more is not told.
-        let _ = if self.in_place {
-            print_over(&mut out, self.lines_shown, &shown)
-        } else {
-            out.write_all(shown.as_bytes())
-        };
-        let _ = out.flush();
-        self.lines_shown = shown.lines().count();
+        let lines = shown.lines().count();
+        self.console.print(if self.in_place { over(self.lines_shown, &shown) } else { shown });
+        self.lines_shown = lines;
     }
 }
 
-/// Prints a table to a terminal, so many lines further up.
-fn print_over(out: &mut impl Write, up: usize, table: &str) -> io::Result<()> {
-    if up > 0 {
-        write!(out, "\x1b[{up}A\x1b[J")?; // Up, and everything below is wiped out.
-    }
+/// A table for a terminal, so many lines further up.
+fn over(up: usize, table: &str) -> String {
+    // Up, and everything below is wiped out.
+    let wipe = if up > 0 { format!("\x1b[{up}A\x1b[J") } else { String::new() };
     // Cut off at the edge meanwhile: on a narrow terminal a line would take two, and up would be too short.
-    write!(out, "\x1b[?7l{table}\x1b[?7h")
+    format!("{wipe}\x1b[?7l{table}\x1b[?7h")
 }
 
 #[cfg(test)]
@@ -81,10 +77,7 @@ mod tests {
 
     #[test]
     fn a_table_takes_the_place_of_the_one_before() {
-        let mut out = Vec::new();
-        print_over(&mut out, 0, "a\nb\n").unwrap();
-        print_over(&mut out, 2, "c\nd\n").unwrap();
-        let printed = String::from_utf8(out).unwrap();
+        let printed = over(0, "a\nb\n") + &over(2, "c\nd\n");
         assert_eq!(printed, "\x1b[?7la\nb\n\x1b[?7h\x1b[2A\x1b[J\x1b[?7lc\nd\n\x1b[?7h");
     }
 }

@@ -82,7 +82,7 @@ fn command() -> Command {
         .arg(number("max-line", "BYTES", default.max_line).help("How long a line may be"))
         .arg(
             seconds("idle", default.idle.unwrap_or_default())
-                .help("Disconnect clients that say nothing for so long; 0: never"),
+                .help("Disconnect clients that send no line for so long; 0: never"),
         )
         .arg(seconds("drain", default.drain).help("How long the end may take"))
         .arg(number("clients", "N", default.clients).help("Clients that may be connected"))

@@ -48,7 +48,7 @@ pub struct Config {
     pub overflow: Overflow,
     /// How long a line may be, in bytes.
     pub max_line: usize,
-    /// How long a client may be silent; `None`: for ever. After half of it, it is asked.
+    /// How long a client may take to send a line; `None`: for ever. After half of it, it is asked.
     pub idle: Option<Duration>,
     /// How long the end may take.
     pub drain: Duration,
@@ -240,11 +240,12 @@ impl Pipeline {
     /// There are no business threads any more.
     pub fn make(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
         let outbox = Arc::new(Mutex::new(Outbox::new(self.queue, self.overflow)));
+        let lines = LineDecoder::new(self.max_line).fail_fast().fail_unfinished().text();
+        edit.add_codec("lines", lines, LineEncoder::new())?;
         if let Some(idle) = &self.idle {
+            // Behind the lines: who sends a byte now and then, and never a line, has said nothing.
             edit.add_last("idle", idle.clone())?;
         }
-        let lines = LineDecoder::new(self.max_line).fail_fast().text();
-        edit.add_codec("lines", lines, LineEncoder::new())?;
         edit.add_last("outlet", Outlet::new(outbox.clone()))?;
         let desk = self.desk.clone();
         let session = Offloaded::new(&self.business, move || Session::new(desk, outbox));

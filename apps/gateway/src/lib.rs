@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   clients ⇄ loops (EventLoopGroup)                    business threads (EventExecutorGroup)
-//!             idle ⇄ lines ⇄ outlet ⇄ offloaded ───────► session ──► registry: who, where
+//!             lines ⇄ idle ⇄ outlet ⇄ offloaded ───────► session ──► registry: who, where
 //!                            outlet ◄── outbox ◄──────── deliver ◄──┘ of another client, on another loop
 //! ```
 //!

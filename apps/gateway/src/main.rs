@@ -5,61 +5,66 @@
 
 mod board;
 mod cli;
+mod console;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use waterwheel::channel::Drained;
-use waterwheel::executor::{Report, Reporter};
+use waterwheel::executor::{LogReporter, Reporter};
 use waterwheel::net::Terminate;
 use waterwheel_gateway::gateway::{Config, Gateway, NotStarted};
 
 use crate::board::Board;
 use crate::cli::Options;
+use crate::console::{Console, print_error};
 
 fn main() -> ExitCode {
     let options = match cli::parse(std::env::args_os()) {
         Ok(options) => options,
         Err(error) => error.exit(), // With the help on stdout and status 0, or what is wrong and 2.
     };
-    match run(&options) {
+    let (console, printed) = console::open();
+    let ended = run(&options, console);
+    printed.wait();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("gateway: {why}");
+            print_error(&why);
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(options: &Options) -> Result<(), String> {
+fn run(options: &Options, console: Console) -> Result<(), String> {
     // Before there is anything that a signal could end in the middle.
     let terminate = Terminate::new().map_err(|error| format!("no signal handler: {error}"))?;
-    let reporter: Arc<dyn Reporter> = Arc::new(ToStderr);
+    let reporter: Arc<dyn Reporter> = Arc::new(LogReporter);
     let gateway = Gateway::start(&options.config, &reporter)
         .map_err(|error| advise(&error, &options.config))?;
     let gateway = Arc::new(gateway);
     if let Some(address) = gateway.address() {
-        println!("listening at {address}; Ctrl-C ends it");
+        console.line(&format!("listening at {address}; Ctrl-C ends it"));
     }
     let on_terminal = io::stdout().is_terminal();
     let wanted = on_terminal || options.stats;
-    let board = wanted.then(|| Board::show(&gateway, on_terminal)).flatten();
+    let board = wanted.then(|| Board::show(&gateway, &console, on_terminal)).flatten();
     let signal = terminate.asked().join().map_err(|error| error.to_string())?;
     if let Some(board) = board {
         board.take_down();
     }
-    println!("{signal}: delivering what was accepted; a second one ends it at once");
+    console.line(&format!("{signal}: delivering what was accepted; a second one ends it at once"));
     let drained = gateway.drain().map_err(|error| error.to_string())?;
     let lines = gateway.lines();
-    println!(
+    console.line(&format!(
         "{} lines received, {} delivered, {} missed",
         lines.received, lines.delivered, lines.missed
-    );
+    ));
     match drained {
         Drained::Complete => {}
         Drained::DeadlineReached { channels } | Drained::CutShort { channels } => {
-            println!("{channels} clients did not read all of theirs in time");
+            console.line(&format!("{channels} clients did not read all of theirs in time"));
         }
     }
     Ok(())
@@ -84,13 +89,4 @@ fn advise(error: &NotStarted, config: &Config) -> String {
         _ => return server.to_string(),
     };
     format!("{server}\n{advice}")
-}
-
-/// What a loop has survived, and nobody else learns of.
-struct ToStderr;
-
-impl Reporter for ToStderr {
-    fn report(&self, report: &Report<'_>) {
-        eprintln!("gateway: {}: {}", report.executor, report.fault);
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            loop                                                    business thread
-//!   socket ⇄ idle ⇄ lines ⇄ [ Outlet ] ⇄ [ Offloaded ] ⇄ Session
+//!   socket ⇄ lines ⇄ idle ⇄ [ Outlet ] ⇄ [ Offloaded ] ⇄ Session
 //!                               ▲ take
 //!                            Outbox ◄── offer ── business threads of others
 //! ```
@@ -14,8 +14,8 @@
 //!    nothing more.
 //! 3. A client leaves in three steps: the lines that wait for it go out, and a last one; then the output is
 //!    shut down, so that it reads the end behind the last line; then it is waited for until it has finished
-//!    as well. To close at once would be shorter, but what the client is sending meanwhile would make the
-//!    kernel throw away what it has not read yet.
+//!    as well, or has sent nothing for a while. To close at once would be shorter, but what the client is sending
+//!    meanwhile would make the kernel throw away what it has not read yet.
 //! 4. While the loops drain the client is held until it has left.
 
 use std::sync::{Arc, Mutex};
@@ -33,9 +33,16 @@ use crate::protocol::Answer;
 /// How long a client that is leaving may take to read what waits for it.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// How long a client that has been sent everything may take to finish as well. One that does not, like an
-/// `nc` whose terminal is open, loses nothing unless it is sending.
+/// How long a client that has been sent everything may go on sending.
 const LINGERING: Duration = Duration::from_secs(1);
+
+/// How long a client that has been sent everything may be silent without finishing, like an `nc` whose terminal is
+/// open. It loses nothing: it is not sending.
+const SILENCE: Duration = Duration::from_millis(250);
+
+/// The timers: the client had its time; has it said something meanwhile?
+const TIME_IS_UP: u32 = 0;
+const IS_SILENT: u32 = 1;
 
 /// The client leaves, after this line: the last thing that its session writes.
 #[derive(Clone, Debug)]
@@ -55,6 +62,8 @@ pub struct Outlet {
     /// Somebody wanted to read while the channel was not writable.
     wants_to_read: bool,
     hold: Option<Hold>,
+    /// A line came since this was last looked at.
+    heard: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +79,7 @@ impl Outlet {
     /// Of this outbox.
     #[must_use]
     pub fn new(outbox: Arc<Mutex<Outbox>>) -> Self {
-        Self { outbox, state: State::Open, wants_to_read: false, hold: None }
+        Self { outbox, state: State::Open, wants_to_read: false, hold: None, heard: false }
     }
 
     /// Writes what waits, as long as there is room. Where there is none, the channel tells when there is.
@@ -111,11 +120,21 @@ impl Outlet {
 
 impl Handler for Outlet {
     fn interest(&self) -> Events {
-        Events::USER_EVENT | Events::WRITABILITY_CHANGED | Events::WRITE | Events::BEGIN_READ
+        Events::READ
+            | Events::USER_EVENT
+            | Events::WRITABILITY_CHANGED
+            | Events::WRITE
+            | Events::BEGIN_READ
     }
 
     fn signature(&self) -> Signature {
         Signature::transparent()
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.heard = true;
+        ctx.fire_read(msg);
+        Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
@@ -130,7 +149,9 @@ impl Handler for Outlet {
         if event.is::<Draining>() {
             self.hold = Some(ctx.hold());
         } else if event.get() == Some(&HalfClosed::Output) {
-            ctx.schedule(LINGERING, 0);
+            self.heard = false;
+            ctx.schedule(SILENCE, IS_SILENT);
+            ctx.schedule(LINGERING, TIME_IS_UP);
         }
         ctx.fire_user_event(event);
         Ok(())
@@ -144,9 +165,12 @@ impl Handler for Outlet {
         Ok(())
     }
 
-    /// The client had its time.
-    fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
-        ctx.close();
+    fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
+        if tag == IS_SILENT && std::mem::take(&mut self.heard) {
+            ctx.schedule(SILENCE, IS_SILENT);
+        } else {
+            ctx.close();
+        }
         Ok(())
     }
 
@@ -162,7 +186,7 @@ impl Handler for Outlet {
         match msg.take::<Farewell>() {
             Ok(Farewell(last)) => {
                 self.state = State::Leaving(last);
-                ctx.schedule(LEAVING, 0);
+                ctx.schedule(LEAVING, TIME_IS_UP);
                 self.deliver(ctx);
                 self.read_on(ctx);
                 done.take().succeed();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{Draining, HalfClosed, HandlerResult, Msg, RemoteCtx, RemoteHandler};
-use waterwheel::codec::{LineTooLong, NotUtf8};
+use waterwheel::codec::{LineTooLong, LineUnfinished, NotUtf8};
 use waterwheel::executor::Error;
 use waterwheel::handlers::IdleEvent;
 
@@ -193,7 +193,9 @@ impl RemoteHandler for Session {
     /// A line that cannot be read is answered, and the next one is read. Other errors are followed by the end
     /// of the connection.
     fn on_error(&mut self, ctx: &RemoteCtx, error: Error) -> HandlerResult {
-        let of_a_line = error.find::<LineTooLong>().is_some() || error.find::<NotUtf8>().is_some();
+        let of_a_line = error.find::<LineTooLong>().is_some()
+            || error.find::<NotUtf8>().is_some()
+            || error.find::<LineUnfinished>().is_some();
         if of_a_line && self.member.is_some() {
             say(ctx, &Answer::Err(error.to_string()));
         }

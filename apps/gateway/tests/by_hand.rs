@@ -116,6 +116,38 @@ fn a_silent_client_is_asked_and_then_disconnected() {
 }
 
 #[test]
+fn r04_a_client_that_dribbles_bytes_and_never_sends_a_line_is_disconnected() {
+    let hall = Hall::new(|config| config.idle = Some(Duration::from_secs(60)));
+    let mut ann = hall.guest("ann");
+    let mut heard = Vec::new();
+    for _ in 0..60 {
+        ann.channel.write_inbound(Bytes::from_static(b"x"));
+        ann.advance(1);
+        heard.extend(ann.hear());
+    }
+    assert_eq!(heard, ["PING", "BYE you have said nothing for too long"]);
+    ann.advance(1);
+    assert!(!ann.channel.channel().is_open());
+}
+
+#[test]
+fn a_client_that_is_sent_everything_and_is_silent_is_closed_before_one_that_talks() {
+    let hall = Hall::new(|_| {});
+    let (mut silent, mut talks) = (hall.guest("silent"), hall.guest("talks"));
+    silent.say("QUIT");
+    talks.say("QUIT");
+    let step = Duration::from_millis(125);
+    for step_number in 0..8 {
+        assert!(talks.channel.channel().is_open(), "step {step_number}");
+        assert_eq!(silent.channel.channel().is_open(), step_number < 2, "step {step_number}");
+        talks.say("PING");
+        silent.channel.advance(step);
+        talks.channel.advance(step);
+    }
+    assert!(!talks.channel.channel().is_open(), "a second is all it has");
+}
+
+#[test]
 fn a_client_that_says_anything_stays() {
     let hall = Hall::new(|config| config.idle = Some(Duration::from_secs(60)));
     let mut ann = hall.guest("ann");

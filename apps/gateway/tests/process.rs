@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use support::{Client, Process};
+use waterwheel::executor::{Clock, DEFAULT_QUIET_PERIOD};
 
 #[test]
 fn sigterm_and_ctrl_c_end_it_with_status_0() {
@@ -24,6 +25,21 @@ fn sigterm_and_ctrl_c_end_it_with_status_0() {
         assert_eq!(status.code(), Some(0), "{printed}");
         let told = format!("{name}: delivering what was accepted; a second one ends it at once\n");
         assert_eq!(printed, told + "1 lines received, 0 delivered, 0 missed\n");
+    }
+}
+
+/// It waits for neither a quiet period nor a client on whose connection nothing happens.
+#[test]
+fn l11_an_idle_gateway_ends_at_once() {
+    for clients in [0, 3] {
+        let gateway = Process::start(&[]);
+        let idle: Vec<_> = (0..clients).map(|_| Client::connect(gateway.address)).collect();
+        let signalled = Clock::Monotonic.now();
+        gateway.signal(Signal::TERM);
+        assert_eq!(gateway.wait().0.code(), Some(0));
+        let took = Clock::Monotonic.now().since(signalled);
+        assert!(took < DEFAULT_QUIET_PERIOD, "{took:?} with {clients} clients");
+        drop(idle);
     }
 }
 

@@ -64,6 +64,6 @@ mod line_decoder;
 mod line_encoder;
 mod utf8;
 
-pub use crate::line_decoder::{LineDecoder, LineTooLong, TextLines};
+pub use crate::line_decoder::{LineDecoder, LineTooLong, LineUnfinished, TextLines};
 pub use crate::line_encoder::{EmbeddedLineEnd, LineEncoder};
 pub use crate::utf8::{NotUtf8, Utf8};

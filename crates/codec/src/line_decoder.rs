@@ -42,7 +42,7 @@ pub struct LineDecoder {
     limit: usize,
     fail_fast: bool,
     keep_ends: bool,
-    give_unfinished: bool,
+    unfinished: Unfinished,
     /// There is no line end among so many bytes at the front of what was left last time.
     searched: usize,
     /// The line is too long, and so many bytes of it are gone.
@@ -60,7 +60,7 @@ impl LineDecoder {
             limit,
             fail_fast: false,
             keep_ends: false,
-            give_unfinished: false,
+            unfinished: Unfinished::Drop,
             searched: 0,
             discarded: None,
         }
@@ -85,7 +85,14 @@ impl LineDecoder {
     /// cut off in the middle of `DELETE 1000` has not said `DELETE 10`.
     #[must_use]
     pub fn give_unfinished(mut self) -> Self {
-        self.give_unfinished = true;
+        self.unfinished = Unfinished::Give;
+        self
+    }
+
+    /// Makes an error, [`LineUnfinished`], of a last line that the stream ends before it does.
+    #[must_use]
+    pub fn fail_unfinished(mut self) -> Self {
+        self.unfinished = Unfinished::Fail;
         self
     }
 
@@ -169,16 +176,35 @@ impl Decoder for LineDecoder {
         if self.discarded.is_some() {
             return self.end_too_long(length);
         }
-        if rest.is_empty() || !self.give_unfinished {
-            return Ok(None);
+        match self.unfinished {
+            _ if rest.is_empty() => Ok(None),
+            Unfinished::Drop => Ok(None),
+            Unfinished::Give if self.keep_ends => Ok(Some(rest)),
+            Unfinished::Give => Ok(Some(rest.split_to(length))),
+            Unfinished::Fail => Err(Error::new(LineUnfinished { length })),
         }
-        Ok(Some(if self.keep_ends { rest } else { rest.split_to(length) }))
     }
 }
 
 /// How long a line is without the first half of a `\r\n`.
 fn without_cr(line: &[u8]) -> usize {
     line.len() - usize::from(line.ends_with(b"\r"))
+}
+
+/// What becomes of a last line that has no end.
+#[derive(Clone, Copy, Debug)]
+enum Unfinished {
+    Drop,
+    Give,
+    Fail,
+}
+
+/// The stream has ended in the middle of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the last line has no end: {length} bytes are not taken for a line")]
+pub struct LineUnfinished {
+    /// How many bytes of it came.
+    pub length: usize,
 }
 
 /// A line is longer than it may be.

@@ -1,7 +1,8 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_codec::{
-    EmbeddedLineEnd, LineDecoder, LineEncoder, LineTooLong, NotUtf8, TextLines, Utf8,
+    EmbeddedLineEnd, LineDecoder, LineEncoder, LineTooLong, LineUnfinished, NotUtf8, TextLines,
+    Utf8,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -16,6 +17,7 @@ fn public_types_cross_threads_as_listed() {
         is!(LineDecoder: true true true),
         is!(LineEncoder: true true true),
         is!(LineTooLong: true true true),
+        is!(LineUnfinished: true true true),
         is!(NotUtf8: true true true),
         is!(TextLines: true true true),
         is!(Utf8: true true true),

@@ -1,7 +1,7 @@
 //! Lines out of bytes, cut in every place.
 
 use bytes::Bytes;
-use waterwheel_codec::{LineDecoder, LineTooLong};
+use waterwheel_codec::{LineDecoder, LineTooLong, LineUnfinished};
 use waterwheel_testkit::decoder_verifier::DecoderVerifier;
 
 fn lines<const N: usize>(lines: [&'static str; N]) -> [Bytes; N] {
@@ -127,6 +127,16 @@ fn c15_what_the_end_of_the_stream_cuts_off_is_given_if_it_is_asked_for() {
     verify(make).gives("", []).verify();
     let make = || LineDecoder::new(4).give_unfinished().keep_ends();
     verify(make).gives("a\nb\r", lines(["a\n"])).gives_at_end(lines(["b\r"])).verify();
+}
+
+#[test]
+fn c15_what_the_end_of_the_stream_cuts_off_is_an_error_if_it_is_asked_for() {
+    let make = || LineDecoder::new(4).fail_unfinished();
+    let unfinished = |length| LineUnfinished { length };
+    verify(make).gives("a\nbc", lines(["a"])).fails_at_end(unfinished(2)).verify();
+    verify(make).gives("a\n", lines(["a"])).verify();
+    verify(make).gives("1234\r", []).fails_at_end(unfinished(4)).verify();
+    verify(make).gives("a\n12345", lines(["a"])).fails_at_end(too_long(5)).verify();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use waterwheel::channel::Drained;
-use waterwheel::executor::{Report, Reporter};
+use waterwheel::executor::{Clock, Report, Reporter};
 use waterwheel_gateway::gateway::{Config, Gateway};
 
 /// Longer than anything here takes: whatever a test waits for comes, or the test fails.
@@ -36,6 +36,16 @@ impl Client {
         stream.set_write_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { reader: BufReader::new(stream) }
+    }
+
+    /// Connects as soon as somebody listens there, and has been greeted.
+    pub(crate) fn connect_when_open(to: SocketAddr) -> Self {
+        let begun = Clock::Monotonic.now();
+        while TcpStream::connect_timeout(&to, LIMIT).is_err() {
+            assert!(Clock::Monotonic.now().since(begun) < LIMIT, "nobody listens at {to}");
+            thread::yield_now();
+        }
+        Self::connect(to)
     }
 
     /// Connects and takes a name.
@@ -165,6 +175,16 @@ impl Process {
         Self::start_from(command, args)
     }
 
+    /// Started at this port, with this for its standard output.
+    pub(crate) fn start_into(stdout: impl Into<Stdio>, port: u16, args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
+        command.args(["--port", &port.to_string()]).args(args);
+        command.stdin(Stdio::null()).stdout(stdout.into());
+        let child = command.spawn().expect("the gateway starts");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Self { child, stdout: None, address }
+    }
+
     fn start_from(mut command: Command, args: &[&str]) -> Self {
         command.args(["--port", "0"]).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -191,6 +211,26 @@ impl Process {
         let mut line = String::new();
         self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Nobody reads what it prints any more.
+    pub(crate) fn stop_reading(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Waits for its end, if nobody reads what it prints.
+    pub(crate) fn status(mut self) -> ExitStatus {
+        let pid = Pid::from_child(&self.child);
+        let (over, ended) = mpsc::channel::<()>();
+        let watch = thread::spawn(move || {
+            if ended.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                kill_process(pid, Signal::KILL).unwrap();
+            }
+        });
+        let status = self.child.wait().unwrap();
+        drop(over);
+        watch.join().unwrap();
+        status
     }
 
     /// Waits for its end. What it has printed comes with it.

@@ -17,6 +17,7 @@ use super::events::Events;
 use super::handler::{Handler, HandlerResult};
 use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
+use crate::channel::half_closure::HalfClosed;
 
 /// One step of a chain. [`Inbound`] puts a chain into a pipeline.
 ///
@@ -73,7 +74,8 @@ pub trait Stage: 'static {
     /// the handlers behind the chain; of a chain that begins with a decoder, the next message follows.
     fn on<O: Emit<Self::Out>>(&mut self, msg: Self::In, out: &mut O) -> HandlerResult;
 
-    /// The channel has become inactive: nothing more comes in.
+    /// Nothing more comes in: the peer has finished ([`HalfClosed::Input`]), or the channel has become inactive.
+    /// Called for each of the two; what was given at the first is not there any more at the second.
     ///
     /// # Errors
     /// As of [`on`](Self::on).
@@ -181,12 +183,11 @@ impl<'a> Inward<'a> {
         Self { ctx: *ctx, fired: false }
     }
 
-    /// Passes it on that the channel is inactive, behind what that completed.
-    pub(super) fn end_inactive(self) {
+    /// Ends the round of what the end of the stream has completed, if that was anything.
+    pub(super) fn end_round(self) {
         if self.fired {
             self.ctx.fire_read_complete();
         }
-        self.ctx.fire_inactive();
     }
 }
 
@@ -210,7 +211,7 @@ pub struct Inbound<S>(pub S);
 
 impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
     fn interest(&self) -> Events {
-        Events::READ | Events::READ_COMPLETE | Events::INACTIVE
+        Events::READ | Events::READ_COMPLETE | Events::INACTIVE | Events::USER_EVENT
     }
 
     fn signature(&self) -> Signature {
@@ -237,16 +238,31 @@ impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        let mut out = Inward::new(ctx);
-        // Before the end, as what it is about.
-        if let Err(error) = self.0.on_end(&mut out) {
-            ctx.fire_error(error);
+        self.end(ctx);
+        ctx.fire_inactive();
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.get() == Some(&HalfClosed::Input) {
+            self.end(ctx);
         }
-        out.end_inactive();
+        ctx.fire_user_event(event);
         Ok(())
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         self.0.on_leave(ctx);
+    }
+}
+
+impl<S: Stage<In: Message, Out: Message>> Inbound<S> {
+    /// Gives what the end of the stream completes, before that is passed on.
+    fn end(&mut self, ctx: &Ctx<'_>) {
+        let mut out = Inward::new(ctx);
+        if let Err(error) = self.0.on_end(&mut out) {
+            ctx.fire_error(error);
+        }
+        out.end_round();
     }
 }

@@ -26,6 +26,7 @@ use super::events::Events;
 use super::handler::{Handler, HandlerResult};
 use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
+use crate::channel::half_closure::HalfClosed;
 
 /// Takes messages out of a stream of bytes. [`Decode`] puts it into a pipeline.
 ///
@@ -70,8 +71,9 @@ use super::signature::{Signature, TypeTag, Types};
 ///    those handlers removes it: then rule 4 holds.
 /// 4. A decoder that is removed, by a handler it gave a message to for instance, is not asked any more,
 ///    and its unread bytes go on to the handlers behind it: to those of the next protocol.
-/// 5. When the channel has become inactive, `decode_last` gets what is left. What is left after that is
-///    dropped: a decoder to which that is an error says so there.
+/// 5. When the peer has finished ([`HalfClosed::Input`]) or the channel has become inactive, whichever comes
+///    first, `decode_last` gets what is left. What is left after that is dropped: a decoder to which that is an
+///    error says so there.
 /// 6. If a round of reads gave no message and the channel does not read by itself, more is asked for:
 ///    nobody else could know that it is needed.
 pub trait Decoder: 'static {
@@ -148,12 +150,21 @@ pub struct Decode<D> {
     fed: bool,
     /// This round of reads has given a message.
     gave: bool,
+    /// It was asked for the last time, and was given nothing since.
+    ended: bool,
 }
 
 impl<D: Decoder> Decode<D> {
     /// With nothing read yet.
     pub fn new(decoder: D) -> Self {
-        Self { decoder, kept: Cumulation::default(), lost: false, fed: false, gave: false }
+        Self {
+            decoder,
+            kept: Cumulation::default(),
+            lost: false,
+            fed: false,
+            gave: false,
+            ended: false,
+        }
     }
 
     #[inline]
@@ -166,6 +177,7 @@ impl<D: Decoder> Decode<D> {
             return;
         }
         self.fed = true;
+        self.ended = false;
         let removals = out.ctx().removals();
         let mut gave = false;
         let mut buf = self.kept.join(bytes);
@@ -192,7 +204,7 @@ impl<D: Decoder> Decode<D> {
 
     fn finish<O: Emit<D::Out>>(&mut self, out: &mut O) {
         let mut buf = self.kept.take();
-        while !self.lost {
+        while !self.lost && !self.ended {
             let before = buf.len();
             match self.decoder.decode_last(&mut buf) {
                 Ok(Some(msg)) => give(msg, out),
@@ -202,10 +214,18 @@ impl<D: Decoder> Decode<D> {
             if out.ctx().is_removed() {
                 return pass_on(buf, &out.ctx());
             }
-            if buf.len() >= before {
-                return;
-            }
+            self.ended = buf.len() >= before;
         }
+    }
+
+    /// Gives what the end of the stream completes, before that is passed on.
+    fn end(&mut self, ctx: &Ctx<'_>)
+    where
+        D::Out: Message,
+    {
+        let mut out = Inward::new(ctx);
+        self.finish(&mut out);
+        out.end_round();
     }
 
     #[cold]
@@ -252,7 +272,7 @@ fn stuck<D>() -> Error {
 
 impl<D: Decoder> Handler for Decode<D> {
     fn interest(&self) -> Events {
-        Events::READ | Events::READ_COMPLETE | Events::INACTIVE
+        Events::READ | Events::READ_COMPLETE | Events::INACTIVE | Events::USER_EVENT
     }
 
     fn signature(&self) -> Signature {
@@ -275,9 +295,16 @@ impl<D: Decoder> Handler for Decode<D> {
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        let mut out = Inward::new(ctx);
-        self.finish(&mut out);
-        out.end_inactive();
+        self.end(ctx);
+        ctx.fire_inactive();
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.get() == Some(&HalfClosed::Input) {
+            self.end(ctx);
+        }
+        ctx.fire_user_event(event);
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use bytes::{Buf, Bytes};
 use waterwheel_channel::{
-    ChannelOptions, Ctx, Decode, Decoder, Handler, HandlerResult, In, InboundHandler, Msg,
+    ChannelOptions, Ctx, Decode, Decoder, HalfClosed, Handler, HandlerResult, In, Inbound,
+    InboundHandler, Msg,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::decoder_verifier::DecoderVerifier;
@@ -175,6 +176,11 @@ impl Handler for Notes {
         self.note("inactive")
     }
 
+    fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        assert_eq!(event.get(), Some(&HalfClosed::Input));
+        self.note("half closed")
+    }
+
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
         self.note(error.to_string())
     }
@@ -234,6 +240,36 @@ fn c05_the_end_itself_can_complete_a_message() {
 fn c05_a_decoder_may_object_to_the_end() {
     let strict = UntilEnd { strict: true, ..UntilEnd::default() };
     assert_eq!(noted(strict, "12345"), ["read complete", "cut off", "inactive"]);
+}
+
+/// What handlers behind a decoder are told when the peer finishes, and then of the end.
+fn noted_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
+    let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let last = Notes(notes.clone());
+    let made = Embedded::builder().options(options).build(|edit| {
+        edit.add_last("decoder", handler)?;
+        edit.add_last("notes", last)?;
+        Ok(())
+    });
+    let mut channel = made.unwrap();
+    channel.write_inbound(Bytes::from_static(b"12345"));
+    channel.finish_inbound();
+    assert!(channel.channel().is_open());
+    let at_half = notes.take();
+    channel.close();
+    (at_half, notes.take())
+}
+
+#[test]
+fn c10_a_decoder_is_asked_for_the_last_time_when_the_peer_has_finished() {
+    let expected = ["read complete", "Msg(u32)", "read complete", "half closed"];
+    let (at_half, at_end) = noted_at_half_closure(Decode::new(UntilEnd::default()));
+    assert_eq!(at_half, expected);
+    assert_eq!(at_end, ["inactive"], "and not again");
+    let (at_half, at_end) = noted_at_half_closure(Inbound(Decode::new(UntilEnd::default())));
+    assert_eq!(at_half, expected);
+    assert_eq!(at_end, ["inactive"]);
 }
 
 #[test]

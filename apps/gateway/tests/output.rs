@@ -1,0 +1,71 @@
+//! Standard output that nobody reads, or that takes nothing: it costs neither lines nor the exit status.
+
+mod support;
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, PipeWriter};
+use std::net::TcpListener;
+
+use rustix::process::Signal;
+use support::{Client, Process};
+
+/// Ends a gateway while a line that it has acknowledged waits to be read; then it has been delivered.
+fn ends_well(gateway: Process, mut ann: Client) {
+    ann.ask("USER ann", "OK hello ann");
+    let mut bob = Client::named(gateway.address, "bob");
+    bob.ask("PUSH ann acknowledged", "OK");
+    gateway.signal(Signal::TERM);
+    ann.expect("PUSH bob acknowledged");
+    ann.expect("BYE the gateway is closing");
+    ann.expect_end();
+    drop((ann, bob));
+    assert_eq!(gateway.status().code(), Some(0));
+}
+
+/// A port that is free now, and most likely in a moment.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// As in `gateway | head -1`.
+#[test]
+fn r04_a_closed_standard_output_costs_neither_lines_nor_the_exit_status() {
+    for args in [&[][..], &["--stats"]] {
+        let mut gateway = Process::start(args);
+        gateway.stop_reading();
+        let ann = Client::connect(gateway.address);
+        ends_well(gateway, ann);
+    }
+}
+
+/// As in `gateway >/dev/full`.
+#[test]
+fn r04_a_full_disk_costs_neither_lines_nor_the_exit_status() {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let gateway = Process::start_into(full, free_port(), &["--stats"]);
+    let ann = Client::connect_when_open(gateway.address);
+    ends_well(gateway, ann);
+}
+
+/// As in `gateway --stats | less`, when nobody scrolls.
+#[test]
+fn r04_a_pipe_that_nobody_reads_costs_neither_lines_nor_the_exit_status() {
+    let (reader, writer) = io::pipe().unwrap();
+    let ours = writer.try_clone().unwrap();
+    let gateway = Process::start_into(writer, free_port(), &["--stats"]);
+    let mut first = String::new();
+    let mut reader = BufReader::new(reader);
+    reader.read_line(&mut first).unwrap();
+    assert!(first.starts_with("listening at "), "{first}");
+    fill(&ours);
+    let ann = Client::connect(gateway.address);
+    ends_well(gateway, ann);
+}
+
+/// Fills a pipe, so that whoever writes to it waits.
+fn fill(pipe: &PipeWriter) {
+    rustix::io::ioctl_fionbio(pipe, true).unwrap();
+    while rustix::io::write(pipe, &[b'x'; 4096]).is_ok() {}
+    while rustix::io::write(pipe, b"x").is_ok() {}
+    rustix::io::ioctl_fionbio(pipe, false).unwrap();
+}
