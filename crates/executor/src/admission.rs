@@ -37,9 +37,28 @@ pub(crate) struct Admission {
 }
 
 /// The right to push exactly one command. Comes from [`Admission`], is spent by the inbox.
-#[must_use = "an admitted command must be pushed: the loop waits for it at shutdown"]
+///
+/// Dropped unspent, it gives its place back: whatever makes the command may panic.
+#[must_use = "dropped, it gives its place back"]
 #[derive(Debug)]
-pub(crate) struct Permit(());
+pub(crate) struct Permit<'a> {
+    admission: &'a Admission,
+    weight: Depth,
+}
+
+impl Permit<'_> {
+    /// The command is queued, and counts until the loop has taken it.
+    #[inline(always)]
+    pub(crate) fn spend(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.admission.leave(self.weight);
+    }
+}
 
 /// Why nothing was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +80,7 @@ impl Admission {
     }
 
     /// Admits a user task.
-    pub(crate) fn enter_user(&self) -> Result<Permit, Refusal> {
+    pub(crate) fn enter_user(&self) -> Result<Permit<'_>, Refusal> {
         match self.bound {
             None => self.enter_unbounded(),
             Some(bound) => self.enter_bounded(bound),
@@ -69,10 +88,10 @@ impl Admission {
     }
 
     /// Admits a system command, whatever the bound.
-    pub(crate) fn enter_system(&self) -> Result<Permit, Refusal> {
+    pub(crate) fn enter_system(&self) -> Result<Permit<'_>, Refusal> {
         let before = self.word.fetch_add(SYSTEM, Ordering::AcqRel);
         if before & CLOSED == 0 && Depth::of(before).system < MOST_SYSTEM {
-            return Ok(Permit(()));
+            return Ok(self.permit(Depth::ONE_SYSTEM));
         }
         self.word.fetch_sub(SYSTEM, Ordering::AcqRel);
         Err(if before & CLOSED != 0 { Refusal::Closed } else { Refusal::Full })
@@ -113,18 +132,22 @@ impl Admission {
         self.bound.unwrap_or(UNBOUNDED)
     }
 
+    fn permit(&self, weight: Depth) -> Permit<'_> {
+        Permit { admission: self, weight }
+    }
+
     /// One addition; undone if the door was shut. A refused producer is counted for a moment, which
     /// is why a bounded queue does not use this: it would refuse a neighbour for nothing.
-    fn enter_unbounded(&self) -> Result<Permit, Refusal> {
+    fn enter_unbounded(&self) -> Result<Permit<'_>, Refusal> {
         let before = self.word.fetch_add(USER, Ordering::AcqRel);
         if before & CLOSED == 0 && Depth::of(before).user < UNBOUNDED {
-            return Ok(Permit(()));
+            return Ok(self.permit(Depth::ONE_USER));
         }
         self.word.fetch_sub(USER, Ordering::AcqRel);
         Err(if before & CLOSED != 0 { Refusal::Closed } else { Refusal::Full })
     }
 
-    fn enter_bounded(&self, bound: u32) -> Result<Permit, Refusal> {
+    fn enter_bounded(&self, bound: u32) -> Result<Permit<'_>, Refusal> {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word & CLOSED != 0 {
@@ -139,7 +162,7 @@ impl Admission {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Ok(Permit(())),
+                Ok(_) => return Ok(self.permit(Depth::ONE_USER)),
                 Err(now) => word = now,
             }
         }
@@ -174,10 +197,10 @@ mod tests {
     fn e08_the_bound_counts_user_tasks_only() {
         let admission = Admission::new(Some(2));
         for _ in 0..2 {
-            let _permit = admission.enter_user().unwrap();
+            admission.enter_user().unwrap().spend();
         }
         for _ in 0..100 {
-            let _permit = admission.enter_system().unwrap();
+            admission.enter_system().unwrap().spend();
         }
         assert_eq!(admission.enter_user().unwrap_err(), Refusal::Full);
         assert_eq!(admission.depth(), Depth { user: 2, system: 100 });
@@ -188,8 +211,8 @@ mod tests {
     #[test]
     fn e07_a_closed_door_admits_nothing_and_keeps_the_count() {
         let admission = Admission::new(None);
-        let _permit = admission.enter_user().unwrap();
-        let _permit = admission.enter_system().unwrap();
+        admission.enter_user().unwrap().spend();
+        admission.enter_system().unwrap().spend();
         admission.close();
         assert_eq!(admission.enter_user().unwrap_err(), Refusal::Closed);
         assert_eq!(admission.enter_system().unwrap_err(), Refusal::Closed);
@@ -197,9 +220,22 @@ mod tests {
     }
 
     #[test]
+    fn e08_a_permit_that_is_not_spent_gives_its_place_back() {
+        for admission in [Admission::new(None), Admission::new(Some(1))] {
+            drop(admission.enter_user().unwrap());
+            drop(admission.enter_system().unwrap());
+            assert_eq!(admission.depth(), Depth::NONE);
+            let late = admission.enter_user().unwrap();
+            admission.close();
+            drop(late);
+            assert_eq!((admission.depth(), admission.is_closed()), (Depth::NONE, true));
+        }
+    }
+
+    #[test]
     fn e07_closing_wins_over_full() {
         let admission = Admission::new(Some(1));
-        let _permit = admission.enter_user().unwrap();
+        admission.enter_user().unwrap().spend();
         admission.close();
         assert_eq!(admission.enter_user().unwrap_err(), Refusal::Closed);
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Producers hold it behind an `Arc`; whoever has its [`Consumer`], the loop, is the only one that
-//! pops, and the only one that gives admissions back.
+//! pops, and the only one that gives the admissions of queued commands back. One that is never queued,
+//! because making its command panicked, gives itself back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,19 +48,20 @@ impl<C> Inbox<C> {
     }
 
     /// Asks for room for one user task.
-    pub(crate) fn admit_user(&self) -> Result<Permit, Refusal> {
+    pub(crate) fn admit_user(&self) -> Result<Permit<'_>, Refusal> {
         self.admission.enter_user()
     }
 
     /// Asks to let one system command in: refused only when closed.
-    pub(crate) fn admit_system(&self) -> Result<Permit, Refusal> {
+    pub(crate) fn admit_system(&self) -> Result<Permit<'_>, Refusal> {
         self.admission.enter_system()
     }
 
     /// Queues an admitted command and wakes the loop if it sleeps beyond the urgency.
     #[inline(always)]
-    pub(crate) fn push(&self, _permit: Permit, command: C, urgency: Urgency) {
+    pub(crate) fn push(&self, permit: Permit<'_>, command: C, urgency: Urgency) {
         self.queue.push(command);
+        permit.spend();
         if urgency != Urgency::Now && self.queue.len() >= MAX_UNSEEN {
             return self.wake_after_push(Urgency::Now);
         }
@@ -134,7 +136,8 @@ impl<C> Inbox<C> {
     }
 
     /// After the door was shut: the next command, until there are none. `pop` takes what is there;
-    /// whoever was admitted and has not pushed yet is two instructions away, and waited for.
+    /// whoever was admitted and has not pushed yet is waited for: it makes its command, and pushes it or
+    /// gives its admission back.
     pub(crate) fn next_straggler(&self, mut pop: impl FnMut() -> Option<C>) -> Option<C> {
         loop {
             if let Some(command) = pop() {

@@ -183,7 +183,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     }
 
     /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a
-    /// rejection gives back what was given.
+    /// rejection gives back what was given. A panic of `make` is the caller's, and leaves nothing queued; a
+    /// shutdown waits for `make` to return.
     ///
     /// # Errors
     /// [`Rejected`] with the value, as for [`send`](Self::send).

@@ -128,7 +128,7 @@ impl<X: Send + 'static> Shared<X> {
 
     /// Asks for room for one user task; starts the thread first if this is the first of all.
     #[inline]
-    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit, RejectReason> {
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit<'_>, RejectReason> {
         if self.life.state() == State::NotStarted && !self.in_event_loop() {
             self.start()?;
         }
@@ -137,7 +137,7 @@ impl<X: Send + 'static> Shared<X> {
 
     /// Queues an admitted command, in the order of acceptance.
     #[inline(always)]
-    pub(crate) fn push(&self, permit: Permit, command: Command<X>, urgency: Urgency) {
+    pub(crate) fn push(&self, permit: Permit<'_>, command: Command<X>, urgency: Urgency) {
         if self.in_event_loop() {
             self.push_on_loop(permit, command);
         } else {
@@ -146,11 +146,12 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     #[inline(never)]
-    fn push_on_loop(&self, permit: Permit, command: Command<X>) {
+    fn push_on_loop(&self, permit: Permit<'_>, command: Command<X>) {
         let mut command = Some((permit, command));
         current::with_local::<Local<X>, _>(self.id, |local| {
-            if let Some((_permit, command)) = command.take() {
+            if let Some((permit, command)) = command.take() {
                 local.push(command);
+                permit.spend();
             }
         });
         // The thread's locals are being destroyed: the inbox is as good.
@@ -160,7 +161,7 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     /// Asks to let one system command in, past any bound.
-    pub(crate) fn admit_system(self: &Arc<Self>) -> Result<Permit, RejectReason> {
+    pub(crate) fn admit_system(self: &Arc<Self>) -> Result<Permit<'_>, RejectReason> {
         if self.life.state() == State::NotStarted && !self.in_event_loop() {
             self.start()?;
         }
@@ -329,7 +330,7 @@ impl<X: Send + 'static> Shared<X> {
 
     /// Refused: what the rejection policy makes of it.
     #[cold]
-    fn admit_after(self: &Arc<Self>, mut refusal: Refusal) -> Result<Permit, RejectReason> {
+    fn admit_after(self: &Arc<Self>, mut refusal: Refusal) -> Result<Permit<'_>, RejectReason> {
         let mut full = QueueFull {
             bound: self.inbox.bound(),
             attempts: 0,

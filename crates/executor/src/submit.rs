@@ -67,7 +67,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     }
 
     /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers
-    /// above, whose rejections are to give back what their users gave.
+    /// above, whose rejections are to give back what their users gave. A panic of `make` is the caller's,
+    /// and leaves nothing queued; a shutdown waits for `make` to return.
     ///
     /// # Errors
     /// [`Rejected`] with the value, as for [`execute`](Self::execute).

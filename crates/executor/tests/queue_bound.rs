@@ -2,14 +2,16 @@
 
 mod support;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use support::watched::Watched;
 use support::{Counter, Faults, Gate, Log, SOON, blow, end};
+use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
 use waterwheel_executor::{
-    BackOff, BuildError, EventExecutor, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND, OnFull, QueueFull,
-    Reject, RejectReason, RejectionPolicy, UserCode,
+    BackOff, BuildError, Clock, EventExecutor, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND, OnFull, Origin,
+    QueueFull, Reject, RejectReason, RejectionPolicy, TokenPark, UserCode,
 };
 
 const BOUND: u32 = MIN_QUEUE_BOUND;
@@ -242,4 +244,49 @@ fn e08_a_policy_that_panics_loses_no_task() {
     let (what, _, message) = faults.take_panics().remove(0);
     assert_eq!(what, UserCode::RejectionPolicy);
     assert_eq!(message, "no opinion");
+}
+
+#[test]
+fn e08_a_task_whose_making_panics_gives_its_place_back() {
+    let executor = EventExecutor::builder().queue_bound(BOUND).build().unwrap();
+    let gate = Gate::hold(&executor);
+    for _ in 0..2 * BOUND {
+        let make = |()| -> fn() { blow("on purpose") };
+        let submit = || executor.execute_with(Origin::here(), (), make).is_ok();
+        assert!(catch_unwind(AssertUnwindSafe(submit)).is_err(), "the panic is the caller's");
+    }
+    let ran = Counter::new();
+    fill(&executor, &ran);
+    gate.open();
+    end(&executor);
+    assert_eq!(ran.ran(), BOUND as usize);
+}
+
+/// A loop with commands of its own.
+struct Commands(TokenPark, Log<u8>);
+
+impl Work<u8> for Commands {
+    fn turn(&mut self, core: &mut LoopCore<u8>) -> Turn {
+        core.wait(&mut self.0);
+        core.run_tasks(Pass::Queued, &mut |command| self.1.add(command));
+        core.check_shutdown()
+    }
+
+    fn on_command(&mut self, command: u8) {
+        self.1.add(command);
+    }
+}
+
+#[test]
+fn e16_a_command_whose_making_panics_keeps_no_shutdown_waiting() {
+    let (park, log) = (TokenPark::new(Clock::Monotonic), Log::new());
+    let (unpark, commands) = (park.unparker(), log.clone());
+    let seed = Box::new(move || Box::new(Commands(park, commands)) as Box<dyn Work<u8>>);
+    let executor = EventExecutor::builder().build_loop::<u8>(unpark, seed).unwrap();
+    let send = || executor.send_with(7, |_| -> u8 { blow("on purpose") }).is_ok();
+    assert!(catch_unwind(AssertUnwindSafe(send)).is_err(), "the panic is the caller's");
+    assert_eq!(executor.stats().queue_depth, 0);
+    executor.send_with(3, |three| three + 1).unwrap();
+    end(&executor);
+    assert_eq!(log.take(), [4]);
 }
