@@ -73,6 +73,7 @@ mod parcel;
 mod pipeline;
 mod tail;
 mod token;
+mod wake_flag;
 
 pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap, Servers};
 pub use crate::channel::address::{Address, Target};

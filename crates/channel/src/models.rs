@@ -7,6 +7,7 @@ use loom::thread;
 
 use crate::channel::holds::Holds;
 use crate::channel::submissions::Submissions;
+use crate::wake_flag::WakeFlag;
 
 /// A channel, its loop asleep, and what its holders have done: each into a place of its own.
 struct Held {
@@ -91,4 +92,34 @@ fn c07_a_thread_that_saw_the_channel_full_is_told() {
 #[test]
 fn c07_a_thread_that_saw_the_channel_full_of_two_is_told() {
     look(2, 1);
+}
+
+/// A loop that looks only when it was told to, and two wakers that make their work visible by no more than
+/// relaxed stores.
+#[test]
+fn l15_no_wake_is_lost_whoever_finds_the_flag_raised() {
+    loom::model(|| {
+        let flag = Arc::new(WakeFlag::new());
+        let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let told = Arc::new((AtomicUsize::new(0), Notify::new()));
+        for at in 0..2 {
+            let (flag, work, told) = (flag.clone(), work.clone(), told.clone());
+            thread::spawn(move || {
+                work[at].store(1, Ordering::Relaxed);
+                if flag.raise() {
+                    told.0.fetch_add(1, Ordering::Release);
+                    told.1.notify();
+                }
+            });
+        }
+        let (mut seen, mut taken) = (0, 0);
+        while seen < 2 {
+            told.1.wait(); // Work that nobody told of, and that was not seen, is a deadlock.
+            while taken < told.0.load(Ordering::Acquire) {
+                taken += 1;
+                flag.lower();
+                seen = work.iter().map(|work| work.load(Ordering::Relaxed)).sum();
+            }
+        }
+    });
 }

@@ -21,6 +21,7 @@ use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::token::Token;
+use crate::wake_flag::WakeFlag;
 
 /// Names a channel for the life of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,7 +70,7 @@ pub(crate) struct ChannelShared {
     /// Writes that nobody waited for, and that were refused.
     refused: Flood,
     /// A request to ask the transport for events is on its way.
-    pub(super) pumping: AtomicBool,
+    pub(super) pumping: WakeFlag,
     pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
     /// The future of the close and its promise: made when somebody first asks for it, which few do.
     /// Whoever asks and the loop that tells take turns by the lock, and nothing of the user's runs
@@ -117,7 +118,7 @@ impl ChannelShared {
             submitted: Submissions::new(),
             holds: Holds::new(),
             refused: Flood::default(),
-            pumping: AtomicBool::new(false),
+            pumping: WakeFlag::new(),
             addresses: Mutex::default(),
             closed: Mutex::default(),
             told: AtomicBool::new(false),
@@ -282,14 +283,15 @@ impl ChannelShared {
     pub(super) fn pump(&self) {
         if let Some(core) = self.here() {
             core.pump_later();
-        } else if !self.pumping.swap(true, Ordering::AcqRel) {
+        } else if self.pumping.raise() {
             // Refused by a loop that is over: then there is nobody to ask.
             let _ = self.sender.send(LoopCommand(Ask::Pump(self.token())));
         }
     }
 
+    /// The command that [`pump`](Self::pump) sent has arrived: the channel asks its transport next.
     pub(crate) fn pump_arrived(&self) {
-        self.pumping.store(false, Ordering::Release);
+        self.pumping.lower();
     }
 }
 

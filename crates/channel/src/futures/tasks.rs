@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use waterwheel_executor::engine::{report, run_as, run_user_code};
@@ -17,6 +17,7 @@ use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
+use crate::wake_flag::WakeFlag;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -45,7 +46,7 @@ struct Slot {
 /// just before it polls. `slot` is written when the future arrives at its loop, before there is a
 /// waker to read it.
 pub(crate) struct Notifier {
-    woken: AtomicBool,
+    woken: WakeFlag,
     slot: AtomicU64,
     sender: CommandSender<LoopCommand>,
 }
@@ -54,7 +55,7 @@ const NO_SLOT: u64 = u64::MAX;
 
 impl Notifier {
     pub(crate) fn new(sender: CommandSender<LoopCommand>) -> Arc<Self> {
-        let (woken, slot) = (AtomicBool::new(false), AtomicU64::new(NO_SLOT));
+        let (woken, slot) = (WakeFlag::new(), AtomicU64::new(NO_SLOT));
         Arc::new(Self { woken, slot, sender })
     }
 
@@ -75,7 +76,7 @@ impl Wake for Notifier {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.woken.swap(true, Ordering::AcqRel) {
+        if !self.woken.raise() {
             return; // It will be polled anyway.
         }
         if self.sender.in_event_loop()
@@ -128,7 +129,7 @@ impl Futures {
         let slot = Slot { task: Some((task, waker)), notifier: notifier.clone(), origin };
         let token = self.slots.borrow_mut().insert(slot);
         notifier.slot.store(token.to_bits(), Ordering::Relaxed);
-        if !notifier.woken.swap(true, Ordering::AcqRel) {
+        if notifier.woken.raise() {
             self.woken(token);
         }
     }
@@ -177,9 +178,7 @@ impl Futures {
 
     fn poll(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            // A swap, not a store: what a thread wrote before it found the flag still raised has to be
-            // seen by the poll that follows.
-            slot.notifier.woken.swap(false, Ordering::AcqRel);
+            slot.notifier.woken.lower();
             slot.task.take().map(|task| (task, slot.origin))
         });
         let Some(((mut task, waker), origin)) = taken else { return false };
