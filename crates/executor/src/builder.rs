@@ -46,6 +46,7 @@ pub const MAX_QUEUE_BOUND: u32 = 1 << 30;
 pub struct EventExecutorBuilder {
     name: String,
     bound: Option<u32>,
+    timer_bound: Option<usize>,
     policy: Box<dyn RejectionPolicy>,
     supplier: Option<Arc<dyn ThreadSupplier>>,
     reporter: Arc<dyn Reporter>,
@@ -67,6 +68,9 @@ pub enum BuildError {
         /// The bound asked for.
         bound: u32,
     },
+    /// No timer would be allowed at all.
+    #[error("a bound of 0 pending timers refuses every timer; without a bound, leave it out")]
+    TimerBound,
     /// A child of a group must be new: this one is in a group already, or was given twice.
     #[error("`{executor}` cannot be a child of the group: it is in one already")]
     AlreadyInGroup {
@@ -86,6 +90,7 @@ impl EventExecutorBuilder {
         Self {
             name: "executor".to_owned(),
             bound: None,
+            timer_bound: None,
             policy: Box::new(Reject),
             supplier: None,
             reporter: Arc::new(LogReporter),
@@ -104,9 +109,39 @@ impl EventExecutorBuilder {
         self
     }
 
-    /// At most this many user tasks may wait; without it there is no bound.
+    /// At most this many user tasks may wait; without it there is no bound. Below [`MIN_QUEUE_BOUND`] (16)
+    /// or above [`MAX_QUEUE_BOUND`] it is an error of [`build`](Self::build), not rounded.
+    ///
+    /// Timers that wait for their time, listeners, hooks, cancels and the shutdown do not count, and are let
+    /// in past it.
     pub fn queue_bound(mut self, bound: u32) -> Self {
         self.bound = Some(bound);
+        self
+    }
+
+    /// At most this many timers may be pending; without it there is no bound. Zero is an error.
+    ///
+    /// One more is [`Rejected`](crate::Rejected) with its closure, for
+    /// [`TooManyTimers`](crate::RejectReason::TooManyTimers); the rejection policy is not asked. A timer is
+    /// pending until it fires, is cancelled, or the executor ends; one that repeats is pending between its
+    /// runs too. Timers of a layer above, such as the time-outs and sleeps of an event loop, are system
+    /// commands: they do not count.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use waterwheel_executor::{EventExecutor, RejectReason};
+    ///
+    /// let executor = EventExecutor::builder().timer_bound(1).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let first = executor.schedule(hour, || ())?;
+    /// let second = executor.schedule(hour, || ()).unwrap_err();
+    /// assert!(matches!(second.reason(), RejectReason::TooManyTimers { bound: 1 }));
+    /// first.cancel();
+    /// assert!(executor.schedule(hour, second.into_task()).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn timer_bound(mut self, bound: usize) -> Self {
+        self.timer_bound = Some(bound);
         self
     }
 
@@ -135,8 +170,11 @@ impl EventExecutorBuilder {
         self
     }
 
-    /// The clock that timers go by. Default: the monotonic one. A loop of the caller's own has to
-    /// wait by the same.
+    /// The clock that timers go by. Default: the monotonic one.
+    ///
+    /// With a [`VirtualClock`](crate::VirtualClock) timers fire, and the quiet period of a shutdown ends, when
+    /// somebody moves the clock there: that wakes the executor's thread, or asks its pool for a turn. A loop
+    /// of the caller's own ([`build_loop`](Self::build_loop)) has to wait by the same clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -178,8 +216,8 @@ impl EventExecutorBuilder {
     }
 
     /// Builds an executor without I/O and without a thread: each of its turns is a job for its
-    /// thread supplier, which should be a shared pool. While there is nothing to do it holds no
-    /// thread. Loop-local values it has none.
+    /// thread supplier, which should be a shared pool such as a [`ThreadPool`](crate::ThreadPool). While
+    /// there is nothing to do it holds no thread. Loop-local values it has none.
     ///
     /// A supplier that drops a turn unrun, or refuses it, ends the executor as if its loop had died.
     ///
@@ -241,11 +279,15 @@ impl EventExecutorBuilder {
         {
             return Err(BuildError::QueueBound { bound });
         }
+        if self.timer_bound == Some(0) {
+            return Err(BuildError::TimerBound);
+        }
         let supplier =
             self.supplier.unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
         Ok(EventExecutor::new(Shared::new(Parts {
             name: self.name,
             bound: self.bound,
+            timer_bound: self.timer_bound,
             policy: self.policy,
             supplier,
             reporter: self.reporter,

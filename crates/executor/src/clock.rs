@@ -4,10 +4,13 @@
 //! reads its clock at a few named points of a turn (`docs/LOOP.md`), and a test replaces it by a
 //! [`VirtualClock`] that moves only when told.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+
+use crate::park::Unpark;
 
 /// A point in time on a loop's clock: nanoseconds since the clock's origin.
 ///
@@ -71,6 +74,9 @@ impl Clock {
 
 /// A clock for tests: it stands still until [`advance`](Self::advance) moves it.
 ///
+/// Moving it wakes whoever sleeps by it until then: the threads of executors, and executors in a pool. Any
+/// number of threads may move it.
+///
 /// ```
 /// use std::time::Duration;
 /// use waterwheel_executor::VirtualClock;
@@ -80,9 +86,25 @@ impl Clock {
 /// clock.advance(Duration::from_secs(3600));
 /// assert_eq!(clock.now().since(before), Duration::from_secs(3600));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct VirtualClock {
-    nanos: Arc<AtomicU64>,
+    state: Arc<ClockState>,
+}
+
+/// Any thread moves `nanos` forward, then takes the alarms that are due out of `alarms`; whoever sets one
+/// looks at `nanos` once it is in. So one of the two sees the other, and no alarm is missed. Nothing is
+/// woken under the lock.
+#[derive(Default)]
+struct ClockState {
+    nanos: AtomicU64,
+    alarms: Mutex<Alarms>,
+}
+
+/// By deadline, then by the order of setting.
+#[derive(Default)]
+struct Alarms {
+    waiting: BTreeMap<(Nanos, u64), Arc<dyn Unpark>>,
+    set: u64,
 }
 
 impl VirtualClock {
@@ -95,17 +117,74 @@ impl VirtualClock {
     /// What the clock shows.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        Nanos(self.nanos.load(Ordering::Acquire))
+        Nanos(self.state.nanos.load(Ordering::Acquire))
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward. What several threads add is all added.
     pub fn advance(&self, by: Duration) {
-        self.advance_to(self.now().plus(by));
+        let later = |now| Some(Nanos(now).plus(by).0);
+        let _ = self.state.nanos.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
+        self.wake_due();
     }
 
     /// Moves the clock forward to an instant; one in the past leaves it where it is.
     pub fn advance_to(&self, to: Nanos) {
-        self.nanos.fetch_max(to.0, Ordering::AcqRel);
+        self.state.nanos.fetch_max(to.0, Ordering::AcqRel);
+        self.wake_due();
+    }
+
+    /// Calls `unpark` once when the clock shows `at`, on the thread that moves it there, or at once if it
+    /// does already. Dropping the [`Alarm`] before then calls it off.
+    ///
+    /// For whatever sleeps by a clock and is not an executor of this crate, such as a driver.
+    pub fn wake_at(&self, at: Nanos, unpark: Arc<dyn Unpark>) -> Alarm {
+        let mut alarms = self.alarms();
+        alarms.set += 1;
+        let key = (at, alarms.set);
+        alarms.waiting.insert(key, unpark);
+        drop(alarms);
+        self.wake_due();
+        Alarm { clock: self.clone(), key }
+    }
+
+    fn wake_due(&self) {
+        let mut due = Vec::new();
+        let (mut alarms, now) = (self.alarms(), self.now());
+        while let Some(first) = alarms.waiting.first_entry().filter(|first| first.key().0 <= now) {
+            due.push(first.remove());
+        }
+        drop(alarms);
+        due.iter().for_each(|unpark| unpark.unpark());
+    }
+
+    fn alarms(&self) -> MutexGuard<'_, Alarms> {
+        self.state.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for VirtualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VirtualClock").field(&self.now()).finish()
+    }
+}
+
+/// A wake-up ordered of a [`VirtualClock`]; dropping it calls that off.
+#[must_use = "dropping it calls the wake-up off"]
+pub struct Alarm {
+    clock: VirtualClock,
+    key: (Nanos, u64),
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let unpark = self.clock.alarms().waiting.remove(&self.key);
+        drop(unpark); // Not under the lock.
+    }
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Alarm").field(&self.key.0).finish()
     }
 }
 

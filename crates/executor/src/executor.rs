@@ -57,6 +57,23 @@ impl EventExecutor {
     pub fn builder() -> EventExecutorBuilder {
         EventExecutorBuilder::new()
     }
+
+    /// The executor whose loop runs on this thread, if it is one without commands of a layer above: on the
+    /// thread of an event loop ask for that instead.
+    ///
+    /// ```
+    /// use waterwheel_executor::EventExecutor;
+    ///
+    /// let executor = EventExecutor::builder().name("worker").build()?;
+    /// let here = executor.submit(|| EventExecutor::current().map(|here| here.name().to_owned()))?;
+    /// assert_eq!(here.join()?.as_deref(), Some("worker"));
+    /// assert!(EventExecutor::current().is_none(), "this thread is no executor's");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        Self::current_of_kind()
+    }
 }
 
 impl<X: Send + 'static> EventExecutor<X> {
@@ -67,9 +84,10 @@ impl<X: Send + 'static> EventExecutor<X> {
         Self { shared, lease: Some(lease) }
     }
 
-    /// The executor whose loop runs on this thread, if it is one of this kind.
+    /// The executor whose loop runs on this thread, if its commands are of type `X`: for layers above;
+    /// users call [`EventExecutor::current`].
     #[must_use]
-    pub fn current() -> Option<Self> {
+    pub fn current_of_kind() -> Option<Self> {
         let current = current::get()?;
         current::with_local::<Local<X>, _>(current.id, |local| Self::of(local.shared().clone()))
     }

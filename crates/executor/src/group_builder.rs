@@ -30,6 +30,7 @@ pub struct EventExecutorGroupBuilder {
 pub(crate) struct Siblings {
     name: String,
     bound: Option<u32>,
+    timer_bound: Option<usize>,
     policy: Arc<dyn RejectionPolicy>,
     supplier: Option<Arc<dyn ThreadSupplier>>,
     reporter: Arc<dyn Reporter>,
@@ -51,6 +52,7 @@ impl EventExecutorGroupBuilder {
             siblings: Siblings {
                 name: "group".to_owned(),
                 bound: None,
+                timer_bound: None,
                 policy: Arc::new(Reject),
                 supplier: None,
                 reporter: Arc::new(LogReporter),
@@ -75,9 +77,17 @@ impl EventExecutorGroupBuilder {
         self
     }
 
-    /// At most this many user tasks may wait at each child.
+    /// At most this many user tasks may wait at each child: from 16 on, see
+    /// [`queue_bound`](EventExecutorBuilder::queue_bound) of a single executor.
     pub fn queue_bound(mut self, bound: u32) -> Self {
         self.siblings.bound = Some(bound);
+        self
+    }
+
+    /// At most this many timers may be pending at each child: see
+    /// [`timer_bound`](EventExecutorBuilder::timer_bound) of a single executor.
+    pub fn timer_bound(mut self, bound: usize) -> Self {
+        self.siblings.timer_bound = Some(bound);
         self
     }
 
@@ -184,6 +194,9 @@ impl Siblings {
             .reporter(self.reporter.clone());
         if let Some(bound) = self.bound {
             builder = builder.queue_bound(bound);
+        }
+        if let Some(bound) = self.timer_bound {
+            builder = builder.timer_bound(bound);
         }
         if let Some(watchdog) = &self.watchdog {
             builder = builder.watchdog(watchdog);

@@ -85,7 +85,9 @@ mod submit;
 mod sync;
 mod task_loop;
 mod thread;
+mod thread_pool;
 mod timer;
+mod timer_limit;
 mod trampoline;
 mod unrun;
 mod vitals;
@@ -96,7 +98,7 @@ pub use crate::attached::Attached;
 pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
 pub use crate::by_hand::ByHand;
 pub use crate::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
-pub use crate::clock::{Clock, Nanos, VirtualClock};
+pub use crate::clock::{Alarm, Clock, Nanos, VirtualClock};
 pub use crate::command::NoExtension;
 pub use crate::current::ExecutorId;
 pub use crate::error::{Error, ErrorKind, WaitError, WouldDeadlock};
@@ -126,6 +128,7 @@ pub use crate::shutdown::{DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, Invali
 pub use crate::station::{Place, Station};
 pub use crate::stats::ExecutorStats;
 pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};
+pub use crate::thread_pool::ThreadPool;
 pub use crate::timer::{MissedTicks, TimerKey};
 pub use crate::watchdog::{
     Activity, DEFAULT_SLOW_LIMIT, InvalidWatchdog, MIN_SLOW_LIMIT, SlowWork, Watchdog,

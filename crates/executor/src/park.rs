@@ -31,7 +31,8 @@ pub struct TokenPark {
 }
 
 impl TokenPark {
-    /// A parker whose deadlines are read off `clock`.
+    /// A parker whose deadlines are read off `clock`. By a virtual clock a deadline comes when somebody
+    /// moves the clock there.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { token: Arc::new(Token::new()), clock }
@@ -46,11 +47,15 @@ impl TokenPark {
 
 impl Park for TokenPark {
     fn park(&mut self, until: Option<Nanos>) {
+        let _alarm = match (&self.clock, until) {
+            (Clock::Virtual(clock), Some(until)) => Some(clock.wake_at(until, self.token.clone())),
+            _ => None,
+        };
         let mut raised = lock(&self.token.raised);
         while !*raised {
-            raised = match until {
-                None => wait(&self.token.changed, raised),
-                Some(until) => {
+            raised = match (&self.clock, until) {
+                (_, None) | (Clock::Virtual(_), _) => wait(&self.token.changed, raised),
+                (Clock::Monotonic, Some(until)) => {
                     let now = self.clock.now();
                     if now >= until {
                         break;

@@ -12,13 +12,13 @@
 //! Between its turns the loop is a value in [`Rest`], which belongs to whoever takes it out: the turn
 //! that has just ended puts it there, the one that wakes it takes it. A wake that comes before it was
 //! put there leaves a mark, and the loop does not lie down. While a timer waits the global executor
-//! does the waiting.
+//! does the waiting, or the virtual clock that the loop goes by.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use crate::clock::Nanos;
+use crate::clock::{self, Clock, Nanos};
 use crate::engine::resting::RestingCore;
 use crate::engine::{LoopCore, Pass, Turn};
 use crate::error::{Error, ErrorKind, absorb};
@@ -105,20 +105,47 @@ fn lie_down<X: Send + 'static>(mut core: LoopCore<X>, rest: Arc<Rest<X>>) {
     }
 }
 
-/// The global executor does the waiting for the next timer.
+/// Wakes a loop for its next timer, unless it is dropped before.
+enum Alarm {
+    OfGlobalExecutor(PromiseFuture<()>),
+    OfClock { _alarm: clock::Alarm },
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if let Alarm::OfGlobalExecutor(timer) = self {
+            timer.cancel();
+        }
+    }
+}
+
+/// What an alarm does. It does not keep the loop.
+struct Ring<X: Send + 'static>(Weak<Rest<X>>);
+
+impl<X: Send + 'static> Unpark for Ring<X> {
+    fn unpark(&self) {
+        if let Some(rest) = self.0.upgrade() {
+            rest.unpark();
+        }
+    }
+}
+
 fn set_alarm<X: Send + 'static>(
     core: &RestingCore<X>,
     deadline: Nanos,
     rest: &Arc<Rest<X>>,
-) -> Option<PromiseFuture<()>> {
-    let delay = deadline.since(core.shared.clock.now());
-    let rest = Arc::downgrade(rest);
-    let ring = move || {
-        if let Some(rest) = rest.upgrade() {
-            rest.unpark();
+) -> Option<Alarm> {
+    let ring = Ring(Arc::downgrade(rest));
+    match &core.shared.clock {
+        Clock::Virtual(clock) => {
+            Some(Alarm::OfClock { _alarm: clock.wake_at(deadline, Arc::new(ring)) })
         }
-    };
-    GlobalExecutor::get().schedule(delay, ring).ok()
+        Clock::Monotonic => {
+            let delay = deadline.since(core.shared.clock.now());
+            let timer = GlobalExecutor::get().schedule(delay, move || ring.unpark());
+            timer.ok().map(Alarm::OfGlobalExecutor)
+        }
+    }
 }
 
 /// The loop is over; `died` if it is not by its own doing.
@@ -144,7 +171,7 @@ struct PooledTurn<X: Send + 'static> {
     core: RestingCore<X>,
     rest: Arc<Rest<X>>,
     /// Wakes it for its next timer.
-    alarm: Option<PromiseFuture<()>>,
+    alarm: Option<Alarm>,
 }
 
 impl<X: Send + 'static> PooledTurn<X> {
@@ -168,10 +195,13 @@ impl<X: Send + 'static> RunOrLetGo for PooledTurn<X> {
             let cause = "its thread supplier ran a turn in place, not on another thread".to_owned();
             return die(self.core.rise(), cause);
         }
-        if let Some(alarm) = &self.alarm {
-            alarm.cancel();
-        }
-        turn(self.core.rise(), self.rest);
+        let Self { core, rest, alarm } = *self;
+        drop(alarm);
+        turn(core.rise(), rest);
+    }
+
+    fn is_turn(&self) -> bool {
+        true
     }
 
     fn let_go(self: Box<Self>) {

@@ -36,6 +36,12 @@ pub enum RejectReason {
         /// The queue's bound.
         bound: u32,
     },
+    /// As many timers are pending as may be.
+    #[error("too many timers: {bound} are pending")]
+    TooManyTimers {
+        /// The bound of pending timers.
+        bound: usize,
+    },
     /// A repeating timer needs a period above zero.
     #[error("a repeating timer needs a period above zero")]
     ZeroPeriod,

@@ -1,5 +1,6 @@
 //! Scheduling: the part of an executor's handle that deals with time (E13).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Nanos;
@@ -13,6 +14,7 @@ use crate::rejected::{RejectReason, Rejected};
 use crate::timer::MissedTicks;
 use crate::timer::entry::{self, TimerRef};
 use crate::timer::periodic::Repeat;
+use crate::timer_limit::{TimerLimit, TimerPermit};
 use crate::wake::Urgency;
 
 impl<X: Send + 'static> EventExecutor<X> {
@@ -32,7 +34,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// ```
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, as for [`execute`](Self::execute).
+    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), though never for a full queue; or if
+    /// as many timers are pending as [may be](crate::EventExecutorBuilder::timer_bound).
     #[track_caller]
     pub fn schedule<T, F>(&self, delay: Duration, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
     where
@@ -46,7 +49,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// missed ones catch up. It ends when it is cancelled, or panics: then its future fails.
     ///
     /// # Errors
-    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), or for a period of zero.
+    /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a period of zero.
     #[track_caller]
     pub fn schedule_at_fixed_rate<F: FnMut() + Send + 'static>(
         &self,
@@ -61,7 +64,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// missed ticks.
     ///
     /// # Errors
-    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), or for a period of zero.
+    /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a period of zero.
     #[track_caller]
     pub fn schedule_at_fixed_rate_with<F: FnMut() + Send + 'static>(
         &self,
@@ -79,7 +82,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// fails.
     ///
     /// # Errors
-    /// [`Rejected`] with the closure: as for [`execute`](Self::execute), or for a pause of zero.
+    /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a pause of zero.
     #[track_caller]
     pub fn schedule_with_fixed_delay<F: FnMut() + Send + 'static>(
         &self,
@@ -102,7 +105,16 @@ impl<X: Send + 'static> EventExecutor<X> {
         F: FnOnce() -> T + Send + 'static,
     {
         let deadline = self.shared().clock.now().plus(delay);
-        self.schedule_at(deadline, task, |task| entry::one_shot(self.id(), origin, task))
+        let id = self.id();
+        match &self.shared().timer_limit {
+            None => self.schedule_at(deadline, task, |task| entry::one_shot(id, origin, task)),
+            Some(limit) => self.schedule_within(limit, deadline, task, |permit, task| {
+                entry::one_shot(id, origin, move || {
+                    drop(permit); // It is not pending any more, and may schedule itself anew.
+                    task()
+                })
+            }),
+        }
     }
 
     #[track_caller]
@@ -116,8 +128,31 @@ impl<X: Send + 'static> EventExecutor<X> {
         if repeat.period().is_zero() {
             return Err(Rejected::new(task, RejectReason::ZeroPeriod));
         }
-        let due = self.shared().clock.now().plus(initial_delay);
-        self.schedule_at(due, task, |task| entry::periodic(self.id(), origin, (due, repeat), task))
+        let (due, id) = (self.shared().clock.now().plus(initial_delay), self.id());
+        let timing = (due, repeat);
+        match &self.shared().timer_limit {
+            None => self.schedule_at(due, task, |task| entry::periodic(id, origin, timing, task)),
+            Some(limit) => self.schedule_within(limit, due, task, |permit, mut task| {
+                entry::periodic(id, origin, timing, move || {
+                    let _ = &permit; // Pending between its runs too.
+                    task();
+                })
+            }),
+        }
+    }
+
+    /// As [`schedule_at`](Self::schedule_at), if another timer may be pending.
+    fn schedule_within<T: Send + 'static, F>(
+        &self,
+        limit: &Arc<TimerLimit>,
+        deadline: Nanos,
+        task: F,
+        make: impl FnOnce(TimerPermit, F) -> (TimerRef, PromiseFuture<T>),
+    ) -> Result<PromiseFuture<T>, Rejected<F>> {
+        match limit.enter() {
+            Ok(permit) => self.schedule_at(deadline, task, |task| make(permit, task)),
+            Err(bound) => Err(Rejected::new(task, RejectReason::TooManyTimers { bound })),
+        }
     }
 
     /// On the loop straight into its heap; elsewhere through the inbox, waking the loop only if it

@@ -34,6 +34,7 @@ use crate::start::Starter;
 use crate::stats::Counters;
 use crate::sync::{Mutex, lock};
 use crate::thread::ThreadSupplier;
+use crate::timer_limit::TimerLimit;
 use crate::vitals::Vitals;
 use crate::wake::Urgency;
 use crate::watchdog::Watchdog;
@@ -64,12 +65,14 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) attachment: Option<Arc<dyn Attached>>,
     /// Of a pooled loop: where it is between its turns.
     pub(crate) rest: Option<Arc<Rest<X>>>,
+    pub(crate) timer_limit: Option<Arc<TimerLimit>>,
 }
 
 /// What a builder has gathered.
 pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) name: String,
     pub(crate) bound: Option<u32>,
+    pub(crate) timer_bound: Option<usize>,
     pub(crate) policy: Box<dyn RejectionPolicy>,
     pub(crate) supplier: Arc<dyn ThreadSupplier>,
     pub(crate) reporter: Arc<dyn Reporter>,
@@ -110,6 +113,7 @@ impl<X: Send + 'static> Shared<X> {
             policy: parts.policy,
             attachment: parts.attachment,
             rest: parts.rest,
+            timer_limit: parts.timer_bound.map(TimerLimit::new),
         });
         let target: Weak<Self> = Arc::downgrade(&shared);
         registry::register(shared.id, target);

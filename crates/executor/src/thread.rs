@@ -58,7 +58,15 @@ impl LoopBody {
         &self.executor
     }
 
-    /// Runs the loop on the calling thread until the executor has terminated.
+    /// True for a turn of a [pooled](crate::EventExecutorBuilder::build_pooled) executor:
+    /// [`run`](Self::run) then returns at the end of the turn.
+    #[must_use]
+    pub fn is_turn(&self) -> bool {
+        self.loop_.as_ref().is_some_and(|loop_| loop_.is_turn())
+    }
+
+    /// Runs the loop on the calling thread until the executor has terminated, or one turn of it if the
+    /// executor is a pooled one.
     pub fn run(mut self) {
         if let Some(loop_) = self.loop_.take() {
             loop_.run();
@@ -84,6 +92,8 @@ impl fmt::Debug for LoopBody {
 pub(crate) trait RunOrLetGo: Send {
     fn run(self: Box<Self>);
     fn let_go(self: Box<Self>);
+    /// Whether `run` lasts for one turn only.
+    fn is_turn(&self) -> bool;
 }
 
 /// Makes a new thread for every loop: named, with a stack size and cores of its own if wished.

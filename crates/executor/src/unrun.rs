@@ -142,6 +142,10 @@ impl<X: Send + 'static> RunOrLetGo for SeededLoop<X> {
         }
     }
 
+    fn is_turn(&self) -> bool {
+        self.shared.rest.is_some()
+    }
+
     fn let_go(self: Box<Self>) {
         let Self { shared, seed } = *self;
         if let Some(seed) = shared.starter.give_back(&shared.life, seed) {

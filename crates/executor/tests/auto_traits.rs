@@ -6,16 +6,16 @@ use std::rc::Rc;
 
 use waterwheel_executor::engine::{Begun, LoopCore, LoopSeed, Pass, Turn, Work};
 use waterwheel_executor::{
-    Activity, Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser, Clock,
-    CommandSender, Error, ErrorKind, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
-    EventExecutorGroupBuilder, ExecutorId, ExecutorStats, Fault, GlobalExecutor, HookId,
-    ImmediateExecutor, InvalidProgress, InvalidShutdown, InvalidWatchdog, Labelled, LeastLoaded,
-    LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos, NoExtension, OnFull,
-    Origin, Park, Place, Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture,
-    QueueFull, Reject, RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin,
-    SharedFuture, SlowWork, State, Station, ThreadFactory, ThreadProperties, ThreadSupplier,
-    TimerKey, TokenPark, Unpark, UserCode, VirtualClock, WaitError, Watchdog, WatchdogBuilder,
-    WouldDeadlock,
+    Activity, Alarm, Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser,
+    Clock, CommandSender, Error, ErrorKind, EventExecutor, EventExecutorBuilder,
+    EventExecutorGroup, EventExecutorGroupBuilder, ExecutorId, ExecutorStats, Fault,
+    GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress, InvalidShutdown, InvalidWatchdog,
+    Labelled, LeastLoaded, LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos,
+    NoExtension, OnFull, Origin, Park, Place, Progress, ProgressiveFuture, ProgressivePromise,
+    Promise, PromiseFuture, QueueFull, Reject, RejectReason, Rejected, RejectionPolicy, Report,
+    Reporter, RoundRobin, SharedFuture, SlowWork, State, Station, ThreadFactory, ThreadPool,
+    ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark, UserCode, VirtualClock,
+    WaitError, Watchdog, WatchdogBuilder, WouldDeadlock,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -82,6 +82,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Reject: true true true),
         is!(RoundRobin: true true true),
         is!(ThreadFactory: true true true),
+        is!(ThreadPool: true true true),
         is!(TokenPark: true true true),
         is!(Choice<'static>: false false true),
         is!(OnFull: true true true),
@@ -91,6 +92,7 @@ fn public_types_cross_threads_as_listed() {
         is!(QueueFull: true true true),
         // Plain values.
         is!(Activity: true true true),
+        is!(Alarm: true true true),
         is!(BuildError: true true true),
         is!(Clock: true true true),
         is!(Error: true true true),

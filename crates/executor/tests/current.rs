@@ -12,7 +12,7 @@ use waterwheel_executor::{
 };
 
 fn current() -> Option<ExecutorId> {
-    EventExecutor::<NoExtension>::current().map(|executor| executor.id())
+    EventExecutor::current().map(|executor| executor.id())
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn e06_the_current_executor_is_a_full_handle() {
     let executor = EventExecutor::builder().build().unwrap();
     let (done, is_done) = mpsc::channel();
     let task = move || {
-        let again = EventExecutor::<NoExtension>::current().unwrap();
+        let again = EventExecutor::current().unwrap();
         assert!(again.in_event_loop());
         again.execute(move || done.send(()).unwrap()).unwrap();
     };
@@ -171,6 +171,6 @@ fn e06_it_is_restored_on_unwind() {
 fn e06_an_executor_of_another_kind_is_not_mistaken_for_this_one() {
     enum Command {}
     let executor = EventExecutor::builder().build().unwrap();
-    let other_kind = executor.submit(|| EventExecutor::<Command>::current().is_none());
+    let other_kind = executor.submit(|| EventExecutor::<Command>::current_of_kind().is_none());
     assert!(other_kind.unwrap().join().unwrap());
 }

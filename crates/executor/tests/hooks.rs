@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use support::{Faults, Gate, Log, SOON, blow, end};
-use waterwheel_executor::{EventExecutor, ManualExecutor, NoExtension, UserCode, VirtualClock};
+use waterwheel_executor::{EventExecutor, ManualExecutor, UserCode, VirtualClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -138,10 +138,10 @@ fn e14_hooks_may_add_hooks_and_tasks() {
         let (executor, log) = (executor(), Log::new());
         let hook_log = log.clone();
         let hook = move || {
-            let inner = EventExecutor::<NoExtension>::current().unwrap();
+            let inner = EventExecutor::current().unwrap();
             let (second_log, third) = (hook_log.clone(), note(&hook_log, "third"));
             let second = move || {
-                let inner = EventExecutor::<NoExtension>::current().unwrap();
+                let inner = EventExecutor::current().unwrap();
                 second_log.add("second");
                 inner.add_shutdown_hook(third).unwrap();
             };

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use support::{Counter, Gate, SOON, Supplier};
-use waterwheel_executor::{EventExecutor, NoExtension, State};
+use waterwheel_executor::{EventExecutor, State};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
@@ -84,7 +84,7 @@ fn e21_the_last_handle_may_go_on_another_executors_loop() {
 #[test]
 fn e21_a_handle_found_on_the_loop_counts() {
     let executor = executor();
-    let found = executor.submit(|| EventExecutor::<NoExtension>::current().unwrap());
+    let found = executor.submit(|| EventExecutor::current().unwrap());
     let found = found.unwrap().join().unwrap();
     let ended = executor.termination();
     drop(executor);
@@ -114,7 +114,7 @@ fn e21_a_handle_made_after_the_last_was_gone_does_not_end_it_again() {
     let gate = Gate::hold(&executor);
     let (tell, told) = mpsc::channel();
     let task = move || {
-        let late = EventExecutor::<NoExtension>::current().unwrap();
+        let late = EventExecutor::current().unwrap();
         tell.send((late.state(), late.execute(|| ()).is_ok())).unwrap();
     };
     executor.execute(task).unwrap();

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use support::{Counter, Log, SOON, blow, lock, within};
 use waterwheel_executor::{
-    Clock, EventExecutor, GlobalExecutor, ManualExecutor, NoExtension, State, VirtualClock,
-    WouldDeadlock,
+    Clock, EventExecutor, GlobalExecutor, ManualExecutor, State, VirtualClock, WouldDeadlock,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -268,7 +267,7 @@ fn e19_the_global_executor_survives_panics_and_shutdowns_by_its_tasks() {
     let _alone = lock(&ENDING);
     let global = GlobalExecutor::get();
     global.execute(|| blow("globally")).unwrap();
-    let current = || EventExecutor::<NoExtension>::current().unwrap();
+    let current = || EventExecutor::current().unwrap();
     let graceful = move || drop(current().shutdown_gracefully(Duration::ZERO, SOON).unwrap());
     let immediate = move || drop(current().shutdown());
     for round in 0..20 {

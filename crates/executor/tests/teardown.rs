@@ -34,7 +34,7 @@ impl Drop for Step {
 
 /// The state of the executor whose loop runs here.
 fn here() -> State {
-    EventExecutor::<NoExtension>::current().expect("on the loop").state()
+    EventExecutor::current().expect("on the loop").state()
 }
 
 /// A loop that dies when it is told to, and can see its driver closed.
@@ -164,7 +164,7 @@ fn e16_stragglers_all_run_and_find_the_door_shut() {
     let gate = Gate::hold(&watched.executor);
     let submits = ran.clone();
     let straggler = move || {
-        let here = EventExecutor::<NoExtension>::current().unwrap();
+        let here = EventExecutor::current().unwrap();
         here.execute(submits.task()).is_err()
     };
     let refused = watched.executor.submit(straggler).unwrap();

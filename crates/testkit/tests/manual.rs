@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -268,4 +268,21 @@ fn calls_are_counted() {
     assert_eq!((counts.attaches, counts.detaches, counts.events), (1, 1, 2));
     assert_eq!((counts.waits, counts.sleeps, counts.wakes), (1, 0, 1));
     assert_eq!((counts.writes, counts.rebuilds), (1, 1));
+}
+
+#[test]
+fn l02_no_time_is_lost_when_several_threads_advance_a_manual_driver() {
+    const EACH: u64 = 20_000;
+    let (manual, start) = (Manual::readiness(), Arc::new(Barrier::new(4)));
+    let movers: Vec<_> = (0..4)
+        .map(|_| {
+            let (manual, start) = (manual.clone(), start.clone());
+            thread::spawn(move || {
+                start.wait();
+                (0..EACH).for_each(|_| manual.advance(Duration::from_nanos(1)));
+            })
+        })
+        .collect();
+    movers.into_iter().for_each(|mover| mover.join().unwrap());
+    assert_eq!(manual.clock().now(), Nanos(4 * EACH));
 }

@@ -141,9 +141,18 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// At most this many user tasks may wait at each loop.
+    /// At most this many user tasks may wait at each loop: at least 16, fewer is an error
+    /// ([`MIN_QUEUE_BOUND`](waterwheel_executor::MIN_QUEUE_BOUND)).
     pub fn queue_bound(mut self, bound: u32) -> Self {
         self.executors = self.executors.queue_bound(bound);
+        self
+    }
+
+    /// At most this many timers of the user's may be pending at each loop; one more is rejected with its
+    /// closure. Zero is an error. Time-outs of channels, timers of handlers and sleeps of futures do not
+    /// count. Default: no bound.
+    pub fn timer_bound(mut self, bound: usize) -> Self {
+        self.executors = self.executors.timer_bound(bound);
         self
     }
 
@@ -268,7 +277,8 @@ impl LoopOptions {
         let (parts, builder) = self.open(builder)?;
         let (waker, options) = (parts.waker.clone(), self.clone());
         let seed: LoopSeed<LoopCommand> = Box::new(move || {
-            let own = EventExecutor::current().expect("a loop's seed is sown on its thread");
+            let own =
+                EventExecutor::current_of_kind().expect("a loop's seed is sown on its thread");
             let local =
                 LocalLoop::new(parts.driver, own.sender(), parts.counters, options.berths.clone());
             let here = local.enter();

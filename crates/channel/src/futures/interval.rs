@@ -43,7 +43,7 @@ impl Interval {
         let now = || LocalLoop::current().expect("an interval is awaited on an event loop").now();
         let due = *self.next.get_or_insert_with(now);
         Sleep::until(due).await;
-        self.next = Some(self.missed.next_tick(due, now(), self.period));
+        self.next = self.missed.next_tick(due, now(), self.period); // The period is above zero.
         due
     }
 

@@ -17,14 +17,16 @@ pub enum MissedTicks {
 }
 
 impl MissedTicks {
-    /// The next tick of a schedule, after the one that was `due` has been served `now`.
+    /// The next tick of a schedule, after the one that was `due` has been served `now`; `None` for a period
+    /// of zero, whose ticks would never end.
     #[must_use]
-    pub fn next_tick(self, due: Nanos, now: Nanos, period: Duration) -> Nanos {
-        Repeat::Rate { period, missed: self }.next(due, now)
+    pub fn next_tick(self, due: Nanos, now: Nanos, period: Duration) -> Option<Nanos> {
+        let repeat = Repeat::Rate { period, missed: self };
+        (!period.is_zero()).then(|| repeat.next(due, now))
     }
 }
 
-/// How a timer repeats.
+/// How a timer repeats. The period is above zero: whoever schedules one has looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// Ticks lie a period apart.
@@ -84,6 +86,15 @@ mod tests {
         assert_eq!(late(MissedTicks::CatchUp), Nanos(110));
         assert_eq!(late(MissedTicks::Skip), Nanos(140));
         assert_eq!(late(MissedTicks::Delay), Nanos(144));
+    }
+
+    #[test]
+    fn e13_ticks_without_a_period_have_no_next_one() {
+        for missed in [MissedTicks::CatchUp, MissedTicks::Skip, MissedTicks::Delay] {
+            assert_eq!(missed.next_tick(Nanos(100), Nanos(134), Duration::ZERO), None);
+            let shortest = missed.next_tick(Nanos(100), Nanos(100), Duration::from_nanos(1));
+            assert_eq!(shortest, Some(Nanos(101)), "{missed:?}");
+        }
     }
 
     #[test]

@@ -132,8 +132,9 @@ impl Kernel {
         self.change(|state| state.time = time);
     }
 
-    pub(super) fn advance_to(&self, to: Nanos) {
-        self.change(|_| self.clock.advance_to(to));
+    /// The clock was moved, and not under the lock: it wakes others who sleep by it.
+    pub(super) fn clock_moved(&self) {
+        self.change(|_| ());
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -183,7 +184,9 @@ impl Kernel {
             }
             slept = true;
             if let (Time::Jumps, Some(until)) = (state.time, until) {
+                drop(state); // The clock wakes others who sleep by it.
                 self.clock.advance_to(until);
+                state = self.lock();
                 self.changed.notify_all();
                 break Some(false);
             }

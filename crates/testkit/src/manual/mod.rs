@@ -152,12 +152,14 @@ impl Manual {
 
     /// Moves the clock forward, and ends the waits whose time has come.
     pub fn advance(&self, by: Duration) {
-        self.advance_to(self.kernel.clock.now().plus(by));
+        self.kernel.clock.advance(by);
+        self.kernel.clock_moved();
     }
 
     /// Moves the clock forward to an instant, and ends the waits whose time has come.
     pub fn advance_to(&self, to: Nanos) {
-        self.kernel.advance_to(to);
+        self.kernel.clock.advance_to(to);
+        self.kernel.clock_moved();
     }
 
     /// A connected stream: attach the [`Io`] as a `Stream`, and be its peer.

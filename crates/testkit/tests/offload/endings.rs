@@ -85,7 +85,7 @@ impl RemoteHandler for Fragile {
 
 impl Drop for Fragile {
     fn drop(&mut self) {
-        let here = <EventExecutor>::current().map(|executor| executor.name().to_owned());
+        let here = EventExecutor::current().map(|executor| executor.name().to_owned());
         self.0.push(format!("fragile dropped on {}", here.unwrap_or_default()));
     }
 }
