@@ -36,14 +36,14 @@ fn e13_one_timer_too_many_comes_back_with_its_closure() {
     let token = Arc::new(());
     let held = token.clone();
     let task = assert_refused(executor.schedule(HOUR, move || drop(held)));
-    drop(assert_refused(executor.schedule_at_fixed_rate(HOUR, HOUR, || ())));
-    drop(assert_refused(executor.schedule_with_fixed_delay(HOUR, HOUR, || ())));
-    drop(assert_refused(executor.labelled("late").schedule(HOUR, || ())));
+    let _ = assert_refused(executor.schedule_at_fixed_rate(HOUR, HOUR, || ()));
+    let _ = assert_refused(executor.schedule_with_fixed_delay(HOUR, HOUR, || ()));
+    let _ = assert_refused(executor.labelled("late").schedule(HOUR, || ()));
     task();
     assert_eq!(Arc::strong_count(&token), 1, "the closure was ours again");
     assert!(executor.execute(|| ()).is_ok(), "tasks are not timers");
     drop(pending); // Detached, and pending still.
-    drop(assert_refused(executor.schedule(HOUR, || ())));
+    let _ = assert_refused(executor.schedule(HOUR, || ()));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn e13_a_cancelled_timer_makes_room_at_once_even_while_the_loop_sleeps() {
     let executor = bounded(1);
     for _ in 0..100 {
         let timer = executor.schedule(HOUR, || ()).unwrap();
-        drop(assert_refused(executor.schedule(HOUR, || ())));
+        let _ = assert_refused(executor.schedule(HOUR, || ()));
         assert!(timer.cancel());
     }
     end(&executor);
@@ -83,7 +83,7 @@ fn e13_a_repeating_timer_is_pending_until_it_ends() {
     let executor = manual.executor().clone();
     let repeating = executor.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap();
     manual.run_for(3 * HOUR);
-    drop(assert_refused(executor.schedule(HOUR, || ())));
+    let _ = assert_refused(executor.schedule(HOUR, || ()));
     assert!(repeating.cancel());
     assert!(executor.schedule(HOUR, || ()).is_ok());
 }
@@ -115,5 +115,5 @@ fn e13_a_bound_of_no_timers_is_an_error_and_groups_have_one_for_each_child() {
     );
     let group = EventExecutorGroup::builder().threads(2).timer_bound(1).build().unwrap();
     let _two = [group.schedule(HOUR, || ()).unwrap(), group.schedule(HOUR, || ()).unwrap()];
-    drop(assert_refused(group.schedule(HOUR, || ())));
+    let _ = assert_refused(group.schedule(HOUR, || ()));
 }
