@@ -120,10 +120,11 @@ pub use crate::futures::{
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::parcel::{Credentials, Parcel};
 pub use crate::pipeline::{
-    At, Completion, Ctx, Decode, Decoder, DecoderStuck, Edit, Emit, Encode, EncodeBuffer, Encoder,
-    Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx, Message, Msg, Name,
-    Offloaded, Out, OutboundHandler, Pipeline, PipelineError, RemoteCompletion, RemoteCtx,
-    RemoteHandler, Signature, SlotId, Stage, Then, TimerId, TypeMismatch, TypeTag, Types,
+    At, Completion, Ctx, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit, Encode,
+    EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx,
+    Message, Msg, Name, Offloaded, Out, OutboundHandler, Pipeline, PipelineError, RemoteCompletion,
+    RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then, TimerId, TooMuchUnread, TypeMismatch,
+    TypeTag, Types,
 };
 pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

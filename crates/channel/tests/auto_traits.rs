@@ -15,7 +15,7 @@ use waterwheel_channel::{
     ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed,
     Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Parcel,
     Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId,
-    Stream, Target, TimerId, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
+    Stream, Target, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
@@ -125,6 +125,7 @@ fn public_types_cross_threads_as_listed() {
         // Cannot be an object: there is nothing to ask.
         ("Stage", (false, false, false), (false, false, false)),
         is!(DecoderStuck: true true true),
+        is!(TooMuchUnread: true true true),
         // Handlers on another executor, and what they use there; their place is on the loop.
         is!(dyn RemoteHandler: true false false),
         is!(RemoteCtx: true true true),

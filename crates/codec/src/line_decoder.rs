@@ -170,6 +170,11 @@ impl Decoder for LineDecoder {
         }
     }
 
+    /// A line that may become whole, and the first half of its end. What is longer is thrown away as it comes.
+    fn max_unread(&self) -> usize {
+        self.limit.saturating_add(1)
+    }
+
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let mut rest = mem::take(buf);
         let length = without_cr(&rest);

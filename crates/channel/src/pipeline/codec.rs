@@ -74,7 +74,9 @@ use crate::channel::half_closure::HalfClosed;
 /// 5. When the peer has finished ([`HalfClosed::Input`]) or the channel has become inactive, whichever comes
 ///    first, `decode_last` gets what is left. What is left after that is dropped: a decoder to which that is an
 ///    error says so there.
-/// 6. If a round of reads gave no message and the channel does not read by itself, more is asked for:
+/// 6. What it leaves unread has a limit, [`max_unread`](Self::max_unread): a peer that begins a message and never
+///    ends it must not fill the memory. Beyond it the decoder has failed for good, with [`TooMuchUnread`].
+/// 7. If a round of reads gave no message and the channel does not read by itself, more is asked for:
 ///    nobody else could know that it is needed.
 pub trait Decoder: 'static {
     /// The messages.
@@ -85,6 +87,11 @@ pub trait Decoder: 'static {
     /// # Errors
     /// These bytes are none of the protocol's. Consume them to go on behind them (rule 3).
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Self::Out>, Error>;
+
+    /// How many bytes it may leave unread at most: those of its longest message. [`DEFAULT_MAX_UNREAD`] by default.
+    fn max_unread(&self) -> usize {
+        DEFAULT_MAX_UNREAD
+    }
 
     /// The same when nothing more will come. It is called until it consumes nothing, at least once,
     /// with no bytes at all if there are none: the end may be what completes a message.
@@ -129,6 +136,22 @@ pub trait Encoder: 'static {
     /// # Errors
     /// It cannot be encoded: whoever wrote it is told, and none of its bytes are sent.
     fn encode(&mut self, msg: Self::In, dst: &mut BytesMut) -> HandlerResult;
+}
+
+/// How many bytes a [`Decoder`] may leave unread that says nothing of it: 8 MiB, longer than most messages that are
+/// read as a whole, and little enough for hundreds of peers that all send the beginning of one.
+pub const DEFAULT_MAX_UNREAD: usize = 8 * 1024 * 1024;
+
+/// A decoder waits for the end of a message that is longer than it may be.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{decoder} left {unread} bytes unread and may leave {limit}: see Decoder::max_unread")]
+pub struct TooMuchUnread {
+    /// Its type.
+    pub decoder: &'static str,
+    /// How many bytes it left.
+    pub unread: usize,
+    /// How many it may leave.
+    pub limit: usize,
 }
 
 /// A decoder gave a message without consuming a byte of it.
@@ -199,6 +222,9 @@ impl<D: Decoder> Decode<D> {
             }
         }
         self.gave |= gave;
+        if buf.len() > self.decoder.max_unread() {
+            return self.give_up(self.too_much_unread(buf.len()), buf, out);
+        }
         self.kept.keep(buf);
     }
 
@@ -237,6 +263,12 @@ impl<D: Decoder> Decode<D> {
         if out.ctx().is_removed() {
             pass_on(unread, &out.ctx());
         }
+    }
+
+    #[cold]
+    fn too_much_unread(&self, unread: usize) -> Error {
+        let (decoder, limit) = (type_name::<D>(), self.decoder.max_unread());
+        Error::new(TooMuchUnread { decoder, unread, limit })
     }
 
     fn end_round(&mut self, ctx: &Ctx<'_>) {

@@ -49,7 +49,9 @@ pub(crate) mod typed;
 pub(crate) mod watched;
 
 pub use self::chain::{Emit, Inbound, Stage, Then};
-pub use self::codec::{Decode, Decoder, DecoderStuck, Encode, Encoder};
+pub use self::codec::{
+    DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Encode, Encoder, TooMuchUnread,
+};
 pub use self::completion::Completion;
 pub use self::context::Ctx;
 pub use self::edit::Edit;

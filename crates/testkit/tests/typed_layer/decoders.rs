@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use bytes::{Buf, Bytes};
 use waterwheel_channel::{
-    ChannelOptions, Ctx, Decode, Decoder, HalfClosed, Handler, HandlerResult, In, Inbound,
-    InboundHandler, Msg,
+    ChannelOptions, Ctx, DEFAULT_MAX_UNREAD, Decode, Decoder, HalfClosed, Handler, HandlerResult,
+    In, Inbound, InboundHandler, Msg,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::decoder_verifier::DecoderVerifier;
@@ -287,6 +287,40 @@ fn c05_half_a_message_at_the_end_is_dropped_unless_the_decoder_says_otherwise() 
         }
     }
     assert_eq!(noted(Pairs, "123"), ["Msg(u32)", "read complete", "inactive"]);
+}
+
+/// Waits for an end that never comes.
+struct Endless(Option<usize>);
+
+impl Decoder for Endless {
+    type Out = u32;
+
+    fn decode(&mut self, _: &mut Bytes) -> Result<Option<u32>, Error> {
+        Ok(None)
+    }
+
+    fn max_unread(&self) -> usize {
+        self.0.unwrap_or(DEFAULT_MAX_UNREAD)
+    }
+}
+
+#[test]
+fn r04_a_peer_that_never_ends_its_message_does_not_fill_the_memory() {
+    let mut small = channel(Endless(Some(10)));
+    small.write_inbound(Bytes::from_static(b"0123456789"));
+    assert_eq!(errors(&mut small), Vec::<String>::new());
+    small.write_inbound(Bytes::from_static(b"x"));
+    small.write_inbound(Bytes::from_static(b"y"));
+    let told = errors(&mut small);
+    let why = "Endless left 11 bytes unread and may leave 10: see Decoder::max_unread";
+    assert!(told.len() == 1 && told[0].ends_with(why), "once: {told:?}");
+
+    let mut default = channel(Endless(None));
+    let block = Bytes::from(vec![b'x'; 64 * 1024]);
+    for _ in 0..=DEFAULT_MAX_UNREAD / block.len() {
+        default.write_inbound(block.clone());
+    }
+    assert_eq!(errors(&mut default).len(), 1);
 }
 
 #[test]
