@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{CommandSender, Error, Origin, PromiseFuture};
 
 use crate::driver::{Interest, Io, IoEvent, Readiness};

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
 use waterwheel_executor::{Clock, EventExecutor, ManualExecutor, TokenPark};
 
 /// Tasks in one measurement of `submit`.

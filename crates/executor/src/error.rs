@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -64,6 +65,9 @@ pub enum ErrorKind {
     /// Nothing was given to wait for.
     #[error("there is no first of no futures")]
     NothingToWaitFor,
+    /// What was asked for something is closed.
+    #[error(transparent)]
+    Closed(Box<dyn std::error::Error + Send + Sync>),
     /// An error of the user's own.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
@@ -95,6 +99,11 @@ impl Error {
         ErrorKind::Other(error.into()).into()
     }
 
+    /// Wraps an error that says that something is closed: see [`is_closed`](Self::is_closed).
+    pub fn closed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        ErrorKind::Closed(error.into()).into()
+    }
+
     /// What kind of failure it is.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
@@ -114,7 +123,7 @@ impl Error {
     #[must_use]
     pub fn find<E: std::error::Error + 'static>(&self) -> Option<&E> {
         let mut next: Option<&(dyn std::error::Error + 'static)> = match &*self.0 {
-            ErrorKind::Other(error) => Some(&**error),
+            ErrorKind::Other(error) | ErrorKind::Closed(error) => Some(&**error),
             kind => Some(kind),
         };
         while let Some(error) = next {
@@ -128,6 +137,40 @@ impl Error {
             next = error.source();
         }
         None
+    }
+
+    /// Returns the kind of the I/O error that it was made of, or that led to it.
+    ///
+    /// ```
+    /// use std::io;
+    /// use waterwheel_executor::Error;
+    ///
+    /// let error = Error::from(io::Error::from(io::ErrorKind::ConnectionReset));
+    /// assert_eq!(error.io_kind(), Some(io::ErrorKind::ConnectionReset));
+    /// assert_eq!(Error::new("no I/O").io_kind(), None);
+    /// ```
+    #[must_use]
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        self.find::<io::Error>().map(io::Error::kind)
+    }
+
+    /// True if what the operation was asked of is closed: nothing more can be done with it. What closed it, if
+    /// that is known, is what led to this error.
+    ///
+    /// ```
+    /// use waterwheel_executor::Error;
+    ///
+    /// let error = Error::closed("the shop is closed");
+    /// assert!(error.is_closed() && Error::new(error).is_closed());
+    /// assert!(!Error::new("the shop is closed").is_closed());
+    /// ```
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match &*self.0 {
+            ErrorKind::Closed(_) => true,
+            ErrorKind::Other(error) => error.downcast_ref::<Error>().is_some_and(Error::is_closed),
+            _ => false,
+        }
     }
 
     /// Whether it stands for a cancelled future.
@@ -162,8 +205,8 @@ impl From<ErrorKind> for Error {
     }
 }
 
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
         Self::new(error)
     }
 }

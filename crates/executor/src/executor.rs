@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::attached::Attached;
 use crate::builder::EventExecutorBuilder;
 use crate::command::{Command, NoExtension, System};
 use crate::current::{self, ExecutorId};
@@ -333,12 +332,6 @@ impl<X: Send + 'static> EventExecutor<X> {
         let depth = self.shared.inbox.depth().total();
         let slow = self.shared.vitals.slow();
         self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth, slow)
-    }
-
-    /// What the layer above has attached when it built this executor.
-    #[must_use]
-    pub fn attachment(&self) -> Option<&Arc<dyn Attached>> {
-        self.shared.attachment.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<X>> {

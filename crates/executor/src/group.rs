@@ -105,9 +105,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         (0..self.members.children.len()).map(|at| self.child(at))
     }
 
-    /// What the layer above has [attached](EventExecutorGroupBuilder::attach) to the group.
-    #[must_use]
-    pub fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+    pub(crate) fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.members.attachment.as_ref()
     }
 

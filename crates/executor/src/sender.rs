@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::attached::Attached;
 use crate::clock::{Clock, Nanos};
 use crate::command::{Command, System};
 use crate::current::{self, ExecutorId};
@@ -157,30 +158,28 @@ impl<X: Send + 'static> EventExecutor<X> {
     pub fn is_watched(&self) -> bool {
         self.shared().watchdog.is_some()
     }
+}
 
+/// What a layer above does with the handle of an executor: commands of its own, and what it has attached. A trait,
+/// so that users of that layer, whose handles dereference to this one, see nothing of it.
+pub trait CommandAccess<X: Send + 'static> {
     /// A sender of commands that does not keep the executor alive.
     #[must_use]
-    pub fn sender(&self) -> CommandSender<X> {
-        CommandSender { shared: self.shared().clone() }
-    }
+    fn sender(&self) -> CommandSender<X>;
 
     /// Queues a command of the layer above, past any bound: the loop's
     /// [`Work`](crate::engine::Work) gets it in its turn.
     ///
     /// # Errors
     /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be had.
-    pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
-        self.shared().send_as(Urgency::Now, command, |command| command)
-    }
+    fn send(&self, command: X) -> Result<(), Rejected<X>>;
 
-    /// Queues a command that adds to what [`Attached::load`](crate::Attached::load) counts. Choosers see its
+    /// Queues a command that adds to what [`Attached::load`] counts. Choosers see its
     /// load once at any moment: as a queued command, then as lasting load.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn send_lasting(&self, command: X) -> Result<(), Rejected<X>> {
-        self.shared().send_system(Urgency::Now, command, System::Lasting)
-    }
+    fn send_lasting(&self, command: X) -> Result<(), Rejected<X>>;
 
     /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a
     /// rejection gives back what was given. A panic of `make` is the caller's, and leaves nothing queued; a
@@ -188,23 +187,51 @@ impl<X: Send + 'static> EventExecutor<X> {
     ///
     /// # Errors
     /// [`Rejected`] with the value, as for [`send`](Self::send).
-    pub fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>> {
-        self.shared().send_as(Urgency::Now, value, make)
-    }
+    fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>>;
 
     /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
     /// allocation. To be called on the loop.
     ///
     /// # Errors
     /// The command, off the loop and after its last pass.
-    pub fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X> {
-        self.shared().send_at(self.shared().clock.now().plus(delay), command)
-    }
+    fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X>;
 
     /// Takes back a command given with [`send_after`](Self::send_after), unless it was delivered. To
     /// be called on the loop.
-    pub fn take_back(&self, key: TimerKey) -> Option<X> {
+    fn take_back(&self, key: TimerKey) -> Option<X>;
+
+    /// What the layer above has attached when it built this executor.
+    #[must_use]
+    fn attachment(&self) -> Option<&Arc<dyn Attached>>;
+}
+
+impl<X: Send + 'static> CommandAccess<X> for EventExecutor<X> {
+    fn sender(&self) -> CommandSender<X> {
+        CommandSender { shared: self.shared().clone() }
+    }
+
+    fn send(&self, command: X) -> Result<(), Rejected<X>> {
+        self.shared().send_as(Urgency::Now, command, |command| command)
+    }
+
+    fn send_lasting(&self, command: X) -> Result<(), Rejected<X>> {
+        self.shared().send_system(Urgency::Now, command, System::Lasting)
+    }
+
+    fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>> {
+        self.shared().send_as(Urgency::Now, value, make)
+    }
+
+    fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X> {
+        self.shared().send_at(self.shared().clock.now().plus(delay), command)
+    }
+
+    fn take_back(&self, key: TimerKey) -> Option<X> {
         self.shared().take_back(key)
+    }
+
+    fn attachment(&self) -> Option<&Arc<dyn Attached>> {
+        self.shared().attachment.as_ref()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
 use waterwheel_executor::{
     Clock, EventExecutor, ManualExecutor, PromiseFuture, TimerKey, TokenPark, VirtualClock,
 };

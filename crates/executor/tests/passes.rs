@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use support::{Log, SOON, end};
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
 use waterwheel_executor::{Clock, EventExecutor, TokenPark};
 
 const HOUR: Duration = Duration::from_secs(3600);

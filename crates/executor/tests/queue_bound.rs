@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use support::watched::Watched;
 use support::{Counter, Faults, Gate, Log, SOON, blow, end};
+use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
 use waterwheel_executor::{
     BackOff, BuildError, Clock, EventExecutor, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND, OnFull, Origin,

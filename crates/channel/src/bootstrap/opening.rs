@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterwheel_executor::engine::run_user_code;
+use waterwheel_executor::engine::{CommandAccess, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Origin, Promise, PromiseFuture, UserCode};
 
 use super::place::{Place, Resolver};

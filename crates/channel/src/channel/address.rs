@@ -1,12 +1,24 @@
 //! Where channels are bound and connected to.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::unix_address::UnixAddress;
 
 /// The address of a channel, of whatever transport.
+///
+/// ```
+/// use std::net::{IpAddr, SocketAddr};
+/// use waterwheel_channel::{Address, UnixAddress};
+///
+/// let peer = Address::from(SocketAddr::from(([192, 0, 2, 7], 80)));
+/// assert_eq!((peer.ip(), peer.port()), (Some(IpAddr::from([192, 0, 2, 7])), Some(80)));
+/// let door = Address::from(UnixAddress::path("/run/door"));
+/// assert_eq!((door.ip(), door.path().unwrap().to_str()), (None, Some("/run/door")));
+/// assert_eq!(Address::local("here").local_name(), Some("here"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Address {
@@ -23,6 +35,45 @@ impl Address {
     #[must_use]
     pub fn local(name: impl Into<Arc<str>>) -> Self {
         Address::Local(name.into())
+    }
+
+    /// Returns the IP address and port, if it is one.
+    #[must_use]
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Address::Ip(address) => Some(*address),
+            _ => None,
+        }
+    }
+
+    /// Returns the IP address, if it has one.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.socket_addr().map(|address| address.ip())
+    }
+
+    /// Returns the port, if it has one.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.socket_addr().map(|address| address.port())
+    }
+
+    /// Returns the path of a Unix socket, if it has one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Address::Unix(UnixAddress::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the name in this process, if it is one.
+    #[must_use]
+    pub fn local_name(&self) -> Option<&str> {
+        match self {
+            Address::Local(name) => Some(name),
+            _ => None,
+        }
     }
 }
 

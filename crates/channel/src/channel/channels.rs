@@ -84,7 +84,7 @@ impl Channels {
     pub(crate) fn perform(&self, token: Token, request: Request) {
         match self.find(token) {
             Some(core) => request.perform(&core),
-            None => request.refuse(&Error::new(ChannelError::Closed { cause: None })),
+            None => request.refuse(&Error::from(ChannelError::Closed { cause: None })),
         }
     }
 

@@ -53,7 +53,7 @@ impl ChannelCore {
     }
 
     pub(crate) fn closed_error(&self) -> Error {
-        Error::new(ChannelError::Closed { cause: self.cause() })
+        Error::from(ChannelError::Closed { cause: self.cause() })
     }
 
     /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.

@@ -14,6 +14,7 @@ pub enum ChannelError {
     #[error("the channel is closed{}", because(.cause.as_ref()))]
     Closed {
         /// What closed it, unless it was asked for.
+        #[source]
         cause: Option<Error>,
     },
     /// The channel is not connected yet.
@@ -130,6 +131,9 @@ fn all(failures: &[Error]) -> String {
 
 impl From<ChannelError> for Error {
     fn from(error: ChannelError) -> Self {
-        Error::new(error)
+        match error {
+            ChannelError::Closed { .. } => Error::closed(error),
+            other => Error::new(other),
+        }
     }
 }

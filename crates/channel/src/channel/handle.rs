@@ -268,8 +268,14 @@ impl Channel {
     #[track_caller]
     pub fn close(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
-        self.submit(Request::Close(promise));
+        self.submit(Request::Close(Some(promise)));
         future
+    }
+
+    /// Closes it as [`close`](Self::close) does, without a future: for whoever does not wait. On the loop it costs
+    /// no allocation.
+    pub fn close_now(&self) {
+        self.submit(Request::Close(None));
     }
 
     /// Reads nothing more. The peer is not told: if it goes on sending it has to wait, as for one that
@@ -376,7 +382,7 @@ impl Channel {
     }
 
     fn gone(&self) -> Error {
-        Error::new(ChannelError::Closed { cause: None })
+        Error::from(ChannelError::Closed { cause: None })
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{Error, Promise, PromiseFuture};
 
 use crate::bootstrap::Children;

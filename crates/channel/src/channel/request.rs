@@ -25,7 +25,7 @@ pub(crate) enum Request {
     Bind(Address, Promise<()>),
     Connect(Target, Promise<()>),
     Disconnect(Promise<()>),
-    Close(Promise<()>),
+    Close(Option<Promise<()>>),
     CancelConnect,
     ShutdownInput(Promise<()>),
     ShutdownOutput(Promise<()>),
@@ -73,7 +73,10 @@ impl Request {
             Request::Bind(to, promise) => core.accept(TAIL, Bind(to, promise.into())),
             Request::Connect(to, promise) => core.accept(TAIL, Connect(to, promise.into())),
             Request::Disconnect(promise) => core.accept(TAIL, Disconnect(promise.into())),
-            Request::Close(promise) => core.accept(TAIL, Close(promise.into())),
+            Request::Close(promise) => {
+                let done = promise.map_or_else(Completion::none, Completion::from);
+                core.accept(TAIL, Close(done));
+            }
             Request::CancelConnect => core.cancel_connect(),
             Request::ShutdownInput(promise) => core.enter_with(move |core| {
                 begin(promise, |done| core.shutdown_input(done));
@@ -107,11 +110,12 @@ impl Request {
                 promise.set_failure(error.clone());
             }
             // Closed is what it is to be.
-            Request::Close(promise) => {
+            Request::Close(Some(promise)) => {
                 promise.set_success(());
             }
             Request::Call(call) => call(Err(error)),
             Request::Write { promise: None, .. }
+            | Request::Close(None)
             | Request::CancelConnect
             | Request::Flush
             | Request::Read

@@ -113,7 +113,7 @@ impl ChannelCore {
         if done.is_none() && !expected {
             self.shared.report_refused(&error);
         }
-        self.complete_later(done, Err(Error::new(error)));
+        self.complete_later(done, Err(error.into()));
     }
 
     /// What was written is to be sent; this has passed all handlers.

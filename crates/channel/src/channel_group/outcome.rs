@@ -206,7 +206,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(gathering) = self.gathering.take() {
-            let gone = || Error::new(ChannelError::Closed { cause: None });
+            let gone = || Error::from(ChannelError::Closed { cause: None });
             let result = if gathering.closing { Ok(()) } else { Err(gone()) };
             gathering.note(self.at, result);
         }

@@ -21,6 +21,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use waterwheel_executor::engine::{CommandAccess, attachment_of};
 use waterwheel_executor::{BuildError, CommandSender, Error, ExecutorId};
 
 use crate::channel::new_channel::NewChannel;
@@ -191,6 +192,6 @@ impl EventLoopGroup {
     }
 
     fn berths(&self) -> Option<Arc<Berths>> {
-        self.attachment()?.clone().downcast().ok()
+        attachment_of(self)?.clone().downcast().ok()
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use waterwheel_executor::engine::LoopSeed;
+use waterwheel_executor::engine::{CommandAccess, LoopSeed};
 use waterwheel_executor::{
     BuildError, Chooser, EventExecutor, EventExecutorBuilder, EventExecutorGroup,
     EventExecutorGroupBuilder, RejectionPolicy, Reporter, ThreadSupplier, TokenPark, Watchdog,

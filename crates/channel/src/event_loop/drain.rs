@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{
     DEFAULT_SHUTDOWN_TIMEOUT, Error, InvalidShutdown, Nanos, Promise, SharedFuture, State,
 };

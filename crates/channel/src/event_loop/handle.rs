@@ -6,6 +6,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{Attached, EventExecutor, Origin, PromiseFuture, Rejected, SharedFuture};
 
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -32,6 +33,14 @@ use crate::tail::{TailEntry, TailTask};
 /// assert_eq!(event_loop.spawn(async { "awaited" })?.join()?, "awaited");
 /// assert!(event_loop.metrics().turns > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The queue of commands below it is not for users:
+///
+/// ```compile_fail
+/// fn plumbing(event_loop: &waterwheel_channel::EventLoop) {
+///     let _ = event_loop.sender();
+/// }
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct EventLoop {

@@ -7,9 +7,8 @@ use waterwheel_executor::{Error, Nanos};
 
 use super::completion::Completion;
 use super::event::{
-    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Event, Failure, Inactive,
-    Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent, WritabilityChanged,
-    Write,
+    Active, Event, Failure, Inactive, Read, ReadComplete, Registered, Unregistered, UserEvent,
+    WritabilityChanged,
 };
 use super::events::Events;
 use super::handler::{Handler, HandlerResult};
@@ -18,7 +17,6 @@ use super::message::Msg;
 use super::pipeline::Pipeline;
 use super::slot::SlotState;
 use super::slots::SlotId;
-use crate::channel::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
@@ -58,7 +56,7 @@ impl<'a> Ctx<'a> {
 
     /// For events that are not worth a copy of the way in every handler.
     #[inline(never)]
-    fn go_out_of_line(&self, event: impl Event) {
+    pub(super) fn go_out_of_line(&self, event: impl Event) {
         self.core.go(self.at, event);
     }
 
@@ -109,120 +107,6 @@ impl<'a> Ctx<'a> {
     /// Something failed.
     pub fn fire_error(&self, error: Error) {
         self.go_out_of_line(Failure(error));
-    }
-
-    // Outward.
-
-    /// Binds the channel.
-    pub fn bind(&self, to: impl Into<Address>) {
-        self.bind_with(to.into(), Completion::none());
-    }
-
-    /// Binds the channel, and tells `done`.
-    pub fn bind_with(&self, to: Address, done: Completion) {
-        self.go_out_of_line(Bind(to, done));
-    }
-
-    /// Connects the channel.
-    pub fn connect(&self, to: impl Into<Target>) {
-        self.connect_with(to.into(), Completion::none());
-    }
-
-    /// Connects the channel, and tells `done`.
-    pub fn connect_with(&self, to: Target, done: Completion) {
-        self.go_out_of_line(Connect(to, done));
-    }
-
-    /// Disconnects the channel; of a transport without connections, closes it.
-    pub fn disconnect(&self) {
-        self.disconnect_with(Completion::none());
-    }
-
-    /// Disconnects the channel, and tells `done`.
-    pub fn disconnect_with(&self, done: Completion) {
-        self.go_out_of_line(Disconnect(done));
-    }
-
-    /// Closes the channel: after what was flushed has been handed to the transport.
-    pub fn close(&self) {
-        self.close_with(Completion::none());
-    }
-
-    /// Closes the channel, and calls `f` on the loop when that is done.
-    #[track_caller]
-    pub fn close_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
-        self.close_with(Completion::local(f));
-    }
-
-    /// Closes the channel, and tells `done`.
-    pub fn close_with(&self, done: Completion) {
-        self.go_out_of_line(Close(done));
-    }
-
-    /// Lets the channel leave its loop.
-    pub fn deregister(&self) {
-        self.deregister_with(Completion::none());
-    }
-
-    /// Lets the channel leave its loop, and tells `done`.
-    pub fn deregister_with(&self, done: Completion) {
-        self.go_out_of_line(Deregister(done));
-    }
-
-    /// Reads nothing more: see [`Channel::shutdown_input`].
-    pub fn shutdown_input(&self) {
-        self.core.enter_with(|core| core.shutdown_input(Completion::none()));
-    }
-
-    /// Writes what was flushed, then tells the peer that this was all: see [`Channel::shutdown_output`].
-    pub fn shutdown_output(&self) {
-        self.shutdown_output_with(Completion::none());
-    }
-
-    /// The same, and tells `done`.
-    pub fn shutdown_output_with(&self, done: Completion) {
-        self.go_out_of_line(ShutdownOutput(done));
-    }
-
-    /// Asks for more to be read: one round of it, if the channel does not read by itself.
-    pub fn read(&self) {
-        self.go_out_of_line(BeginRead);
-    }
-
-    /// Writes a message: it waits in the channel until it is flushed. Costs no allocation.
-    #[inline]
-    pub fn write(&self, msg: impl Into<Msg>) {
-        self.core.write_from(self.at, msg.into());
-    }
-
-    /// Writes a message, and calls `f` on the loop when it was sent, or could not be.
-    #[track_caller]
-    pub fn write_then(&self, msg: impl Into<Msg>, f: impl FnOnce(Result<(), Error>) + 'static) {
-        self.write_with(msg, Completion::local(f));
-    }
-
-    /// Writes a message, and tells `done`.
-    pub fn write_with(&self, msg: impl Into<Msg>, done: Completion) {
-        self.go_out_of_line(Write(msg.into(), done));
-    }
-
-    /// Sends what was written, at the end of the outermost call into a channel.
-    #[inline]
-    pub fn flush(&self) {
-        self.core.flush_from(self.at);
-    }
-
-    /// Sends what was written at once, as far as it has reached the transport's end.
-    pub fn flush_now(&self) {
-        self.flush();
-        self.core.write_out();
-    }
-
-    /// Writes and flushes.
-    #[inline]
-    pub fn write_and_flush(&self, msg: impl Into<Msg>) {
-        self.write(msg);
-        self.flush();
     }
 
     // Looking around.

@@ -206,6 +206,19 @@ impl<'a> Edit<'a> {
         self.core.channel()
     }
 
+    /// Removes a handler if it is there. Returns whether it was.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: as for [`remove`](Self::remove), but for a handler that is not there.
+    pub fn remove_if_present<'b>(&mut self, at: impl Into<At<'b>>) -> Result<bool, PipelineError> {
+        let at = at.into();
+        let is_present = self.find(at).is_ok();
+        if is_present {
+            self.remove(at)?;
+        }
+        Ok(is_present)
+    }
+
     fn find(&self, at: At<'_>) -> Result<u32, PipelineError> {
         self.core.find_handler(at)
     }

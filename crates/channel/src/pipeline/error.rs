@@ -5,7 +5,29 @@ use waterwheel_executor::Error;
 use super::slots::SlotId;
 use super::type_check::TypeMismatch;
 
-/// Why a pipeline could not be changed.
+/// Why a pipeline could not be changed. In a handler's method `?` makes it the [`Error`] of that method:
+///
+/// ```
+/// use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
+///
+/// struct Pass;
+///
+/// impl Handler for Pass {}
+///
+/// /// Puts another handler in its place once the first message has come.
+/// struct Greeting;
+///
+/// impl Handler for Greeting {
+///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+///         let pipeline = ctx.pipeline();
+///         pipeline.add_after(ctx.slot(), "session", Pass)?;
+///         pipeline.remove_if_present("first-message-timeout")?;
+///         pipeline.remove(ctx.slot())?;
+///         ctx.fire_read(msg);
+///         Ok(())
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {

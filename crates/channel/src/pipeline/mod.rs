@@ -12,7 +12,7 @@
 //!
 //! | to understand | read |
 //! |---|---|
-//! | what a user writes | `handler`, `context`, `message`, `completion` |
+//! | what a user writes | `handler`, `context` with `operations`, `message`, `completion` |
 //! | what a user writes with types | `typed`, `codec` on `cumulation` and `encode_buffer`, `chain` |
 //! | how an event goes from slot to slot | `dispatch`, on `slots` of `slot`s, and `event` |
 //! | how a pipeline changes | `edit`, with `lookup`, `name`, and `type_check` on `signature` |
@@ -35,6 +35,7 @@ mod lookup;
 pub(crate) mod message;
 pub(crate) mod name;
 pub(crate) mod offload;
+mod operations;
 #[allow(
     clippy::module_inception,
     reason = "the handle of the pipeline is what the module is about"

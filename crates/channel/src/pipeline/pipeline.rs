@@ -10,7 +10,8 @@ use super::completion::Completion;
 use super::edit::Edit;
 use super::error::PipelineError;
 use super::event::{
-    BeginRead, Bind, Close, Connect, Failure, Flush, Read, ReadComplete, UserEvent, Write,
+    BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Read, ReadComplete,
+    ShutdownOutput, UserEvent, Write,
 };
 use super::handler::Handler;
 use super::lookup::At;
@@ -145,6 +146,14 @@ impl<'a> Pipeline<'a> {
         self.edit(|edit| edit.remove(at))
     }
 
+    /// Removes a handler if it is there. Returns whether it was.
+    ///
+    /// # Errors
+    /// [`PipelineError`]: what is left does not fit, or the channel is closed.
+    pub fn remove_if_present<'b>(&self, at: impl Into<At<'b>>) -> Result<bool, PipelineError> {
+        self.edit(|edit| edit.remove_if_present(at))
+    }
+
     /// Puts a handler in the place of another.
     ///
     /// # Errors
@@ -225,8 +234,14 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Writes a message, and tells `done`.
-    pub fn write_with(&self, msg: impl Into<Msg>, done: Completion) {
-        self.core.go(TAIL, Write(msg.into(), done));
+    pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
+        self.core.go(TAIL, Write(msg.into(), done.into()));
+    }
+
+    /// Writes a message and flushes, and tells `done` of the write.
+    pub fn write_and_flush_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
+        self.write_with(msg, done);
+        self.flush();
     }
 
     /// Sends what was written.
@@ -240,18 +255,34 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Binds the channel, and tells `done`.
-    pub fn bind_with(&self, to: Address, done: Completion) {
-        self.core.go(TAIL, Bind(to, done));
+    pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<Completion>) {
+        self.core.go(TAIL, Bind(to.into(), done.into()));
     }
 
     /// Connects the channel, and tells `done`.
-    pub fn connect_with(&self, to: Target, done: Completion) {
-        self.core.go(TAIL, Connect(to, done));
+    pub fn connect_with(&self, to: impl Into<Target>, done: impl Into<Completion>) {
+        self.core.go(TAIL, Connect(to.into(), done.into()));
+    }
+
+    /// Disconnects the channel, and tells `done`.
+    pub fn disconnect_with(&self, done: impl Into<Completion>) {
+        self.core.go(TAIL, Disconnect(done.into()));
     }
 
     /// Closes the channel, and tells `done`.
-    pub fn close_with(&self, done: Completion) {
-        self.core.go(TAIL, Close(done));
+    pub fn close_with(&self, done: impl Into<Completion>) {
+        self.core.go(TAIL, Close(done.into()));
+    }
+
+    /// Lets the channel leave its loop, and tells `done`.
+    pub fn deregister_with(&self, done: impl Into<Completion>) {
+        self.core.go(TAIL, Deregister(done.into()));
+    }
+
+    /// Writes what was flushed, tells the peer that this was all, and tells `done`: see
+    /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
+    pub fn shutdown_output_with(&self, done: impl Into<Completion>) {
+        self.core.go(TAIL, ShutdownOutput(done.into()));
     }
 }
 

@@ -18,6 +18,7 @@
 mod ending;
 pub(crate) mod resting;
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -29,6 +30,7 @@ use crate::clock::Nanos;
 use crate::command::{Command, Due, System};
 use crate::current::{self, CurrentLoop, Entered, LocalHalf};
 use crate::error::{Error, absorb};
+use crate::group::EventExecutorGroup;
 use crate::guard::{self, catch, guard_drop};
 use crate::lifecycle::State;
 use crate::local::Local;
@@ -44,6 +46,7 @@ use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::wake::Slept;
 
 pub use crate::pulse::{Begun, BegunRound};
+pub use crate::sender::CommandAccess;
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this
 /// many.
@@ -70,6 +73,14 @@ pub enum Turn {
     Again,
     /// The loop is through: tear it down.
     Done,
+}
+
+/// Returns what the layer above has [attached](crate::EventExecutorGroupBuilder::attach) to a group.
+#[must_use]
+pub fn attachment_of<X: Send + 'static>(
+    group: &EventExecutorGroup<X>,
+) -> Option<&Arc<dyn Any + Send + Sync>> {
+    group.attachment()
 }
 
 /// Runs code of the user's on a loop. A panic is reported, and comes back as an error.

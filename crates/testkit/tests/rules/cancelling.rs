@@ -156,7 +156,7 @@ fn p02_a_promise_given_to_a_context_is_heeded_too() {
     bench.with_pipeline(|pipeline| {
         let (promise, future) = ImmediateExecutor.new_promise();
         assert!(future.cancel());
-        pipeline.close_with(promise.into());
+        pipeline.close_with(promise);
         futures.borrow_mut().push(future);
     });
     assert!(bench.channel().is_active());

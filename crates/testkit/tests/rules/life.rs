@@ -212,7 +212,7 @@ fn c02_a_connect_is_told_before_active_when_it_was_asked_for_in_an_announcement(
         edit.add_last(
             "app",
             log.recorder().at(Moment::Registered, move |ctx| {
-                ctx.connect_with(Address::local("there").into(), told.completion("connect"));
+                ctx.connect_with(Address::local("there"), told.completion("connect"));
                 Ok(())
             }),
         )?;

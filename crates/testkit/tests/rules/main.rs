@@ -16,6 +16,7 @@ mod last_write;
 mod life;
 mod loop_events;
 mod odd_messages;
+mod operations;
 mod panics;
 mod reads;
 mod removing;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use waterwheel_executor::{Error, EventExecutor};
+use waterwheel_executor::{Error, EventExecutor, Promise};
 
 use super::super::message::Msg;
 use super::super::slots::SlotId;
@@ -81,26 +81,46 @@ impl RemoteCtx {
         self.emit(Mail::Failure(error));
     }
 
-    // Outward.
+    // Outward. What is called with the outcome runs on the handler's executor.
 
     /// Binds the channel.
     pub fn bind(&self, to: impl Into<Address>) {
-        self.bind_with(to.into(), RemoteCompletion::none());
+        self.bind_with(to, RemoteCompletion::none());
     }
 
     /// Binds the channel, and tells `done`.
-    pub fn bind_with(&self, to: Address, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Bind(to, done.into()));
+    pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Bind(to.into(), done.into()));
+    }
+
+    /// Binds the channel, and calls `f` when it is bound, or could not be.
+    #[track_caller]
+    pub fn bind_then(
+        &self,
+        to: impl Into<Address>,
+        f: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        self.bind_with(to, self.calling(f));
     }
 
     /// Connects the channel.
     pub fn connect(&self, to: impl Into<Target>) {
-        self.connect_with(to.into(), RemoteCompletion::none());
+        self.connect_with(to, RemoteCompletion::none());
     }
 
     /// Connects the channel, and tells `done`.
-    pub fn connect_with(&self, to: Target, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Connect(to, done.into()));
+    pub fn connect_with(&self, to: impl Into<Target>, done: impl Into<RemoteCompletion>) {
+        self.emit(Mail::Connect(to.into(), done.into()));
+    }
+
+    /// Connects the channel, and calls `f` when it is connected, or could not be.
+    #[track_caller]
+    pub fn connect_then(
+        &self,
+        to: impl Into<Target>,
+        f: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        self.connect_with(to, self.calling(f));
     }
 
     /// Disconnects the channel; of a transport without connections, closes it.
@@ -113,6 +133,12 @@ impl RemoteCtx {
         self.emit(Mail::Disconnect(done.into()));
     }
 
+    /// Disconnects the channel, and calls `f` when that is done.
+    #[track_caller]
+    pub fn disconnect_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        self.disconnect_with(self.calling(f));
+    }
+
     /// Closes the channel: after what was flushed has been handed to the transport.
     pub fn close(&self) {
         self.close_with(RemoteCompletion::none());
@@ -121,6 +147,12 @@ impl RemoteCtx {
     /// Closes the channel, and tells `done`.
     pub fn close_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(Mail::Close(done.into()));
+    }
+
+    /// Closes the channel, and calls `f` when that is done.
+    #[track_caller]
+    pub fn close_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        self.close_with(self.calling(f));
     }
 
     /// Closes the channel. The listeners of the future run on the handler's executor.
@@ -141,15 +173,35 @@ impl RemoteCtx {
         self.emit(Mail::Deregister(done.into()));
     }
 
+    /// Lets the channel leave its loop, and calls `f` when it has left, or could not.
+    #[track_caller]
+    pub fn deregister_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        self.deregister_with(self.calling(f));
+    }
+
     /// Writes what was flushed, then tells the peer that this was all: see
     /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
     pub fn shutdown_output(&self) {
         self.shutdown_output_with(RemoteCompletion::none());
     }
 
-    /// The same, and tells `done`.
+    /// Shuts the output down after what was flushed, and tells `done`.
     pub fn shutdown_output_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(Mail::ShutdownOutput(done.into()));
+    }
+
+    /// Shuts the output down after what was flushed, and calls `f` when that is done, or could not be.
+    #[track_caller]
+    pub fn shutdown_output_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
+        self.shutdown_output_with(self.calling(f));
+    }
+
+    /// A promise that calls `f` on the handler's executor.
+    #[track_caller]
+    fn calling(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) -> Promise<()> {
+        let (promise, future) = self.link.executor().new_promise();
+        future.on_complete(f);
+        promise
     }
 
     /// Asks for more to be read: one round of it, if the channel does not read by itself.
@@ -171,6 +223,16 @@ impl RemoteCtx {
         }
     }
 
+    /// Writes a message, and calls `f` when it was sent, or could not be.
+    #[track_caller]
+    pub fn write_then(
+        &self,
+        msg: impl Into<Msg>,
+        f: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        self.write_with(msg, self.calling(f));
+    }
+
     /// Writes a message. The listeners of the future run on the handler's executor.
     #[track_caller]
     pub fn write_future(&self, msg: impl Into<Msg>) -> ChannelFuture {
@@ -186,8 +248,23 @@ impl RemoteCtx {
 
     /// Writes and flushes.
     pub fn write_and_flush(&self, msg: impl Into<Msg>) {
-        self.write(msg);
+        self.write_and_flush_with(msg, RemoteCompletion::none());
+    }
+
+    /// Writes and flushes, and tells `done` of the write.
+    pub fn write_and_flush_with(&self, msg: impl Into<Msg>, done: impl Into<RemoteCompletion>) {
+        self.write_with(msg, done);
         self.flush();
+    }
+
+    /// Writes and flushes, and calls `f` when the message was sent, or could not be.
+    #[track_caller]
+    pub fn write_and_flush_then(
+        &self,
+        msg: impl Into<Msg>,
+        f: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        self.write_and_flush_with(msg, self.calling(f));
     }
 
     // Looking around: what the loop does meanwhile, nobody knows.

@@ -1,0 +1,174 @@
+//! C04: the forms in which operations are asked for, and what their errors say.
+
+use std::io;
+
+use waterwheel_channel::{Address, Channel, Ctx, Events, Handler, HandlerResult, Msg};
+use waterwheel_executor::{Error, ImmediateExecutor, PromiseFuture};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Log;
+
+use crate::support::{Bench, bench_with, quiet, text};
+
+type Ask = fn(&Ctx<'_>, Log);
+
+/// Asks for something when a user event comes.
+struct Asks(Ask, Log);
+
+impl Handler for Asks {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        (self.0)(ctx, self.1.clone());
+        Ok(())
+    }
+}
+
+/// A channel whose last handler asks for something, behind one that records what goes out.
+fn asking(ask: Ask, unconnected: bool) -> Bench {
+    let builder = Embedded::builder();
+    let builder = if unconnected { builder.unconnected() } else { builder };
+    let mut bench = bench_with(builder, |edit, log| {
+        let interest = Events::OUTBOUND.without(Events::BEGIN_READ);
+        edit.add_last("out", log.recorder().interest(interest))?;
+        edit.add_last("asks", Asks(ask, log.clone()))?;
+        Ok(())
+    });
+    bench.run();
+    drop(bench.log.take());
+    bench.channel().fire_user_event(text("now"));
+    bench.run();
+    bench
+}
+
+/// Writes what became of it.
+fn note(log: Log) -> impl FnOnce(Result<(), Error>) {
+    move |result| log.push(format!("done: {}", result.is_ok()))
+}
+
+/// A promise that does the same.
+fn promise(log: Log) -> waterwheel_executor::Promise<()> {
+    let (promise, future): (_, PromiseFuture<()>) = ImmediateExecutor.new_promise();
+    future.on_complete(move |result| log.push(format!("done: {}", result.is_ok())));
+    promise
+}
+
+#[test]
+fn c04_every_operation_of_a_context_tells_a_closure_or_a_promise() {
+    let operations: [(&str, bool, [Ask; 2]); 8] = [
+        (
+            "out bind",
+            true,
+            [
+                |ctx, log| ctx.bind_then(Address::local("here"), note(log)),
+                |ctx, log| ctx.bind_with(Address::local("here"), promise(log)),
+            ],
+        ),
+        (
+            "out connect",
+            true,
+            [
+                |ctx, log| ctx.connect_then(Address::local("there"), note(log)),
+                |ctx, log| ctx.connect_with(Address::local("there"), promise(log)),
+            ],
+        ),
+        (
+            "out disconnect",
+            false,
+            [
+                |ctx, log| ctx.disconnect_then(note(log)),
+                |ctx, log| ctx.disconnect_with(promise(log)),
+            ],
+        ),
+        (
+            "out close",
+            false,
+            [|ctx, log| ctx.close_then(note(log)), |ctx, log| ctx.close_with(promise(log))],
+        ),
+        (
+            "out deregister",
+            false,
+            [
+                |ctx, log| ctx.deregister_then(note(log)),
+                |ctx, log| ctx.deregister_with(promise(log)),
+            ],
+        ),
+        (
+            "out shutdown_output",
+            false,
+            [
+                |ctx, log| ctx.shutdown_output_then(note(log)),
+                |ctx, log| ctx.shutdown_output_with(promise(log)),
+            ],
+        ),
+        (
+            "out write",
+            false,
+            [
+                |ctx, log| ctx.write_and_flush_then(text("x"), note(log)),
+                |ctx, log| ctx.write_and_flush_with(text("x"), promise(log)),
+            ],
+        ),
+        (
+            "done: true",
+            false,
+            [
+                |ctx, log| ctx.shutdown_input_then(note(log)),
+                |ctx, log| ctx.shutdown_input_with(promise(log)),
+            ],
+        ),
+    ];
+    for (first, unconnected, forms) in operations {
+        for ask in forms {
+            let log = asking(ask, unconnected).log.take();
+            assert!(log[0].starts_with(first), "{first}: {log:?}");
+            assert!(log.iter().any(|line| line == "done: true"), "{first}: {log:?}");
+        }
+    }
+}
+
+#[test]
+fn c02_a_close_that_nobody_waits_for_is_a_close() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder().interest(Events::CLOSE | Events::INACTIVE))?;
+        Ok(())
+    });
+    bench.on_loop(Channel::close_now);
+    assert_eq!(bench.log.take()[..2], ["app close", "app on_inactive"]);
+    let mut bench = quiet(|_, _| Ok(()));
+    bench.channel().close_now(); // As from another thread.
+    bench.run();
+    assert!(!bench.channel().is_open());
+    bench.channel().close_now(); // Does no harm.
+}
+
+#[test]
+fn c03_a_handler_is_removed_if_it_is_there() {
+    let mut bench = quiet(|edit, log| {
+        edit.add_last("app", log.recorder())?;
+        assert!(!edit.remove_if_present("other")?);
+        Ok(())
+    });
+    let removed = bench.with_pipeline(|pipeline| {
+        let slot = pipeline.slot("app").expect("it is there");
+        let is_there = pipeline.remove_if_present("app")?;
+        let again = (pipeline.remove_if_present("app")?, pipeline.remove_if_present(slot)?);
+        Ok::<_, Error>((is_there, again))
+    });
+    assert_eq!(removed.unwrap().unwrap(), (true, (false, false)));
+    assert_eq!(bench.names(), Vec::<String>::new());
+}
+
+#[test]
+fn c07_what_fails_because_of_a_close_says_so_and_why() {
+    let mut bench = quiet(|_, _| Ok(()));
+    bench.set_room(0);
+    let waits = bench.on_loop(|channel| channel.write_and_flush(text("never sent")));
+    bench.fail(io::Error::from(io::ErrorKind::ConnectionReset).into());
+    let error = waits.join().unwrap_err();
+    assert!(error.is_closed(), "{error}");
+    assert_eq!(error.io_kind(), Some(io::ErrorKind::ConnectionReset));
+    let later = bench.on_loop(|channel| channel.write(text("too late"))).join().unwrap_err();
+    assert!(later.is_closed() && !later.is_cancelled());
+
+    let mut bench = bench_with(Embedded::builder().stream(), |_, _| Ok(()));
+    let unsupported = bench.on_loop(|channel| channel.write_and_flush(String::new())).join();
+    assert!(!unsupported.unwrap_err().is_closed());
+}
