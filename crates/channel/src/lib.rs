@@ -75,7 +75,9 @@ mod tail;
 mod token;
 mod wake_flag;
 
-pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Place, Resolver, ServerBootstrap, Servers};
+pub use crate::bootstrap::{
+    Bootstrap, ConnectionLimit, Loops, Place, Resolver, ServerBootstrap, Servers,
+};
 pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::datagrams::Datagrams;

@@ -18,7 +18,8 @@ use waterwheel_channel::{
     Stream, Target, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
-    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Selected, Servers,
+    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Loops, Selected,
+    Servers,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -59,6 +60,7 @@ fn public_types_cross_threads_as_listed() {
         is!(ChannelGroup: true true true),
         is!(ConnectionLimit: true true true),
         is!(Servers: true true true),
+        is!(Loops: true true true),
         is!(ChannelGroupFuture: true true true),
         is!(GroupOutcome: true true true),
         is!(GroupError: true true true),

@@ -8,22 +8,22 @@ use waterwheel_executor::engine::{report, run_user_code};
 use waterwheel_executor::{Error, Fault, Origin, UserCode};
 
 use super::limit::{ADMITTED, ConnectionLimit, Full};
+use super::loops::Loops;
 use super::recipe::Recipe;
 use crate::channel::core::ChannelCore;
 use crate::channel::new_channel::NewChannel;
-use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
 /// Finds the loop of a group for a connection, by a key that the user has made of it.
-pub(super) type KeyOf = dyn Fn(&NewChannel, &EventLoopGroup) -> EventLoop + Send + Sync;
+pub(super) type KeyOf = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + Sync;
 
 /// Whose loops a server's connections live on.
 pub(super) enum Workers {
-    /// Those of this group: the one that its chooser picks, by a key if there is one.
-    Of(EventLoopGroup, Option<Arc<KeyOf>>),
+    /// One of these: of a group the one that its chooser picks, by a key if there is one.
+    Of(Loops, Option<Arc<KeyOf>>),
     /// The one that has accepted it.
     Accepting,
 }

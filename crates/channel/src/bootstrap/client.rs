@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, PromiseFuture};
 
-use super::opening::Opening;
+use super::loops::Loops;
+use super::opening::{Opening, guarded};
 use super::place::{Place, Resolver};
 use super::recipe::Recipe;
 use crate::channel::address::{Address, Target};
@@ -15,10 +16,9 @@ use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
 use crate::channel::transport::{Transport, Transports, unsupported};
 use crate::driver::SocketOption;
-use crate::event_loop::group::EventLoopGroup;
 use crate::pipeline::{Completion, Edit, Pipeline};
 
-/// Makes client channels: any number of them, each on the next loop of its group.
+/// Makes client channels: any number of them, each on the next loop of its group, or all on one given loop.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,18 +43,37 @@ use crate::pipeline::{Completion, Edit, Pipeline};
 #[derive(Clone)]
 #[must_use = "it makes channels when it is told to connect"]
 pub struct Bootstrap {
-    group: EventLoopGroup,
+    loops: Loops,
     transports: Arc<dyn Transports>,
     resolver: Option<Arc<dyn Resolver>>,
     local: Option<Address>,
-    recipe: Recipe,
+    pub(super) recipe: Recipe,
 }
 
 impl Bootstrap {
-    /// Makes channels of this kind on the loops of this group.
-    pub fn new(group: &EventLoopGroup, transports: impl Transports) -> Self {
+    /// Makes channels of this kind on the loops of a group, or on one given loop: that of the caller, say, or one
+    /// that is turned by hand.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{Address, Bootstrap, EventLoopGroup, ServerBootstrap, local};
+    ///
+    /// let mut by_hand = EventLoopGroup::builder(TaskOnly).build_manual()?;
+    /// let server = ServerBootstrap::new(&by_hand, local::Local).bind(Address::local("here"));
+    /// let client = Bootstrap::new(&by_hand.event_loop(), local::Local)
+    ///     .auto_read(false)
+    ///     .connect_timeout(Duration::from_secs(5))
+    ///     .connect(Address::local("here"));
+    /// while !(server.is_done() && client.is_done()) {
+    ///     by_hand.turn(None);
+    /// }
+    /// assert_eq!(client.join()?.event_loop(), by_hand.event_loop());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(loops: impl Into<Loops>, transports: impl Transports) -> Self {
         Self {
-            group: group.clone(),
+            loops: loops.into(),
             resolver: transports.resolver(),
             transports: Arc::new(transports),
             local: None,
@@ -108,7 +127,7 @@ impl Bootstrap {
     #[track_caller]
     pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
         let local = self.local.clone();
-        self.open(to.into(), move |pipeline, addresses, done| {
+        self.open(to, move |pipeline, addresses, done| {
             let mut addresses = addresses.into_iter();
             // There is at least one.
             let Some(remote) = addresses.next() else { return };
@@ -121,7 +140,7 @@ impl Bootstrap {
     /// at the first of its addresses. The future gives the channel when it is bound.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        self.open(to.into(), |pipeline, mut addresses, done| {
+        self.open(to, |pipeline, mut addresses, done| {
             // There is at least one.
             pipeline.bind_with(addresses.swap_remove(0), done);
         })
@@ -134,25 +153,29 @@ impl Bootstrap {
     pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
         if connection.is_listening() {
             let error = unsupported(connection.name(), "be a connection: it accepts them");
-            return self.group.next().failed(error);
+            return self.loops.failed(error);
         }
-        let new = self.new_channel_over(Box::new(connection));
-        match new.and_then(|new| self.group.place(new)) {
+        let new = guarded("transport", || self.new_channel_over(Box::new(connection))).flatten();
+        match new.and_then(|new| self.loops.place(new)) {
             Ok((at, new)) => Opening::open_as_it_is(new, &at),
-            Err(error) => self.group.next().failed(error),
+            Err(error) => self.loops.failed(error),
         }
     }
 
     #[track_caller]
     fn open(
         &self,
-        place: Place,
+        to: impl Into<Place>,
         operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
     ) -> PromiseFuture<Channel> {
-        let new = self.new_channel_over(self.transports.client());
-        let (at, new) = match new.and_then(|new| self.group.place(new)) {
+        let made = guarded("transport", || {
+            let new = self.new_channel_over(self.transports.client())?;
+            Ok::<(Place, _), Error>((to.into(), new))
+        });
+        let placed = made.flatten().and_then(|(to, new)| Ok((to, self.loops.place(new)?)));
+        let (place, (at, new)) = match placed {
             Ok(placed) => placed,
-            Err(error) => return self.group.next().failed(error),
+            Err(error) => return self.loops.failed(error),
         };
         let limit = self.recipe.options.connect_timeout;
         let opening = Opening { new, limit, operation: Box::new(operation) };
@@ -169,6 +192,6 @@ impl Bootstrap {
 
 impl fmt::Debug for Bootstrap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bootstrap").field("group", &self.group).finish_non_exhaustive()
+        f.debug_struct("Bootstrap").field("loops", &self.loops).finish_non_exhaustive()
     }
 }

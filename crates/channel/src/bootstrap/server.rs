@@ -8,7 +8,8 @@ use waterwheel_executor::{Error, PromiseFuture};
 
 use super::acceptor::{Acceptor, Children, KeyOf, Workers};
 use super::limit::ConnectionLimit;
-use super::opening::Opening;
+use super::loops::Loops;
+use super::opening::{Opening, guarded};
 use super::place::{Place, Resolver};
 use super::recipe::Recipe;
 use crate::channel::attributes::AttrKey;
@@ -17,7 +18,6 @@ use crate::channel::new_channel::NewChannel;
 use crate::channel::options::ChannelOptions;
 use crate::channel::transport::{ServerTransports, Transport, unsupported};
 use crate::driver::SocketOption;
-use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Edit, In};
 
@@ -61,22 +61,25 @@ use crate::pipeline::{Edit, In};
 #[derive(Clone)]
 #[must_use = "it makes a channel when it is told to bind"]
 pub struct ServerBootstrap {
-    boss: EventLoopGroup,
-    pub(super) workers: EventLoopGroup,
+    boss: Loops,
+    pub(super) workers: Loops,
     transports: Arc<dyn ServerTransports>,
     resolver: Option<Arc<dyn Resolver>>,
     pub(super) own: Recipe,
-    child: Recipe,
+    pub(super) child: Recipe,
     limit: Option<ConnectionLimit>,
     child_key: Option<Arc<KeyOf>>,
 }
 
 impl ServerBootstrap {
-    /// Makes channels of this kind on the loops of this group.
-    pub fn new(group: &EventLoopGroup, transports: impl ServerTransports) -> Self {
+    /// Makes channels of this kind on the loops of a group, or on one given loop: see [`Bootstrap::new`].
+    ///
+    /// [`Bootstrap::new`]: crate::Bootstrap::new
+    pub fn new(loops: impl Into<Loops>, transports: impl ServerTransports) -> Self {
+        let loops = loops.into();
         Self {
-            boss: group.clone(),
-            workers: group.clone(),
+            boss: loops.clone(),
+            workers: loops,
             resolver: transports.resolver(),
             transports: Arc::new(transports),
             own: Recipe::default(),
@@ -86,9 +89,9 @@ impl ServerBootstrap {
         }
     }
 
-    /// The group whose loops accept, if it is not that of the connections.
-    pub fn boss(mut self, boss: &EventLoopGroup) -> Self {
-        self.boss = boss.clone();
+    /// The group whose loops accept, or the loop that does, if it is not that of the connections.
+    pub fn boss(mut self, boss: impl Into<Loops>) -> Self {
+        self.boss = boss.into();
         self
     }
 
@@ -170,7 +173,7 @@ impl ServerBootstrap {
         mut self,
         key: impl Fn(&NewChannel) -> K + Send + Sync + 'static,
     ) -> Self {
-        self.child_key = Some(Arc::new(move |accepted: &NewChannel, workers: &EventLoopGroup| {
+        self.child_key = Some(Arc::new(move |accepted: &NewChannel, workers: &Loops| {
             workers.next_for(&key(accepted))
         }));
         self
@@ -198,10 +201,13 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let new = self.new_channel_over(self.transports.server(), self.workers_of_server());
-        match new.and_then(|new| self.boss.place(new)) {
-            Ok((at, new)) => self.open(new, &at, to.into()),
-            Err(error) => self.boss.next().failed(error),
+        let made = guarded("transport", || {
+            let new = self.new_channel_over(self.transports.server(), self.workers_of_server())?;
+            Ok::<(Place, _), Error>((to.into(), new))
+        });
+        match made.flatten().and_then(|(to, new)| Ok((to, self.boss.place(new)?))) {
+            Ok((to, (at, new))) => self.open(new, &at, to),
+            Err(error) => self.boss.failed(error),
         }
     }
 
@@ -211,19 +217,22 @@ impl ServerBootstrap {
     #[track_caller]
     pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
         if !listener.is_listening() {
-            return self.boss.next().failed(unsupported(listener.name(), "accept connections"));
+            return self.boss.failed(unsupported(listener.name(), "accept connections"));
         }
-        let new = self.new_channel_over(Box::new(listener), self.workers_of_server());
-        match new.and_then(|new| self.boss.place(new)) {
+        let made = guarded("transport", || {
+            self.new_channel_over(Box::new(listener), self.workers_of_server())
+        });
+        match made.flatten().and_then(|new| self.boss.place(new)) {
             Ok((at, new)) => Opening::open_as_it_is(new, &at),
-            Err(error) => self.boss.next().failed(error),
+            Err(error) => self.boss.failed(error),
         }
     }
 
     /// Binds a new server on this loop, which has its connections too.
     #[track_caller]
     pub(super) fn open_on(&self, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
-        match self.new_channel_over(self.transports.server(), Workers::Accepting) {
+        let make = || self.new_channel_over(self.transports.server(), Workers::Accepting);
+        match guarded("transport", make).flatten() {
             Ok(new) => self.open(new, at, to),
             Err(error) => at.failed(error),
         }
@@ -266,6 +275,9 @@ impl ServerBootstrap {
     /// The workers, as a server has them: it keeps them alive, but not itself.
     fn workers_of_server(&self) -> Workers {
         let own = self.workers == self.boss;
+        if own && self.workers.is_one() {
+            return Workers::Accepting;
+        }
         let workers = if own { self.workers.without_lease() } else { self.workers.clone() };
         Workers::Of(workers, self.child_key.clone())
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use waterwheel_executor::{Canceller, Error, PromiseFuture};
 
+use super::opening::guarded;
 use super::place::Place;
 use super::server::ServerBootstrap;
 use crate::channel::address::Address;
@@ -79,11 +80,15 @@ impl ServerBootstrap {
         if self.workers.is_per_channel() {
             let why =
                 "no server on each loop: the group has a loop for each channel, and none to share";
-            return self.workers.next().failed(Error::new(why));
+            return self.workers.failed(Error::new(why));
         }
-        let (mut bootstrap, to) = (self.clone(), to.into());
+        let to = match guarded("address", || to.into()) {
+            Ok(to) => to,
+            Err(error) => return self.workers.failed(error),
+        };
+        let mut bootstrap = self.clone();
         bootstrap.own.socket_options.push(SocketOption::ReusePort(true));
-        let loops: Vec<_> = self.workers.children().collect();
+        let loops = self.workers.children();
         let at = loops[0].clone(); // No group is without.
         let (mut promise, future) = at.new_promise();
         let opening = Arc::new(OnceLock::<Canceller>::new());

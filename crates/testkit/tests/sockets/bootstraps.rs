@@ -275,3 +275,80 @@ fn l10_a_shutdown_closes_listeners_and_connections_at_its_start() {
         ended.wait_timeout(LONG).unwrap();
     });
 }
+
+#[test]
+fn c12_a_bootstrap_on_one_loop_puts_everything_there() {
+    let house = House::with_loops(Manual::readiness(), 3);
+    let at = house.group.children().nth(1).unwrap();
+    let server = ServerBootstrap::new(&at, house.sockets.clone());
+    let (server, children) = telling(server);
+    let (server, port) = house.bind(&server);
+    let client = Bootstrap::new(&at, house.sockets.clone()).connect("192.0.2.1:80");
+    house.settle();
+    let _there = house.sockets.next_dial().unwrap().accept();
+    let _peers = [port.connect().unwrap(), port.connect().unwrap()];
+    house.settle();
+    let (one, other) = (children.try_recv().unwrap(), children.try_recv().unwrap());
+    for channel in [server, client.join().unwrap(), one, other] {
+        assert_eq!(channel.event_loop(), at);
+    }
+    let each = ServerBootstrap::new(&at, house.sockets.clone()).boss(&house.group);
+    let (elsewhere, _) = house.bind(&each);
+    assert_ne!(elsewhere.event_loop(), at, "the boss accepts");
+}
+
+#[test]
+fn c12_a_bootstrap_on_a_loop_by_hand_works_when_that_is_turned() {
+    let mut by_hand =
+        EventLoopGroup::builder(waterwheel_channel::driver::TaskOnly).build_manual().unwrap();
+    let (server, children) = telling(ServerBootstrap::new(&by_hand, local::Local));
+    let server = server.bind(Address::local("by hand"));
+    let client = Bootstrap::new(&by_hand, local::Local).connect(Address::local("by hand"));
+    assert!(!server.is_done() && !client.is_done(), "nothing happens by itself");
+    while !by_hand.is_idle() {
+        by_hand.turn(Some(Duration::ZERO));
+    }
+    let child = children.try_recv().expect("it was accepted");
+    assert_eq!(child.parent(), Some(&server.join().unwrap()));
+    assert!(client.join().unwrap().is_active());
+}
+
+#[test]
+fn c11_single_options_are_set_beside_the_others() {
+    both(|house| {
+        let options = ChannelOptions { reads_per_round: 3, ..ChannelOptions::default() };
+        let (server, children) =
+            telling(house.server().child_options(options).child_auto_read(false));
+        let (server, port) = house.bind(&server.auto_read(true));
+        let _peer = port.connect().unwrap();
+        house.settle();
+        let child = children.try_recv().unwrap();
+        assert!(server.is_auto_read() && !child.is_auto_read());
+        let client = house.client().connect_timeout(LONG).auto_read(false);
+        let connected = client.connect("192.0.2.1:80");
+        house.settle();
+        house.manual.advance(LONG);
+        house.settle();
+        assert!(failure(connected).contains("20s"), "the time was set");
+    });
+}
+
+/// A place that cannot be told.
+struct Nowhere;
+
+impl From<Nowhere> for waterwheel_channel::Place {
+    fn from(_: Nowhere) -> Self {
+        blow("no such place");
+    }
+}
+
+#[test]
+fn c12_a_panic_of_the_address_fails_the_future() {
+    both(|house| {
+        for future in [house.client().connect(Nowhere), house.server().bind(Nowhere)] {
+            assert!(failure(future).contains("no such place"));
+        }
+        let each = house.server().bind_on_each_loop(Nowhere);
+        assert!(failure(each).contains("no such place"));
+    });
+}

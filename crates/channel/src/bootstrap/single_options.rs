@@ -1,0 +1,65 @@
+//! Channel options set one by one on a bootstrap.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::client::Bootstrap;
+use super::recipe::Recipe;
+use super::server::ServerBootstrap;
+use crate::channel::options::{ChannelOptions, WaterMarks};
+use crate::channel::receive::ReceiveSizes;
+
+impl Recipe {
+    /// Changes one of the options, and leaves the others as they are.
+    fn with_options(&mut self, change: impl FnOnce(&mut ChannelOptions)) {
+        change(Arc::make_mut(&mut self.options));
+    }
+}
+
+/// One setter for each option, for a bootstrap's own channels and under another name for those it accepts.
+macro_rules! single_options {
+    ($bootstrap:ident, $recipe:ident, $whose:literal: $($name:ident = $option:ident: $type:ty;)*) => {
+        #[doc = concat!("Single options of ", $whose, ", beside those set before: see [`ChannelOptions`].")]
+        impl $bootstrap {
+            $(
+                #[doc = concat!(
+                    "Sets [`", stringify!($option), "`](ChannelOptions::", stringify!($option), ") of ", $whose, "."
+                )]
+                pub fn $name(mut self, $option: $type) -> Self {
+                    self.$recipe.with_options(|options| options.$option = $option);
+                    self
+                }
+            )*
+        }
+    };
+}
+
+single_options! { Bootstrap, recipe, "each channel":
+    auto_read = auto_read: bool;
+    water_marks = water_marks: WaterMarks;
+    receive_sizes = receive_sizes: ReceiveSizes;
+    reads_per_round = reads_per_round: u32;
+    allow_half_closure = allow_half_closure: bool;
+}
+
+single_options! { ServerBootstrap, own, "the server":
+    auto_read = auto_read: bool;
+    reads_per_round = reads_per_round: u32;
+}
+
+single_options! { ServerBootstrap, child, "each connection":
+    child_auto_read = auto_read: bool;
+    child_water_marks = water_marks: WaterMarks;
+    child_receive_sizes = receive_sizes: ReceiveSizes;
+    child_reads_per_round = reads_per_round: u32;
+    child_allow_half_closure = allow_half_closure: bool;
+}
+
+impl Bootstrap {
+    /// Sets the [`connect_timeout`](ChannelOptions::connect_timeout) of each channel: a duration, or `None`.
+    pub fn connect_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        let timeout = timeout.into();
+        self.recipe.with_options(|options| options.connect_timeout = timeout);
+        self
+    }
+}
