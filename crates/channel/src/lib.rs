@@ -43,6 +43,7 @@
 //! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
 //! | what happens between pipeline and transport | `channel` |
 //! | ending one direction alone | [`HalfClosed`] |
+//! | a peer that has finished while the channel does not read | [`PeerFinished`] |
 //! | files as messages | [`FileRegion`] |
 //! | datagrams | [`Datagram`], [`Datagrams`] |
 //! | descriptors that are passed, and who is at the other end | [`Parcel`], [`Ctx::peer_credentials`] |
@@ -82,7 +83,7 @@ pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;
-pub use crate::channel::half_closure::HalfClosed;
+pub use crate::channel::half_closure::{HalfClosed, PeerFinished};
 pub use crate::channel::handle::{Channel, ChannelFuture};
 pub use crate::channel::hold::Hold;
 pub use crate::channel::listener::Listener;

@@ -12,7 +12,7 @@ use waterwheel_channel::driver::{Driver, Interest, OpenDriver};
 
 use crate::context::context;
 use crate::readiness::ReadinessDriver;
-use crate::selector::{Ready, Selector, Signal};
+use crate::selector::{Ready, Selector, Signal, Watch};
 use crate::sys::{self, EpollEvent};
 use crate::waker::Waker;
 
@@ -89,12 +89,12 @@ impl Selector for EpollSelector {
         Ok(Self { set, events: vec![nothing(); room], resolution: self.resolution })
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()> {
-        epoll::add(&self.set, fd, data(token), flags(interest)).map_err(refusal)
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+        epoll::add(&self.set, fd, data(token), flags(watch)).map_err(refusal)
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()> {
-        epoll::modify(&self.set, fd, data(token), flags(interest)).map_err(refusal)
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+        epoll::modify(&self.set, fd, data(token), flags(watch)).map_err(refusal)
     }
 
     fn remove(&mut self, fd: BorrowedFd<'_>, _token: Token) {
@@ -186,10 +186,11 @@ fn signal(event: EpollEvent) -> Signal {
     Signal::Ready(Token::from_bits(event.u64), Ready::from_epoll(event.events))
 }
 
-fn flags(interest: Interest) -> epoll::EventFlags {
+fn flags(watch: Watch) -> epoll::EventFlags {
+    let interest = watch.interest;
     let mut flags = epoll::EventFlags::empty();
     flags.set(epoll::EventFlags::IN, interest.contains(Interest::READABLE));
-    flags.set(epoll::EventFlags::RDHUP, interest.contains(Interest::READABLE));
+    flags.set(epoll::EventFlags::RDHUP, watch.has_read_end());
     flags.set(epoll::EventFlags::OUT, interest.contains(Interest::WRITABLE));
     flags.set(epoll::EventFlags::PRI, interest.contains(Interest::PRIORITY));
     flags
@@ -248,11 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn l17_the_end_of_reading_is_asked_for_together_with_readability_only() {
-        assert_eq!(flags(Interest::NONE), epoll::EventFlags::empty());
-        assert_eq!(flags(Interest::WRITABLE), epoll::EventFlags::OUT);
+    fn l17_the_end_of_reading_is_asked_for_together_with_readability_or_by_itself() {
+        assert_eq!(flags(Interest::NONE.into()), epoll::EventFlags::empty());
+        assert_eq!(flags(Interest::WRITABLE.into()), epoll::EventFlags::OUT);
         let both = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        assert_eq!(flags(Interest::READABLE), both);
+        assert_eq!(flags(Interest::READABLE.into()), both);
+        let alone = Watch { interest: Interest::NONE, read_end: true };
+        assert_eq!(flags(alone), epoll::EventFlags::RDHUP);
     }
 
     #[test]
@@ -262,7 +265,7 @@ mod tests {
         let ready: Vec<_> = (0..FIRST_ROOM as u64).map(|_| Waker::open().unwrap()).collect();
         for (i, fd) in ready.iter().enumerate() {
             let token = Token::from_bits(i as u64);
-            selector.add(fd.as_fd(), token, Interest::WRITABLE).unwrap();
+            selector.add(fd.as_fd(), token, Interest::WRITABLE.into()).unwrap();
         }
         assert_eq!(selector.wait(None, |_| ()).unwrap(), FIRST_ROOM);
         assert_eq!(selector.events.len(), 2 * FIRST_ROOM);

@@ -9,7 +9,7 @@ use waterwheel_channel::driver::{Driver, Interest, OpenDriver};
 use waterwheel_channel::{Token, TokenMap};
 
 use crate::readiness::ReadinessDriver;
-use crate::selector::{Ready, Selector, Signal};
+use crate::selector::{Ready, Selector, Signal, Watch};
 use crate::sys;
 use crate::waker::Waker;
 
@@ -41,7 +41,7 @@ impl PollSelector {
     pub(crate) fn new(waker: &Arc<Waker>) -> Self {
         Self {
             waker: waker.clone(),
-            entries: vec![entry(waker.as_fd(), Interest::READABLE)],
+            entries: vec![entry(waker.as_fd(), Interest::READABLE.into())],
             tokens: vec![None],
             places: TokenMap::new(),
         }
@@ -55,16 +55,16 @@ impl Selector for PollSelector {
         Ok(Self::new(waker))
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()> {
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
         self.places.insert(token, self.entries.len());
-        self.entries.push(entry(fd, interest));
+        self.entries.push(entry(fd, watch));
         self.tokens.push(Some(token));
         Ok(())
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()> {
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
         let place = self.places.get(token).ok_or(io::ErrorKind::NotFound)?;
-        self.entries[*place] = entry(fd, interest);
+        self.entries[*place] = entry(fd, watch);
         Ok(())
     }
 
@@ -108,14 +108,14 @@ const TABLE: [(i16, Ready); 7] = [
     (libc::POLLNVAL, Ready::INVALID),
 ];
 
-fn entry(fd: BorrowedFd<'_>, interest: Interest) -> libc::pollfd {
-    let mut events = 0;
+fn entry(fd: BorrowedFd<'_>, watch: Watch) -> libc::pollfd {
+    let mut events = if watch.has_read_end() { libc::POLLRDHUP } else { 0 };
     for (wanted, flags) in [
-        (Interest::READABLE, libc::POLLIN | libc::POLLRDHUP),
+        (Interest::READABLE, libc::POLLIN),
         (Interest::WRITABLE, libc::POLLOUT),
         (Interest::PRIORITY, libc::POLLPRI),
     ] {
-        if interest.contains(wanted) {
+        if watch.interest.contains(wanted) {
             events |= flags;
         }
     }
@@ -139,16 +139,16 @@ mod tests {
         let fds: Vec<_> = (0..4).map(|_| Waker::open().unwrap()).collect();
         let tokens: Vec<_> = (0..4).map(Token::from_bits).collect();
         for (fd, token) in fds.iter().zip(&tokens) {
-            selector.add(fd.as_fd(), *token, Interest::WRITABLE).unwrap();
+            selector.add(fd.as_fd(), *token, Interest::WRITABLE.into()).unwrap();
         }
         selector.remove(fds[1].as_fd(), tokens[1]);
         selector.remove(fds[1].as_fd(), tokens[1]);
-        selector.modify(fds[3].as_fd(), tokens[3], Interest::NONE).unwrap();
+        selector.modify(fds[3].as_fd(), tokens[3], Interest::NONE.into()).unwrap();
         let expected = [0, 2].map(|i| Signal::Ready(tokens[i], Ready::WRITE));
         let mut found = signals(&mut selector);
         found.sort_by_key(|signal| format!("{signal:?}"));
         assert_eq!(found, expected);
-        assert!(selector.modify(fds[1].as_fd(), tokens[1], Interest::NONE).is_err());
+        assert!(selector.modify(fds[1].as_fd(), tokens[1], Interest::NONE.into()).is_err());
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         // A high number, which no other test of this process is given meanwhile.
         let fd = rustix::io::fcntl_dupfd_cloexec(Waker::open().unwrap(), 900).unwrap();
         let token = Token::from_bits(1);
-        selector.add(fd.as_fd(), token, Interest::READABLE).unwrap();
+        selector.add(fd.as_fd(), token, Interest::READABLE.into()).unwrap();
         drop(fd);
         assert_eq!(signals(&mut selector), [Signal::Ready(token, Ready::INVALID)]);
     }

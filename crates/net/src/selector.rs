@@ -3,8 +3,8 @@
 //! A selector supplies:
 //! - a level-triggered set: what is ready is reported by every wait until it is dealt with;
 //! - errors and hang-ups whatever the interest is, an empty one included;
-//! - the end of the peer's sending ([`Ready::READ_END`]) together with readability and only with it:
-//!   asked for alone it would be reported for ever;
+//! - the end of the peer's sending ([`Ready::READ_END`]) together with readability, or alone if asked for:
+//!   then it is reported for ever, so whoever asks takes it back when it was told once;
 //! - identity by token: it hands back the bits it was given, never a descriptor's number, which may
 //!   mean something else by then. Whether the token still lives is for the driver to find out;
 //! - a wait of nanoseconds or of the kernel's resolution above it, never shorter than asked, that
@@ -23,6 +23,33 @@ use waterwheel_channel::driver::{Interest, Readiness};
 
 use crate::waker::Waker;
 
+/// What a descriptor is watched for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watch {
+    pub(crate) interest: Interest,
+    /// The end of the peer's sending (EPOLLRDHUP), though not for what there is to read.
+    pub(crate) read_end: bool,
+}
+
+impl Watch {
+    /// True if the end of the peer's sending is to be told.
+    pub(crate) fn has_read_end(self) -> bool {
+        self.read_end || self.interest.contains(Interest::READABLE)
+    }
+}
+
+impl From<Interest> for Watch {
+    fn from(interest: Interest) -> Self {
+        Self { interest, read_end: false }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{}", self.interest, if self.read_end { " and the end" } else { "" })
+    }
+}
+
 /// A set of watched descriptors. See the [module's documentation](self).
 pub(crate) trait Selector: Sized + Send {
     /// A descriptor that is closed, and has no duplicate, leaves the set by itself.
@@ -32,10 +59,10 @@ pub(crate) trait Selector: Sized + Send {
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self>;
 
     /// Begins to watch a descriptor that is not in the set.
-    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()>;
 
     /// Changes what a descriptor in the set is watched for.
-    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, interest: Interest) -> io::Result<()>;
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()>;
 
     /// Ends the watching of a descriptor. There is nothing to do about a failure: it is not watched
     /// under this name.

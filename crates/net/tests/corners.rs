@@ -40,6 +40,7 @@ fn l17_an_end_with_reads_off_does_not_spin() {
         peer.write_all(b"last").unwrap();
         drop(peer);
         until(&beside, PollFlags::RDHUP);
+        assert_eq!(rig.round(), ["peer finished"]);
         rig.assert_quiet();
         rig.read_on(token);
         assert_eq!(rig.round(), ["read last", "complete", "eof"]);
@@ -55,6 +56,7 @@ fn l17_an_end_and_an_own_half_close_with_reads_off_do_not_spin() {
         peer.shutdown(Shutdown::Write).unwrap();
         rig.driver.shutdown(token, Shutdown::Write).unwrap();
         until(&beside, PollFlags::HUP);
+        assert_eq!(rig.round(), ["peer finished"]);
         rig.assert_quiet();
         // It has left the set; turning reads on brings it back, with everything.
         rig.read_on(token);
@@ -125,6 +127,7 @@ fn l17_a_peer_that_goes_while_a_local_stream_does_not_read_does_not_spin() {
         let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
         peer.write_all(b"last").unwrap();
         drop(peer);
+        assert_eq!(rig.round(), ["peer finished"]);
         rig.assert_quiet();
         rig.read_on(token);
         assert_eq!(rig.round(), ["read last", "complete", "eof"]);

@@ -170,6 +170,7 @@ fn l06_a_rebuild_moves_registrations_with_their_interest_and_identity() {
         let foreign = Arc::new(foreign);
         let watched = rig.foreign(foreign.clone(), Interest::READABLE);
         quiet_peer.write_all(b"unread").unwrap();
+        assert_eq!(rig.round(), ["peer finished"]);
         rig.assert_quiet();
 
         assert_eq!(rig.driver.rebuild().unwrap(), 5);

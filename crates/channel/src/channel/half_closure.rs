@@ -1,6 +1,7 @@
 //! Closing one direction (C10).
 //!
 //! ```text
+//!   the peer's end, while reads are off ──► PeerFinished; nothing else changes
 //!   the peer's end ──► not allowed: closed
 //!                  ──► allowed: HalfClosed::Input, reading is over; writing goes on
 //!   shutdown_output ─► what was flushed is written ──► the peer reads the end, HalfClosed::Output
@@ -36,6 +37,22 @@ pub enum HalfClosed {
 
 impl Message for HalfClosed {}
 
+/// The peer will send no more (FIN, EPOLLRDHUP), noticed while the channel does not read; fired as a user
+/// event.
+///
+/// A channel that does not read, because its application has paused it, does not come to the end of what its
+/// peer has sent: without this event it would keep a connection that the peer has given up. What the peer has
+/// sent before may still be unread. It is read when reads are on again, and then the end takes its usual course:
+/// [`HalfClosed::Input`] if [`allow_half_closure`](crate::ChannelOptions::allow_half_closure) says so, otherwise
+/// the channel is closed. Whoever does not want the rest closes the channel in `on_user_event`.
+///
+/// Fired at most once for each registration, and never while the channel reads: then the end itself is told.
+/// It costs nothing until a peer finishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerFinished;
+
+impl Message for PeerFinished {}
+
 /// Which directions are over.
 #[derive(Default)]
 pub(crate) struct Halves {
@@ -59,6 +76,13 @@ impl ChannelCore {
             self.end_input();
         } else {
             self.close(None, Completion::none());
+        }
+    }
+
+    /// The peer has finished, and nobody reads.
+    pub(super) fn on_peer_finished(self: &Rc<Self>) {
+        if !self.is_input_over() {
+            self.enter(|core| core.go(HEAD, UserEvent(Msg::new(PeerFinished))));
         }
     }
 

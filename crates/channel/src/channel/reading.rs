@@ -135,6 +135,7 @@ impl ChannelCore {
             TransportEvent::Wrote(n) => self.on_wrote(n),
             TransportEvent::Connected => self.on_connected(),
             TransportEvent::Eof => self.on_eof(),
+            TransportEvent::PeerFinished => self.on_peer_finished(),
             TransportEvent::ReadFailed(error) => self.on_read_failed(error),
             TransportEvent::Notice(error) => self.enter(|core| core.go(HEAD, Failure(error))),
             TransportEvent::Failed(error) => self.on_failed(error),

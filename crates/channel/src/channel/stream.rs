@@ -251,6 +251,7 @@ impl Registrant for Events {
             IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Eof(_) => TransportEvent::Eof,
+            IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
             IoEvent::Failed(_, error) => TransportEvent::Failed(match &self.connecting {
                 Some(remote) => cannot_connect(remote, error),
                 None => Error::new(error),

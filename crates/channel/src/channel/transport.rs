@@ -223,6 +223,9 @@ pub enum TransportEvent {
     ReadComplete,
     /// The peer will send no more.
     Eof,
+    /// The peer will send no more, noticed while reading is off: what it has sent before is still to be read.
+    /// Said once at most for each registration, and never after `Eof`.
+    PeerFinished,
     /// One read, or accept, failed; the next may not. Reading pauses.
     ReadFailed(Error),
     /// Something went wrong that leaves it as it was: a datagram was not received, or one that was sent

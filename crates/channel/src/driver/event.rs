@@ -34,6 +34,9 @@ pub enum IoEvent {
     ReadComplete(Token),
     /// The peer will send no more.
     Eof(Token),
+    /// The peer will send no more, noticed while reads are off: what it has sent before is still to be read,
+    /// and then `Eof` follows.
+    PeerFinished(Token),
     /// One accept of a listener failed; the next may not.
     AcceptFailed(Token, io::Error),
     /// A datagram could not be received, or one that was sent has not arrived; the next may.
@@ -60,6 +63,7 @@ impl IoEvent {
             | IoEvent::Parcel(token, _)
             | IoEvent::ReadComplete(token)
             | IoEvent::Eof(token)
+            | IoEvent::PeerFinished(token)
             | IoEvent::AcceptFailed(token, _)
             | IoEvent::ReceiveFailed(token, _)
             | IoEvent::Failed(token, _)

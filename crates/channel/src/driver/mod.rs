@@ -34,7 +34,7 @@
 //!   moment. After `detach` nothing but `Detached` is given out for a token, not even what was
 //!   waiting to be.
 //! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read`, `Datagram`,
-//!   `Parcel` or `Accepted`, then `ReadComplete`, then `Eof`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
+//!   `Parcel` or `Accepted`, then `ReadComplete`, then `Eof` or `PeerFinished`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
 //!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
 //!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
@@ -65,7 +65,10 @@
 //!   descriptor closed behind the driver's back, besides returning the error.
 //!
 //! *Streams*
-//! - Reads are off at first. While they are off nothing is read, and no `Eof` is reported.
+//! - Reads are off at first. While they are off nothing is read, and no `Eof` is reported. That the peer has
+//!   finished is told by `PeerFinished` then: once for each stream that is attached, never after `Eof`, and not
+//!   after the own input was [shut down](Driver::shutdown). A peer that has reset the stream is told by `Failed`
+//!   alone.
 //! - A round of reads ends when the plan's reads are used up or the kernel has no more.
 //! - A write is `Done(n)` with what the kernel took at once, `Full` if there is no room, or `Pending`
 //!   if it is under way. After the last two exactly one `Wrote` or `Failed` follows, and no other write

@@ -36,6 +36,8 @@ struct End {
     peer: Option<Address>,
     /// A write has found no room, and is to be told when there is.
     blocked: bool,
+    /// That the peer has finished was told, or need not be.
+    end_told: bool,
     closed: bool,
     /// On their way from the channel to the lane: empty but in a write, or if the peer was gone.
     staged: VecDeque<Queued>,
@@ -90,6 +92,7 @@ impl End {
             local: None,
             peer: None,
             blocked: false,
+            end_told: false,
             closed: false,
             staged: VecDeque::new(),
             unread: VecDeque::new(),
@@ -144,6 +147,11 @@ impl End {
         goes_on
     }
 
+    /// True if the peer has finished and that is to be told to one who does not read.
+    fn has_end_to_tell(&self) -> bool {
+        !self.end_told && !self.closed && self.from_peer.is_finished()
+    }
+
     /// The end of what is written goes first: a peer that finds this end's reader gone finds the end of
     /// the stream too.
     fn shut(&mut self) {
@@ -183,7 +191,8 @@ impl Transport for Connection {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        let Some(end) = &self.end else { return Ok(false) };
+        let Some(end) = &mut self.end else { return Ok(false) };
+        end.end_told = false;
         end.attach(up);
         up.wake(); // For what has happened since it left.
         Ok(true)
@@ -216,8 +225,11 @@ impl Transport for Connection {
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
         self.rounds.set(up, plan);
-        if !self.rounds.is_on() && self.end.as_ref().is_some_and(|end| end.blocked) {
-            up.wake(); // It is no longer by reading that it learns that the peer is gone.
+        // It is no longer by reading that it learns that the peer is gone.
+        if !self.rounds.is_on()
+            && self.end.as_ref().is_some_and(|end| end.blocked || end.has_end_to_tell())
+        {
+            up.wake();
         }
     }
 
@@ -244,7 +256,16 @@ impl Transport for Connection {
         if end.goes_on(self.rounds.is_on()) {
             return Some(TransportEvent::Wrote(0));
         }
-        self.rounds.next(|| end.from_peer.take())
+        let next = self.rounds.next(|| end.from_peer.take());
+        match next {
+            Some(TransportEvent::Eof) => end.end_told = true,
+            None if !self.rounds.is_on() && end.has_end_to_tell() => {
+                end.end_told = true;
+                return Some(TransportEvent::PeerFinished);
+            }
+            _ => {}
+        }
+        next
     }
 
     fn has_more(&self) -> bool {

@@ -32,6 +32,8 @@ struct State {
     fill: Fill,
     writer: Side,
     reader: Side,
+    /// The reader does not take anything, and is to be woken when the writer has finished.
+    reader_notices_end: bool,
 }
 
 /// A message, and what it counts for.
@@ -160,6 +162,8 @@ impl Lane {
         let (own, reader) = {
             let mut state = self.lock();
             state.writer.gone = true;
+            let notices = mem::take(&mut state.reader_notices_end);
+            state.reader.waits |= notices;
             (state.writer.waker.take(), state.reader.call())
         };
         drop(own);
@@ -187,6 +191,13 @@ impl Lane {
         };
         wake(writer);
         Taken::One(msg)
+    }
+
+    /// True if nothing more will be written; otherwise the reader, who takes nothing, is woken when that is so.
+    pub(super) fn is_finished(&self) -> bool {
+        let mut state = self.lock();
+        state.reader_notices_end = !state.writer.gone;
+        state.writer.gone
     }
 
     /// Whether there is a message to take.

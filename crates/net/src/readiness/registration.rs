@@ -10,14 +10,14 @@ use super::datagrams::{DatagramEndpoint, Inbox};
 use super::endpoint::{Endpoint, Taken};
 use super::read_block::ReadBlock;
 use crate::foreign::Descriptor;
-use crate::selector::{Ready, Selector};
+use crate::selector::{Ready, Selector, Watch};
 use crate::socket::Socket;
 
 /// A socket or a foreign descriptor, and its place in the kernel's set and in the driver's lists.
 pub(super) struct Registration {
     pub(super) subject: Subject,
     /// What it is watched for; `None`: it is not in the kernel's set.
-    watched: Option<Interest>,
+    watched: Option<Watch>,
     /// It is in the list of those whose watching may have to change.
     pub(super) changing: bool,
     /// It is in the list of those that have something to say.
@@ -136,11 +136,11 @@ impl Subject {
         }
     }
 
-    fn wanted(&self) -> Option<Interest> {
+    fn wanted(&self) -> Option<Watch> {
         match self {
             Subject::Socket(endpoint) => endpoint.wanted(),
-            Subject::Datagrams(endpoint) => endpoint.wanted(),
-            Subject::Foreign(watched) => (!watched.broken).then_some(watched.interest),
+            Subject::Datagrams(endpoint) => endpoint.wanted().map(Watch::from),
+            Subject::Foreign(watched) => (!watched.broken).then_some(watched.interest.into()),
         }
     }
 

@@ -14,7 +14,7 @@ use waterwheel_channel::driver::OpenDriver;
 
 use super::*;
 use crate::foreign::foreign_io;
-use crate::selector::{Ready, Signal};
+use crate::selector::{Ready, Signal, Watch};
 use crate::socket::Socket;
 
 /// What was asked of it, and what it is to answer.
@@ -50,9 +50,9 @@ impl Scripted {
         std::mem::take(&mut self.script().asked)
     }
 
-    fn ask(&self, what: &'static str, interest: Option<Interest>) -> io::Result<()> {
+    fn ask(&self, what: &'static str, watch: Option<Watch>) -> io::Result<()> {
         let mut script = self.script();
-        script.asked.push(interest.map_or(what.into(), |interest| format!("{what} {interest:?}")));
+        script.asked.push(watch.map_or(what.into(), |watch| format!("{what} {watch:?}")));
         match script.refuse {
             Some(refused) if refused == what => Err(match script.errno {
                 Some(errno) => context(format!("no {what}"))(errno.into()),
@@ -71,12 +71,12 @@ impl Selector for Scripted {
         Ok(self.clone())
     }
 
-    fn add(&mut self, _: BorrowedFd<'_>, _: Token, interest: Interest) -> io::Result<()> {
-        self.ask("add", Some(interest))
+    fn add(&mut self, _: BorrowedFd<'_>, _: Token, watch: Watch) -> io::Result<()> {
+        self.ask("add", Some(watch))
     }
 
-    fn modify(&mut self, _: BorrowedFd<'_>, _: Token, interest: Interest) -> io::Result<()> {
-        self.ask("modify", Some(interest))
+    fn modify(&mut self, _: BorrowedFd<'_>, _: Token, watch: Watch) -> io::Result<()> {
+        self.ask("modify", Some(watch))
     }
 
     fn remove(&mut self, _: BorrowedFd<'_>, _: Token) {
@@ -147,7 +147,7 @@ fn the_kernel_is_told_of_changes_at_the_wait_and_only_if_there_are_any() {
     assert_eq!(selector.asked(), ["wait"], "it is as it was");
     driver.set_read(token, None);
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["modify Interest()", "wait"]);
+    assert_eq!(selector.asked(), ["modify Interest() and the end", "wait"]);
     driver.set_read(token, Some(ReadPlan::default()));
     assert_eq!(driver.detach(token), Detach::Done);
     assert_eq!(selector.asked(), ["remove"]);
@@ -163,13 +163,13 @@ fn l17_write_interest_is_gone_before_there_is_another_wait() {
     queue.push(vec![7; 64 * 1024].into());
     while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["add Interest(writable)", "wait"]);
+    assert_eq!(selector.asked(), ["add Interest(writable) and the end", "wait"]);
     selector.will_find(&[Signal::Ready(token, Ready::WRITE)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
     selector.asked();
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["modify Interest()", "wait"]);
+    assert_eq!(selector.asked(), ["modify Interest() and the end", "wait"]);
 }
 
 #[test]

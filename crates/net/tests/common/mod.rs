@@ -218,6 +218,7 @@ fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
         IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
         IoEvent::ReadComplete(_) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
+        IoEvent::PeerFinished(_) => "peer finished".into(),
         IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),
         IoEvent::ReceiveFailed(_, error) => format!("receive failed {:?}", error.kind()),
         IoEvent::Failed(_, error) => format!("failed {:?}", error.kind()),

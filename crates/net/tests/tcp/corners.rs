@@ -30,12 +30,13 @@ fn l17_a_reset_with_reads_off_closes_the_channel_and_does_not_spin() {
 }
 
 #[test]
-fn l17_an_end_with_reads_off_waits_until_it_is_read_and_does_not_spin() {
+fn l17_an_end_with_reads_off_is_told_once_waits_until_it_is_read_and_does_not_spin() {
     on_every_loop(|rig| {
         let door = Door::open(rig, quiet);
         let (channel, mut peer, notes) = door.connect();
         peer.write_all(b"last").unwrap();
         drop(peer);
+        assert_eq!(notes.next(), "peer finished");
         rig.assert_calm();
         assert_eq!(notes.rest(), [""; 0]);
         channel.read();
@@ -55,6 +56,7 @@ fn l17_an_end_and_an_own_half_close_do_not_spin() {
         let door = Door::open(rig, quiet);
         let (channel, peer, notes) = door.connect();
         peer.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(notes.next(), "peer finished");
         get(channel.shutdown_output());
         assert_eq!(notes.next(), "Output over");
         rig.assert_calm();

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use socket2::SockRef;
 use waterwheel_channel::{
-    Address, Channel, Ctx, EventLoopGroup, HalfClosed, Handler, HandlerResult, Msg, ServerBootstrap,
+    Address, Channel, Ctx, EventLoopGroup, HalfClosed, Handler, HandlerResult, Msg, PeerFinished,
+    ServerBootstrap,
 };
 use waterwheel_executor::Error;
 use waterwheel_net::Tcp;
@@ -152,6 +153,9 @@ impl Handler for Probe {
     }
 
     fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.is::<PeerFinished>() {
+            return self.note("peer finished");
+        }
         match event.get::<HalfClosed>() {
             Some(half) => self.note(format!("{half:?} over")),
             None => self.note(event.type_name()),

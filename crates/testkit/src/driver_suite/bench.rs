@@ -273,6 +273,10 @@ pub(super) fn is_eof(event: &IoEvent, of: Token) -> bool {
     matches!(event, IoEvent::Eof(token) if *token == of)
 }
 
+pub(super) fn is_finished(event: &IoEvent, of: Token) -> bool {
+    matches!(event, IoEvent::PeerFinished(token) if *token == of)
+}
+
 pub(super) fn is_failed(event: &IoEvent, of: Token) -> bool {
     matches!(event, IoEvent::Failed(token, _) if *token == of)
 }

@@ -4,9 +4,10 @@
 use std::io::ErrorKind;
 use std::net::Shutdown;
 
+use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role};
 
-use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed, wrote};
+use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed, is_finished, wrote};
 use super::ledger::Kind;
 use super::{Fixture, takes};
 
@@ -25,12 +26,13 @@ pub fn l17_idle_registrations_do_not_spin(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// The peer has finished while reads are off: silence, and the end when they are on.
+/// The peer has finished while reads are off: that is told once, and the end when they are on.
 pub fn l17_a_finished_peer_with_reads_off_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.send(b"bye");
     remote.finish();
+    until_finished(&mut bench, token);
     bench.assert_settles();
     bench.set_read(token, Some(ReadPlan::default()));
     let seen = bench.until("Eof", |seen| seen.iter().any(|event| is_eof(event, token)));
@@ -45,9 +47,46 @@ pub fn l17_reads_turned_off_again_do_not_spin(fixture: &dyn Fixture) {
     bench.set_read(token, None);
     remote.send(b"x");
     remote.finish();
+    until_finished(&mut bench, token);
     bench.assert_settles();
     bench.set_read(token, Some(ReadPlan::default()));
     assert_eq!(bench.read(token, 1), b"x");
+}
+
+/// A write that is pending does not hide it, and neither does a round that reads are turned off in; it is
+/// not told again, and not after the own input was shut down.
+pub fn l17_that_a_peer_has_finished_is_told_once_while_reads_are_off(fixture: &dyn Fixture) {
+    let mut bench = Bench::open(fixture);
+    let (token, mut remote) = bench.stream();
+    bench.write_until_full(token, &mut OutQueue::new());
+    remote.finish();
+    until_finished(&mut bench, token);
+    bench.assert_settles();
+    bench.detach(token);
+
+    let (token, mut remote) = bench.reading_stream();
+    remote.send(b"xy");
+    bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 1 }));
+    assert!(bench.wait(PATIENCE).ready > 0);
+    assert!(matches!(bench.next(), Some(IoEvent::Read(..))));
+    bench.set_read(token, None);
+    remote.finish();
+    until_finished(&mut bench, token);
+    bench.set_read(token, Some(ReadPlan::default()));
+    bench.set_read(token, None);
+    bench.assert_settles();
+    bench.set_read(token, Some(ReadPlan::default()));
+    assert_eq!(bench.read(token, 1), b"y");
+    bench.detach(token);
+
+    let (token, mut remote) = bench.stream();
+    bench.driver.shutdown(token, Shutdown::Read).expect("shutdown");
+    remote.finish();
+    bench.assert_settles();
+}
+
+fn until_finished(bench: &mut Bench<'_>, token: Token) {
+    bench.until("PeerFinished", |seen| seen.iter().any(|event| is_finished(event, token)));
 }
 
 /// The peer has reset while reads are off: told once at most, and silence.
@@ -75,6 +114,8 @@ pub fn l17_a_stream_that_is_over_in_both_directions_does_not_spin(fixture: &dyn 
         remote.until_ended();
         if reads {
             bench.until("Eof", |seen| seen.iter().any(|event| is_eof(event, token)));
+        } else {
+            until_finished(&mut bench, token);
         }
         bench.assert_settles();
         bench.set_read(token, None);

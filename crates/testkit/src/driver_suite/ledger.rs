@@ -20,6 +20,7 @@ pub(super) struct Entry {
     pub(super) writing: Option<usize>,
     pub(super) detaching: bool,
     ended: bool,
+    finished: bool,
     failed: bool,
     /// How far it has come in this round.
     place: Place,
@@ -56,6 +57,7 @@ impl Ledger {
             writing: None,
             detaching: false,
             ended: false,
+            finished: false,
             failed: false,
             place: Place::Before,
             reads_in_round: 0,
@@ -153,6 +155,13 @@ impl Entry {
                 ensure(!self.ended, "it had ended already")?;
                 self.ended = true;
             }
+            IoEvent::PeerFinished(_) => {
+                ensure(self.kind == Kind::Stream, "it is no connected stream")?;
+                ensure(self.reads.is_none(), "reads are on")?;
+                ensure(!self.ended, "it had ended already")?;
+                ensure(!self.finished, "that was told before")?;
+                self.finished = true;
+            }
             IoEvent::AcceptFailed(..) => {
                 ensure(self.kind == Kind::Listener, "it is no listener")?;
             }
@@ -176,7 +185,7 @@ impl Entry {
             | IoEvent::Parcel(..)
             | IoEvent::Accepted(..) => Place::Reading,
             IoEvent::ReadComplete(_) => Place::ReadComplete,
-            IoEvent::Eof(_) => Place::Eof,
+            IoEvent::Eof(_) | IoEvent::PeerFinished(_) => Place::Eof,
             IoEvent::AcceptFailed(..)
             | IoEvent::ReceiveFailed(..)
             | IoEvent::Failed(..)

@@ -92,6 +92,7 @@ macro_rules! driver_suite {
                     l17_idle_registrations_do_not_spin
                     l17_a_finished_peer_with_reads_off_does_not_spin
                     l17_reads_turned_off_again_do_not_spin
+                    l17_that_a_peer_has_finished_is_told_once_while_reads_are_off
                     l17_a_reset_with_reads_off_fails_once
                     l17_a_stream_that_is_over_in_both_directions_does_not_spin
                     l17_a_refused_connect_fails_once

@@ -31,6 +31,8 @@ struct State {
     /// To be read.
     inbox: VecDeque<Msg>,
     finished: bool,
+    /// That it has finished was told to a channel that does not read.
+    finish_told: bool,
     failure: Option<Error>,
     plan: Option<ReadPlan>,
     /// How many reads this round may still give; `None` between rounds.
@@ -139,7 +141,10 @@ impl Wire {
 
     /// The channel is on its loop, and looks for what has happened until now.
     pub(super) fn attach(&self, up: &Upcalls) {
-        self.lock().waker = up.waker();
+        {
+            let mut state = self.lock();
+            (state.waker, state.finish_told) = (up.waker(), false);
+        }
         up.wake();
     }
 
@@ -150,13 +155,13 @@ impl Wire {
     }
 
     pub(super) fn set_read(&self, up: &Upcalls, plan: Option<ReadPlan>) {
-        let blocked = {
+        let is_to_look = {
             let mut state = self.lock();
             state.plan = plan;
-            state.blocked
+            state.blocked || state.finished && !state.finish_told
         };
-        // Who waits for room, and does not read, does not learn by reading that the other end has gone.
-        if plan.is_some() || blocked {
+        // Who does not read does not learn by reading that the other end has finished, or has gone.
+        if plan.is_some() || is_to_look {
             up.wake();
         }
     }
@@ -286,6 +291,9 @@ impl State {
                 Some(TransportEvent::ReadComplete)
             }
             (Some(_), None) if std::mem::take(&mut self.finished) => Some(TransportEvent::Eof),
+            (None, None) if self.finished && !std::mem::replace(&mut self.finish_told, true) => {
+                Some(TransportEvent::PeerFinished)
+            }
             _ => None,
         }
     }

@@ -182,7 +182,10 @@ impl Driver for ManualDriver {
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
         self.kernel.count(|counts| counts.shutdowns += 1);
-        let stream = self.registration(token)?.connected_stream()?;
+        let registration = self.registration(token)?;
+        registration.connected_stream()?;
+        registration.finish_told |= how != Shutdown::Write;
+        let stream = registration.connected_stream()?;
         if how != Shutdown::Write {
             stream.shut_input();
         }

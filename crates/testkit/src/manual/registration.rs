@@ -6,7 +6,8 @@
 //! ```text
 //!   Idle ─begin─► Connect ──► Write ──► Read{left} ──► Complete ──► End ──► Fail ──► Idle
 //!                 Connected   Wrote     Read,          Read-        Eof     Failed, AcceptFailed,
-//!                                       Accepted       Complete             Foreign
+//!                                       Accepted       Complete     Peer-   Foreign
+//!                                                                   Finished
 //!                               └──── nothing to read ───────────────────────►
 //! ```
 
@@ -35,6 +36,8 @@ pub(super) struct Registration {
     end_found: bool,
     /// `Eof` has been given out.
     ended: bool,
+    /// `PeerFinished` has been given out, or need not be.
+    pub(super) finish_told: bool,
     /// `Failed` is still to be given out, last in the round.
     failure: Option<io::Error>,
     /// Nothing more is to be said.
@@ -81,6 +84,7 @@ impl Registration {
             writing: None,
             end_found: false,
             ended: false,
+            finish_told: false,
             failure: None,
             broken: false,
             detaching: false,
@@ -107,7 +111,10 @@ impl Registration {
         match &self.source {
             Source::Stream(stream) if self.connecting => stream.is_answered(),
             Source::Stream(stream) => {
-                self.write_may_end(stream) || self.is_readable() || stream.is_reset()
+                self.write_may_end(stream)
+                    || self.is_readable()
+                    || stream.is_reset()
+                    || self.has_finish_to_tell()
             }
             Source::Listener(_) => self.is_readable(),
             Source::Datagrams(end) => {
@@ -127,7 +134,7 @@ impl Registration {
             _ if self.broken => false,
             Stage::Connect | Stage::Write => self.is_ready(),
             Stage::Read { .. } | Stage::Complete => true,
-            Stage::End => self.is_at_end() || self.has_failed(),
+            Stage::End => self.is_at_end() || self.has_finish_to_tell() || self.has_failed(),
             Stage::Fail => self.has_failed(),
         }
     }
@@ -188,6 +195,7 @@ impl Registration {
         match self.reads {
             Some(_) if self.end_found => Stage::End,
             Some(plan) if self.is_readable() => Stage::Read { left: plan.max_reads },
+            None if self.has_finish_to_tell() => Stage::End,
             _ => Stage::Fail,
         }
     }
@@ -245,6 +253,10 @@ impl Registration {
     }
 
     fn end(&mut self) -> Option<IoEvent> {
+        if self.has_finish_to_tell() {
+            self.finish_told = true;
+            return Some(IoEvent::PeerFinished(self.token));
+        }
         if !self.is_at_end() {
             return None;
         }
@@ -290,6 +302,17 @@ impl Registration {
         match &self.source {
             Source::Stream(stream) => {
                 self.reads.is_some() && !self.ended && !self.broken && stream.is_at_end()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the peer has finished, and that is to be told to one who does not read.
+    fn has_finish_to_tell(&self) -> bool {
+        match &self.source {
+            Source::Stream(stream) => {
+                let is_silent = self.reads.is_none() && !self.connecting && !self.broken;
+                is_silent && !self.ended && !self.finish_told && stream.has_finished()
             }
             _ => false,
         }

@@ -139,6 +139,12 @@ impl StreamEnd {
         state.inbound.is_empty() && state.inbound_over
     }
 
+    /// Whether the peer will send no more, and has not reset the stream.
+    pub(super) fn has_finished(&self) -> bool {
+        let state = self.stream.lock();
+        state.inbound_over && state.reset.is_none()
+    }
+
     pub(super) fn read(&self, size: usize) -> Option<Bytes> {
         let bytes = self.stream.change(|state| {
             let len = size.max(1).min(state.inbound.len());

@@ -160,3 +160,31 @@ pub(crate) fn c10_who_is_not_read_any_more_may_go_on_sending(cell: &Cell) {
     assert_eq!(heard.bytes(4), "said");
     assert!(client.is_active() && child.is_active());
 }
+
+pub(crate) fn c10_that_the_peer_has_finished_is_told_to_one_who_does_not_read(cell: &Cell) {
+    let stage = Stage::new(cell, 2);
+    for (allow_half_closure, finishes) in [(true, true), (false, true), (false, false)] {
+        let paused =
+            ChannelOptions { auto_read: false, allow_half_closure, ..ChannelOptions::default() };
+        let (server, mut ear) = stage.tapped(paused);
+        let (client, _) = stage.client_with(&server, half_open());
+        let child = ear.channel();
+        get(client.write_and_flush(Bytes::from_static(b"last words"))).unwrap();
+        get(if finishes { client.shutdown_output() } else { client.close() }).unwrap();
+        ear.find(|told| match told {
+            Told::PeerFinished => Some(()),
+            Told::Read(bytes) => panic!("{bytes:?}, and nobody reads"),
+            _ => None,
+        });
+        assert!(child.is_active(), "nothing else has changed");
+        child.set_auto_read(true);
+        assert_eq!(ear.bytes(10), "last words", "it is read all the same");
+        let is_half = ear.find(|told| match told {
+            Told::Half(HalfClosed::Input) => Some(true),
+            Told::Inactive => Some(false),
+            Told::PeerFinished => panic!("that was told"),
+            _ => None,
+        });
+        assert_eq!(is_half, allow_half_closure);
+    }
+}

@@ -50,6 +50,7 @@ macro_rules! conformance_matrix {
                 c10_an_input_that_is_shut_down_reads_nothing_more
                 c10_who_is_not_read_any_more_may_go_on_sending
                 c10_a_foreign_peer_that_has_finished_reads_the_whole_answer
+                c10_that_the_peer_has_finished_is_told_to_one_who_does_not_read
             }
             resets {
                 c02_a_reset_is_an_error_and_the_end

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel::channel::{
     Channel, ChannelId, ChannelOptions, Ctx, Edit, EventLoopGroup, HalfClosed, Handler,
-    HandlerResult, Msg, PipelineError,
+    HandlerResult, Msg, PeerFinished, PipelineError,
 };
 use waterwheel::executor::{Error, PromiseFuture, SharedFuture};
 
@@ -163,6 +163,7 @@ pub(crate) enum Told {
     Read(Bytes),
     RoundOver,
     Half(HalfClosed),
+    PeerFinished,
     Failed(Error),
     Inactive,
 }
@@ -207,6 +208,7 @@ impl Handler for Tap {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         match event.get::<HalfClosed>() {
             Some(half) => self.tell(ctx, Told::Half(*half)),
+            None if event.is::<PeerFinished>() => self.tell(ctx, Told::PeerFinished),
             None => Ok(()),
         }
     }
@@ -287,7 +289,7 @@ impl Ear {
                 Told::Half(half) => told.push(format!("{half:?}")),
                 Told::Failed(error) => told.push(error.to_string()),
                 Told::Inactive => return told,
-                Told::Active(_) | Told::Read(_) | Told::RoundOver => {}
+                Told::Active(_) | Told::Read(_) | Told::RoundOver | Told::PeerFinished => {}
             }
         }
     }

@@ -25,7 +25,7 @@ pub(super) use self::reading::Taken;
 use super::plan::{Plan, max_steps};
 use super::read_block::ReadBlock;
 use crate::parcels;
-use crate::selector::Ready;
+use crate::selector::{Ready, Watch};
 use crate::socket::Socket;
 
 pub(super) struct Endpoint {
@@ -38,6 +38,9 @@ pub(super) struct Endpoint {
     end_found: bool,
     /// `Eof` was given out.
     ended: bool,
+    /// `PeerFinished` was given out, or need not be. It is not asked for again then: it lasts, and would be
+    /// reported for ever.
+    finish_told: bool,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
     /// A hang-up was reported. It is for ever, and cannot be asked not to be told: a socket that
@@ -93,6 +96,7 @@ impl Endpoint {
             round: Round::Waiting,
             end_found: false,
             ended: false,
+            finish_told: false,
             write_pending: false,
             hung_up: false,
             ready,
@@ -105,11 +109,11 @@ impl Endpoint {
     }
 
     /// What it is to be watched for; `None`: it is not to be in the set.
-    pub(super) fn wanted(&self) -> Option<Interest> {
+    pub(super) fn wanted(&self) -> Option<Watch> {
         let mut wanted = Interest::NONE;
         match self.phase {
             Phase::Broken => return None,
-            Phase::Connecting => return Some(Interest::WRITABLE),
+            Phase::Connecting => return Some(Interest::WRITABLE.into()),
             Phase::Listening | Phase::Connected | Phase::Passing => {
                 if self.plan.is_some() && !self.ended {
                     wanted = wanted | Interest::READABLE;
@@ -119,7 +123,14 @@ impl Endpoint {
                 }
             }
         }
-        (!wanted.is_empty() || !self.hung_up).then_some(wanted)
+        let watch = Watch { interest: wanted, read_end: self.tells_finish() && !self.hung_up };
+        (!wanted.is_empty() || !self.hung_up).then_some(watch)
+    }
+
+    /// True while nobody reads, and that the peer has finished would be told.
+    fn tells_finish(&self) -> bool {
+        let is_silent = self.plan.is_none() && self.phase >= Phase::Connected;
+        is_silent && !self.ended && !self.finish_told
     }
 
     /// The kernel says so.
@@ -241,12 +252,15 @@ impl Endpoint {
         &self.socket
     }
 
-    pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+    pub(super) fn shutdown(&mut self, how: Shutdown) -> io::Result<()> {
         // A shutdown would turn a connecting socket or a listener into one that was never connected.
         if matches!(self.phase, Phase::Connecting | Phase::Listening) {
             return Err(self.not_connected("shut down"));
         }
-        SockRef::from(&self.socket).shutdown(how)
+        SockRef::from(&self.socket).shutdown(how)?;
+        // The kernel says the same of an input that was shut down here.
+        self.finish_told |= how != Shutdown::Write;
+        Ok(())
     }
 
     /// The next event of this round, if there is one; `taken` is what came of a read of it.
@@ -275,9 +289,21 @@ impl Endpoint {
             Phase::Broken => None,
             Phase::Connecting => self.finish_connect(token),
             Phase::Listening | Phase::Connected | Phase::Passing => {
-                self.finish_write(token).or_else(|| self.read(token, block))
+                let event = self.finish_write(token).or_else(|| self.read(token, block));
+                event.or_else(|| self.tell_finish(token))
             }
         }
+    }
+
+    /// Tells that the peer has finished, if nobody reads. With an error it is `Failed` that tells the end; a
+    /// hang-up alone says nothing of a peer: a socket that was never connected has it too.
+    fn tell_finish(&mut self, token: Token) -> Option<IoEvent> {
+        let finished = self.ready.any(Ready::READ_END) && !self.ready.any(Ready::ERROR);
+        if !finished || !self.tells_finish() {
+            return None;
+        }
+        self.finish_told = true;
+        Some(IoEvent::PeerFinished(token))
     }
 
     fn finish_connect(&mut self, token: Token) -> Option<IoEvent> {
