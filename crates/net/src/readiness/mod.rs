@@ -307,12 +307,13 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             if waiting > 0 {
                 return Ok(Waited { ready: waiting, woken: false });
             }
+            (self.steps, self.complete) = (0, None);
         }
         match self.queue.len() == self.end {
             true => self.queue.clear(),
             false => drop(self.queue.drain(..self.end)),
         }
-        (self.next, self.end, self.steps, self.complete) = (0, 0, 0, None);
+        (self.next, self.end) = (0, 0);
         if !self.changes.is_empty() {
             self.apply_changes();
         }

@@ -24,9 +24,6 @@ pub(super) struct Registration {
     pub(super) queued: bool,
 }
 
-/// A round of a foreign descriptor: what it is ready for, and that it cannot be watched any longer.
-const FOREIGN_STEPS: u32 = 2;
-
 /// Where reads go: the driver's, lent to whoever reads.
 pub(super) struct Rooms<'a> {
     pub(super) block: &'a mut ReadBlock,
@@ -186,7 +183,7 @@ impl Subject {
         match self {
             Subject::Socket(endpoint) => endpoint.max_steps(),
             Subject::Datagrams(endpoint) => endpoint.max_steps(),
-            Subject::Foreign(_) => FOREIGN_STEPS,
+            Subject::Foreign(_) => 1,
         }
     }
 
@@ -244,7 +241,7 @@ impl Watched {
         self.ready != Ready::NONE || self.failure.is_some()
     }
 
-    fn next(&mut self, token: Token) -> Option<IoEvent> {
+    pub(super) fn next(&mut self, token: Token) -> Option<IoEvent> {
         let ready = std::mem::take(&mut self.ready);
         if ready.any(Ready::INVALID) {
             self.break_with(rustix::io::Errno::BADF.into());

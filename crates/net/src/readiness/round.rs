@@ -69,21 +69,35 @@ impl<S: Selector> ReadinessDriver<S> {
                 continue;
             };
             let mut taken = None;
-            // After another step a read may be one too many: then nothing is read here.
-            if self.steps == 0
-                && let Subject::Socket(endpoint) = &mut registration.subject
-            {
-                match endpoint.read_plainly(&mut self.block) {
-                    Ok((bytes, last)) => {
-                        if last {
-                            registration.queued = false;
-                            (self.next, self.steps) = (self.next + 1, 0);
-                            self.complete = Some(token);
+            match &mut registration.subject {
+                // After another step a read may be one too many: then nothing is read here.
+                Subject::Socket(endpoint) if self.steps == 0 => {
+                    match endpoint.read_plainly(&mut self.block) {
+                        Ok((bytes, last)) => {
+                            if last {
+                                registration.queued = false;
+                                self.next += 1;
+                                self.complete = Some(token);
+                            }
+                            return Some(IoEvent::Read(token, bytes));
                         }
-                        return Some(IoEvent::Read(token, bytes));
+                        Err(otherwise) => taken = otherwise,
                     }
-                    Err(otherwise) => taken = otherwise,
                 }
+                // Its turn is one step.
+                Subject::Foreign(watched) => {
+                    let event = watched.next(token);
+                    registration.queued = false;
+                    self.next += 1;
+                    if let Some(IoEvent::Failed(..)) = event {
+                        note_change(registration, token, &mut self.changes);
+                    }
+                    if event.is_some() {
+                        return event;
+                    }
+                    continue;
+                }
+                _ => {}
             }
             let rooms = Rooms { block: &mut self.block, inbox: &mut self.inbox };
             self.steps = self.steps.saturating_add(1);
