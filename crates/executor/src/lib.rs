@@ -62,7 +62,7 @@ mod log_reporter;
 mod loop_local;
 mod manual;
 mod members;
-#[cfg(all(test, loom))]
+#[cfg(test)]
 mod models;
 mod park;
 mod pooled;

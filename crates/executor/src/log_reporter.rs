@@ -166,12 +166,13 @@ mod tests {
 
     #[test]
     fn r04_a_report_has_a_longest_length_whatever_is_in_it() {
+        const LONG: usize = if cfg!(miri) { 2 * LONGEST } else { 1_000_000 };
         assert_eq!(line("x".repeat(LONGEST)).len(), LONGEST);
-        let cut = line("x".repeat(1_000_000));
+        let cut = line("x".repeat(LONG));
         assert!(cut.ends_with("x…") && cut.chars().count() == LONGEST + 1, "{}", cut.len());
-        let cut = line("\n".repeat(1_000_000));
+        let cut = line("\n".repeat(LONG));
         assert!(cut.ends_with("\\n…") && cut.len() <= LONGEST + '…'.len_utf8(), "{}", cut.len());
-        assert!(line("漢".repeat(1_000_000)).len() <= LONGEST + '…'.len_utf8());
+        assert!(line("漢".repeat(LONG)).len() <= LONGEST + '…'.len_utf8());
     }
 
     #[test]

@@ -224,3 +224,81 @@ impl Lane {
         drop(before);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Message;
+    use std::sync::Arc;
+    use std::thread;
+
+    /// A message that is missed if it is lost, or dropped twice.
+    #[derive(Debug)]
+    struct Number {
+        n: usize,
+        _alive: Arc<()>,
+    }
+
+    impl Message for Number {}
+
+    /// Writes so many messages, a few at a time, as there is room.
+    fn write(lane: &Lane, count: usize, alive: &Arc<()>) {
+        let mut next = 0;
+        while next < count {
+            let Room::Beside(mut fill) = lane.room() else {
+                thread::yield_now();
+                continue;
+            };
+            let mut batch = VecDeque::new();
+            while next < count && batch.len() < 3 && !fill.is_full() {
+                let queued = Queued::new(
+                    Msg::new(Number { n: next, _alive: alive.clone() }),
+                    QUEUED_BYTES / 4,
+                );
+                fill.add(&queued);
+                batch.push_back(queued);
+                next += 1;
+            }
+            assert!(lane.push(&mut batch), "the reader is there");
+        }
+    }
+
+    #[test]
+    fn r01_messages_cross_between_two_threads_once_and_in_order() {
+        const COUNT: usize = if cfg!(miri) { 20 } else { 2_000 };
+        let (lane, alive) = (Arc::new(Lane::default()), Arc::new(()));
+        let (other_end, held) = (lane.clone(), alive.clone());
+        let writer = thread::spawn(move || {
+            write(&other_end, COUNT, &held);
+            other_end.finish();
+        });
+        let mut next = 0;
+        loop {
+            match lane.take() {
+                Taken::One(msg) => {
+                    assert_eq!(msg.take::<Number>().unwrap().n, next);
+                    next += 1;
+                }
+                Taken::Nothing => thread::yield_now(),
+                Taken::End => break,
+            }
+        }
+        writer.join().unwrap();
+        assert_eq!((next, Arc::strong_count(&alive)), (COUNT, 1), "each was dropped");
+    }
+
+    #[test]
+    fn r01_what_a_reader_leaves_behind_is_dropped_once_whoever_is_faster() {
+        let (lane, alive) = (Arc::new(Lane::default()), Arc::new(()));
+        let (other_end, held) = (lane.clone(), alive.clone());
+        let writer = thread::spawn(move || {
+            let mut batch =
+                VecDeque::from([Queued::new(Msg::new(Number { n: 0, _alive: held }), 1)]);
+            other_end.push(&mut batch) || batch.len() == 1
+        });
+        drop(lane.abandon());
+        assert!(writer.join().unwrap(), "queued, or left with the writer");
+        assert_eq!(Arc::strong_count(&alive), 1);
+        assert!(matches!(lane.room(), Room::Gone));
+    }
+}

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
-
-use super::{model_of_three, park, parker};
+use super::{AtomicUsize, Ordering, model, model_of_three, park, parker, thread};
 use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::inbox::Inbox;
@@ -54,7 +51,7 @@ fn e10_no_wake_up_is_lost_and_none_is_wasted() {
 
 #[test]
 fn e10_two_tasks_of_one_producer_wake_a_sleep_at_most_once() {
-    loom::model(|| {
+    model(|| {
         let (mut parker, unpark) = parker();
         let inbox = Arc::new(Inbox::new(None, unpark));
         let producer = {
@@ -73,7 +70,7 @@ fn e10_two_tasks_of_one_producer_wake_a_sleep_at_most_once() {
 /// The loop sleeps towards 100: an earlier timer must get through, a later one must not wake it.
 #[test]
 fn e10_an_earlier_timer_wakes_the_loop() {
-    loom::model(|| {
+    model(|| {
         let (mut parker, unpark) = parker();
         let inbox: Arc<Inbox<u8>> = Arc::new(Inbox::new(None, unpark));
         let producer = {

@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
-
-use super::{park, parker};
+use super::{AtomicUsize, Ordering, model, park, parker, thread};
 use crate::clock::Nanos;
 use crate::current::ExecutorId;
 use crate::park::Unpark;
@@ -90,7 +87,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
 
 #[test]
 fn p01_completion_and_cancel_have_one_winner() {
-    loom::model(|| {
+    model(|| {
         let (mut promise, mut future) = promise::<u8>(ExecutorId::next());
         let canceller = future.canceller();
         let cancel = thread::spawn(move || canceller.cancel());
@@ -107,7 +104,7 @@ fn p01_completion_and_cancel_have_one_winner() {
 
 #[test]
 fn p02_uncancellable_and_cancel_have_one_winner() {
-    loom::model(|| {
+    model(|| {
         let (mut promise, future) = promise::<u8>(ExecutorId::next());
         let canceller = future.canceller();
         let cancel = thread::spawn(move || canceller.cancel());
@@ -119,7 +116,7 @@ fn p02_uncancellable_and_cancel_have_one_winner() {
 
 #[test]
 fn p03_a_listener_runs_once_whoever_is_first() {
-    loom::model(|| {
+    model(|| {
         let loop_ = Loop::new();
         let (promise, mut future) = promise::<u8>(loop_.id);
         let completer = thread::spawn(move || promise.set_success(7));
@@ -139,7 +136,7 @@ fn p03_a_listener_runs_once_whoever_is_first() {
 
 #[test]
 fn p03_listeners_and_the_taker_never_meet() {
-    loom::model(|| {
+    model(|| {
         let loop_ = Loop::new();
         let (promise, mut future) = promise::<u8>(loop_.id);
         let heard = Arc::new(AtomicUsize::new(0));
@@ -161,7 +158,7 @@ fn p03_listeners_and_the_taker_never_meet() {
 
 #[test]
 fn p04_a_blocked_thread_is_released() {
-    loom::model(|| {
+    model(|| {
         let (promise, future) = promise::<u8>(ExecutorId::next());
         let completer = thread::spawn(move || promise.set_success(7));
         assert_eq!(future.join().unwrap(), 7);
@@ -171,7 +168,7 @@ fn p04_a_blocked_thread_is_released() {
 
 #[test]
 fn p05_a_dropped_promise_fails_its_future() {
-    loom::model(|| {
+    model(|| {
         let (promise, future) = promise::<u8>(ExecutorId::next());
         let dropper = thread::spawn(move || drop(promise));
         assert!(block_on(future).is_err());
@@ -181,7 +178,7 @@ fn p05_a_dropped_promise_fails_its_future() {
 
 #[test]
 fn p08_a_future_dropped_while_it_is_completed_leaves_the_value_to_the_last() {
-    loom::model(|| {
+    model(|| {
         let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
         let value = Arc::new(());
         let sent = value.clone();
@@ -194,7 +191,7 @@ fn p08_a_future_dropped_while_it_is_completed_leaves_the_value_to_the_last() {
 
 #[test]
 fn p08_a_canceller_does_not_keep_the_value() {
-    loom::model(|| {
+    model(|| {
         let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
         let canceller = future.canceller();
         let value = Arc::new(());
@@ -208,7 +205,7 @@ fn p08_a_canceller_does_not_keep_the_value() {
 
 #[test]
 fn p06_an_awaiting_task_is_woken() {
-    loom::model(|| {
+    model(|| {
         let (promise, future) = promise::<u8>(ExecutorId::next());
         let completer = thread::spawn(move || promise.set_success(7));
         assert_eq!(block_on(future).unwrap(), 7);
@@ -218,7 +215,7 @@ fn p06_an_awaiting_task_is_woken() {
 
 #[test]
 fn p06_every_consumer_of_a_shared_future_is_woken() {
-    loom::model(|| {
+    model(|| {
         let (promise, future) = promise::<u8>(ExecutorId::next());
         let shared = future.shared();
         let other = shared.clone();
@@ -231,7 +228,7 @@ fn p06_every_consumer_of_a_shared_future_is_woken() {
 
 #[test]
 fn e13_a_timer_fires_or_is_cancelled_never_both() {
-    loom::model(|| {
+    model(|| {
         let run = Arc::new(AtomicUsize::new(0));
         let alive = run.clone();
         let (timer, mut future) =
@@ -251,7 +248,7 @@ fn e13_a_timer_fires_or_is_cancelled_never_both() {
 
 #[test]
 fn e13_a_periodic_timer_cancelled_while_it_runs_stops_and_goes() {
-    loom::model(|| {
+    model(|| {
         let alive = Arc::new(());
         let held = alive.clone();
         let repeat = Repeat::Rate { period: Duration::from_nanos(1), missed: MissedTicks::CatchUp };

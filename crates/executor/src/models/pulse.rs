@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-
+use super::{model, thread};
 use crate::pulse::{Pulse, Seen, Sight};
 use crate::raw::origin::Origin;
 use crate::report::UserCode;
@@ -35,7 +34,7 @@ fn first_number() -> u64 {
 
 #[test]
 fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
-    loom::model(|| {
+    model(|| {
         let first = first_number();
         let pulse = Arc::new(Pulse::new());
         let looked_at = pulse.clone();
@@ -52,7 +51,7 @@ fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
 
 #[test]
 fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
-    loom::model(|| {
+    model(|| {
         let first = first_number();
         let pulse = Arc::new(Pulse::new());
         let looked_at = pulse.clone();
@@ -70,7 +69,7 @@ fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
 
 #[test]
 fn o02_two_looks_at_the_same_piece_agree() {
-    loom::model(|| {
+    model(|| {
         let pulse = Arc::new(Pulse::new());
         let looked_at = pulse.clone();
         let looker = thread::spawn(move || {

@@ -10,10 +10,7 @@
 
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread::{self, JoinHandle};
-
-use super::model_of_three;
+use super::{AtomicUsize, Ordering, model, model_of_three, thread};
 use crate::raw::queue::{Consumer, Queue};
 
 /// A value that owns memory: taken twice, it is seen.
@@ -48,7 +45,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
     }
 
     /// A thread that pushes `count` values, numbered.
-    fn produce(&self, producer: usize, count: usize) -> JoinHandle<()> {
+    fn produce(&self, producer: usize, count: usize) -> thread::JoinHandle<()> {
         let (queue, pace) = (self.queue.clone(), self.pace.clone());
         thread::spawn(move || {
             for n in 0..count {
@@ -69,7 +66,10 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
     }
 
     /// Takes what is left when the producers are through.
-    fn finish(mut self, producers: impl IntoIterator<Item = JoinHandle<()>>) -> [usize; PRODUCERS] {
+    fn finish(
+        mut self,
+        producers: impl IntoIterator<Item = thread::JoinHandle<()>>,
+    ) -> [usize; PRODUCERS] {
         producers.into_iter().for_each(|producer| producer.join().unwrap());
         while self.look() {}
         self.next
@@ -93,7 +93,7 @@ fn e07_two_producers_lose_nothing_and_keep_their_order() {
 /// and allocates.
 #[test]
 fn e07_blocks_are_handed_over_and_used_again() {
-    loom::model(|| {
+    model(|| {
         let queue = Arc::new(Queue::new());
         let mut taker = Taker::<1>::new(&queue);
         let producer = taker.produce(0, 5);
@@ -122,7 +122,7 @@ fn e07_two_producers_share_the_spare() {
 
 #[test]
 fn what_is_left_is_dropped_with_the_queue() {
-    loom::model(|| {
+    model(|| {
         let alive = Arc::new(());
         let queue = Arc::new(Queue::new());
         let mut consumer = queue.consumer().unwrap();
@@ -147,7 +147,7 @@ fn what_is_left_is_dropped_with_the_queue() {
 /// Whoever ends a loop may come after another consumer.
 #[test]
 fn one_consumer_goes_on_where_the_other_was() {
-    loom::model(|| {
+    model(|| {
         let queue = Arc::new(Queue::new());
         (1..=3).for_each(|n| queue.push(n));
         let other = {

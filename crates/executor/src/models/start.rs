@@ -3,9 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
-
+use super::{AtomicUsize, Ordering, model, thread};
 use crate::lifecycle::{Lifecycle, State};
 use crate::start::{StartError, Starter};
 use crate::sync::{Mutex, lock};
@@ -79,7 +77,7 @@ impl Model {
 }
 
 fn race(refusals: usize, body: Body, check: fn(&Model, started: usize)) {
-    loom::model(move || {
+    model(move || {
         let model = Model::new();
         let other = {
             let model = model.clone();
@@ -111,7 +109,7 @@ fn e04_a_refusal_orphans_nobody() {
 
 #[test]
 fn e04_a_loop_let_go_is_ended_once_or_can_be_started_again() {
-    loom::model(|| {
+    model(|| {
         let model = Model::new();
         let started = model.submit(0, Body::LetGo);
         model.join();

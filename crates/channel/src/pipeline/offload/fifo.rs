@@ -71,6 +71,8 @@ impl<T> Fifo<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Arc, mpsc};
+    use std::thread;
 
     #[test]
     fn c03_the_consumer_is_called_once_for_many() {
@@ -100,5 +102,38 @@ mod tests {
         assert_eq!(fifo.push(2), Err(2));
         assert!(!fifo.nudge());
         assert_eq!(fifo.pop(), None);
+    }
+    #[test]
+    fn r01_what_two_threads_push_is_taken_once_in_order_and_no_call_is_missed() {
+        const EACH: usize = if cfg!(miri) { 20 } else { 2_000 };
+        let fifo = Arc::new(Fifo::new());
+        let (call, calls) = mpsc::channel();
+        let producers: Vec<_> = (0..2)
+            .map(|producer| {
+                let (fifo, call) = (fifo.clone(), call.clone());
+                thread::spawn(move || {
+                    for n in 0..EACH {
+                        if fifo.push((producer, Box::new(n))).unwrap() {
+                            call.send(()).unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        drop(call);
+        let mut next = [0; 2];
+        while calls.recv().is_ok() {
+            loop {
+                while let Some((producer, n)) = fifo.pop() {
+                    assert_eq!(*n, next[producer], "of {producer}");
+                    next[producer] += 1;
+                }
+                if !fifo.rest() {
+                    break;
+                }
+            }
+        }
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        assert_eq!(next, [EACH; 2]);
     }
 }
