@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Interface, Io, IoEvent, Membership, OpenDriver, OutQueue, ReadPlan,
-    Readiness, Role, SocketOption, Submit, TaskOnly, Waited,
+    Detach, Driver, DriverPanicked, Interest, Interface, Io, IoEvent, Membership, OpenDriver,
+    OutQueue, ReadPlan, Readiness, Role, SocketOption, Submit, TaskOnly, Waited,
 };
 use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
@@ -142,6 +142,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Io: true false true),
         is!(IoEvent: true false true),
         is!(OutQueue: true true true),
+        is!(DriverPanicked: true true true),
         is!(Slab<u8>: true true true),
         is!(Slab<Rc<u8>>: false false true),
         is!(TokenMap<u8>: true true true),

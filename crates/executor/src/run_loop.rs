@@ -3,6 +3,7 @@
 //! The steps are those of `docs/SHUTDOWN.md`. Each runs even if the one before failed: user code is
 //! guarded where it is called, so nothing in here can be skipped by a panic.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -19,18 +20,35 @@ pub(crate) fn run<X: Send + 'static>(shared: Arc<Shared<X>>, seed: LoopSeed<X>) 
     let _punctual = PunctualSleep::begin();
     let mut core = LoopCore::new(shared);
     let entered = core.enter();
-    let mut work = None;
-    let life = AssertUnwindSafe(|| {
-        let work = work.insert(seed());
-        while work.turn(&mut core) == Turn::Again {}
-    });
-    let died = catch_unwind(life).err().map(|payload| {
+    let (work, died) = match catch_unwind(AssertUnwindSafe(seed)) {
+        Ok(mut work) => {
+            let died = turn_to_the_end(&mut *work, &mut core).err();
+            (Some(work), died)
+        }
+        Err(payload) => (None, Some(payload)),
+    };
+    let died = died.map(|payload| {
         let executor = core.shared.name.to_string();
         Error::from(ErrorKind::LoopDied { executor, cause: absorb(payload) })
     });
     tear_down(&mut core, work, died.as_ref());
     drop(entered);
     core.shared.terminate(died);
+}
+
+/// Turns the loop until it is through.
+///
+/// # Errors
+/// A panic that its work does not survive.
+fn turn_to_the_end<X: Send + 'static>(
+    work: &mut dyn Work<X>,
+    core: &mut LoopCore<X>,
+) -> Result<(), Box<dyn Any + Send>> {
+    loop {
+        let turns = AssertUnwindSafe(|| while work.turn(core) == Turn::Again {});
+        let Err(payload) = catch_unwind(turns) else { return Ok(()) };
+        catch_unwind(AssertUnwindSafe(|| work.on_panic(payload))).unwrap_or_else(Err)?;
+    }
 }
 
 /// Steps 1 to 5; the caller leaves the loop and terminates.
@@ -53,6 +71,9 @@ pub(crate) fn tear_down<X: Send + 'static>(
     core.run_hooks(); // Those that stragglers added.
     core.cancel_timers();
     // 4. The driver is closed.
+    if let (Some(cause), Some(work)) = (died, work.as_mut()) {
+        guard_drop(|| work.on_death(cause));
+    }
     guard_drop(|| drop(work));
     // 5. Loop-local values go, on the loop.
     core.drop_loop_locals();

@@ -151,6 +151,7 @@ forwarded! {
     &self: fn clock() -> Clock;
     &self: fn waker() -> Arc<dyn Unpark>;
     &self: fn local_address(token: Token) -> Option<Address>;
+    &self: fn working_on() -> Option<Token>;
     &self: fn peer_credentials(token: Token) -> Result<Credentials>;
     &mut self: fn attach(token: Token, io: Io, role: Role) -> Result<()>;
     &mut self: fn detach(token: Token) -> Detach;

@@ -177,7 +177,8 @@ fn e16_a_loop_whose_driver_panics_dies_in_order() {
     ended.wait_timeout(PATIENCE).expect("a dead loop has terminated");
     let cause = event_loop.termination().join().unwrap_err();
     assert!(matches!(cause.kind(), ErrorKind::LoopDied { cause, .. } if cause.contains("doom")));
-    assert_eq!(log.taken(), [TOLD, "future, on loop true, closed true"]);
+    let told = format!("unregistered, closed true: {cause}");
+    assert_eq!(log.taken(), [told.as_str(), "future, on loop true, closed true"]);
     assert!(kept.unwrap().join().is_err());
     assert!(event_loop.execute(|| ()).is_err());
 }

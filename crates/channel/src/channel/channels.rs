@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use waterwheel_executor::Error;
+use waterwheel_executor::{Error, ErrorKind};
 
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::handle::Channel;
 use super::request::Request;
-use crate::event_loop::local_loop::LoopShutDown;
 use crate::pipeline::Completion;
 use crate::pipeline::offload::Link;
 use crate::token::{Slab, Token};
@@ -272,14 +271,16 @@ impl Channels {
 
     // The end.
 
-    /// The shutdown has begun: all channels are closed, after what was flushed.
-    pub(crate) fn close_all(&self) {
+    /// The loop ends, for this reason: all channels are closed, after what was flushed; at once if it has died,
+    /// because its driver may not be fit to write any more.
+    pub(crate) fn close_all(&self, cause: &Error) {
         // All of them, before any of their handlers learns of it; a transport that panics keeps none of
         // the others.
         let held = self.hold();
         for core in self.all() {
-            core.enter(|core| {
-                core.close_after_writes(Some(Error::new(LoopShutDown)), Completion::none());
+            core.enter(|core| match is_death(cause) {
+                true => core.close(Some(cause.clone()), Completion::none()),
+                false => core.close_after_writes(Some(cause.clone()), Completion::none()),
             });
         }
         drop(held);
@@ -287,8 +288,8 @@ impl Channels {
     }
 
     /// The loop is over: whoever is left is told, whatever is still in flight.
-    pub(crate) fn end_all(&self) {
-        self.close_all();
+    pub(crate) fn end_all(&self, cause: &Error) {
+        self.close_all(cause);
         for core in self.all() {
             core.transport_closed();
         }
@@ -309,6 +310,11 @@ impl Channels {
             self.settle_if_outermost();
         }
     }
+}
+
+/// Whether a channel was closed because its loop has died: then its close future says so.
+pub(super) fn is_death(cause: &Error) -> bool {
+    matches!(cause.kind(), ErrorKind::LoopDied { .. })
 }
 
 /// What calls have left behind is being done.

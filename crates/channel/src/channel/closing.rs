@@ -14,6 +14,7 @@ use std::rc::Rc;
 use waterwheel_executor::{Error, UserCode};
 
 use super::address::Address;
+use super::channels::is_death;
 use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::steps::Step;
@@ -77,8 +78,13 @@ impl ChannelCore {
             ending.told = true;
             std::mem::take(&mut ending.waiting)
         };
+        let death = self.cause().filter(is_death);
+        if death.is_some() {
+            // Made even if nobody has asked for it yet: whoever comes later learns it too.
+            drop(self.shared.closed());
+        }
         if let Some(promise) = self.shared.take_closed() {
-            promise.set_success(());
+            promise.complete(death.map_or(Ok(()), Err));
         }
         for done in waiting {
             done.succeed();

@@ -165,7 +165,8 @@ impl Channel {
         self.shared.addresses().1
     }
 
-    /// Completes when it has been closed.
+    /// Completes when it has been closed, for whatever reason. Fails only if its loop has died: then with
+    /// [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied).
     #[track_caller]
     pub fn closed(&self) -> SharedFuture<()> {
         self.shared.closed()

@@ -83,7 +83,8 @@ pub(crate) struct ChannelShared {
 }
 
 struct Closed {
-    promise: Promise<()>,
+    /// Taken by the loop when it tells.
+    promise: Option<Promise<()>>,
     future: SharedFuture<()>,
 }
 
@@ -212,7 +213,7 @@ impl ChannelShared {
             drop(closed);
             promise.set_success(());
         } else {
-            *closed = Some(Box::new(Closed { promise, future: future.clone() }));
+            *closed = Some(Box::new(Closed { promise: Some(promise), future: future.clone() }));
         }
         future
     }
@@ -221,7 +222,7 @@ impl ChannelShared {
     pub(super) fn take_closed(&self) -> Option<Promise<()>> {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         self.told.store(true, Ordering::Relaxed);
-        closed.take().map(|asked| asked.promise)
+        closed.as_mut()?.promise.take()
     }
 
     /// The channel, if this is its loop and it is still there.

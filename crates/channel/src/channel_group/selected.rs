@@ -117,7 +117,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
             Gathering::begin(self.group.name_to_share(), channels.clone(), true);
         for (at, channel) in channels.into_iter().enumerate() {
             let ticket = gathering.ticket(at);
-            channel.closed().add_listener(move |_| ticket.tell(Ok(())));
+            channel.closed().add_listener(move |closed| ticket.tell(closed.clone()));
         }
         future
     }

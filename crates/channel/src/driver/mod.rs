@@ -102,11 +102,19 @@
 //! - [`rebuild`](Driver::rebuild) replaces the kernel's set of watched descriptors by a new one with
 //!   the same registrations, interest and tokens. What cannot be moved is `Failed`. If no new set can
 //!   be had, the old one stays in use and the error is returned.
+//!
+//! *Panics*
+//! - A driver does not panic. If one does all the same, the loop closes the registration it was working on, with
+//!   the panic as the cause, and goes on with the others (R05). That is the token of the call; in `next_event`,
+//!   `wait` and `rebuild` it is what [`working_on`](Driver::working_on) says. A panic that concerns no token, or
+//!   one that is detached already, ends the loop.
+//! - After a panic the driver is asked to `detach` that token, and serves all others as before.
 
 mod event;
 mod io;
 mod multicast;
 mod out_queue;
+mod panicked;
 mod socket_option;
 mod task_only;
 
@@ -120,6 +128,7 @@ pub use self::event::{IoEvent, Readiness};
 pub use self::io::{Interest, Io, ReadPlan, Role};
 pub use self::multicast::{Interface, Membership};
 pub use self::out_queue::OutQueue;
+pub use self::panicked::DriverPanicked;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
 use crate::channel::address::Address;
@@ -273,6 +282,12 @@ pub trait Driver: Send {
 
     /// The next event of this round.
     fn next_event(&mut self) -> Option<IoEvent>;
+
+    /// Returns the token that the driver was working on when its last `next_event`, `wait` or `rebuild` panicked.
+    /// `None` ends the loop: nobody knows what the driver would do next.
+    fn working_on(&self) -> Option<Token> {
+        None
+    }
 
     /// Asked by whoever was just given a `Read`: whether it was the last of its round, and nothing but
     /// `ReadComplete` follows. If so that is hereby said, and is not given out any more. A driver may

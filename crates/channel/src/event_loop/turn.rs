@@ -12,13 +12,14 @@
 //!
 //! Errors are values in here: a wait that fails skips neither the tasks nor the shutdown check.
 
+use std::any::Any;
 use std::hint::spin_loop;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_executor::engine::{LoopCore, Turn, Work, report};
-use waterwheel_executor::{Fault, Nanos, Origin, Park, TokenPark, UserCode};
+use waterwheel_executor::{Error, Fault, Nanos, Origin, Park, TokenPark, UserCode};
 
 use crate::driver::Waited;
 use crate::event_loop::budget::TaskBudget;
@@ -347,6 +348,15 @@ impl Work<LoopCommand> for Wheel {
 
     fn on_command(&mut self, command: LoopCommand) {
         self.local.on_command(command);
+    }
+
+    fn on_panic(&mut self, payload: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
+        self.idle = false; // Something may be left to do.
+        self.local.survive(payload)
+    }
+
+    fn on_death(&mut self, cause: &Error) {
+        self.local.die(cause.clone());
     }
 }
 

@@ -130,6 +130,20 @@ pub trait Work<X: Send + 'static>: 'static {
 
     /// A command of the layer above has come to the head of the queue.
     fn on_command(&mut self, command: X);
+
+    /// A turn has panicked. Whether the loop can go on with the next one.
+    ///
+    /// # Errors
+    /// The panic, if it cannot: the loop dies of it.
+    fn on_panic(&mut self, payload: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
+        Err(payload)
+    }
+
+    /// The loop has died, by a panic in [`turn`](Self::turn): the cause, for whoever is told of the end. It is
+    /// dropped next.
+    fn on_death(&mut self, cause: &Error) {
+        let _ = cause;
+    }
 }
 
 /// Makes a loop's [`Work`] on the loop's thread. Until then it waits in here, and is `Send`.

@@ -65,6 +65,8 @@ pub(crate) struct ReadinessDriver<S> {
     steps: u32,
     /// Its round is over but for `ReadComplete`, which comes before anything else.
     complete: Option<Token>,
+    /// The kernel is told about this one at the moment.
+    applying: Option<Token>,
     block: ReadBlock,
     inbox: Inbox,
 }
@@ -85,6 +87,7 @@ impl<S: Selector> ReadinessDriver<S> {
             end: 0,
             steps: 0,
             complete: None,
+            applying: None,
             block: ReadBlock::default(),
             inbox: Inbox::default(),
         }
@@ -149,6 +152,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn detach(&mut self, token: Token) -> Detach {
+        if self.applying == Some(token) {
+            self.applying = None;
+        }
         if let Some(registration) = self.registrations.remove(token) {
             registration.close(token, &mut self.selector);
         }
@@ -289,6 +295,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let mut fresh = self.selector.reopen(&self.waker)?;
         let mut moved = 0;
         for (token, registration) in self.registrations.iter_mut() {
+            self.applying = Some(token);
             match registration.move_to(token, &mut fresh) {
                 Ok(()) => moved += 1,
                 Err(error) => {
@@ -297,6 +304,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
                 }
             }
         }
+        self.applying = None;
         self.selector = fresh;
         Ok(moved)
     }
@@ -341,6 +349,10 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             self.complete = None;
         }
         taken
+    }
+
+    fn working_on(&self) -> Option<Token> {
+        self.applying.or_else(|| self.queue.get(self.next).copied())
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {

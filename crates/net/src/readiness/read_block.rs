@@ -40,10 +40,13 @@ impl ReadBlock {
         if self.free.capacity() < size {
             self.refill(size);
         }
-        self.free.resize(size, 0);
-        let received = parcels::receive(socket, &mut self.free, false);
-        self.free.truncate(received.as_ref().map_or(0, |received| received.whole));
-        let bytes = self.free.split().freeze();
+        // Out of its place, so that it is empty there whatever happens.
+        let mut block = std::mem::take(&mut self.free);
+        block.resize(size, 0);
+        let received = parcels::receive(socket, &mut block, false);
+        block.truncate(received.as_ref().map_or(0, |received| received.whole));
+        let bytes = block.split().freeze();
+        self.free = block;
         received.map(|received| (bytes, received))
     }
 

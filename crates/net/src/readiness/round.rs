@@ -21,14 +21,19 @@ impl<S: Selector> ReadinessDriver<S> {
     /// Tells the kernel what has changed since the last wait.
     #[inline(never)]
     pub(super) fn apply_changes(&mut self) {
-        for token in self.changes.drain(..) {
+        // They stay in the list until all are through: a panic over one must not lose the others.
+        for token in &self.changes {
+            let token = *token;
             let Some(registration) = self.registrations.get_mut(token) else { continue };
+            self.applying = Some(token);
             registration.changing = false;
             if let Err(error) = registration.apply(token, &mut self.selector) {
                 registration.subject.on_refused(error);
                 enqueue(registration, token, &mut self.queue);
             }
         }
+        self.applying = None;
+        self.changes.clear();
     }
 
     /// How many have something to say already.

@@ -23,6 +23,8 @@ struct Script {
     asked: Vec<String>,
     waits: VecDeque<io::Result<Vec<Signal>>>,
     refuse: Option<&'static str>,
+    /// Panics when it is to add this one.
+    panics: Option<Token>,
     /// What it refuses with.
     errno: Option<Errno>,
     timeouts: Vec<Option<Duration>>,
@@ -71,7 +73,10 @@ impl Selector for Scripted {
         Ok(self.clone())
     }
 
-    fn add(&mut self, _: BorrowedFd<'_>, _: Token, watch: Watch) -> io::Result<()> {
+    fn add(&mut self, _: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+        if self.script().panics.take_if(|at| *at == token).is_some() {
+            std::panic::resume_unwind(Box::new("a fault"));
+        }
         self.ask("add", Some(watch))
     }
 
@@ -370,4 +375,56 @@ fn c13_a_descriptor_that_the_kernel_passes_to_nobody_leaves_its_stream_as_it_was
     let mut queue = OutQueue::new();
     queue.push("x".into());
     assert_eq!(driver.write(token, &queue).unwrap(), Submit::Done(1));
+}
+
+#[test]
+fn r05_a_panic_over_one_registration_keeps_the_changes_of_the_others() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    for rebuilt in [false, true] {
+        let (mut driver, selector) = driver();
+        let plan = Some(ReadPlan { size: 100, max_reads: 1 });
+        let streams = [(); 3].map(|()| stream(&mut driver));
+        streams.iter().for_each(|(token, _)| driver.set_read(*token, plan));
+        let doomed = streams[1].0;
+        if rebuilt {
+            poll(&mut driver);
+        }
+        selector.asked();
+        selector.script().panics = Some(doomed);
+        let act = AssertUnwindSafe(|| match rebuilt {
+            true => _ = driver.rebuild(),
+            false => _ = poll(&mut driver),
+        });
+        catch_unwind(act).unwrap_err();
+        assert_eq!(driver.working_on(), Some(doomed));
+        assert_eq!(driver.detach(doomed), Detach::Done);
+        assert_eq!(driver.working_on(), None);
+        if rebuilt {
+            assert_eq!(driver.rebuild().unwrap(), 2);
+        }
+        poll(&mut driver);
+        let added = selector.asked().into_iter().filter(|asked| asked.starts_with("add")).count();
+        assert_eq!(
+            added,
+            if rebuilt { 3 } else { 2 },
+            "the first of them once more, in the newer set"
+        );
+    }
+}
+
+#[test]
+fn r05_whose_event_is_asked_for_is_who_it_works_on() {
+    let (mut driver, selector) = driver();
+    let plan = Some(ReadPlan { size: 100, max_reads: 1 });
+    let mut streams = [(); 2].map(|()| stream(&mut driver));
+    streams.iter().for_each(|(token, _)| driver.set_read(*token, plan));
+    streams.iter_mut().for_each(|(_, peer)| peer.write_all(b"x").unwrap());
+    selector.will_find(&streams.each_ref().map(|(token, _)| Signal::Ready(*token, Ready::READ)));
+    poll(&mut driver);
+    assert_eq!(driver.working_on(), Some(streams[0].0));
+    assert_eq!(driver.detach(streams[0].0), Detach::Done);
+    assert_eq!(driver.next_event().map(|event| event.token()), Some(streams[1].0));
+    while driver.next_event().is_some() {}
+    assert_eq!(driver.working_on(), None);
 }

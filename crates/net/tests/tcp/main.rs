@@ -7,6 +7,7 @@ mod balance;
 mod bootstraps;
 mod corners;
 mod door;
+mod driver_panics;
 mod each_loop;
 mod existing;
 mod faults;

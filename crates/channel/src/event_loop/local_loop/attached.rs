@@ -1,14 +1,19 @@
 //! What a loop does with what is attached to its driver: sockets, and descriptors of others.
 
+use std::any::Any;
 use std::io;
 use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use waterwheel_executor::{Error, Origin};
+use waterwheel_executor::engine::{panic_message, report};
+use waterwheel_executor::{Error, Fault, Origin};
 
 use super::{LocalLoop, LoopShutDown};
 use crate::channel::address::Address;
 use crate::datagram::Datagram;
-use crate::driver::{Driver, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit};
+use crate::driver::{
+    Detach, Driver, DriverPanicked, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit,
+};
 use crate::event_loop::registrations::Registrant;
 use crate::file_region::FileRegion;
 use crate::parcel::{Credentials, Parcel};
@@ -51,7 +56,10 @@ impl LocalLoop {
             return Err(io::Error::other(LoopShutDown));
         }
         let token = self.parts.registrations.add(origin, Box::new(registrant));
-        let entered = self.with_driver(|driver| enter(driver, token));
+        let entered = self.call_driver(|driver| enter(driver, token)).unwrap_or_else(|panicked| {
+            let _ = self.let_driver_detach(token); // It may have taken it in before it panicked.
+            Err(io::Error::other(panicked))
+        });
         if entered.is_err() {
             self.parts.registrations.withdraw(token);
         }
@@ -67,10 +75,16 @@ impl LocalLoop {
 
     pub(crate) fn detach_with(&self, token: Token, cause: Option<Error>) -> bool {
         let begun = self.parts.registrations.begin_detach(token, cause);
-        if begun && let Some(driver) = self.parts.driver.borrow_mut().as_mut() {
-            self.parts.registrations.detached(token, driver.detach(token));
+        if begun && self.has_driver() {
+            self.parts.registrations.detached(token, self.let_driver_detach(token));
         }
         begun
+    }
+
+    /// Asks the driver to let go. If it panics there is no more to ask of it, and the token is taken to be gone.
+    fn let_driver_detach(&self, token: Token) -> Detach {
+        let detached = self.call_driver(|driver| Ok(driver.detach(token)));
+        detached.ok().and_then(Result::ok).unwrap_or(Detach::Done)
     }
 
     /// Takes a socket back from the driver, without closing it. Its registrant is dropped, and told
@@ -88,7 +102,7 @@ impl LocalLoop {
     /// Where an attached socket is bound.
     #[must_use]
     pub fn local_address(&self, token: Token) -> Option<Address> {
-        self.parts.driver.borrow().as_ref()?.local_address(token)
+        self.with_token(token, |driver| Ok(driver.local_address(token))).ok().flatten()
     }
 
     /// Sets an option of an attached socket.
@@ -112,7 +126,8 @@ impl LocalLoop {
     /// # Errors
     /// What the driver says; that the token is not attached.
     pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        // Of a token that is going the driver knows as little as of one that is gone.
+        // Of a token that is going the driver knows as little as of one that is gone. A panic is left to whoever
+        // writes, who catches one anyway, as this is on the way of every answer.
         self.with_driver(|driver| driver.write(token, queue))
     }
 
@@ -181,7 +196,29 @@ impl LocalLoop {
         if !self.parts.registrations.is_live(token) {
             return Err(not_registered(token));
         }
-        self.with_driver(call)
+        self.with_token(token, call)
+    }
+
+    /// Calls the driver for this token, which is let go if that panics (R05).
+    #[inline]
+    fn with_token<R>(
+        &self,
+        token: Token,
+        call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.call_driver(call).unwrap_or_else(|panicked| {
+            self.lose(token, &panicked);
+            Err(io::Error::other(panicked))
+        })
+    }
+
+    /// Calls the driver, of which nothing is borrowed afterwards, whatever it does.
+    #[inline]
+    pub(super) fn call_driver<R>(
+        &self,
+        call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
+    ) -> Result<io::Result<R>, DriverPanicked> {
+        catch_unwind(AssertUnwindSafe(|| self.with_driver(call))).map_err(driver_panicked)
     }
 
     #[inline]
@@ -194,6 +231,24 @@ impl LocalLoop {
             None => Err(io::Error::other(LoopShutDown)),
         }
     }
+
+    fn has_driver(&self) -> bool {
+        self.parts.driver.borrow().is_some()
+    }
+
+    /// Lets a registration go because the driver panicked over it. `false`: it was going, or gone, before.
+    #[cold]
+    pub(super) fn lose(&self, token: Token, panicked: &DriverPanicked) -> bool {
+        let Some(origin) = self.parts.registrations.origin(token) else { return false };
+        let what = "closed, and the loop goes on with the others";
+        report(Fault::Driver(format!("{panicked}; the registration from {origin} is {what}")));
+        self.detach_with(token, Some(Error::new(panicked.clone())))
+    }
+}
+
+#[cold]
+pub(super) fn driver_panicked(payload: Box<dyn Any + Send>) -> DriverPanicked {
+    DriverPanicked { message: panic_message(payload) }
 }
 
 #[cold]

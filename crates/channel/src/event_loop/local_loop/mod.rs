@@ -52,6 +52,10 @@ struct Parts {
     berth: RefCell<Option<Berth>>,
     /// Nothing is registered any more: the loop is shutting down.
     closing: Cell<bool>,
+    /// The driver waits.
+    waiting: Cell<bool>,
+    /// What the loop died of.
+    death: RefCell<Option<Error>>,
     /// A rebuild was asked for.
     rebuild: Cell<bool>,
     /// No wait goes beyond this: of a loop that is driven by hand. Otherwise the end of time.
@@ -87,6 +91,8 @@ impl LocalLoop {
             berths,
             berth: RefCell::default(),
             closing: Cell::new(false),
+            waiting: Cell::new(false),
+            death: RefCell::default(),
             rebuild: Cell::new(false),
             wait_limit: Cell::new(Nanos::MAX),
         };
@@ -210,11 +216,21 @@ impl LocalLoop {
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
             self.cut_drain_short();
-            self.channels().close_all();
+            self.channels().close_all(&Error::new(LoopShutDown));
             for token in self.parts.registrations.to_be_detached() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
         }
+    }
+
+    /// The loop has died of this: all that are told of its end learn the cause.
+    pub(crate) fn die(&self, cause: Error) {
+        self.parts.death.replace(Some(cause));
+    }
+
+    /// Why the loop lets go of whatever is left on it.
+    fn cause_of_end(&self) -> Error {
+        self.parts.death.borrow().clone().unwrap_or_else(|| Error::new(LoopShutDown))
     }
 
     /// The loop is over: driver, registrations, futures, in this order. Tail tasks that came with the
@@ -223,11 +239,12 @@ impl LocalLoop {
         self.parts.closing.set(true);
         self.cut_drain_short();
         self.parts.tail.run(&self.parts.sender);
-        self.channels().end_all();
+        let cause = self.cause_of_end();
+        self.channels().end_all(&cause);
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_as(UserCode::Destructor, origin, || drop(driver));
-        self.parts.registrations.finish_all(self, &Error::new(LoopShutDown));
+        self.parts.registrations.finish_all(self, &cause);
         self.parts.counters.registrations(0);
         self.parts.futures.close();
         self.parts.sleepers.close();

@@ -9,6 +9,7 @@ use waterwheel_executor::engine::{report, run_user_code};
 use waterwheel_executor::{Fault, Nanos, UserCode};
 
 use super::LocalLoop;
+use super::attached::driver_panicked;
 use crate::driver::{Detach, IoEvent, Waited};
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::token::Token;
@@ -17,6 +18,9 @@ use crate::token::Token;
 /// milliseconds, at a few microseconds each. What is left of the round is dispatched in the next turn, before
 /// the driver asks for more.
 const MAX_EVENTS: u64 = 1024;
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
 
 impl LocalLoop {
     /// Performs a command that came through the queue.
@@ -32,7 +36,9 @@ impl LocalLoop {
             Ask::Adopt(new, children) => self.adopt(*new, &children),
             Ask::Channel(token, request) => self.channels().perform(token, *request),
             Ask::Errand(errand) => errand.perform(self),
-            Ask::WriteOut(token) => self.channels().with(token, |core| core.go_on_writing()),
+            Ask::WriteOut(token) => self.channels().with(token, |core| {
+                core.enter(|core| core.go_on_writing());
+            }),
             Ask::Pump(token) => self.channels().with(token, |core| {
                 core.shared().pump_arrived();
                 core.pump_later();
@@ -73,8 +79,41 @@ impl LocalLoop {
     }
 
     /// Waits in the driver.
+    #[inline]
     pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<Waited> {
-        self.with_driver(|driver| driver.wait(until))
+        self.parts.waiting.set(true);
+        let waited = self.with_driver(|driver| driver.wait(until));
+        self.parts.waiting.set(false);
+        waited
+    }
+
+    /// A turn has panicked. If it was the driver, in its wait and over one registration, that is let go, and the
+    /// loop goes on.
+    ///
+    /// # Errors
+    /// The panic, otherwise.
+    pub(crate) fn survive(&self, payload: Payload) -> Result<(), Payload> {
+        match self.parts.waiting.take() {
+            true => self.lose_what_is_worked_on(payload),
+            false => Err(payload),
+        }
+    }
+
+    /// The driver panicked outside of a call for one token. What it was working on is let go.
+    ///
+    /// # Errors
+    /// The panic, if that is not known, or is going already: nobody knows what the driver would do next.
+    #[cold]
+    fn lose_what_is_worked_on(&self, payload: Payload) -> Result<(), Payload> {
+        let worked_on = self.call_driver(|driver| Ok(driver.working_on()));
+        let worked_on = worked_on.ok().and_then(Result::ok).flatten();
+        match worked_on.filter(|token| self.parts.registrations.is_live(*token)) {
+            Some(token) => {
+                self.lose(token, &driver_panicked(payload));
+                Ok(())
+            }
+            None => Err(payload),
+        }
     }
 
     /// Hands out the events of this round, or the first of them if there are very many; returns how many.
@@ -84,7 +123,7 @@ impl LocalLoop {
         let _round = self.parts.sender.begin_round();
         // One guard for all of them, raised again after whoever panics: that is detached.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
-            self.panicked(last.get(), payload);
+            self.panicked(last.take(), payload);
         }
         count.get()
     }
@@ -115,10 +154,14 @@ impl LocalLoop {
     }
 
     #[cold]
-    fn panicked(&self, token: Option<Token>, payload: Box<dyn Any + Send>) {
+    fn panicked(&self, token: Option<Token>, payload: Payload) {
         let found = token.and_then(|token| Some((token, self.parts.registrations.origin(token)?)));
-        // Otherwise it is the driver that panics: nobody knows what it would do next.
-        let Some((token, origin)) = found else { resume_unwind(payload) };
+        let Some((token, origin)) = found else {
+            // Nobody was called: it is the driver that panicked.
+            return self
+                .lose_what_is_worked_on(payload)
+                .unwrap_or_else(|payload| resume_unwind(payload));
+        };
         let caught = run_user_code(UserCode::Callback, origin, || resume_unwind(payload));
         self.detach_with(token, caught.err());
     }
@@ -162,7 +205,13 @@ impl LocalLoop {
 
     /// Replaces the driver's selector, and reports it with the reason.
     pub(crate) fn rebuild(&self, reason: &str) {
-        match self.with_driver(|driver| driver.rebuild()) {
+        let rebuild = AssertUnwindSafe(|| self.with_driver(|driver| driver.rebuild()));
+        let rebuilt = catch_unwind(rebuild).unwrap_or_else(|payload| {
+            let survived = self.lose_what_is_worked_on(payload);
+            survived.unwrap_or_else(|payload| resume_unwind(payload));
+            Err(io::Error::other("the driver panicked"))
+        });
+        match rebuilt {
             Ok(moved) => {
                 self.parts.counters.rebuilt();
                 let message = format!("{reason}: selector rebuilt, {moved} registrations moved");

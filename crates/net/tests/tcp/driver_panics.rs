@@ -1,0 +1,281 @@
+//! A driver that panics over one connection, and a loop that dies all the same (R05).
+
+use std::io::{Result, Write};
+use std::net::Shutdown;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{
+    Detach, Driver, DriverPanicked, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role,
+    SocketOption, Submit, Waited,
+};
+use waterwheel_channel::{Channel, EventLoopGroup, ServerBootstrap, Token};
+use waterwheel_executor::{Error, ErrorKind, Nanos};
+use waterwheel_net::{Epoll, Poll, Tcp};
+use waterwheel_testkit::decorator::{Decorating, Decorator};
+use waterwheel_testkit::loop_suite::blow;
+
+use crate::door::{Door, Notes, group, read_to_end};
+use crate::loops::{LONG, Rig, get};
+
+/// Which call is to panic, once; and whether the driver knows over what.
+#[derive(Clone, Default)]
+struct Fault(Arc<Mutex<Option<(&'static str, bool)>>>);
+
+impl Fault {
+    fn arm(&self, call: &'static str) {
+        *self.0.lock().unwrap() = Some((call, true));
+    }
+
+    fn arm_without_token(&self, call: &'static str) {
+        *self.0.lock().unwrap() = Some((call, false));
+    }
+
+    /// Whether it strikes at this call; and if so, whether it names the token.
+    fn strikes(&self, call: &str) -> Option<bool> {
+        let mut armed = self.0.lock().unwrap();
+        let (_, names) = armed.take_if(|(at, _)| *at == call)?;
+        Some(names)
+    }
+}
+
+/// Panics where the fault says. A peer that sends "boom" is whom it panics over in `next_event` and `wait`.
+struct Panics {
+    inner: Box<dyn Driver>,
+    fault: Fault,
+    at: Option<Token>,
+    /// Given out before it is asked for another.
+    kept: Option<IoEvent>,
+}
+
+impl Panics {
+    fn strike(&self, call: &'static str) {
+        if self.fault.strikes(call).is_some() {
+            blow(call);
+        }
+    }
+}
+
+impl Decorator for Panics {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Driver {
+        &mut *self.inner
+    }
+
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()> {
+        self.inner.attach(token, io, role)?;
+        self.strike("attach");
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> Detach {
+        let detached = self.inner.detach(token);
+        self.strike("detach");
+        detached
+    }
+
+    fn release(&mut self, token: Token) -> Result<Io> {
+        self.strike("release");
+        self.inner.release(token)
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
+        self.strike("set_option");
+        self.inner.set_option(token, option)
+    }
+
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        self.strike("set_read");
+        self.inner.set_read(token, plan);
+    }
+
+    fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
+        self.strike("write");
+        self.inner.write(token, queue)
+    }
+
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
+        self.strike("shutdown");
+        self.inner.shutdown(token, how)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+        let waited = self.inner.wait(until)?;
+        if self.fault.0.lock().unwrap().is_some_and(|(call, _)| call == "wait") {
+            self.kept = self.inner.next_event();
+            if let Some(IoEvent::Read(token, _)) = &self.kept {
+                let names = self.fault.strikes("wait").expect("it is armed");
+                self.at = names.then_some(*token);
+                blow("wait");
+            }
+        }
+        Ok(waited)
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        let event = self.kept.take().or_else(|| self.inner.next_event())?;
+        if let IoEvent::Read(token, bytes) = &event
+            && *bytes == "boom"
+            && let Some(names) = self.fault.strikes("next_event")
+        {
+            self.at = names.then_some(*token);
+            blow("next_event");
+        }
+        Some(event)
+    }
+
+    fn working_on(&self) -> Option<Token> {
+        self.at
+    }
+}
+
+fn rig(driver: impl OpenDriver + 'static, fault: &Fault) -> Rig {
+    let fault = fault.clone();
+    let panicking = Decorating::new(driver, move |inner| Panics {
+        inner,
+        fault: fault.clone(),
+        at: None,
+        kept: None,
+    });
+    Rig::new(EventLoopGroup::builder(panicking))
+}
+
+fn on_every_rig(test: impl Fn(&Rig, &Fault)) {
+    let fault = Fault::default();
+    for rig in [rig(Epoll, &fault), rig(Poll, &fault)] {
+        test(&rig, &fault);
+        rig.end();
+    }
+}
+
+/// The connection, or the loop, is closed with the panic as the cause, and that was reported.
+#[track_caller]
+fn assert_cause(rig: &Rig, error: &str, call: &str) {
+    let words = format!("panicked: {call}");
+    assert!(error.contains(&words), "{error}");
+    let report = rig.report_with("panicked");
+    assert!(report.contains(call), "{report}");
+}
+
+#[track_caller]
+fn closed(channel: &Channel) -> std::result::Result<(), Error> {
+    channel.closed().wait_timeout(LONG).expect("it is closed");
+    channel.closed().join()
+}
+
+#[track_caller]
+fn assert_served((peer, notes): (&mut impl Write, &Notes)) {
+    peer.write_all(b"hello").unwrap();
+    while notes.next() != "read hello" {}
+}
+
+#[test]
+fn r05_a_panic_of_the_driver_over_one_connection_closes_that_one_and_no_other() {
+    on_every_rig(|rig, fault| {
+        let door = Door::open(rig, |server| server);
+        let (_other, mut other_peer, other_notes) = door.connect();
+        for call in ["next_event", "wait"] {
+            let (channel, mut peer, notes) = door.connect();
+            fault.arm(call);
+            peer.write_all(b"boom").unwrap();
+            assert_eq!(closed(&channel).map_err(|error| error.to_string()), Ok(()));
+            read_to_end(&mut peer);
+            let told = notes.to_the_end().join(", ");
+            assert_cause(rig, &told, call);
+            assert_served((&mut other_peer, &other_notes));
+            let (_next, mut peer, notes) = door.connect();
+            assert_served((&mut peer, &notes));
+        }
+        assert!(door.server.is_active());
+    });
+}
+
+#[test]
+fn r05_a_panic_of_the_driver_in_a_call_closes_the_channel_it_was_made_for() {
+    type Act = fn(&Channel) -> Option<Error>;
+    let acts: [(&'static str, Act); 5] = [
+        ("write", |channel| channel.write_and_flush(Bytes::from("lost")).join().err()),
+        ("set_option", |channel| channel.set_option(SocketOption::NoDelay(true)).join().err()),
+        ("shutdown", |channel| channel.shutdown_output().join().err()),
+        ("release", |channel| channel.deregister().join().err()),
+        ("set_read", |channel| {
+            channel.set_auto_read(false);
+            closed(channel).unwrap();
+            channel.write_and_flush(Bytes::from("late")).join().err()
+        }),
+    ];
+    on_every_rig(|rig, fault| {
+        let door = Door::open(rig, |server| server);
+        let (_other, mut other_peer, other_notes) = door.connect();
+        for (call, act) in acts {
+            let (channel, mut peer, notes) = door.connect();
+            fault.arm(call);
+            let error = act(&channel).expect("it fails");
+            assert!(closed(&channel).is_ok(), "{call}");
+            read_to_end(&mut peer);
+            let told = format!("{error}, {}", notes.to_the_end().join(", "));
+            assert_cause(rig, &told, call);
+            assert_served((&mut other_peer, &other_notes));
+        }
+        let (channel, mut peer, _) = door.connect();
+        fault.arm("detach");
+        get(channel.close());
+        read_to_end(&mut peer);
+        fault.arm("attach");
+        let mut refused = std::net::TcpStream::connect(door.address).unwrap();
+        read_to_end(&mut refused);
+        assert_served((&mut other_peer, &other_notes));
+        let (_next, mut peer, notes) = door.connect();
+        assert_served((&mut peer, &notes));
+    });
+}
+
+#[test]
+fn r05_the_cause_of_such_a_close_can_be_told_from_others() {
+    on_every_rig(|rig, fault| {
+        let door = Door::open(rig, |server| server);
+        let (channel, _peer, _notes) = door.connect();
+        fault.arm("set_option");
+        let error = channel.set_option(SocketOption::NoDelay(true)).join().unwrap_err();
+        let io = error.find::<std::io::Error>().expect("an error of I/O");
+        let cause = io.get_ref().and_then(|inner| inner.downcast_ref::<DriverPanicked>());
+        assert_eq!(cause.map(|cause| cause.message.as_str()), Some("set_option"));
+    });
+}
+
+#[test]
+fn r05_a_loop_that_dies_says_so_by_its_channels_and_its_group() {
+    for call in ["next_event", "wait"] {
+        let fault = Fault::default();
+        for rig in [rig(Epoll, &fault), rig(Poll, &fault)] {
+            let door = Door::open(&rig, |server| server);
+            let each = ServerBootstrap::new(&group(&rig), Tcp).bind_on_each_loop("127.0.0.1:0");
+            let (each, group) = (get(each), group(&rig));
+            let all_closed = each.closed();
+            let (channel, mut peer, notes) = door.connect();
+            let waiting = door.server.closed();
+            fault.arm_without_token(call);
+            peer.write_all(b"boom").unwrap();
+            waiting.wait_timeout(LONG).expect("a server whose loop died is closed");
+            let died = |error: Error| {
+                assert!(matches!(error.kind(), ErrorKind::LoopDied { .. }), "{error}");
+                assert!(error.to_string().contains(call), "{error}");
+            };
+            died(waiting.join().unwrap_err());
+            died(closed(&door.server).unwrap_err());
+            died(closed(&channel).unwrap_err());
+            assert!(!door.server.is_open() && !channel.is_active());
+            all_closed.wait_timeout(LONG).expect("all of them are closed");
+            let outcome = all_closed.join().unwrap();
+            assert!(!outcome.is_success(), "{outcome:?}");
+            assert!(notes.to_the_end().contains(&"inactive".to_owned()));
+            read_to_end(&mut peer);
+            group.termination().wait_timeout(LONG).expect("it has terminated");
+            died(group.termination().join().unwrap_err());
+            channel.write_and_flush(Bytes::from("late")).join().unwrap_err();
+        }
+    }
+}
