@@ -56,11 +56,11 @@ pub(crate) struct ReadinessDriver<S> {
     registrations: TokenMap<Registration>,
     /// Those whose watching may have to change.
     changes: Vec<Token>,
-    /// Those that have something to say: of this round from `next` to `end`, of the next round behind it.
-    /// Each living one is there at most once.
+    /// Those that have something to say in this round, from `next` on.
     queue: Vec<Token>,
     next: usize,
-    end: usize,
+    /// Those that have something to say in the next round. Each living one is in one of both at most once.
+    later: Vec<Token>,
     /// So many steps the one at `next` has taken in this round.
     steps: u32,
     /// Its round is over but for `ReadComplete`, which comes before anything else.
@@ -84,7 +84,7 @@ impl<S: Selector> ReadinessDriver<S> {
             changes: Vec::new(),
             queue: Vec::new(),
             next: 0,
-            end: 0,
+            later: Vec::new(),
             steps: 0,
             complete: None,
             applying: None,
@@ -145,7 +145,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         note_change(&mut registration, token, &mut self.changes);
         // It is connected already.
         if registration.subject.is_ready() {
-            enqueue(&mut registration, token, &mut self.queue);
+            enqueue(&mut registration, token, &mut self.later);
         }
         self.registrations.insert(token, registration);
         Ok(())
@@ -200,7 +200,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         if let Subject::Datagrams(endpoint) = &registration.subject
             && endpoint.is_ready()
         {
-            enqueue(registration, token, &mut self.queue);
+            enqueue(registration, token, &mut self.later);
         }
     }
 
@@ -236,7 +236,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let tells = endpoint.is_ready();
         note_change(registration, token, &mut self.changes);
         if tells {
-            enqueue(registration, token, &mut self.queue);
+            enqueue(registration, token, &mut self.later);
         }
         sent
     }
@@ -284,7 +284,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             Some(gone @ (Errno::BADF | Errno::NOENT)) => {
                 let what = "the kernel does not watch this descriptor any more";
                 registration.lose(context(what)(gone.into()));
-                enqueue(registration, token, &mut self.queue);
+                enqueue(registration, token, &mut self.later);
             }
             _ => registration.restore_interest(before),
         }
@@ -300,7 +300,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
                 Ok(()) => moved += 1,
                 Err(error) => {
                     registration.subject.on_refused(error);
-                    enqueue(registration, token, &mut self.queue);
+                    enqueue(registration, token, &mut self.later);
                 }
             }
         }
@@ -310,18 +310,18 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
-        if self.next < self.end || self.complete.is_some() {
+        if self.next < self.queue.len() || self.complete.is_some() {
             let waiting = self.waiting();
             if waiting > 0 {
                 return Ok(Waited { ready: waiting, woken: false });
             }
             (self.steps, self.complete) = (0, None);
         }
-        match self.queue.len() == self.end {
-            true => self.queue.clear(),
-            false => drop(self.queue.drain(..self.end)),
+        self.queue.clear();
+        self.next = 0;
+        if !self.later.is_empty() {
+            std::mem::swap(&mut self.queue, &mut self.later);
         }
-        (self.next, self.end) = (0, 0);
         if !self.changes.is_empty() {
             self.apply_changes();
         }
@@ -337,8 +337,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             };
             let due = || until.is_some_and(|until| self.clock.now() >= until);
             if seen > 0 || !self.queue.is_empty() || due() {
-                self.end = self.queue.len();
-                return Ok(Waited { ready: self.end, woken });
+                return Ok(Waited { ready: self.queue.len(), woken });
             }
         }
     }
@@ -356,7 +355,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
-        let nothing = self.next == self.end && self.complete.is_none();
+        let nothing = self.next == self.queue.len() && self.complete.is_none();
         if nothing { None } else { self.next_in_queue() }
     }
 }

@@ -38,7 +38,7 @@ impl<S: Selector> ReadinessDriver<S> {
 
     /// How many have something to say already.
     pub(super) fn waiting(&self) -> usize {
-        let left = self.queue[self.next..self.end].iter().chain(&self.complete);
+        let left = self.queue[self.next..].iter().chain(&self.complete);
         left.filter(|token| self.registrations.get(**token).is_some()).count()
     }
 
@@ -67,8 +67,7 @@ impl<S: Selector> ReadinessDriver<S> {
         {
             return Some(IoEvent::ReadComplete(token));
         }
-        while self.next < self.end {
-            let token = self.queue[self.next];
+        while let Some(&token) = self.queue.get(self.next) {
             let Some(registration) = self.registrations.get_mut(token) else {
                 (self.next, self.steps) = (self.next + 1, 0);
                 continue;
@@ -116,7 +115,7 @@ impl<S: Selector> ReadinessDriver<S> {
                 registration.queued = false;
                 (self.next, self.steps) = (self.next + 1, 0);
                 if registration.subject.is_ready() {
-                    enqueue(registration, token, &mut self.queue);
+                    enqueue(registration, token, &mut self.later);
                 }
             }
             if event.is_some() {
