@@ -36,6 +36,7 @@ fn main() {
         Ok("has no descriptors") => has_no_descriptors(),
         Ok(other) => panic!("no role is called {other}"),
         Err(_) => {
+            start_children_with_default_signals();
             l11_the_first_signal_drains_and_the_process_ends_by_itself();
             l11_an_idle_server_ends_without_a_quiet_period();
             l11_the_second_signal_exits_at_once();
@@ -43,6 +44,17 @@ fn main() {
             l11_what_cannot_be_installed_leaves_the_signals_as_they_were();
             l11_a_hundred_processes_are_told_while_they_work();
         }
+    }
+}
+
+/// Catches SIGINT and SIGTERM in this process: a caught signal is back to its default in a child, one that was
+/// ignored stays ignored. A shell without job control has its background commands ignore SIGINT.
+fn start_children_with_default_signals() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let always = Arc::new(AtomicBool::new(true));
+        let status = 128 + signal.as_raw();
+        signal_hook::flag::register_conditional_shutdown(signal.as_raw(), status, always)
+            .expect("a signal that can be caught");
     }
 }
 
