@@ -15,7 +15,7 @@ use waterwheel_executor::{
 #[path = "../../../support/counting_allocator.rs"]
 mod counting_allocator;
 
-use counting_allocator::{allocations, allocations_in};
+use counting_allocator::{allocations, allocations_in, bytes};
 
 #[path = "support/waiting.rs"]
 mod waiting;
@@ -123,6 +123,28 @@ fn execute_on_the_loop_allocates_nothing() {
     let loop_before = on_the_loop(&executor);
     assert_eq!(get(executor.submit(submitting).unwrap()), 0, "submitting");
     assert_eq!(on_the_loop(&executor) - loop_before, 0, "and running");
+}
+
+/// What the loop's own thread holds: its deque is all that a burst makes large.
+#[test]
+fn k14_the_memory_of_a_burst_of_tasks_is_given_back() {
+    const BURST: u64 = 100_000;
+    let executor = warm();
+    let before = get(executor.submit(bytes).unwrap());
+    let own = executor.clone();
+    let burst = executor.submit(move || {
+        (0..BURST).for_each(|n| own.execute(task(n)).unwrap());
+        bytes()
+    });
+    let during = get(burst.unwrap()).wrapping_sub(before);
+    assert!(during > 1 << 20, "the burst took {during} bytes");
+    // It sleeps before a timer is due, and gives back what it does not need; on a busy machine one of them may
+    // be due before it has looked.
+    let is_back = || {
+        let after = executor.schedule(Duration::from_millis(1), bytes).unwrap();
+        (get(after).wrapping_sub(before) as isize) < 1 << 18
+    };
+    assert!((0..1000).any(|_| is_back()), "the memory of the burst is kept");
 }
 
 #[test]
