@@ -4,6 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use crate::room::release_room;
+
 /// See the [module's documentation](self). Nothing of it is borrowed between two calls.
 #[derive(Debug)]
 pub(crate) struct LocalQueue<T> {
@@ -23,7 +25,9 @@ impl<T> LocalQueue<T> {
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
-        let item = self.items.borrow_mut().pop_front()?;
+        let mut items = self.items.borrow_mut();
+        let item = items.pop_front()?;
+        release_room(&mut items);
         self.len.set(self.len.get() - 1);
         Some(item)
     }

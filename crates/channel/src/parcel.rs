@@ -6,6 +6,7 @@ use bytes::{Buf, Bytes};
 
 use crate::channel::address::Address;
 use crate::driver::Io;
+use crate::file_region::FileRegion;
 use crate::pipeline::Message;
 
 /// Bytes, and what is handed over with them: things of the operating system's, opaque here, that the peer has
@@ -25,6 +26,10 @@ use crate::pipeline::Message;
 /// let letter = Parcel::new("a letter", Vec::new());
 /// assert_eq!((letter.size_hint(), letter.peer), (8, None));
 /// ```
+///
+/// For the water marks a parcel weighs its bytes, and [`PASSED_WEIGHT`](Self::PASSED_WEIGHT) for each
+/// descriptor until that has gone: a peer that passes descriptors and reads no answers cannot make
+/// this process hold many of them.
 #[derive(Debug, Default)]
 pub struct Parcel {
     /// The bytes.
@@ -41,6 +46,10 @@ pub struct Parcel {
 }
 
 impl Parcel {
+    /// What each descriptor of a parcel weighs while the parcel waits to be written: as much as a
+    /// [file](crate::FileRegion::WEIGHT), which is a descriptor too.
+    pub const PASSED_WEIGHT: usize = FileRegion::WEIGHT;
+
     /// A parcel to whom the channel is connected.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
@@ -53,18 +62,26 @@ impl Parcel {
         Self { peer: Some(peer.into()), ..Self::new(bytes, passed) }
     }
 
-    /// So many bytes of it were written, on a stream: with the first of them went what is passed.
-    pub(crate) fn advance(&mut self, n: usize) {
+    /// So many bytes of it were written, on a stream: with the first of them went what is passed. Returns how
+    /// much lighter the parcel is.
+    pub(crate) fn advance(&mut self, n: usize) -> usize {
         assert!(n <= self.bytes.len(), "{n} bytes sent of {}", self.bytes.len());
         self.bytes.advance(n);
+        let passed = self.weight_of_passed();
         self.passed.clear();
+        n + passed
+    }
+
+    /// How much of its weight is not bytes.
+    pub(crate) fn weight_of_passed(&self) -> usize {
+        self.passed.len() * Self::PASSED_WEIGHT
     }
 }
 
 impl Message for Parcel {
     /// An empty one weighs something too: it takes a place in the queue like any other.
     fn size_hint(&self) -> usize {
-        self.bytes.len().max(1)
+        self.bytes.len().max(1) + self.weight_of_passed()
     }
 }
 

@@ -14,8 +14,9 @@ use waterwheel_channel::{
     Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
     ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed,
     Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Parcel,
-    Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId,
-    Stream, Target, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
+    PauseReads, Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature,
+    SlotId, Stream, Target, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress,
+    WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Loops, Selected,
@@ -169,6 +170,7 @@ fn public_types_cross_threads_as_listed() {
         is!(LoopShutDown: true true true),
         is!(Name: true true true),
         is!(Outlook: true true true),
+        is!(PauseReads: true true true),
         is!(PipelineError: true true true),
         is!(Progress: true true true),
         is!(ReadPlan: true true true),

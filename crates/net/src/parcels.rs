@@ -71,6 +71,12 @@ pub(crate) fn receive(socket: &Socket, room: &mut [u8], datagram: bool) -> io::R
     Ok(Received { whole: received.whole, is_plain, parcel })
 }
 
+/// How many reads of its round a parcel counts for: one for each descriptor, so that a round brings few of them. They
+/// are held until the handlers have seen to them.
+pub(crate) fn reads_for(parcel: &Parcel) -> u32 {
+    u32::try_from(parcel.passed.len().max(1)).unwrap_or(u32::MAX)
+}
+
 /// Sends a parcel, to this peer or to the one that the socket is connected to; how many bytes of it.
 pub(crate) fn send(socket: &Socket, parcel: &Parcel, to: Option<&Address>) -> io::Result<usize> {
     let mut passed = Vec::with_capacity(parcel.passed.len());

@@ -17,7 +17,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
     Channel, ChannelOptions, Ctx, EventLoopGroup, HalfClosed, Handler, HandlerResult, Msg,
-    NewChannel, ServerBootstrap, Stream,
+    NewChannel, PauseReads, ServerBootstrap, Stream,
 };
 use waterwheel::net::{Auto, Tcp};
 
@@ -60,7 +60,7 @@ struct Door(SocketAddr);
 impl Handler for Door {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let (front, target) = (ctx.channel(), self.0);
-        let back = NewChannel::new(Stream::new(Tcp)).options(half_closure());
+        let back = NewChannel::new(Stream::new(Tcp)).options(of_a_side());
         let back = ctx.event_loop().register_with(back, |edit| {
             edit.add_last("side", Side(front.clone()))?;
             Ok(())
@@ -78,8 +78,14 @@ impl Handler for Door {
     }
 }
 
-fn half_closure() -> ChannelOptions {
-    ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() }
+/// Of both sides. A side is read while the *other* takes what was read, whether it is writable itself or not: the two
+/// directions are independent.
+fn of_a_side() -> ChannelOptions {
+    ChannelOptions {
+        allow_half_closure: true,
+        pause_reads_while_unwritable: PauseReads::Never,
+        ..ChannelOptions::default()
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -91,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let target = addresses.next().ok_or("the target has no address")?;
     let group = EventLoopGroup::builder(Auto).name("proxy").build()?;
     let server = ServerBootstrap::new(&group, Tcp)
-        .child_options(ChannelOptions { auto_read: false, ..half_closure() })
+        .child_options(ChannelOptions { auto_read: false, ..of_a_side() })
         .child_initialiser(move |edit| Ok(edit.add_last("door", Door(target)).map(drop)?))
         .bind(listen)
         .join()?;

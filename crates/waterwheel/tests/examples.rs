@@ -49,8 +49,17 @@ impl Program {
 
     /// How much memory it has, in KiB.
     fn memory(&self) -> usize {
+        self.status("VmRSS:")
+    }
+
+    /// How much it has had at most, in KiB.
+    fn peak_memory(&self) -> usize {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, of: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(of)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }
@@ -137,6 +146,44 @@ fn c12_echo_sends_back_what_it_gets() {
             assert!(read(client, text.len()) == text);
         }
     }
+}
+
+/// Sends so many bytes, and reads none. Whether all of them could be sent.
+fn pour(mut peer: impl Write, bytes: usize) -> bool {
+    let block = vec![b'x'; 1 << 20];
+    (0..bytes / block.len()).all(|_| peer.write_all(&block).is_ok())
+}
+
+/// How long a send waits before it counts as stuck. One that was only slow changes nothing: the server then
+/// has been sent less.
+const STUCK: Option<Duration> = Some(Duration::from_secs(1));
+
+#[test]
+fn k14_echo_servers_hold_little_for_a_client_that_sends_300_mb_and_never_reads() {
+    const MUCH: usize = 300_000_000;
+    const FLAT: usize = 24 * 1024;
+    let runs: [(&str, &[&dyn fmt::Display]); 4] = [
+        ("echo", &[&0]),
+        ("echo", &[&"--threads", &2, &0]),
+        ("blocking_echo", &[&0]),
+        ("reuseport_echo", &[&0, &2]),
+    ];
+    for (name, args) in runs {
+        let echo = Program::start(name, args);
+        let client = echo.connect();
+        client.set_write_timeout(STUCK).unwrap();
+        let all = pour(&client, MUCH);
+        let peak = echo.peak_memory();
+        assert!(peak < FLAT, "{name} has had {peak} KiB");
+        assert!(!all, "{name} has no room for {MUCH} bytes");
+    }
+    let path = std::env::temp_dir().join(format!("waterwheel-flood-{}", std::process::id()));
+    let echo = Program::start("unix_echo", &[&path.display()]);
+    let client = UnixStream::connect(&path).unwrap();
+    client.set_write_timeout(STUCK).unwrap();
+    assert!(!pour(&client, MUCH));
+    let peak = echo.peak_memory();
+    assert!(peak < FLAT, "unix_echo has had {peak} KiB");
 }
 
 #[test]
@@ -291,6 +338,17 @@ fn c12_proxy_closes_a_client_whose_target_is_gone() {
     drop(target);
     assert_eq!(read_all(&mut proxy.connect()), b"");
     assert_eq!(read_all(&mut proxy.connect()), b"", "and goes on");
+}
+
+#[test]
+fn k14_proxy_passes_one_direction_on_while_nobody_reads_the_other() {
+    let (proxy, target) = proxy();
+    let mut client = proxy.connect();
+    let mut server = accept(&target);
+    server.set_write_timeout(STUCK).unwrap();
+    assert!(!pour(&server, 300_000_000), "nobody reads it");
+    client.write_all(b"hello").unwrap();
+    assert_eq!(read(&mut server, 5), b"hello");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::handle::Channel;
 use super::request::Request;
 use crate::pipeline::Completion;
 use crate::pipeline::offload::Link;
+use crate::room::release_room;
 use crate::token::{Slab, Token};
 
 /// How deep channels may call each other, one inside the other, before the next call has to wait
@@ -253,7 +254,7 @@ impl Channels {
         for _ in 0..ROUNDS {
             let listed = self.listed.borrow().len();
             if listed == 0 {
-                return;
+                return release_room(&mut self.listed.borrow_mut());
             }
             for _ in 0..listed {
                 let Some(core) = self.listed.borrow_mut().pop_front() else { return };

@@ -42,11 +42,12 @@ use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
-use crate::pipeline::event::{AnyEvent, Event, Flush, WritabilityChanged, Write};
+use crate::pipeline::event::{AnyEvent, Event, Flush, Write};
 use crate::pipeline::offload::Offloading;
-use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::slots::TAIL;
 use crate::pipeline::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
+use crate::room::release_room;
 use crate::token::Token;
 
 /// A channel, on its loop. Nothing in here is borrowed while user code runs.
@@ -334,7 +335,9 @@ impl ChannelCore {
         }
         // Mostly that is all there is.
         self.write_out_inline();
-        self.announce_writability();
+        if self.level.has_changed() {
+            self.announce_writability();
+        }
     }
 
     fn do_all(self: &Rc<Self>, work: Work) {
@@ -354,16 +357,11 @@ impl ChannelCore {
         if work.has(Work::COMPLETIONS) {
             self.tell_completions();
         }
-        self.announce_writability();
+        if self.level.has_changed() {
+            self.announce_writability();
+        }
         if work.has(Work::STEPS) {
             self.take_steps();
-        }
-    }
-
-    #[inline]
-    fn announce_writability(self: &Rc<Self>) {
-        if self.level.takes_announcement() && self.life.get().is_open() {
-            self.enter(|core| core.go(HEAD, WritabilityChanged));
         }
     }
 
@@ -379,6 +377,7 @@ impl ChannelCore {
                 Entry::Call(call) => call(core),
             });
         }
+        release_room(&mut self.rare.make().entries);
     }
 
     /// Tells a completion what became of its operation, when the outermost call has returned.
@@ -398,6 +397,9 @@ impl ChannelCore {
                 self.operation_failure(&done, error);
             }
             done.complete(result);
+        }
+        if waiting > 0 {
+            release_room(&mut self.rare.make().completions);
         }
     }
 

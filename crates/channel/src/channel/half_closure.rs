@@ -142,6 +142,7 @@ impl ChannelCore {
         if before == Output::Open {
             self.halves.output.set(Output::Ending);
             self.show_writable();
+            self.follow_writability();
             self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
             self.end_output_if_written();
         }

@@ -6,6 +6,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::core::{ChannelCore, Work};
+use crate::pipeline::event::WritabilityChanged;
+use crate::pipeline::slots::HEAD;
 
 /// How full a channel is.
 #[derive(Debug)]
@@ -42,6 +44,16 @@ impl Level {
             let writable = self.writable.get();
             self.announced.replace(writable) != writable || writable
         }
+    }
+
+    /// True if the writability has changed since it was last announced, or was looked at to be announced.
+    #[inline]
+    pub(super) fn has_changed(&self) -> bool {
+        self.missed.get()
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable.get()
     }
 }
 
@@ -109,6 +121,15 @@ impl ChannelCore {
         self.level.missed.set(true);
         self.show_writable();
         self.mark(Work::WRITABILITY);
+    }
+
+    /// Tells the handlers whether the channel is writable, if that has changed; then reading follows.
+    #[cold]
+    pub(super) fn announce_writability(self: &Rc<Self>) {
+        if self.level.takes_announcement() && self.life.get().is_open() {
+            self.enter(|core| core.go(HEAD, WritabilityChanged));
+        }
+        self.follow_writability();
     }
 
     /// Shows other threads whether it is. One whose output is over never is: whoever writes as long as it

@@ -107,6 +107,36 @@ impl Default for WaterMarks {
     }
 }
 
+/// Which channels stop reading while they are not writable.
+///
+/// A peer that sends and never reads makes a server that answers it hold every answer. A channel that stops
+/// reading while it is not writable holds about its high water mark instead, and the peer's sends wait.
+///
+/// Two peers that both stop reading can wait for each other for ever: each has sent so much that it
+/// reads nothing until the other reads. So only one side of a connection should pause, and by default that is
+/// the accepted side.
+///
+/// ```
+/// use waterwheel_channel::{ChannelOptions, PauseReads};
+///
+/// let never = ChannelOptions {
+///     pause_reads_while_unwritable: PauseReads::Never,
+///     ..ChannelOptions::default()
+/// };
+/// assert_eq!(ChannelOptions::default().pause_reads_while_unwritable, PauseReads::IfAccepted);
+/// # let _ = never;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PauseReads {
+    /// A channel that a server has accepted pauses; any other does not.
+    #[default]
+    IfAccepted,
+    /// The channel pauses.
+    Always,
+    /// The channel does not pause: its handlers limit what they write.
+    Never,
+}
+
 /// What a channel is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelOptions {
@@ -114,6 +144,9 @@ pub struct ChannelOptions {
     pub water_marks: WaterMarks,
     /// Whether it reads by itself: after it became active, and after each round. Default: it does.
     pub auto_read: bool,
+    /// Whether reading pauses while the channel is not writable, whoever asks for a read. Default: it does if
+    /// a server has accepted the channel.
+    pub pause_reads_while_unwritable: PauseReads,
     /// How many bytes a read asks for. Default: from 64 bytes to 64 KiB, 2 KiB at first.
     pub receive_sizes: ReceiveSizes,
     /// At most so many reads in one round, so that one peer cannot starve the others; none means one. Default:
@@ -140,6 +173,7 @@ impl Default for ChannelOptions {
         Self {
             water_marks: WaterMarks::default(),
             auto_read: true,
+            pause_reads_while_unwritable: PauseReads::default(),
             receive_sizes: ReceiveSizes::default(),
             reads_per_round: 16,
             allow_half_closure: false,

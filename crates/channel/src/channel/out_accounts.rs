@@ -10,17 +10,18 @@ use std::mem;
 
 use waterwheel_executor::Error;
 
-use super::out_parts::{OutParts, Progress};
+use super::out_parts::OutParts;
 use crate::driver::OutQueue;
 use crate::parcel::Parcel;
-use crate::pipeline::{Completion, Msg};
+use crate::pipeline::{Completion, Message, Msg};
+use crate::room::release_room;
 
 /// Who waits for what of a channel's writes; and of a stream, what is not bytes.
 #[derive(Default)]
 pub(super) struct Accounts {
     /// Of a stream, and what follows them.
     pub(super) parts: OutParts,
-    /// What left with files is so much more than they weighed; it wraps, if they weighed more.
+    /// What left with files and descriptors is so much more than they weighed; it wraps, if they weighed more.
     pub(super) surplus: usize,
     /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
     /// borrowed.
@@ -93,8 +94,8 @@ impl Accounts {
 
     /// So much was written; how much lighter what is left is now.
     pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
-        let Progress { lighter, of_file } = self.parts.advance(front, n);
-        if of_file {
+        let lighter = self.parts.advance(front, n);
+        if lighter != n {
             self.surplus = self.surplus.wrapping_add(n).wrapping_sub(lighter);
             self.moved = true;
         }
@@ -105,7 +106,7 @@ impl Accounts {
     /// Takes the parcel out that is next in a stream.
     pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
         let parcel = self.parts.take_parcel(front)?;
-        let lighter = parcel.bytes.len();
+        let lighter = parcel.size_hint();
         self.surplus = self.surplus.wrapping_sub(lighter); // None of it was written.
         self.moved = true;
         self.wrote(lighter);
@@ -154,6 +155,13 @@ impl Accounts {
             self.entries.push_back(Entry { run, done });
             self.awaited = true;
         }
+    }
+
+    /// Gives back the room that a burst has taken, if it is over.
+    pub(super) fn release_room(&mut self) {
+        release_room(&mut self.entries);
+        release_room(&mut self.messages);
+        self.parts.release_room();
     }
 
     /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,

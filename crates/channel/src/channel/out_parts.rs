@@ -16,6 +16,7 @@ use crate::driver::OutQueue;
 use crate::file_region::FileRegion;
 use crate::parcel::Parcel;
 use crate::pipeline::Msg;
+use crate::room::release_room;
 
 #[derive(Default)]
 pub(super) struct OutParts {
@@ -35,7 +36,7 @@ struct Part {
 pub(super) enum Piece {
     /// It weighs the same until it is sent.
     File(FileRegion),
-    /// It weighs what is left of its bytes.
+    /// It weighs what is left of its bytes, and something for each descriptor until the first byte is sent.
     Parcel(Parcel),
 }
 
@@ -55,18 +56,14 @@ impl Piece {
         }
     }
 
-    /// So much of it was sent.
-    fn advance(&mut self, n: usize) -> Progress {
+    /// So many bytes of it were sent. Returns how much lighter it is.
+    fn advance(&mut self, n: usize) -> usize {
         match self {
             Piece::File(file) => {
                 file.advance(n);
-                let lighter = if file.is_empty() { FileRegion::WEIGHT } else { 0 };
-                Progress { lighter, of_file: true }
+                if file.is_empty() { FileRegion::WEIGHT } else { 0 }
             }
-            Piece::Parcel(parcel) => {
-                parcel.advance(n);
-                Progress { lighter: n, of_file: false }
-            }
+            Piece::Parcel(parcel) => parcel.advance(n),
         }
     }
 }
@@ -78,14 +75,6 @@ impl From<Piece> for Msg {
             Piece::Parcel(parcel) => parcel.into(),
         }
     }
-}
-
-/// So much was written.
-pub(super) struct Progress {
-    /// So much lighter is what is left.
-    pub(super) lighter: usize,
-    /// It was of a file.
-    pub(super) of_file: bool,
 }
 
 impl OutParts {
@@ -152,21 +141,26 @@ impl OutParts {
         front.into_chunks().map(Msg::from).chain(parts)
     }
 
-    /// Takes the first `n` bytes out: they were written.
+    /// Takes the first `n` bytes out: they were written. Returns how much lighter what is left is.
     ///
     /// # Panics
     /// If there are fewer, before the next piece or in it.
-    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> Progress {
+    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
         let next = self.parts.front_mut().filter(|_| self.released > 0 && front.is_empty());
         let Some(part) = next else {
             front.advance(n);
-            return Progress { lighter: n, of_file: false };
+            return n;
         };
-        let progress = part.piece.advance(n);
+        let lighter = part.piece.advance(n);
         if part.piece.is_empty() {
             self.take_front(front);
         }
-        progress
+        lighter
+    }
+
+    /// Gives back the room that a burst has taken, if it is over.
+    pub(super) fn release_room(&mut self) {
+        release_room(&mut self.parts);
     }
 }
 
@@ -230,20 +224,17 @@ mod tests {
             loop {
                 if let Some(Piece::Parcel(parcel)) = self.1.next(&self.0) {
                     written.push(String::from_utf8(parcel.bytes.to_vec()).unwrap());
-                    let progress = self.1.advance(&mut self.0, 1);
-                    assert_eq!((progress.lighter, progress.of_file), (1, false));
+                    assert_eq!(self.1.advance(&mut self.0, 1), 1);
                 } else if let Some(Piece::File(file)) = self.1.next(&self.0) {
                     let len = file.len();
                     written.push(len.to_string());
                     for left in (0..len).rev() {
-                        let progress = self.1.advance(&mut self.0, 1);
                         let expected = if left == 0 { FileRegion::WEIGHT } else { 0 };
-                        assert_eq!((progress.lighter, progress.of_file), (expected, true));
+                        assert_eq!(self.1.advance(&mut self.0, 1), expected);
                     }
                 } else if !self.0.is_empty() {
                     let bytes: Vec<u8> = self.0.chunks().flatten().copied().collect();
-                    let progress = self.1.advance(&mut self.0, bytes.len());
-                    assert_eq!((progress.lighter, progress.of_file), (bytes.len(), false));
+                    assert_eq!(self.1.advance(&mut self.0, bytes.len()), bytes.len());
                     written.push(String::from_utf8(bytes).unwrap());
                 } else {
                     return written;
@@ -299,8 +290,8 @@ mod tests {
         let (mut front, mut parts) = (OutQueue::new(), OutParts::default());
         parts.hold(Piece::Parcel(Parcel::new("abc", vec![crate::driver::Io::new(7_u8)])));
         parts.release();
-        for (sent, left) in [(1, "bc"), (1, "c")] {
-            assert_eq!(parts.advance(&mut front, sent).lighter, sent);
+        for (sent, left) in [(1 + Parcel::PASSED_WEIGHT, "bc"), (1, "c")] {
+            assert_eq!(parts.advance(&mut front, 1), sent);
             let Some(Piece::Parcel(parcel)) = parts.next(&front) else { panic!("there is more") };
             assert_eq!((&*parcel.bytes, parcel.passed.len()), (left.as_bytes(), 0));
         }

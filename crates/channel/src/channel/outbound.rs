@@ -23,7 +23,7 @@ use super::out_parts::{OutParts, Piece};
 use crate::driver::OutQueue;
 use crate::file_region::FileRegion;
 use crate::parcel::Parcel;
-use crate::pipeline::{Completion, Msg};
+use crate::pipeline::{Completion, Message, Msg};
 
 /// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,
 /// messages if it writes messages.
@@ -139,7 +139,7 @@ impl Outbound {
         let (told, awaited) = (more.completions.len(), more.is_front_awaited());
         let refused = match more.take_parcel(&mut self.bytes) {
             Some(parcel) => {
-                self.left += parcel.bytes.len();
+                self.left += parcel.size_hint();
                 Some(parcel.into())
             }
             None => self.take(),
@@ -158,6 +158,8 @@ impl Outbound {
         let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
         let (msg, weight) = more.messages.pop_front()?;
         self.left = self.left.saturating_add(weight);
+        let not_bytes = msg.get::<Parcel>().map_or(0, Parcel::weight_of_passed);
+        more.surplus = more.surplus.wrapping_sub(not_bytes);
         more.moved = true;
         match more.entries.front_mut() {
             Some(entry) => {
@@ -321,7 +323,10 @@ impl Outbound {
     #[inline]
     pub(crate) fn take_left(&mut self) -> (usize, usize) {
         let left = mem::take(&mut self.left);
-        let surplus = self.more.as_mut().map_or(0, |more| mem::take(&mut more.surplus));
+        let surplus = self.more.as_mut().map_or(0, |more| {
+            more.release_room();
+            mem::take(&mut more.surplus)
+        });
         (left, left.wrapping_add(surplus))
     }
 

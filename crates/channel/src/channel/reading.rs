@@ -8,11 +8,12 @@ use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::core::{ChannelCore, Work};
-use super::options::ChannelOptions;
+use super::options::{ChannelOptions, PauseReads};
 use super::receive::Sizer;
 use super::transport::TransportEvent;
 use crate::driver::ReadPlan;
 use crate::event_loop::command::{Ask, LoopCommand};
+use crate::parcel::Parcel;
 use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
@@ -62,6 +63,8 @@ impl Pauses {
     const FAILED: Pauses = Pauses(1);
     /// A server has as many connections as it may.
     const CROWDED: Pauses = Pauses(1 << 1);
+    /// The channel is not writable.
+    const UNWRITABLE: Pauses = Pauses(1 << 2);
 
     fn has(self, reason: Pauses) -> bool {
         self.0 & reason.0 != 0
@@ -153,7 +156,7 @@ impl ChannelCore {
     }
 
     fn on_read(self: &Rc<Self>, msg: Msg) {
-        let grown = self.note_read(msg.size_hint());
+        let grown = self.note_read(size_of_read(&msg));
         if grown && self.reading.on.get() {
             self.set_read(true);
         }
@@ -222,6 +225,26 @@ impl ChannelCore {
             self.pause(Pauses::CROWDED);
         } else {
             self.resume(Pauses::CROWDED);
+        }
+    }
+
+    /// Stops reading while the channel is not writable, if it is to (K14): what handlers answer would only
+    /// add to what waits. Called after a change of writability, when the outermost call has returned, and not
+    /// per message. Once the output is shut down no answer can be written, and reading goes on.
+    #[cold]
+    pub(super) fn follow_writability(self: &Rc<Self>) {
+        if self.level.is_writable() || self.is_output_over() {
+            self.resume(Pauses::UNWRITABLE);
+        } else if self.life.get().is_open() && self.pauses_while_unwritable() {
+            self.pause(Pauses::UNWRITABLE);
+        }
+    }
+
+    fn pauses_while_unwritable(&self) -> bool {
+        match self.options().pause_reads_while_unwritable {
+            PauseReads::IfAccepted => self.shared.parent.is_some(),
+            PauseReads::Always => true,
+            PauseReads::Never => false,
         }
     }
 
@@ -339,7 +362,15 @@ impl ChannelCore {
             if round_over && self.transport.borrow().has_more() {
                 return self.here.channels().pump_next_turn(self.clone());
             }
+            if self.level.has_changed() {
+                return self.pump_later(); // Reading may have to pause before the next event.
+            }
         }
         self.pump_later();
     }
+}
+
+/// How many bytes were read with this message; what it weighs besides, while it waits, was not.
+fn size_of_read(msg: &Msg) -> usize {
+    msg.get::<Parcel>().map_or_else(|| msg.size_hint(), |parcel| parcel.bytes.len())
 }

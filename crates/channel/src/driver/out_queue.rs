@@ -5,6 +5,8 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
+use crate::room::has_much_room;
+
 /// The bytes that a stream is to write, in order. The loop owns it; a driver looks at it to write,
 /// and a completion driver keeps clones of its chunks until the kernel is through with them.
 #[derive(Debug, Default)]
@@ -157,6 +159,9 @@ impl OutQueue {
             n -= first.len();
             self.first = self.next_first();
             self.released -= 1;
+        }
+        if self.first.is_none() && self.rest.as_ref().is_some_and(|it| has_much_room(&it.chunks)) {
+            self.rest = None;
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::channel::transport::{
 };
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
+use crate::room::release_room;
 
 /// One end of a connection within the process: a client that is to be connected, or either end of one
 /// that is. Messages of any type go from one end to the other.
@@ -128,6 +129,7 @@ impl End {
             if !self.to_peer.push(&mut self.staged) {
                 return Err(LocalError::PeerClosed.into());
             }
+            release_room(&mut self.staged);
             if outbound.is_empty() {
                 return Ok(Submit::Done(taken));
             }

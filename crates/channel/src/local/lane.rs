@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::rounds::Taken;
 use crate::channel::transport::TransportWaker;
 use crate::pipeline::Msg;
+use crate::room::release_room;
 
 /// As many bytes wait between two ends, by the size hints of their messages, before the writer has to
 /// wait; the message that goes beyond it still passes. 64 KiB is the high water mark of a channel by
@@ -182,6 +183,7 @@ impl Lane {
         let (msg, writer) = {
             let mut state = self.lock();
             let Some(queued) = state.queue.pop_front() else {
+                release_room(&mut state.queue);
                 state.reader.waits = !state.writer.gone;
                 return if state.writer.gone { Taken::End } else { Taken::Nothing };
             };

@@ -10,9 +10,12 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 
-/// Up to so many bytes are copied. A block is 64 KiB: what is kept without a copy is at least a
-/// sixteenth of what it keeps from being used again.
+/// Up to so many bytes are copied: a sixteenth of a block of 64 KiB.
 const FEW: usize = 4 * 1024;
+
+/// And up to this part of a buffer that was put together: what is kept without a copy is at least a
+/// sixteenth of what it keeps from being used again, or freed.
+const PART: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Cumulation {
@@ -44,11 +47,12 @@ impl Cumulation {
     /// Keeps what is left of what was joined.
     pub(super) fn keep(&mut self, left: Bytes) {
         let grows = left.len() == self.joined;
+        let few = FEW.max(self.joined / PART);
         self.joined = 0;
         if left.is_empty() {
             return;
         }
-        if left.len() <= FEW && !grows {
+        if left.len() <= few && !grows {
             self.own = buffer(2 * left.len());
             self.own.extend_from_slice(&left);
             return;
@@ -104,6 +108,17 @@ mod tests {
         let _message = joined.split_to(1);
         kept.keep(joined);
         assert_eq!(kept.take().len(), block.len() - 1);
+    }
+
+    #[test]
+    fn k14_the_rest_of_a_large_message_does_not_keep_the_memory_of_that_message() {
+        let mut kept = Cumulation::default();
+        kept.keep(Bytes::from(vec![7; 1 << 20]));
+        let mut joined = kept.join(Bytes::from(vec![7; 1 << 10]));
+        let message = joined.split_to(joined.len() - 2 * FEW);
+        kept.keep(joined);
+        assert!(message.is_unique(), "what is left was copied");
+        assert_eq!(kept.take().len(), 2 * FEW);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::name::Name;
 use super::offload::Link;
 use super::signature::{Signature, TypeTag};
 use super::slots::{HEAD, TAIL};
+use crate::room::release_room;
 
 pub(crate) struct Slot {
     /// `None` while it runs, at both ends, and when the slot is free.
@@ -104,6 +105,7 @@ impl Backlog {
         let waiting = self.waiting.pop_front()?;
         self.writes -= usize::from(matches!(waiting.event, AnyEvent::Write(_)));
         self.older = self.waiting.len();
+        release_room(&mut self.waiting);
         Some(waiting)
     }
 

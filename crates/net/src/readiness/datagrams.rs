@@ -235,7 +235,8 @@ impl DatagramEndpoint {
                 if !self.socket.socket.takes_parcels() {
                     self.receive(plan.size(), left as usize, inbox);
                 } else if let Some(parcel) = self.receive_parcel(plan.size(), inbox) {
-                    self.round = Round::Reading { left: left - 1 };
+                    let left = left.saturating_sub(parcels::reads_for(&parcel));
+                    self.round = Round::Reading { left };
                     return Some(IoEvent::Parcel(token, Box::new(parcel)));
                 }
             }

@@ -11,6 +11,7 @@ mod connecting;
 mod credentials;
 mod datagrams;
 mod files;
+mod held_descriptors;
 mod house;
 mod like_tcp;
 mod mixed;

@@ -113,11 +113,19 @@ pub(crate) fn unpacked(io: Io) -> OwnedFd {
 
 /// Sends with the system's own call.
 pub(crate) fn send(peer: impl AsFd, bytes: &[u8], passed: &[BorrowedFd<'_>]) {
+    assert_eq!(try_send(peer, bytes, passed).unwrap(), bytes.len());
+}
+
+/// The same, if there is room.
+pub(crate) fn try_send(
+    peer: impl AsFd,
+    bytes: &[u8],
+    passed: &[BorrowedFd<'_>],
+) -> rustix::io::Result<usize> {
     let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     assert!(passed.is_empty() || control.push(SendAncillaryMessage::ScmRights(passed)));
-    let sent = sendmsg(peer, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
-    assert_eq!(sent, bytes.len());
+    sendmsg(peer, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())
 }
 
 /// Receives with the system's own call.

@@ -18,6 +18,7 @@ mod loop_events;
 mod odd_messages;
 mod operations;
 mod panics;
+mod pausing;
 mod reads;
 mod removing;
 mod stack;

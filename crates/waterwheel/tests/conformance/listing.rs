@@ -68,6 +68,8 @@ macro_rules! conformance_matrix {
             pressure {
                 c07_a_peer_that_never_reads_leaves_memory_at_the_mark
                 c07_beyond_the_cap_writes_fail_and_the_others_arrive
+                k14_a_server_that_ignores_writability_holds_no_more_than_its_mark
+                k14_a_server_that_is_told_not_to_pause_reads_on
             }
             leaving {
                 c04_a_channel_that_comes_and_goes_in_the_middle_of_traffic_loses_nothing

@@ -1,10 +1,15 @@
-//! Peers that do not read: what waits stays bounded (C07).
+//! Peers that do not read: what waits stays bounded (C07), also on a server that does not look (K14).
+
+use std::sync::mpsc::{Receiver, channel};
 
 use bytes::Bytes;
-use waterwheel::channel::{ChannelOptions, Ctx, Handler, HandlerResult, WaterMarks};
+use waterwheel::channel::{
+    Channel, ChannelOptions, Ctx, Handler, HandlerResult, PauseReads, WaterMarks,
+};
 
 use crate::cell::Cell;
-use crate::stage::{Stage, get, until};
+use crate::dice::Dice;
+use crate::stage::{Echo, PATIENCE, Stage, get, until};
 
 const BLOCK: usize = 8 * 1024;
 
@@ -101,4 +106,75 @@ pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) 
     until("it is writable again", || client.is_writable());
     get(client.close()).unwrap();
     assert_eq!(ear.rest().len(), 0, "those that failed did not arrive");
+}
+
+/// An echo server that never asks whether its connections are writable, and the connections it accepts.
+fn echo(stage: &Stage<'_>, options: ChannelOptions) -> (Channel, Receiver<Channel>) {
+    struct Accepted(std::sync::mpsc::Sender<Channel>);
+
+    impl Handler for Accepted {
+        fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+            let _ = self.0.send(ctx.channel());
+            ctx.fire_active();
+            Ok(())
+        }
+    }
+
+    let (tell, told) = channel();
+    let server = stage.serve(options, move |edit| {
+        edit.add_last("accepted", Accepted(tell.clone()))?;
+        edit.add_last("echo", Echo).map(drop)
+    });
+    (server, told)
+}
+
+/// More than the buffers of all kernels on the way have room for.
+const MUCH: usize = 32 << 20;
+
+pub(crate) fn k14_a_server_that_ignores_writability_holds_no_more_than_its_mark(cell: &Cell) {
+    let stage = Stage::new(cell, 2);
+    let (server, children) = echo(&stage, ChannelOptions::default());
+    let (client, mut ear) = stage.client_with(&server, deaf());
+    let child = children.recv_timeout(PATIENCE).unwrap();
+    let data = Dice::new().bytes(BLOCK);
+    for _ in 0..MUCH / data.len() {
+        client.send(data.clone());
+    }
+    // Beyond the high mark by what one read may bring.
+    let most = ChannelOptions::default().water_marks.high() + 64 * 1024;
+    let mut full = 0;
+    until("the server is held back", || {
+        get(child.with_pipeline(|_| ())).unwrap();
+        get(client.with_pipeline(|_| ())).unwrap();
+        assert!(child.pending_bytes() <= most, "{} bytes are pending", child.pending_bytes());
+        full = if child.is_writable() || client.is_writable() { 0 } else { full + 1 };
+        full == 500
+    });
+    // The client was never paused: it can read, and then everything arrives.
+    client.set_auto_read(true);
+    for _ in 0..MUCH / data.len() {
+        assert!(ear.bytes(data.len()) == data, "what came back is not what was sent");
+        assert!(child.pending_bytes() <= most, "{} bytes are pending", child.pending_bytes());
+    }
+    get(client.close()).unwrap();
+}
+
+pub(crate) fn k14_a_server_that_is_told_not_to_pause_reads_on(cell: &Cell) {
+    let stage = Stage::new(cell, 2);
+    let never = PauseReads::Never;
+    let options = ChannelOptions { pause_reads_while_unwritable: never, ..Default::default() };
+    let (server, children) = echo(&stage, options);
+    let (client, mut ear) = stage.client_with(&server, deaf());
+    let child = children.recv_timeout(PATIENCE).unwrap();
+    let data = Dice::new().bytes(BLOCK);
+    for _ in 0..MUCH / data.len() {
+        client.send(data.clone());
+    }
+    until("the client could send all of it", || client.pending_bytes() == 0);
+    until("the server holds what nobody reads", || child.pending_bytes() > MUCH / 4);
+    client.set_auto_read(true);
+    for _ in 0..MUCH / data.len() {
+        assert!(ear.bytes(data.len()) == data, "what came back is not what was sent");
+    }
+    get(client.close()).unwrap();
 }

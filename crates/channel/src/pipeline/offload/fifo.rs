@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::room::release_room;
+
 /// First in, first out.
 ///
 /// Producers lock it to push, the consumer to pop, one item at a time; nobody calls anything meanwhile,
@@ -56,6 +58,7 @@ impl<T> Fifo<T> {
     pub(super) fn rest(&self) -> bool {
         let mut state = self.lock();
         state.called = !state.items.is_empty();
+        release_room(&mut state.items);
         state.called
     }
 

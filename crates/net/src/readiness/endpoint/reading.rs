@@ -9,6 +9,7 @@ use waterwheel_channel::driver::IoEvent;
 use waterwheel_channel::{Parcel, Token};
 
 use super::{Endpoint, Phase};
+use crate::parcels;
 use crate::readiness::plan::READ_WILL_TELL;
 use crate::readiness::read_block::ReadBlock;
 use crate::selector::Ready;
@@ -185,6 +186,9 @@ impl Endpoint {
         let short = bytes.len() < size && received.parcel.passed.is_empty();
         if short && !self.ready.any(MORE_THAN_DATA) {
             self.round = Round::Reading { left: 0 };
+        } else if let Round::Reading { left } = self.round {
+            let besides_this = parcels::reads_for(&received.parcel) - 1;
+            self.round = Round::Reading { left: left.saturating_sub(besides_this) };
         }
         Taken::Event(match received.is_plain {
             true => IoEvent::Read(token, bytes),

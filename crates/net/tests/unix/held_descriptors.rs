@@ -1,0 +1,129 @@
+//! Peers that pass descriptors: how many of them this process holds (K14).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
+
+use waterwheel_channel::driver::SocketOption;
+use waterwheel_channel::{
+    Channel, ChannelOptions, Ctx, Handler, HandlerResult, Msg, NewChannel, Parcel, PauseReads,
+};
+use waterwheel_executor::Error;
+use waterwheel_net::existing_stream;
+
+use crate::door::Echo;
+use crate::loops::{LONG, Rig, get, on_every_loop};
+use crate::parcels::{receive, send};
+
+/// With each parcel go so many descriptors.
+const EACH: usize = 16;
+
+/// The bytes of each parcel: so few that the high mark would be thousands of descriptors away, were they not
+/// counted.
+const TEXT: [u8; 256] = [b'x'; 256];
+
+fn connection(rig: &Rig, handler: impl Handler + Send) -> (Channel, UnixStream) {
+    let (ours, peer) = UnixStream::pair().unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_nonblocking(true).unwrap();
+    let options = ChannelOptions {
+        pause_reads_while_unwritable: PauseReads::Always,
+        ..ChannelOptions::default()
+    };
+    let new = NewChannel::new(existing_stream(ours).unwrap()).options(options);
+    let channel = get(rig.event_loop.register(new.initialiser(move |edit| {
+        edit.add_last("handler", handler)?;
+        Ok(())
+    })));
+    get(channel.set_option(SocketOption::ReceivePassed(true)));
+    (channel, peer)
+}
+
+fn descriptors(of: &OwnedFd) -> Vec<BorrowedFd<'_>> {
+    (0..EACH).map(|_| of.as_fd()).collect()
+}
+
+#[test]
+fn k14_a_peer_that_passes_descriptors_and_reads_none_makes_an_echo_hold_few() {
+    on_every_loop(|rig| {
+        let (channel, peer) = connection(rig, Echo);
+        let pipe: OwnedFd = std::io::pipe().unwrap().1.into();
+        let mut sent = 0;
+        // Until the channel has more than it can write, and then as much as the kernel takes.
+        for _ in 0..10_000_000 {
+            let full = !send_if_room(&peer, &descriptors(&pipe));
+            sent += usize::from(!full);
+            if full && !channel.is_writable() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert!(!channel.is_writable(), "{sent} parcels are not enough");
+        let pending = channel.pending_bytes();
+        let most = ChannelOptions::default().water_marks.high()
+            + TEXT.len()
+            + EACH * Parcel::PASSED_WEIGHT;
+        assert!(pending <= most, "{pending} of {most} pending");
+        // Each comes back, and what waited is no longer counted.
+        peer.set_nonblocking(false).unwrap();
+        let (mut bytes, mut back) = (0, 0);
+        while bytes < sent * TEXT.len() {
+            let (read, passed) = receive(&peer);
+            (bytes, back) = (bytes + read.len(), back + passed.len());
+        }
+        assert_eq!((bytes, back), (sent * TEXT.len(), sent * EACH));
+        get(channel.with_pipeline(|_| ()));
+        assert_eq!(channel.pending_bytes(), 0);
+        let metrics = rig.event_loop.metrics();
+        assert_eq!(metrics.bytes_read, metrics.bytes_written, "a descriptor is no byte");
+        assert_eq!(metrics.bytes_written, bytes as u64);
+    });
+}
+
+fn send_if_room(peer: &UnixStream, passed: &[BorrowedFd<'_>]) -> bool {
+    match crate::parcels::try_send(peer, &TEXT, passed) {
+        Ok(sent) => {
+            assert_eq!(sent, TEXT.len(), "room for all of it, or none");
+            true
+        }
+        // More than this user may have in flight is no room either.
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::TOOMANYREFS) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Tells how many descriptors each round of reads has brought.
+struct Rounds(Sender<usize>, usize);
+
+impl Handler for Rounds {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.1 += msg.get::<Parcel>().map_or(0, |parcel| parcel.passed.len());
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.0.send(std::mem::take(&mut self.1)).map_err(Error::new)
+    }
+}
+
+#[test]
+fn k14_one_round_of_reads_brings_few_descriptors() {
+    const PARCELS: usize = 20;
+    on_every_loop(|rig| {
+        let (told, rounds) = channel();
+        let (channel, peer) = connection(rig, Rounds(told, 0));
+        channel.set_auto_read(false);
+        get(channel.with_pipeline(|_| ()));
+        let pipe: OwnedFd = std::io::pipe().unwrap().1.into();
+        for _ in 0..PARCELS {
+            send(&peer, b"x", &descriptors(&pipe));
+        }
+        channel.set_auto_read(true);
+        let mut all = 0;
+        while all < PARCELS * EACH {
+            let round = rounds.recv_timeout(LONG).expect("there is more to read");
+            assert!(round <= EACH + 15, "{round} descriptors in one round");
+            all += round;
+        }
+    });
+}
