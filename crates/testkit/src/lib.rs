@@ -6,6 +6,7 @@
 //! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
 //! | test clients and servers against each other, without a network, over any driver | [`embedded::Wires`] |
 //! | write down what passes through a pipeline | [`recorder`] |
+//! | gather the messages of one type | [`collector`] |
 //! | test a decoder, however its bytes may be cut | [`decoder_verifier`] |
 //! | run a loop without sockets and without waiting for time | [`manual`] |
 //! | make a driver fail on purpose | [`faulty`] |
@@ -16,6 +17,7 @@
 //! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
 #![forbid(unsafe_code)]
 
+pub mod collector;
 pub mod decoder_verifier;
 pub mod decorator;
 pub mod driver_suite;

@@ -11,6 +11,7 @@ use waterwheel_channel::{
     ChannelOptions, Ctx, Datagram, Edit, Handler, HandlerResult, In, InboundHandler, Token,
 };
 use waterwheel_executor::Error;
+use waterwheel_testkit::collector::Collector;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::manual::Manual;
 use waterwheel_testkit::recorder::Log;
@@ -43,6 +44,78 @@ fn with_written(how: impl FnOnce(&mut Embedded), texts: &[&'static str]) -> (Emb
 
 fn outbound(embedded: &mut Embedded) -> Vec<Bytes> {
     std::iter::from_fn(|| embedded.read_outbound()).collect()
+}
+
+#[test]
+fn o04_what_is_asked_from_the_far_end_is_done_when_the_call_returns() {
+    let by_hand = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+    let log = Log::new();
+    let mut embedded = Embedded::builder().options(by_hand).build(|edit| {
+        edit.add_last("log", log.recorder())?;
+        Ok(())
+    });
+    let embedded = embedded.as_mut().unwrap();
+    embedded.run();
+    drop(log.take());
+    let written = embedded.write(text("first"));
+    assert_eq!((embedded.writes(), written.is_done()), (0, false), "not flushed yet");
+    embedded.flush();
+    assert!(written.is_done());
+    embedded.write_outbound(text("second")).join().unwrap();
+    assert_eq!(outbound(embedded), ["first", "second"]);
+    embedded.write_inbound(7_u32);
+    assert_eq!(embedded.unread(), 1);
+    embedded.read();
+    assert_eq!((embedded.unread(), embedded.read_inbound::<u32>()), (0, Some(7)));
+    embedded.fire_user_event(text("event"));
+    let expected = [
+        "log write first",
+        "log flush",
+        "log write second",
+        "log flush",
+        "log read",
+        "log on_read u32",
+        "log on_read_complete",
+        "log on_user_event event",
+    ];
+    assert_eq!(log.take(), expected);
+}
+
+#[test]
+fn o04_a_collector_gathers_one_type_and_lets_the_others_pass() {
+    let numbers = Collector::<u32>::new();
+    let mut embedded = Embedded::new(|edit| {
+        edit.add_last("numbers", In(numbers.clone()))?;
+        Ok(())
+    })
+    .unwrap();
+    embedded.write_inbound(1_u32);
+    embedded.write_inbound(text("passes"));
+    embedded.write_inbound(2_u32);
+    assert_eq!((numbers.len(), numbers.take()), (2, vec![1, 2]));
+    assert!(numbers.is_empty());
+    assert_eq!(embedded.read_inbound::<Bytes>().unwrap(), "passes");
+}
+
+#[test]
+fn o04_a_collector_waits_for_what_another_thread_reads() {
+    let lines = Collector::<String>::new();
+    let into = lines.clone();
+    let reading = std::thread::spawn(move || {
+        let made = Embedded::new(|edit| {
+            edit.add_last("lines", In(into))?;
+            Ok(())
+        });
+        let mut embedded = made.unwrap();
+        for line in ["a", "b", "c"] {
+            embedded.write_inbound(line.to_owned());
+        }
+    });
+    assert_eq!(lines.wait_for(3, Duration::from_secs(60)), ["a", "b", "c"]);
+    reading.join().unwrap();
+    let too_few = std::panic::catch_unwind(|| lines.wait_for(1, Duration::ZERO));
+    let said = too_few.unwrap_err().downcast::<String>().unwrap();
+    assert!(said.starts_with("0 messages of 1 came in"), "{said}");
 }
 
 #[test]

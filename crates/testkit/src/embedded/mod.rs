@@ -52,8 +52,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_channel::{
-    Channel, ChannelOptions, Edit, EventLoopGroup, ManualEventLoop, Message, Msg, NewChannel,
-    Pipeline,
+    Channel, ChannelFuture, ChannelOptions, Edit, EventLoopGroup, ManualEventLoop, Message, Msg,
+    NewChannel, Pipeline,
 };
 use waterwheel_executor::{Error, Nanos, Reporter, Watchdog};
 
@@ -224,6 +224,58 @@ impl Embedded {
 
     // From the far end of the pipeline.
 
+    /// Writes a message from the far end, as [`Channel::write`] does, and runs what that leads to. It goes out with
+    /// the next [`flush`](Self::flush).
+    pub fn write(&mut self, msg: impl Into<Msg>) -> ChannelFuture {
+        self.ask(|channel| channel.write(msg))
+    }
+
+    /// Writes a message from the far end and flushes it: what comes out of it is there to be
+    /// [taken](Self::read_outbound).
+    ///
+    /// ```
+    /// use bytes::{BufMut, Bytes, BytesMut};
+    /// use waterwheel_channel::{Encode, Encoder, HandlerResult};
+    /// use waterwheel_testkit::embedded::Embedded;
+    ///
+    /// struct Big;
+    ///
+    /// impl Encoder for Big {
+    ///     type In = u16;
+    ///
+    ///     fn encode(&mut self, number: u16, dst: &mut BytesMut) -> HandlerResult {
+    ///         dst.put_u16(number);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let mut channel = Embedded::new(|edit| {
+    ///     edit.add_last("big", Encode::new(Big))?;
+    ///     Ok(())
+    /// })?;
+    /// channel.write_outbound(258u16).join()?;
+    /// assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "\x01\x02");
+    /// # Ok::<(), waterwheel_executor::Error>(())
+    /// ```
+    pub fn write_outbound(&mut self, msg: impl Into<Msg>) -> ChannelFuture {
+        self.ask(|channel| channel.write_and_flush(msg))
+    }
+
+    /// Flushes from the far end what was written.
+    pub fn flush(&mut self) {
+        self.ask(Channel::flush);
+    }
+
+    /// Asks from the far end for a round of reads: for channels that do not read by themselves.
+    pub fn read(&mut self) {
+        self.ask(Channel::read);
+    }
+
+    /// Fires a user event, from the network's end of the pipeline.
+    pub fn fire_user_event(&mut self, event: impl Into<Msg>) {
+        self.ask(|channel| channel.fire_user_event(event));
+    }
+
     /// Takes the next message that passed all handlers on its way in, if it is a `T`.
     ///
     /// # Panics
@@ -310,8 +362,14 @@ impl Embedded {
 
     /// Closes the channel, and runs what that leads to.
     pub fn close(&mut self) {
-        self.on_loop(|channel| drop(channel.close()));
+        drop(self.ask(Channel::close));
+    }
+
+    /// Calls `f` on the loop, and runs what that leads to.
+    fn ask<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
+        let asked = self.on_loop(f);
         self.run();
+        asked
     }
 
     fn pump(&mut self) {

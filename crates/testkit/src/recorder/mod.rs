@@ -4,6 +4,16 @@
 //! method, and what can be shown of the message. Then it passes the event on, like any handler that has
 //! nothing to say to it; unless it was told to do something else at that [`Moment`].
 //!
+//! | line | written |
+//! |---|---|
+//! | `first on_read hello` | when a method of the handler `first` is called; for the methods there are, see [`Moment`] |
+//! | `first dropped` | when the recorder is dropped: after `first on_removed`, or without it if it panicked |
+//! | `one that was never added dropped` | when a recorder is dropped that was in no pipeline |
+//! | `label ok`, `label failed: …` | when a [completion](Log::completion) or a [listener](Log::listener) is told |
+//!
+//! The line `dropped` is there to show that handlers go when they should: an edit that is rolled back drops
+//! what it has staged without an `on_added` or `on_removed`, and a channel that is closed drops its handlers last.
+//!
 //! ```
 //! use bytes::Bytes;
 //! use waterwheel_testkit::embedded::Embedded;
