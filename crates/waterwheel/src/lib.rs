@@ -19,6 +19,7 @@
 //! | who holds a loop | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
 //! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |
+//! | a protocol of your own | [`writing_a_codec`] |
 //! | what was a class of Netty's | [`coming_from_netty`] |
 #![forbid(unsafe_code)]
 
@@ -31,3 +32,6 @@ pub use waterwheel_net as net;
 
 #[doc = include_str!("../../../docs/COMING_FROM_NETTY.md")]
 pub mod coming_from_netty {}
+
+#[doc = include_str!("../../../docs/WRITING_A_CODEC.md")]
+pub mod writing_a_codec {}
