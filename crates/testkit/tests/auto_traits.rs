@@ -1,5 +1,6 @@
 //! Who may cross threads: the test's side from anywhere, a driver on its way to its loop.
 
+use waterwheel_testkit::collector::Collector;
 use waterwheel_testkit::decorator::{Decorated, Decorating};
 use waterwheel_testkit::embedded::{Plug, Wires};
 use waterwheel_testkit::faulty::{Call, Fault, Faults, Faulty, FaultyDriver, Lost, Spin, Times};
@@ -29,6 +30,7 @@ fn the_test_may_play_its_part_from_any_thread() {
     is_send_and_sync::<Faulty<Manual>>();
     is_send_and_sync::<Faults>();
     is_send_and_sync::<Decorating<Manual, ()>>();
+    is_send_and_sync::<Collector<u8>>();
     is_send_and_sync::<Seeded>();
     is_send_and_sync::<(Call, Fault, Lost, Spin, Times)>();
     is_send_and_sync::<(Log, Moment, Paper)>();
