@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::client::Bootstrap;
 use super::recipe::Recipe;
 use super::server::ServerBootstrap;
-use crate::channel::options::{ChannelOptions, WaterMarks};
+use crate::channel::options::{ChannelOptions, PauseReads, WaterMarks};
 use crate::channel::receive::ReceiveSizes;
 
 impl Recipe {
@@ -36,6 +36,7 @@ macro_rules! single_options {
 
 single_options! { Bootstrap, recipe, "each channel":
     auto_read = auto_read: bool;
+    pause_reads_while_unwritable = pause_reads_while_unwritable: PauseReads;
     water_marks = water_marks: WaterMarks;
     receive_sizes = receive_sizes: ReceiveSizes;
     reads_per_round = reads_per_round: u32;
@@ -49,6 +50,7 @@ single_options! { ServerBootstrap, own, "the server":
 
 single_options! { ServerBootstrap, child, "each connection":
     child_auto_read = auto_read: bool;
+    child_pause_reads_while_unwritable = pause_reads_while_unwritable: PauseReads;
     child_water_marks = water_marks: WaterMarks;
     child_receive_sizes = receive_sizes: ReceiveSizes;
     child_reads_per_round = reads_per_round: u32;
