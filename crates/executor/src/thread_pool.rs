@@ -9,6 +9,9 @@ use std::thread::JoinHandle;
 
 use crate::current;
 use crate::error::{WouldDeadlock, absorb};
+use crate::guard::report_to;
+use crate::log_reporter::LogReporter;
+use crate::report::Fault;
 use crate::thread::{LoopBody, RunOrLetGo, ThreadFactory, ThreadSupplier};
 
 /// A fixed number of threads that run the turns of [pooled] executors, in the order in which these ask.
@@ -24,7 +27,8 @@ use crate::thread::{LoopBody, RunOrLetGo, ThreadFactory, ThreadSupplier};
 /// for a turn after its shutdown ends as if its loop had died, which its termination future says.
 ///
 /// # Panics
-/// Those of tasks never reach the pool. Should a turn itself panic, that is logged, and its thread goes on.
+/// Those of tasks never reach the pool. Should a turn itself panic, the [`LogReporter`] is told, and its
+/// thread goes on.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -186,8 +190,8 @@ impl RunOrLetGo for Worker {
         lock(&self.0.queue).workers.push(std::thread::current().id());
         while let Some(turn) = self.0.next() {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| turn.run())) {
-                let message = absorb(payload);
-                tracing::error!(target: "waterwheel", "a turn in a thread pool panicked: {message}");
+                let what = format!("a turn panicked, and its thread goes on: {}", absorb(payload));
+                report_to(&LogReporter, "thread pool", Fault::Degraded(what));
             }
         }
     }
