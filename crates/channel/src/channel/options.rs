@@ -112,6 +112,10 @@ impl Default for WaterMarks {
 /// A peer that sends and never reads makes a server that answers it hold every answer. A channel that stops
 /// reading while it is not writable holds about its high water mark instead, and the peer's sends wait.
 ///
+/// Writes that nobody has flushed count as well. A handler that writes more than the high water mark and flushes only
+/// when a certain message comes waits for ever: let it flush in `on_read_complete`, or when the channel is no longer
+/// writable.
+///
 /// Two peers that both stop reading can wait for each other for ever: each has sent so much that it
 /// reads nothing until the other reads. So only one side of a connection should pause, and by default that is
 /// the accepted side.

@@ -200,3 +200,35 @@ fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_pause
         assert_eq!((bench.unread(), bench.channel().is_writable()), (1, false));
     }
 }
+
+/// Answers without flushing; flushes at these moments.
+fn gathering(flushes_at: Moment) -> Bench {
+    let mut bench = bench_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
+        let gather = log.recorder().reading(|ctx, msg| {
+            ctx.write(msg);
+            Ok(())
+        });
+        let gather = gather.at(flushes_at, |ctx| {
+            ctx.flush();
+            Ok(())
+        });
+        edit.add_last("gather", gather)?;
+        Ok(())
+    });
+    bench.run();
+    bench
+}
+
+#[test]
+fn k14_a_handler_that_has_filled_the_channel_without_a_flush_is_called_in_time_to_flush() {
+    for flushes_at in [Moment::ReadComplete, Moment::WritabilityChanged] {
+        let mut bench = gathering(flushes_at);
+        for _ in 0..10 {
+            bench.write_inbound(bytes(15));
+        }
+        bench.run();
+        let left = (bench.unread(), bench.channel().pending_bytes());
+        assert!(left.0 == 0 && left.1 <= 20, "{flushes_at:?}: {left:?}");
+        assert!(sent(&mut bench) >= 130, "{flushes_at:?}");
+    }
+}
