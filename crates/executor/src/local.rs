@@ -25,7 +25,7 @@ use crate::timer::heap::TimerHeap;
 /// (64 × 40 bytes = 2.5 KiB).
 const READY: usize = 64;
 
-/// A deque that has grown beyond this is given back when the loop sleeps (4096 × 40 bytes = 160 KiB).
+/// A deque that a burst has grown beyond this is given back when it is empty (4096 × 40 bytes = 160 KiB).
 const KEPT_READY: usize = 4096;
 
 pub(crate) struct Local<X: Send + 'static> {
@@ -70,7 +70,14 @@ impl<X: Send + 'static> Local<X> {
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Command<X>> {
         let mut ready = self.ready.borrow_mut();
-        if ready.is_empty() { self.inbox.borrow_mut().pop() } else { ready.pop_front() }
+        if ready.is_empty() {
+            return self.inbox.borrow_mut().pop();
+        }
+        let command = ready.pop_front();
+        if ready.is_empty() && ready.capacity() > KEPT_READY {
+            *ready = VecDeque::with_capacity(READY);
+        }
+        command
     }
 
     /// How many commands wait, here and in the inbox.
@@ -173,15 +180,6 @@ impl<X: Send + 'static> Local<X> {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.ready.borrow().is_empty() || !self.shared.inbox.is_empty()
-    }
-
-    /// Gives back the memory of a deque that a burst has made large. Called before a sleep, when it is empty.
-    #[inline]
-    pub(crate) fn release_room(&self) {
-        let mut ready = self.ready.borrow_mut();
-        if ready.capacity() > KEPT_READY && ready.is_empty() {
-            *ready = VecDeque::with_capacity(READY);
-        }
     }
 
     /// Whether the local deque alone has work: the wake word's re-check asks the inbox itself.

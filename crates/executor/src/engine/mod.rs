@@ -252,7 +252,6 @@ impl<X: Send + 'static> LoopCore<X> {
     ) -> bool {
         self.shared.counters.turn();
         self.give_back();
-        self.local.release_room();
         self.shared.counters.sleep();
         let until = until.if_ever();
         let has_more_work = || self.local.has_ready() || has_more_work();

@@ -32,7 +32,6 @@ impl<X: Send + 'static> LoopCore<X> {
         if self.local.has_work() {
             return false;
         }
-        self.local.release_room();
         self.shared.counters.sleep();
         self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == Slept::Yes
     }
