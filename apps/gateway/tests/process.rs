@@ -28,7 +28,7 @@ fn sigterm_and_ctrl_c_end_it_with_status_0() {
     }
 }
 
-/// It waits for neither a quiet period nor a client on whose connection nothing happens.
+/// The gateway waits for neither a quiet period nor idle clients.
 #[test]
 fn l11_an_idle_gateway_ends_at_once() {
     for clients in [0, 3] {

@@ -196,7 +196,7 @@ fn without_cr(line: &[u8]) -> usize {
     line.len() - usize::from(line.ends_with(b"\r"))
 }
 
-/// What becomes of a last line that has no end.
+/// How a last line without an end is treated.
 #[derive(Clone, Copy, Debug)]
 enum Unfinished {
     Drop,

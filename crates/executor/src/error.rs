@@ -65,7 +65,7 @@ pub enum ErrorKind {
     /// Nothing was given to wait for.
     #[error("there is no first of no futures")]
     NothingToWaitFor,
-    /// What was asked for something is closed.
+    /// The object of the operation, such as a channel, is closed.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
     /// An error of the user's own.

@@ -119,7 +119,7 @@ impl Drop for Alarm {
     }
 }
 
-/// What an alarm does. It does not keep the loop.
+/// Wakes a loop when its alarm rings. A weak handle: an alarm does not keep the loop alive.
 struct Ring<X: Send + 'static>(Weak<Rest<X>>);
 
 impl<X: Send + 'static> Unpark for Ring<X> {

@@ -160,8 +160,8 @@ impl<X: Send + 'static> EventExecutor<X> {
     }
 }
 
-/// What a layer above does with the handle of an executor: commands of its own, and what it has attached. A trait,
-/// so that users of that layer, whose handles dereference to this one, see nothing of it.
+/// Access to an executor for the layer above it: commands of that layer, and its attachment. A trait, so that users
+/// of that layer, whose handles dereference to an executor, do not see these methods.
 pub trait CommandAccess<X: Send + 'static> {
     /// A sender of commands that does not keep the executor alive.
     #[must_use]
@@ -200,7 +200,7 @@ pub trait CommandAccess<X: Send + 'static> {
     /// be called on the loop.
     fn take_back(&self, key: TimerKey) -> Option<X>;
 
-    /// What the layer above has attached when it built this executor.
+    /// Returns what the layer above attached when it built this executor.
     #[must_use]
     fn attachment(&self) -> Option<&Arc<dyn Attached>>;
 }

@@ -116,7 +116,7 @@ impl ThreadPool {
         lock(&self.turns.queue).workers.contains(&here)
     }
 
-    /// Whoever else waits does so for the lock.
+    /// Waits for all threads to end. The lock is held meanwhile, so that a second caller waits too.
     fn wait_for_threads(&self) {
         for thread in lock(&self.threads).drain(..) {
             let _ = thread.join(); // Its panics were caught.

@@ -23,11 +23,11 @@ use waterwheel_channel::driver::{Interest, Readiness};
 
 use crate::waker::Waker;
 
-/// What a descriptor is watched for.
+/// The events that a descriptor is watched for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Watch {
     pub(crate) interest: Interest,
-    /// The end of the peer's sending (EPOLLRDHUP), though not for what there is to read.
+    /// The end of the peer's sending (EPOLLRDHUP), also without readability.
     pub(crate) read_end: bool,
 }
 

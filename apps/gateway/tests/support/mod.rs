@@ -213,7 +213,7 @@ impl Process {
         line.trim_end().to_owned()
     }
 
-    /// Nobody reads what it prints any more.
+    /// Closes the reading end of its standard output.
     pub(crate) fn stop_reading(&mut self) {
         self.stdout = None;
     }

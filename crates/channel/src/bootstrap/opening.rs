@@ -127,7 +127,7 @@ impl Opening {
 /// Calls code of the user's that makes a part of the channel, on whichever thread that is.
 ///
 /// # Errors
-/// It panicked, which is reported too.
+/// The panic of that code, which is reported too.
 pub(super) fn guarded<R>(what: &'static str, code: impl FnOnce() -> R) -> Result<R, Error> {
     run_user_code(UserCode::Callback, Origin::labelled(what), code)
 }

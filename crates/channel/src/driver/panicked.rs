@@ -1,4 +1,4 @@
-//! What is told of a driver that panicked.
+//! The cause of a close after a driver panicked.
 
 /// The driver panicked while it worked on a registration, which was closed for that. The loop and its other
 /// registrations go on (R05).

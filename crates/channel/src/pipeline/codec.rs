@@ -173,7 +173,7 @@ pub struct Decode<D> {
     fed: bool,
     /// This round of reads has given a message.
     gave: bool,
-    /// It was asked for the last time, and was given nothing since.
+    /// True once `decode_last` has had all that is left, until more bytes come.
     ended: bool,
 }
 

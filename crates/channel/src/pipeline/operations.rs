@@ -1,4 +1,4 @@
-//! What a handler asks for of the handlers before it and of the transport.
+//! The outbound operations of a handler's context.
 //!
 //! Each operation comes in three forms: plain, which tells nobody; `_with`, which tells a [`Completion`] or a
 //! promise; `_then`, which calls a closure on the loop.

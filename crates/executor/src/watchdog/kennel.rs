@@ -39,7 +39,8 @@ struct Watched {
     reporter: Arc<dyn Reporter>,
     vitals: Arc<Vitals>,
     watch: Watch,
-    /// What was last told of its piece of work, and of its round, for when they end.
+    /// The last reports of its current piece of work and of its current round, by [`PIECE`] and [`ROUND`]; used when
+    /// they end.
     last: [Option<SlowWork>; 2],
     is_over: bool,
 }
@@ -158,7 +159,7 @@ impl Watched {
         [piece, round].into_iter().flatten()
     }
 
-    /// What is to be told of a piece of work, or of a round, that is called so.
+    /// Returns the report that is due for a piece of work, or for a round, with this name.
     fn judge(
         &mut self,
         which: usize,

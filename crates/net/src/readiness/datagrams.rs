@@ -49,7 +49,7 @@ impl Inbox {
 enum Round {
     /// Not begun.
     Waiting,
-    /// So many may follow.
+    /// Begun; `left` reads may follow.
     Reading { left: u32 },
     /// `ReadComplete` was given out: nothing is read until the next round.
     Over,

@@ -56,16 +56,16 @@ pub(crate) struct ReadinessDriver<S> {
     registrations: TokenMap<Registration>,
     /// Those whose watching may have to change.
     changes: Vec<Token>,
-    /// Those that have something to say in this round, from `next` on.
+    /// Tokens with events in this round, from `next` on.
     queue: Vec<Token>,
     next: usize,
-    /// Those that have something to say in the next round. Each living one is in one of both at most once.
+    /// Tokens with events in the next round. A live token is in `queue` or `later`, at most once.
     later: Vec<Token>,
-    /// So many steps the one at `next` has taken in this round.
+    /// Steps that the token at `next` has taken in this round.
     steps: u32,
     /// Its round is over but for `ReadComplete`, which comes before anything else.
     complete: Option<Token>,
-    /// The kernel is told about this one at the moment.
+    /// The token whose change of interest is being applied.
     applying: Option<Token>,
     block: ReadBlock,
     inbox: Inbox,

@@ -54,7 +54,7 @@ struct Parts {
     closing: Cell<bool>,
     /// The driver waits.
     waiting: Cell<bool>,
-    /// What the loop died of.
+    /// The panic that the loop died of.
     death: RefCell<Option<Error>>,
     /// A rebuild was asked for.
     rebuild: Cell<bool>,

@@ -19,7 +19,7 @@ use crate::token::Token;
 /// the driver asks for more.
 const MAX_EVENTS: u64 = 1024;
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 impl LocalLoop {

@@ -24,7 +24,7 @@ pub(super) enum Round {
     Waiting,
     /// Not begun; a write was answered.
     Written,
-    /// So many may follow.
+    /// Begun; `left` reads may follow.
     Reading {
         left: u32,
     },
