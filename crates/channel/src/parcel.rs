@@ -62,14 +62,12 @@ impl Parcel {
         Self { peer: Some(peer.into()), ..Self::new(bytes, passed) }
     }
 
-    /// So many bytes of it were written, on a stream: with the first of them went what is passed. Returns how
-    /// much lighter the parcel is.
-    pub(crate) fn advance(&mut self, n: usize) -> usize {
+    /// Notes that so many bytes of it were written, on a stream. Returns what was passed with the first of
+    /// them, for the caller to drop.
+    pub(crate) fn advance(&mut self, n: usize) -> Vec<Io> {
         assert!(n <= self.bytes.len(), "{n} bytes sent of {}", self.bytes.len());
         self.bytes.advance(n);
-        let passed = self.weight_of_passed();
-        self.passed.clear();
-        n + passed
+        std::mem::take(&mut self.passed)
     }
 
     /// How much of its weight is not bytes.

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
 use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
 use waterwheel_channel::{
-    Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop,
-    ManualEventLoop, Message, Msg, NewChannel, Types,
+    Address, Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult,
+    LocalLoop, ManualEventLoop, Message, Msg, NewChannel, Types,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -403,4 +403,35 @@ fn c07_writes_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closin
     });
     channel.close();
     assert!(channel.channel().closed().is_done());
+}
+
+#[test]
+fn c02_the_cause_of_a_close_is_told_for_as_long_as_there_is_a_handle() {
+    let mut embedded = Embedded::new(|_| Ok(())).unwrap();
+    let channel = embedded.channel().clone();
+    embedded.fail(Error::new("cut"));
+    embedded.fail(Error::new("late"));
+    embedded.run();
+    assert!(embedded.with_pipeline(|_| ()).is_none(), "the loop has forgotten it");
+    type Ask = fn(&Channel) -> waterwheel_channel::ChannelFuture;
+    let asks: [(&str, Ask); 7] = [
+        ("write", |channel| channel.write(Bytes::from_static(b"late"))),
+        ("bind", |channel| channel.bind(Address::local("here"))),
+        ("connect", |channel| channel.connect(Address::local("there"))),
+        ("disconnect", |channel| channel.disconnect()),
+        ("deregister", |channel| channel.deregister()),
+        ("register", |channel| channel.register()),
+        ("shutdown_output", |channel| channel.shutdown_output()),
+    ];
+    for (what, ask) in asks {
+        let (here, elsewhere) = (embedded.on_loop(ask), ask(&channel));
+        embedded.run();
+        for late in [here, elsewhere] {
+            let error = late.join().expect_err("it is closed").to_string();
+            assert_eq!(error, "the channel is closed: cut", "{what}");
+        }
+    }
+    drop(embedded);
+    let error = channel.write(Bytes::from_static(b"later")).join().unwrap_err().to_string();
+    assert_eq!(error, "the channel is closed: cut", "its loop is gone too");
 }

@@ -8,7 +8,6 @@ use waterwheel_executor::{Error, ErrorKind, Origin, Promise, PromiseFuture, User
 
 use super::place::{Place, Resolver};
 use crate::channel::address::Address;
-use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::command::{Ask, LoopCommand};
@@ -166,6 +165,6 @@ fn open_here(here: &LocalLoop, (opening, addresses, mut promise): Job) {
     });
     if let Some((_, done)) = rest {
         // A handler has closed it when it was registered.
-        done.fail(ChannelError::Closed { cause: None }.into());
+        done.fail(channel.closed_error());
     }
 }

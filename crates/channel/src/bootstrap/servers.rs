@@ -151,8 +151,10 @@ struct Opened {
 impl Opened {
     /// Where the first one is.
     fn address(&self) -> Result<Address, Error> {
-        let address = self.servers.first().and_then(Channel::local_address);
-        address.ok_or_else(|| ChannelError::Closed { cause: None }.into())
+        let Some(first) = self.servers.first() else {
+            return Err(ChannelError::Closed { cause: None }.into());
+        };
+        first.local_address().ok_or_else(|| first.closed_error())
     }
 
     /// Waits for all that were begun.

@@ -5,6 +5,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use waterwheel_executor::UserCode;
+
+use super::core::guarded;
+
 /// The key of a value that channels carry: a name and a type. Two keys with the same name and type are
 /// the same key.
 ///
@@ -61,6 +65,17 @@ impl Clone for Attributes {
     }
 }
 
+/// The last handle of a channel may be dropped anywhere, on its loop too: a value whose destructor panics
+/// harms neither the others nor whoever drops the handle.
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        let entries = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        for Entry { name, value, .. } in entries.into_iter().flat_map(|entries| entries.list) {
+            let _ = guarded(UserCode::Destructor, name, || drop(value));
+        }
+    }
+}
+
 #[derive(Clone)]
 struct Entry {
     name: &'static str,
@@ -99,10 +114,10 @@ impl Attributes {
         };
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut entries.get_or_insert_default().list;
-        for other in others.list {
+        for other in &others.list {
             let same = |entry: &Entry| (entry.name, entry.type_id) == (other.name, other.type_id);
             if !entries.iter().any(same) {
-                entries.push(other);
+                entries.push(other.clone());
             }
         }
     }

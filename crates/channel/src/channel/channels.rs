@@ -8,9 +8,9 @@ use std::sync::Arc;
 use waterwheel_executor::{Error, ErrorKind};
 
 use super::core::ChannelCore;
-use super::error::ChannelError;
 use super::handle::Channel;
 use super::request::Request;
+use super::shared::ChannelShared;
 use crate::pipeline::Completion;
 use crate::pipeline::offload::Link;
 use crate::room::release_room;
@@ -81,10 +81,10 @@ impl Channels {
     }
 
     /// Something is asked of a channel.
-    pub(crate) fn perform(&self, token: Token, request: Request) {
-        match self.find(token) {
+    pub(crate) fn perform(&self, shared: &ChannelShared, request: Request) {
+        match self.find(shared.token()) {
             Some(core) => request.perform(&core),
-            None => request.refuse(&Error::from(ChannelError::Closed { cause: None })),
+            None => request.refuse(&Error::from(shared.closed_error())),
         }
     }
 
@@ -297,7 +297,7 @@ impl Channels {
         self.settle_for_the_last_time();
         // Those whose offloaded handlers have not come to the end.
         for core in self.all() {
-            core.last_mail_arrived();
+            core.remove_handlers_in_a_hurry();
         }
         self.settle_for_the_last_time();
         self.left.set(0);

@@ -31,7 +31,18 @@ pub(crate) struct Ending {
     waiting: Vec<Completion>,
     /// For that of the output alone.
     pub(super) output: Vec<Completion>,
-    pub(super) cause: Option<Error>,
+}
+
+/// How far the transport of a channel that is being closed has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TransportEnd {
+    /// It was not told yet.
+    #[default]
+    Ahead,
+    /// The channel is closed to everybody, but what was flushed before is still being written.
+    Lingering,
+    /// It was told to close.
+    Told,
 }
 
 impl ChannelCore {
@@ -48,27 +59,33 @@ impl ChannelCore {
         !self.handlers.closed.get()
     }
 
-    /// What closed it, unless it was asked for.
-    pub(super) fn cause(&self) -> Option<Error> {
-        self.rare.look().and_then(|rare| rare.ending.cause.clone())
-    }
-
     pub(crate) fn closed_error(&self) -> Error {
-        Error::from(ChannelError::Closed { cause: self.cause() })
+        Error::from(self.shared.closed_error())
     }
 
-    /// Nothing is on its way to or from offloaded handlers any more, or nobody can wait for it.
-    pub(crate) fn last_mail_arrived(self: &Rc<Self>) {
+    /// Nothing is on its way to or from offloaded handlers any more: they are removed.
+    pub(crate) fn remove_handlers_later(self: &Rc<Self>) {
         self.step(Step::RemoveHandlers);
+    }
+
+    /// Removes the handlers, from the tail to the head, and then lets the loop forget the channel. One that
+    /// takes its time, because it runs on another executor, is waited for before those in front of it are
+    /// called. A handler that panics when it is removed does not keep the others.
+    pub(super) fn remove_all_handlers(self: &Rc<Self>) {
+        self.handlers.closed.set(true);
+        while let Some(last) = self.next_to_remove() {
+            self.enter(|core| core.remove_if_present(last));
+            if self.next_to_remove() == Some(last) {
+                return self.handlers.removal_waits.set(true);
+            }
+        }
         self.step(Step::Gone);
     }
 
-    /// A handler that panics when it is removed does not keep the others.
-    pub(super) fn remove_all_handlers(self: &Rc<Self>) {
-        self.handlers.closed.set(true);
-        while !self.handler_names().is_empty() {
-            self.enter(|core| core.remove_handlers());
-        }
+    /// The loop is over: handlers that take their time are not waited for.
+    pub(super) fn remove_handlers_in_a_hurry(self: &Rc<Self>) {
+        self.handlers.hurries.set(true);
+        self.step(Step::RemoveHandlers);
     }
 
     pub(super) fn tell_closed(self: &Rc<Self>) {
@@ -78,7 +95,7 @@ impl ChannelCore {
             ending.told = true;
             std::mem::take(&mut ending.waiting)
         };
-        let death = self.cause().filter(is_death);
+        let death = self.shared.cause().filter(is_death);
         if death.is_some() {
             // Made even if nobody has asked for it yet: whoever comes later learns it too.
             drop(self.shared.closed());
@@ -143,8 +160,10 @@ impl ChannelCore {
     /// To be closed: after what was flushed if it is asked for, at once if something is broken.
     pub(crate) fn close(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         let Some(cause) = cause else { return self.close_after_writes(None, done) };
-        if self.begin_close(Some(cause.clone()), done) || self.lingering.get() {
-            self.rare.make().ending.cause.get_or_insert(cause);
+        let begun = self.begin_close(Some(cause.clone()), done);
+        // A close that lingers does so no longer; one that a panic has interrupted goes on.
+        if begun || self.transport_end.get() != TransportEnd::Told {
+            self.shared.set_cause(cause);
             self.let_go();
         }
     }
@@ -154,7 +173,7 @@ impl ChannelCore {
         self.write_out();
         let begun = self.begin_close(cause, done);
         if begun && self.can_go_on_writing() {
-            self.lingering.set(true);
+            self.transport_end.set(TransportEnd::Lingering);
             self.set_read(false);
         } else if begun {
             self.let_go();
@@ -170,11 +189,10 @@ impl ChannelCore {
             self.join_close(done);
             return false;
         }
-        {
-            let ending = &mut self.rare.make().ending;
-            ending.cause = cause;
-            ending.waiting.push(done);
+        if let Some(cause) = cause {
+            self.shared.set_cause(cause);
         }
+        self.rare.make().ending.waiting.push(done);
         self.shared.set_closed();
         self.stop_connecting();
         true
@@ -182,8 +200,12 @@ impl ChannelCore {
 
     /// What is not written by now never will be, and the transport closes.
     fn let_go(self: &Rc<Self>) {
-        self.lingering.set(false);
+        self.transport_end.set(TransportEnd::Ahead);
         self.fail_what_is_left();
+        // A destructor of what was left may have come here before.
+        if self.transport_end.replace(TransportEnd::Told) == TransportEnd::Told {
+            return;
+        }
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
         let name = self.ends().name;
         let close = || self.with_transport(|transport, up| transport.close(up));
@@ -213,7 +235,7 @@ impl ChannelCore {
     /// Something happened below, while it is being closed.
     pub(super) fn on_event_while_closing(self: &Rc<Self>, event: TransportEvent) {
         match event {
-            _ if !self.lingering.get() => return,
+            _ if !self.is_lingering() => return,
             TransportEvent::Wrote(n) => {
                 self.on_wrote(n);
                 self.linger();
@@ -232,20 +254,24 @@ impl ChannelCore {
 
     /// If it lingers, looks whether that has an end.
     fn linger(self: &Rc<Self>) {
-        if self.lingering.get() && !self.can_go_on_writing() {
+        if self.is_lingering() && !self.can_go_on_writing() {
             self.let_go();
         }
     }
 
+    pub(super) fn is_lingering(&self) -> bool {
+        self.transport_end.get() == TransportEnd::Lingering
+    }
+
     /// The transport has let go.
     pub(super) fn transport_closed(self: &Rc<Self>) {
-        if self.lingering.take() {
-            self.fail_what_is_left();
-        }
         let mut life = self.life.get();
         let ended = life.closed();
         self.life.set(life);
         let Some(ended) = ended else { return };
+        if self.transport_end.replace(TransportEnd::Told) != TransportEnd::Told {
+            self.fail_what_is_left();
+        }
         self.shared.set_registered(false);
         if let Some(server) = &self.shared.parent {
             server.shared().child_closed();

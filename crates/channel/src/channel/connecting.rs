@@ -64,7 +64,7 @@ impl ChannelCore {
         done.on_cancel(move || {
             let request = Box::new(Request::CancelConnect);
             // Refused by a loop that is over: then so is the attempt.
-            let _ = shared.send(LoopCommand(Ask::Channel(shared.token(), request)));
+            let _ = shared.send(LoopCommand(Ask::Channel(shared.clone(), request)));
         });
         let begun = self.here.now();
         let deadline = self.options().connect_timeout.map(|timeout| begun.plus(timeout));

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use waterwheel_executor::engine::{panic_message, report, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, TimerKey, UserCode};
 
-use super::closing::Ending;
+use super::closing::{Ending, TransportEnd};
 use super::connecting::Connecting;
 use super::half_closure::Halves;
 use super::handle::Channel;
@@ -44,7 +44,7 @@ use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::event::{AnyEvent, Event, Flush, Write};
 use crate::pipeline::offload::Offloading;
-use crate::pipeline::slots::TAIL;
+use crate::pipeline::slots::{SlotId, TAIL};
 use crate::pipeline::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
 use crate::room::release_room;
@@ -69,8 +69,9 @@ pub(crate) struct ChannelCore {
     pub(super) writing: Cell<Writing>,
     /// It is to be known when something was last written.
     pub(super) notes_writes: Cell<bool>,
-    /// It is closed to everybody, but for what was flushed before.
-    pub(super) lingering: Cell<bool>,
+    /// What has left the outbound buffer is being dropped.
+    pub(super) dropping_spent: Cell<bool>,
+    pub(super) transport_end: Cell<TransportEnd>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
     pub(super) halves: Halves,
     pub(super) unhandled: Flood,
@@ -81,6 +82,8 @@ pub(crate) struct ChannelCore {
 pub(super) struct Rare {
     /// Calls that have to wait because others have called each other too deep (rule 7).
     entries: VecDeque<Entry>,
+    /// Slots with so much to deliver that others have their turn before the rest.
+    backlogs: VecDeque<SlotId>,
     completions: VecDeque<(Completion, Result<(), Error>)>,
     /// Those that have not found a place in the short queue.
     pub(super) steps: VecDeque<Step>,
@@ -156,7 +159,8 @@ impl ChannelCore {
             level: Level::default(),
             writing: Cell::default(),
             notes_writes: Cell::new(false),
-            lingering: Cell::new(false),
+            dropping_spent: Cell::new(false),
+            transport_end: Cell::default(),
             connecting: RefCell::default(),
             halves: Halves::default(),
             unhandled: Flood::default(),
@@ -298,7 +302,7 @@ impl ChannelCore {
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
         // Before anything fails because of it.
         if self.life.get().is_open() {
-            self.rare.make().ending.cause = Some(cause.clone());
+            self.shared.set_cause(cause.clone());
         }
         self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
@@ -318,8 +322,7 @@ impl ChannelCore {
     }
 
     /// Does the work that was marked. Called by the loop, with nothing on the stack. Handlers and
-    /// completions are guarded on their own; what is left is the transport, and the destructors of what
-    /// it has sent.
+    /// completions are guarded on their own, and so are destructors; what is left is the transport.
     pub(crate) fn settle(self: &Rc<Self>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.do_work())) {
             self.mark(Work::ALL); // Some of it may not have been done.
@@ -349,6 +352,7 @@ impl ChannelCore {
             self.pump();
         }
         if work.has(Work::ENTRIES) {
+            self.go_on_with_backlogs();
             self.let_in();
         }
         if work.has(Work::FLUSH) {
@@ -362,6 +366,20 @@ impl ChannelCore {
         }
         if work.has(Work::STEPS) {
             self.take_steps();
+        }
+    }
+
+    /// The rest of what waits at a slot is delivered when others have had their turn.
+    pub(crate) fn go_on_later(self: &Rc<Self>, slot: SlotId) {
+        self.rare.make().backlogs.push_back(slot);
+        self.mark(Work::ENTRIES);
+    }
+
+    fn go_on_with_backlogs(self: &Rc<Self>) {
+        let waiting = self.rare.make().backlogs.len();
+        for _ in 0..waiting {
+            let Some(slot) = self.rare.make().backlogs.pop_front() else { return };
+            self.enter(|core| core.go_on_with_backlog(slot));
         }
     }
 

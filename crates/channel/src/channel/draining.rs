@@ -57,7 +57,7 @@ impl ChannelCore {
     /// Whether a drain waits for it. Of one that is closed, only what it is still writing.
     fn is_busy(&self) -> bool {
         if !self.life.get().is_open() {
-            return self.lingering.get();
+            return self.is_lingering();
         }
         // A message that weighs nothing waits all the same.
         self.shared.holds.any() || self.waiting() > 0 || self.out.borrow().holds_anything()

@@ -105,6 +105,17 @@ pub enum ChannelError {
         /// The handler.
         handler: String,
     },
+    /// A handler keeps causing events for itself.
+    #[error(
+        "the handler `{handler}` does not come to an end: {events} events in a row were caused by its own calls \
+         of the channel; use `ctx` to pass an operation on"
+    )]
+    EndlessBacklog {
+        /// The handler.
+        handler: String,
+        /// How many events it has caused for itself.
+        events: usize,
+    },
     /// A handler dropped the completion of an operation.
     #[error("the completion was dropped without being told anything")]
     CompletionDropped,

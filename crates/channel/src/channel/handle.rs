@@ -344,18 +344,18 @@ impl Channel {
         if self.in_event_loop() {
             match self.shared.here() {
                 Some(core) => request.perform(&core),
-                None => request.refuse(&self.gone()),
+                None => request.refuse(&self.closed_error()),
             }
             return;
         }
         let lazily = request.can_wait();
-        let command = LoopCommand(Ask::Channel(self.shared.token(), Box::new(request)));
+        let command = LoopCommand(Ask::Channel(self.shared.clone(), Box::new(request)));
         let sender = &self.shared.sender;
         let sent = if lazily { sender.send_lazily(command) } else { sender.send(command) };
         if let Err(rejected) = sent
             && let LoopCommand(Ask::Channel(_, request)) = rejected.into_task()
         {
-            request.refuse(&self.gone());
+            request.refuse(&self.closed_error());
         }
     }
 
@@ -382,8 +382,9 @@ impl Channel {
         }
     }
 
-    fn gone(&self) -> Error {
-        Error::from(ChannelError::Closed { cause: None })
+    /// Returns what a call is told that finds the channel closed, or gone.
+    pub(crate) fn closed_error(&self) -> Error {
+        Error::from(self.shared.closed_error())
     }
 }
 

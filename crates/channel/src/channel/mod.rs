@@ -5,7 +5,7 @@
 //! | what users hold | `handle` on `shared`, `new_channel`, `attributes`, `options` |
 //! | how calls get in, and what they leave behind | `core`, then `channels`; `unhandled` |
 //! | reading | `reading`, with `receive` |
-//! | writing | `writing` and `level`, on `outbound`, `out_accounts` and `out_parts` |
+//! | writing | `writing` and `level`, on `outbound`, `out_accounts`, `out_parts` and `out_spent` |
 //! | living and dying | `closing`, on `lifecycle`, told by `steps`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream`, `listener` and `datagrams` as those over a driver, on `socket`, from `sockets` |
 
@@ -29,6 +29,7 @@ pub(crate) mod new_channel;
 pub(crate) mod options;
 mod out_accounts;
 mod out_parts;
+mod out_spent;
 pub(crate) mod outbound;
 pub(crate) mod rarely;
 pub(crate) mod reading;

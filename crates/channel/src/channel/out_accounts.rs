@@ -11,6 +11,7 @@ use std::mem;
 use waterwheel_executor::Error;
 
 use super::out_parts::OutParts;
+use super::out_spent::Spent;
 use crate::driver::OutQueue;
 use crate::parcel::Parcel;
 use crate::pipeline::{Completion, Message, Msg};
@@ -93,8 +94,8 @@ impl Accounts {
     }
 
     /// So much was written; how much lighter what is left is now.
-    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
-        let lighter = self.parts.advance(front, n);
+    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize, spent: &mut Spent) -> usize {
+        let lighter = self.parts.advance(front, n, spent);
         if lighter != n {
             self.surplus = self.surplus.wrapping_add(n).wrapping_sub(lighter);
             self.moved = true;

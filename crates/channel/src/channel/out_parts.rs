@@ -12,6 +12,9 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
+use super::out_spent::Spent;
 use crate::driver::OutQueue;
 use crate::file_region::FileRegion;
 use crate::parcel::Parcel;
@@ -56,14 +59,21 @@ impl Piece {
         }
     }
 
-    /// So many bytes of it were sent. Returns how much lighter it is.
-    fn advance(&mut self, n: usize) -> usize {
+    /// Notes that so many bytes of it were sent. Returns how much lighter it is.
+    fn advance(&mut self, n: usize, spent: &mut Spent) -> usize {
         match self {
             Piece::File(file) => {
                 file.advance(n);
                 if file.is_empty() { FileRegion::WEIGHT } else { 0 }
             }
-            Piece::Parcel(parcel) => parcel.advance(n),
+            Piece::Parcel(parcel) => {
+                let lighter = n + parcel.weight_of_passed();
+                let passed = parcel.advance(n);
+                if !passed.is_empty() {
+                    spent.push(Parcel::new(Bytes::new(), passed).into());
+                }
+                lighter
+            }
         }
     }
 }
@@ -141,19 +151,25 @@ impl OutParts {
         front.into_chunks().map(Msg::from).chain(parts)
     }
 
-    /// Takes the first `n` bytes out: they were written. Returns how much lighter what is left is.
+    /// Takes the first `n` bytes out: they were written. What was written as a whole is in `spent` then. Returns
+    /// how much lighter what is left is.
     ///
     /// # Panics
     /// If there are fewer, before the next piece or in it.
-    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize) -> usize {
+    pub(super) fn advance(&mut self, front: &mut OutQueue, n: usize, spent: &mut Spent) -> usize {
         let next = self.parts.front_mut().filter(|_| self.released > 0 && front.is_empty());
         let Some(part) = next else {
-            front.advance(n);
+            front.advance_with(n, |chunk| spent.push(chunk.into()));
+            if let Some(last) = front.take_spent() {
+                spent.push(last.into());
+            }
             return n;
         };
-        let lighter = part.piece.advance(n);
-        if part.piece.is_empty() {
-            self.take_front(front);
+        let lighter = part.piece.advance(n, spent);
+        if part.piece.is_empty()
+            && let Some(piece) = self.take_front(front)
+        {
+            spent.push(piece.into());
         }
         lighter
     }
@@ -167,8 +183,6 @@ impl OutParts {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-
-    use bytes::Bytes;
 
     use super::*;
 
@@ -207,6 +221,10 @@ mod tests {
             Self(front, files)
         }
 
+        fn advance(&mut self, n: usize) -> usize {
+            self.1.advance(&mut self.0, n, &mut Spent::default())
+        }
+
         fn shown(self) -> String {
             let messages = self.1.into_messages(self.0).map(|msg| match msg.into_bytes() {
                 Ok(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
@@ -224,17 +242,17 @@ mod tests {
             loop {
                 if let Some(Piece::Parcel(parcel)) = self.1.next(&self.0) {
                     written.push(String::from_utf8(parcel.bytes.to_vec()).unwrap());
-                    assert_eq!(self.1.advance(&mut self.0, 1), 1);
+                    assert_eq!(self.advance(1), 1);
                 } else if let Some(Piece::File(file)) = self.1.next(&self.0) {
                     let len = file.len();
                     written.push(len.to_string());
                     for left in (0..len).rev() {
                         let expected = if left == 0 { FileRegion::WEIGHT } else { 0 };
-                        assert_eq!(self.1.advance(&mut self.0, 1), expected);
+                        assert_eq!(self.advance(1), expected);
                     }
                 } else if !self.0.is_empty() {
                     let bytes: Vec<u8> = self.0.chunks().flatten().copied().collect();
-                    assert_eq!(self.1.advance(&mut self.0, bytes.len()), bytes.len());
+                    assert_eq!(self.advance(bytes.len()), bytes.len());
                     written.push(String::from_utf8(bytes).unwrap());
                 } else {
                     return written;
@@ -287,16 +305,16 @@ mod tests {
 
     #[test]
     fn c13_what_is_passed_leaves_with_the_first_byte_of_a_parcel_sent_in_parts() {
-        let (mut front, mut parts) = (OutQueue::new(), OutParts::default());
-        parts.hold(Piece::Parcel(Parcel::new("abc", vec![crate::driver::Io::new(7_u8)])));
-        parts.release();
+        let mut both = Both::default();
+        both.1.hold(Piece::Parcel(Parcel::new("abc", vec![crate::driver::Io::new(7_u8)])));
+        both.release();
         for (sent, left) in [(1 + Parcel::PASSED_WEIGHT, "bc"), (1, "c")] {
-            assert_eq!(parts.advance(&mut front, 1), sent);
-            let Some(Piece::Parcel(parcel)) = parts.next(&front) else { panic!("there is more") };
+            assert_eq!(both.advance(1), sent);
+            let Some(Piece::Parcel(parcel)) = both.1.next(&both.0) else { panic!("more is left") };
             assert_eq!((&*parcel.bytes, parcel.passed.len()), (left.as_bytes(), 0));
         }
-        parts.advance(&mut front, 1);
-        assert!(parts.next(&front).is_none());
+        both.advance(1);
+        assert!(both.1.next(&both.0).is_none());
     }
 
     #[test]
@@ -304,6 +322,6 @@ mod tests {
     fn more_than_the_file_cannot_have_been_sent() {
         let mut both = Both::of("3a");
         both.release();
-        both.1.advance(&mut both.0, 4);
+        both.advance(4);
     }
 }

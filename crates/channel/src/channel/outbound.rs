@@ -20,6 +20,7 @@ use waterwheel_executor::Error;
 
 use super::out_accounts::{Accounts, Completions, Entry, Run};
 use super::out_parts::{OutParts, Piece};
+use super::out_spent::Spent;
 use crate::driver::OutQueue;
 use crate::file_region::FileRegion;
 use crate::parcel::Parcel;
@@ -36,6 +37,8 @@ pub struct Outbound {
     /// What a stream does without, as long as nobody waits for its writes and there are no files or parcels:
     /// the bytes say it all.
     more: Option<Box<Accounts>>,
+    /// Written, or refused by the transport, and not dropped yet.
+    spent: Spent,
 }
 
 /// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
@@ -44,6 +47,8 @@ pub(crate) struct Cancelled {
     /// How many bytes of them no longer wait.
     pub(crate) bytes: usize,
     pub(crate) messages: VecDeque<Msg>,
+    /// Their promises, which were completed by whoever cancelled.
+    pub(crate) promises: Vec<Completion>,
 }
 
 /// What will not be written.
@@ -99,12 +104,13 @@ impl Outbound {
     /// If there are fewer: a transport that claims to have written them is wrong.
     #[inline]
     pub fn wrote(&mut self, n: usize) {
+        let spent = &mut self.spent;
         match &mut self.more {
             None => {
-                self.bytes.advance(n);
+                self.bytes.advance_with(n, |chunk| spent.push(chunk.into()));
                 self.left += n;
             }
-            Some(more) => self.left += more.advance(&mut self.bytes, n),
+            Some(more) => self.left += more.advance(&mut self.bytes, n, spent),
         }
     }
 
@@ -124,8 +130,17 @@ impl Outbound {
     /// So many messages were written.
     pub fn sent(&mut self, n: usize) {
         for _ in 0..n {
-            self.take();
+            if let Some(msg) = self.take() {
+                self.spent.push(msg);
+            }
         }
+    }
+
+    /// Hands over a message that the transport has no use for, to be dropped when the transport has returned:
+    /// a message's destructor is the user's, and may call the channel, which lends itself to the transport
+    /// meanwhile.
+    pub fn discard(&mut self, msg: Msg) {
+        self.spent.push(msg);
     }
 
     /// The next message cannot be written, for this reason; the others may be. Of a stream it is the parcel
@@ -144,13 +159,14 @@ impl Outbound {
             }
             None => self.take(),
         };
+        if let Some(refused) = refused {
+            self.spent.push(refused);
+        }
         let Some(more) = &mut self.more else { return };
         match more.completions.get_mut(told) {
             Some((_, result)) if awaited => *result = Err(error),
             _ => more.completions.insert(told, (Completion::none(), Err(error))),
         }
-        // It goes where that is told, and before: what is in it may be the user's.
-        more.completions.insert(told, (Completion::local(move |_| drop(refused)), Ok(())));
     }
 
     /// The same, with what it weighs.
@@ -208,6 +224,9 @@ impl Outbound {
 
     #[inline]
     fn hold(&mut self, bytes: Bytes) {
+        if bytes.is_empty() {
+            return self.spent.push(bytes.into());
+        }
         match &mut self.more {
             None => self.bytes.hold(bytes),
             Some(more) => more.parts.last(&mut self.bytes).hold(bytes),
@@ -283,6 +302,7 @@ impl Outbound {
                 let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(parts.chain(msgs));
                 cancelled.bytes = cancelled.bytes.saturating_add(entry.run.left);
+                cancelled.promises.push(entry.done);
             }
         }
         cancelled
@@ -341,9 +361,23 @@ impl Outbound {
         self.more.as_mut().map(|more| mem::take(&mut more.completions)).unwrap_or_default()
     }
 
+    /// Takes out the bytes that were all there was, if they were written. To be asked for before anything is
+    /// appended; the caller drops them where nothing is borrowed.
+    #[inline]
+    pub(super) fn take_spent_bytes(&mut self) -> Option<Bytes> {
+        self.bytes.take_spent()
+    }
+
+    /// What else has been written or refused, for the caller to take out and to drop in the same way.
+    #[inline]
+    pub(super) fn spent(&mut self) -> &mut Spent {
+        &mut self.spent
+    }
+
     /// Takes out what was flushed: it will not be written.
     pub(crate) fn take_flushed(&mut self) -> Outbound {
-        let held = self.take_held();
+        let mut held = self.take_held();
+        held.spent = mem::take(&mut self.spent);
         mem::replace(self, held)
     }
 
@@ -361,6 +395,7 @@ impl Outbound {
         }
         let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(parts.into_messages(self.bytes));
+        messages.extend(self.spent.into_messages());
         Failed { bytes, completions, messages }
     }
 }

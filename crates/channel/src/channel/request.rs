@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Promise};
 
 use super::address::{Address, Target};
@@ -98,8 +99,14 @@ impl Request {
     /// The channel or its loop is gone.
     pub(crate) fn refuse(self, error: &Error) {
         match self {
-            Request::Write { promise: Some(promise), .. }
-            | Request::Bind(_, promise)
+            Request::Write { msg, promise, .. } => {
+                if let Some(promise) = promise {
+                    promise.set_failure(error.clone());
+                }
+                drop_in_turn(msg);
+            }
+            Request::UserEvent(event) => drop_in_turn(event),
+            Request::Bind(_, promise)
             | Request::Connect(_, promise)
             | Request::Disconnect(promise)
             | Request::ShutdownInput(promise)
@@ -114,13 +121,11 @@ impl Request {
                 promise.set_success(());
             }
             Request::Call(call) => call(Err(error)),
-            Request::Write { promise: None, .. }
-            | Request::Close(None)
+            Request::Close(None)
             | Request::CancelConnect
             | Request::Flush
             | Request::Read
-            | Request::AutoRead(_)
-            | Request::UserEvent(_) => {}
+            | Request::AutoRead(_) => {}
         }
     }
 }

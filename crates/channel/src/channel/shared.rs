@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::engine::report;
-use waterwheel_executor::{CommandSender, Fault, Promise, Rejected, SharedFuture};
+use waterwheel_executor::{CommandSender, Error, Fault, Promise, Rejected, SharedFuture};
 
 use super::address::Address;
 use super::attributes::Attributes;
@@ -72,9 +72,8 @@ pub(crate) struct ChannelShared {
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: WakeFlag,
     pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
-    /// The future of the close and its promise: made when somebody first asks for it, which few do.
-    /// Whoever asks and the loop that tells take turns by the lock, and nothing of the user's runs
-    /// while it is held.
+    /// What is known of the close: made when somebody first asks for its future or it has a cause. Whoever
+    /// asks and the loop that tells take turns by the lock, and nothing of the user's runs while it is held.
     closed: Mutex<Option<Box<Closed>>>,
     /// The close was told. Changes under that lock only.
     told: AtomicBool,
@@ -82,10 +81,14 @@ pub(crate) struct ChannelShared {
     pub(super) parent: Option<Channel>,
 }
 
+#[derive(Default)]
 struct Closed {
+    /// If somebody has asked for it.
+    future: Option<SharedFuture<()>>,
     /// Taken by the loop when it tells.
     promise: Option<Promise<()>>,
-    future: SharedFuture<()>,
+    /// The first cause, unless the close was asked for. Kept as long as there is a handle.
+    cause: Option<Error>,
 }
 
 /// No token: an index that no table reaches.
@@ -203,8 +206,8 @@ impl ChannelShared {
     #[track_caller]
     pub(super) fn closed(&self) -> SharedFuture<()> {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(asked) = &*closed {
-            return asked.future.clone();
+        if let Some(future) = closed.as_ref().and_then(|closed| closed.future.as_ref()) {
+            return future.clone();
         }
         let (mut promise, future) = self.sender.executor().new_promise();
         promise.set_uncancellable();
@@ -213,7 +216,8 @@ impl ChannelShared {
             drop(closed);
             promise.set_success(());
         } else {
-            *closed = Some(Box::new(Closed { promise: Some(promise), future: future.clone() }));
+            let closed = closed.get_or_insert_default();
+            (closed.promise, closed.future) = (Some(promise), Some(future.clone()));
         }
         future
     }
@@ -223,6 +227,29 @@ impl ChannelShared {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         self.told.store(true, Ordering::Relaxed);
         closed.as_mut()?.promise.take()
+    }
+
+    /// Notes what closes it. The first cause stays.
+    pub(super) fn set_cause(&self, cause: Error) {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = &mut closed.get_or_insert_default().cause;
+        let surplus = match known {
+            None => known.replace(cause),
+            Some(_) => Some(cause),
+        };
+        drop(closed);
+        drop(surplus); // Errors hold values of the user's.
+    }
+
+    /// Returns what a call is told that finds the channel closed, or gone: with the first cause of the close.
+    pub(crate) fn closed_error(&self) -> ChannelError {
+        ChannelError::Closed { cause: self.cause() }
+    }
+
+    /// What closed it, unless it was asked for.
+    pub(super) fn cause(&self) -> Option<Error> {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        closed.as_ref().and_then(|closed| closed.cause.clone())
     }
 
     /// The channel, if this is its loop and it is still there.

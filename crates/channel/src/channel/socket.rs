@@ -84,8 +84,7 @@ impl<U> Socket<U> {
 
     pub(super) fn close(&mut self, up: &Upcalls) -> Detach {
         match mem::replace(self, Socket::Gone) {
-            // If the loop has let go of it already, that was all.
-            Socket::Attached(token) if up.event_loop().detach(token) => Detach::Pending,
+            Socket::Attached(token) => up.event_loop().close_socket(token),
             _ => Detach::Done,
         }
     }

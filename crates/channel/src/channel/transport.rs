@@ -9,6 +9,8 @@
 //!   closes it.
 //! - It calls nobody inside of its own methods: what happens, it says through its [`Upcalls`], from the
 //!   loop, or hands out from [`next_event`](Transport::next_event) after a [`wake`](Upcalls::wake).
+//! - It drops no message inside of [`write`](Transport::write): a destructor is the user's, and may call the
+//!   channel. What it has no use for it hands to [`Outbound::discard`]; what it keeps it drops when it is dropped.
 //! - It reads only while it was told to, and begins with reading off. After every round of reads it
 //!   says [`ReadComplete`](TransportEvent::ReadComplete).
 //! - After [`close`](Transport::close) it says nothing but, if that was `Pending`,

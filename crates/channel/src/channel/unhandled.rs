@@ -65,7 +65,7 @@ impl ChannelCore {
         }
     }
 
-    fn report(&self, what: &str) {
+    pub(crate) fn report(&self, what: &str) {
         report(Fault::Unhandled(format!("{:?}: {what}", self.shared.id)));
     }
 }

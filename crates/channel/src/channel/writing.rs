@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Nanos};
 
 use super::core::{ChannelCore, Work};
@@ -64,7 +65,7 @@ impl ChannelCore {
         let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
         let open = self.life.get().is_open() && !self.is_output_over();
         if !(fits && open && self.accepts(&msg) && !self.is_lost_parcel(&msg)) {
-            return self.refuse_write(&msg, size, done);
+            return self.refuse_write(msg, size, done);
         }
         self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
         self.add_pending(size);
@@ -81,7 +82,7 @@ impl ChannelCore {
 
     fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
         if !self.life.get().is_open() {
-            return ChannelError::Closed { cause: self.cause() };
+            return self.shared.closed_error();
         }
         if self.is_output_over() {
             return ChannelError::OutputShutDown;
@@ -105,8 +106,8 @@ impl ChannelCore {
     }
 
     #[cold]
-    fn refuse_write(self: &Rc<Self>, msg: &Msg, size: usize, done: Completion) {
-        let error = self.refusal(msg, size);
+    fn refuse_write(self: &Rc<Self>, msg: Msg, size: usize, done: Completion) {
+        let error = self.refusal(&msg, size);
         // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and
         // is reported if nobody waits for it.
         let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
@@ -114,6 +115,7 @@ impl ChannelCore {
             self.shared.report_refused(&error);
         }
         self.complete_later(done, Err(error.into()));
+        drop_in_turn(msg);
     }
 
     /// What was written is to be sent; this has passed all handlers.
@@ -142,7 +144,12 @@ impl ChannelCore {
         if let Some(cancelled) = cancelled {
             self.remove_pending(cancelled.bytes);
             self.drop_messages(cancelled.messages);
+            cancelled
+                .promises
+                .into_iter()
+                .for_each(|promise| self.drop_guarded("promise", promise));
         }
+        self.drop_spent(None); // Empty messages are never written.
         self.out.borrow().is_empty()
     }
 
@@ -156,40 +163,69 @@ impl ChannelCore {
 
     #[inline(always)]
     pub(super) fn write_out_inline(self: &Rc<Self>) {
-        self.try_write_out();
+        let spent = self.try_write_out();
         if self.is_output_over() {
             self.end_output_if_written();
         }
+        self.drop_spent(spent);
     }
 
-    #[inline(always)]
-    fn try_write_out(self: &Rc<Self>) {
-        if self.writing.get() != Writing::Free {
+    /// Drops what has left the buffer. The destructor may be the user's, and may write to this channel: what
+    /// that sends at once is dropped in the next round, so that neither the stack nor the loop is held.
+    #[inline]
+    fn drop_spent(self: &Rc<Self>, last: Option<Bytes>) {
+        if self.dropping_spent.replace(true) {
+            if let Some(bytes) = last {
+                self.out.borrow_mut().discard(bytes.into());
+            }
             return;
+        }
+        let before = self.out.borrow_mut().spent().len();
+        let next = |_| self.out.borrow_mut().spent().pop();
+        self.drop_messages((0..before).map_while(next));
+        if let Some(bytes) = last {
+            self.drop_guarded("sent bytes", bytes);
+        }
+        self.dropping_spent.set(false);
+        if self.out.borrow_mut().spent().len() > 0 {
+            self.mark(Work::FLUSH);
+        }
+    }
+
+    /// Hands what was flushed to the transport. Returns the bytes that were all there was, to be dropped.
+    #[inline(always)]
+    fn try_write_out(self: &Rc<Self>) -> Option<Bytes> {
+        if self.writing.get() != Writing::Free {
+            return None;
         }
         let mut out = self.out.borrow_mut();
         if out.is_empty() {
-            return;
+            return None;
         }
-        if !self.is_active() && !self.lingering.get() {
+        if !self.is_active() && !self.is_lingering() {
             drop(out);
-            return self.fail_early_writes();
+            self.fail_early_writes();
+            return None;
         }
         for _ in 0..WRITE_SPINS {
             let written = self.with_transport(|transport, up| transport.write(up, &mut out));
             let all = out.is_empty();
-            self.harvest(out);
+            let spent = self.harvest(out);
             match written {
-                Ok(Submit::Done(_)) if all => return,
-                Ok(Submit::Done(_)) => {}
-                Ok(Submit::Full) => return self.writing.set(Writing::Full),
-                Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
-                Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
+                Ok(Submit::Done(_)) if all => return spent,
+                Ok(Submit::Done(_)) => {
+                    out = self.out.borrow_mut();
+                    continue;
+                }
+                Ok(Submit::Full) => self.writing.set(Writing::Full),
+                Ok(Submit::Pending) => self.writing.set(Writing::Pending),
+                Err(error) => self.close(Some(Error::new(error)), Completion::none()),
             }
-            out = self.out.borrow_mut();
+            return spent;
         }
         drop(out);
         self.write_out_later();
+        None
     }
 
     /// Something was flushed before there was a connection. If there is none any more it fails later, as
@@ -239,18 +275,20 @@ impl ChannelCore {
         if n > 0 {
             let mut out = self.out.borrow_mut();
             out.wrote(n);
-            self.harvest(out);
+            let spent = self.harvest(out);
+            self.drop_spent(spent);
         }
         self.write_out();
     }
 
-    /// Sees to what has left the buffer.
+    /// Counts what has left the buffer. Returns the bytes that were all there was, to be dropped.
     #[inline(always)]
-    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
+    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) -> Option<Bytes> {
         if self.notes_writes.get() && out.take_moved() {
             self.rare.make().last_write = Some(self.here.now());
         }
         let ((bytes, written), told) = (out.take_left(), out.has_completions());
+        let spent = out.take_spent_bytes();
         drop(out);
         self.here.counters().bytes_written(written);
         self.remove_pending(bytes);
@@ -258,6 +296,7 @@ impl ChannelCore {
             let completions = self.out.borrow_mut().take_completions();
             self.complete_all_later(completions);
         }
+        spent
     }
 
     fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
@@ -298,7 +337,7 @@ impl ChannelCore {
     }
 
     /// One by one: a destructor that panics keeps none of the others.
-    fn drop_messages(&self, messages: VecDeque<Msg>) {
+    fn drop_messages(&self, messages: impl IntoIterator<Item = Msg>) {
         for msg in messages {
             self.drop_guarded(msg.type_name(), msg);
         }

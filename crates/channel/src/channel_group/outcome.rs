@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::{Error, GlobalExecutor, Promise, PromiseFuture};
 
-use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::Completion;
@@ -206,7 +205,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(gathering) = self.gathering.take() {
-            let gone = || Error::from(ChannelError::Closed { cause: None });
+            let gone = || gathering.channels[self.at].closed_error();
             let result = if gathering.closing { Ok(()) } else { Err(gone()) };
             gathering.note(self.at, result);
         }

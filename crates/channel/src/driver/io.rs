@@ -2,6 +2,8 @@
 
 use std::any::{Any, type_name};
 use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use crate::channel::address::Address;
 
@@ -60,11 +62,33 @@ impl Io {
         (*self.inner).as_any().downcast_ref()
     }
 
+    /// Makes the error of a driver that does not take it. The error keeps it until the driver has returned: its
+    /// destructor may be the user's, and may call the loop, which lends the driver meanwhile.
+    #[must_use]
+    pub fn refused(self, kind: io::ErrorKind, why: String) -> io::Error {
+        io::Error::new(kind, Refused { why, io: Mutex::new(Some(self)) })
+    }
+
+    /// Takes out of an error what a driver has refused.
+    pub(crate) fn take_refused(error: &mut io::Error) -> Option<Self> {
+        let refused: &mut Refused = error.get_mut()?.downcast_mut()?;
+        refused.io.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// What it is, for errors: the name of its type.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         (*self.inner).kind()
     }
+}
+
+/// Why a driver does not take something, and what that is until it is dropped.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+struct Refused {
+    why: String,
+    /// Errors are `Sync`, and this is not: it is only ever moved out.
+    io: Mutex<Option<Io>>,
 }
 
 impl fmt::Debug for Io {

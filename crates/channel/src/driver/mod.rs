@@ -51,7 +51,8 @@
 //!
 //! *Registrations*
 //! - The driver owns what it was given until it is detached, and drops it before it says so; a failed
-//!   `attach` or `register_foreign` drops it at once and leaves nothing behind.
+//!   `attach` or `register_foreign` leaves nothing behind. Something that it does not know, which may be anything
+//!   of the user's, it hands back in the error ([`Io::refused`]); what it knows it drops.
 //! - [`release`](Driver::release) is a detach that gives the socket back, to be attached again. It is
 //!   refused, and the socket stays attached, while a write is under way.
 //! - `detach` of a registration with nothing in flight is `Done`; otherwise `Pending`, and one

@@ -134,19 +134,35 @@ impl OutQueue {
     ///
     /// # Panics
     /// If there are fewer: a driver that claims to have written them is wrong.
-    #[inline]
     pub fn advance(&mut self, n: usize) {
+        self.advance_with(n, drop);
+        drop(self.take_spent());
+    }
+
+    /// Takes the first `n` bytes out, and hands each chunk that was written as a whole to `spent`: its
+    /// destructor may be the user's, and must not run under a borrow of the queue. One that was alone stays, to
+    /// be [taken](Self::take_spent) out before anything is appended.
+    ///
+    /// # Panics
+    /// As [`advance`](Self::advance).
+    #[inline]
+    pub(crate) fn advance_with(&mut self, n: usize, mut spent: impl FnMut(Bytes)) {
         if n == self.len && self.released == 1 && self.rest.is_none() {
             self.released = 0;
             self.len = 0;
-            self.first = None;
         } else {
-            self.advance_by_chunks(n);
+            self.advance_by_chunks(n, &mut spent);
         }
     }
 
+    /// Takes the chunk out that was alone and was written. Any other is not empty, and counted.
+    #[inline]
+    pub(crate) fn take_spent(&mut self) -> Option<Bytes> {
+        if self.len + self.held == 0 { self.first.take() } else { None }
+    }
+
     #[inline(never)]
-    fn advance_by_chunks(&mut self, mut n: usize) {
+    fn advance_by_chunks(&mut self, mut n: usize, spent: &mut dyn FnMut(Bytes)) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
         while self.released > 0
@@ -157,7 +173,10 @@ impl OutQueue {
                 return;
             }
             n -= first.len();
-            self.first = self.next_first();
+            let next = self.next_first();
+            if let Some(whole) = std::mem::replace(&mut self.first, next) {
+                spent(whole);
+            }
             self.released -= 1;
         }
         if self.first.is_none() && self.rest.as_ref().is_some_and(|it| has_much_room(&it.chunks)) {

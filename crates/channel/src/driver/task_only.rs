@@ -27,9 +27,9 @@ struct TaskOnlyDriver {
     park: TokenPark,
 }
 
-fn refuse<T>(io: &Io) -> Result<T> {
+fn refuse<T>(io: Io) -> Result<T> {
     let message = format!("a task-only loop watches nothing, {} included", io.kind());
-    Err(Error::new(ErrorKind::Unsupported, message))
+    Err(io.refused(ErrorKind::Unsupported, message))
 }
 
 fn unknown<T>(token: Token) -> Result<T> {
@@ -50,7 +50,7 @@ impl Driver for TaskOnlyDriver {
     }
 
     fn attach(&mut self, _: Token, io: Io, _: Role) -> Result<()> {
-        refuse(&io)
+        refuse(io)
     }
 
     fn detach(&mut self, _: Token) -> Detach {
@@ -80,7 +80,7 @@ impl Driver for TaskOnlyDriver {
     }
 
     fn register_foreign(&mut self, _: Token, io: Io, _: Interest) -> Result<()> {
-        refuse(&io)
+        refuse(io)
     }
 
     fn set_interest(&mut self, token: Token, _: Interest) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::bootstrap::Children;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::request::Request;
+use crate::channel::shared::ChannelShared;
 use crate::channel_group::Errand;
 use crate::event_loop::agreement::Question;
 use crate::event_loop::local_loop::LocalLoop;
@@ -40,7 +41,7 @@ pub(crate) enum Ask {
     /// A channel that a server has accepted comes to the loop.
     Adopt(Box<NewChannel>, Arc<Children>),
     /// Something is asked of a channel.
-    Channel(Token, Box<Request>),
+    Channel(Arc<ChannelShared>, Box<Request>),
     /// The same is asked of several.
     Errand(Box<Errand>),
     /// A channel is to go on writing.

@@ -16,9 +16,10 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Origin, UserCode};
 
-use crate::driver::{Detach, IoEvent};
+use crate::driver::{Detach, Io, IoEvent};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
@@ -48,6 +49,8 @@ pub(crate) struct Registrations {
     entries: RefCell<Slab<Entry>>,
     /// The driver has let go of these; they are to be told.
     ended: LocalQueue<Token>,
+    /// The driver has refused these; they are to be dropped where nothing is borrowed.
+    refused: LocalQueue<Io>,
 }
 
 struct Entry {
@@ -69,10 +72,15 @@ impl Registrations {
         self.entries.borrow().len()
     }
 
-    /// How many are to be told that they are no longer registered.
+    /// How many are to be told that they are no longer registered, or to be dropped.
     #[inline]
     pub(crate) fn ended(&self) -> usize {
-        self.ended.len()
+        self.ended.len() + self.refused.len()
+    }
+
+    /// Keeps what the driver has refused: whoever asked for it may have lent something of its own.
+    pub(crate) fn keep_refused(&self, io: Io) {
+        self.refused.push(io);
     }
 
     pub(crate) fn add(&self, origin: Origin, registrant: Box<dyn Registrant>) -> Token {
@@ -149,14 +157,24 @@ impl Registrations {
 
     /// Tells those whom the driver has let go. Those whose end comes meanwhile wait for the next time.
     pub(crate) fn finish_ended(&self, here: &LocalLoop) {
+        self.drop_refused();
         for _ in 0..self.ended.len() {
             let Some(token) = self.ended.pop() else { return };
             self.finish(here, token, None);
         }
     }
 
+    fn drop_refused(&self) {
+        for _ in 0..self.refused.len() {
+            if let Some(io) = self.refused.pop() {
+                drop_in_turn(io);
+            }
+        }
+    }
+
     /// Tells everybody who is left: the loop is over.
     pub(crate) fn finish_all(&self, here: &LocalLoop, cause: &Error) {
+        self.drop_refused();
         for token in self.tokens() {
             self.finish(here, token, Some(cause));
         }

@@ -42,18 +42,20 @@ impl<T> Future for LocalJoin<T> {
     /// # Panics
     /// If it is polled after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.outcome.0.borrow_mut();
-        match std::mem::replace(&mut *state, State::Taken) {
+        // Cloned and dropped outside of the borrow: a waker may be the user's.
+        let waker = context.waker().clone();
+        let before = {
+            let mut state = self.outcome.0.borrow_mut();
+            let next = match &*state {
+                State::Running(_) => State::Running(Some(waker)),
+                State::Done(_) | State::Taken => State::Taken,
+            };
+            std::mem::replace(&mut *state, next)
+        };
+        match before {
             State::Done(result) => Poll::Ready(result),
             State::Taken => panic!("a LocalJoin was polled after it was ready"),
-            State::Running(waker) => {
-                let waker = match waker {
-                    Some(waker) if waker.will_wake(context.waker()) => waker,
-                    _ => context.waker().clone(),
-                };
-                *state = State::Running(Some(waker));
-                Poll::Pending
-            }
+            State::Running(_) => Poll::Pending,
         }
     }
 }

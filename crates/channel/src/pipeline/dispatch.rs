@@ -9,24 +9,18 @@
 //! Nothing is borrowed while a handler runs (rule 1). A handler runs at most once at a time, so the
 //! stack is never deeper than the pipeline is long (rule 7).
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-use waterwheel_executor::UserCode;
 
 use super::completion::Completion;
 use super::context::Ctx;
-use super::event::{AnyEvent, Event, Flush, Read, ReadComplete, Write};
+use super::event::{Event, Flush, Read, ReadComplete, Write};
 use super::events::Events;
 use super::handler::Handler;
 use super::message::Msg;
-use super::slot::{About, Backlog, SlotState, Waiting};
+use super::slot::{About, More, SlotState};
 use super::slots::{HEAD, Slots, TAIL};
-use crate::channel::core::{ChannelCore, Work, guarded};
-
-/// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
-/// nothing, and would be counted by nobody.
-pub(crate) const MAX_WAITING_WRITES: usize = 64;
+use crate::channel::core::{ChannelCore, Work};
 
 /// The handlers of a channel.
 pub(crate) struct Handlers {
@@ -40,6 +34,10 @@ pub(crate) struct Handlers {
     pub(crate) named: Cell<u32>,
     /// They are being removed, all of them, and no others may come.
     pub(crate) closed: Cell<bool>,
+    /// The removal of all of them goes on when the next slot is gone.
+    pub(crate) removal_waits: Cell<bool>,
+    /// Those that take their time to go are not waited for.
+    pub(crate) hurries: Cell<bool>,
     /// How many have been removed, so that one can tell cheaply that it was not.
     pub(crate) removals: Cell<u32>,
     /// How many timers they have set, to number them.
@@ -56,6 +54,8 @@ impl Handlers {
             removals: Cell::new(0),
             timers: Cell::new(0),
             closed: Cell::new(false),
+            removal_waits: Cell::new(false),
+            hurries: Cell::new(false),
         }
     }
 }
@@ -178,76 +178,6 @@ impl ChannelCore {
         }
     }
 
-    /// Sees to what came while the handler ran; then puts it back or, if it was removed, takes leave
-    /// of it.
-    #[cold]
-    fn finish_call(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
-        let mut call = Call::begin(self, at, handler);
-        let mut told = false;
-        loop {
-            while let Some(waiting) = self.next_waiting(at) {
-                if waiting.for_handler && !told {
-                    call.run(|handler, ctx| waiting.event.deliver(handler, ctx));
-                } else {
-                    waiting.event.go_on(self, at);
-                }
-            }
-            let removed = self.handlers.slots.borrow().at(at).state == SlotState::Removed;
-            if !removed || told {
-                break;
-            }
-            told = true;
-            call.run(|handler, ctx| handler.on_removed(ctx));
-        }
-        let handler = call.end();
-        let mut slots = self.handlers.slots.borrow_mut();
-        if told && slots.at(at).state == SlotState::Removed {
-            drop(slots);
-            self.discard(at, Some(handler));
-        } else {
-            slots.at_mut(at).handler = Some(handler);
-        }
-    }
-
-    /// Lets an event wait at a slot whose handler runs.
-    #[cold]
-    fn wait(
-        self: &Rc<Self>,
-        slots: RefMut<'_, Slots>,
-        at: u32,
-        event: AnyEvent,
-        for_handler: bool,
-    ) {
-        // What a message weighs it is asked where nothing is borrowed. The slot is there afterwards: its
-        // handler is on the stack.
-        drop(slots);
-        let bytes = event.pending_bytes();
-        let is_write = matches!(event, AnyEvent::Write(_));
-        let waiting = Waiting { event, bytes, for_handler };
-        self.handlers.will_stop_for(Events::ALL);
-        let writes = self.handlers.slots.borrow_mut().at_mut(at).wait(waiting);
-        if is_write {
-            self.add_pending(bytes);
-            if writes == MAX_WAITING_WRITES + 1 {
-                self.add_overflow();
-            }
-        }
-    }
-
-    fn next_waiting(self: &Rc<Self>, at: u32) -> Option<Waiting> {
-        let next = self.handlers.slots.borrow_mut().at_mut(at).next_waiting();
-        let (waiting, before, after) = next?;
-        self.no_longer_waiting(waiting.bytes, before, after);
-        Some(waiting)
-    }
-
-    fn no_longer_waiting(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
-        self.remove_pending(bytes);
-        if writes_before > MAX_WAITING_WRITES && writes_after <= MAX_WAITING_WRITES {
-            self.remove_overflow();
-        }
-    }
-
     /// Removes a live slot: at once if its handler does not run, else when it returns.
     pub(crate) fn retire(self: &Rc<Self>, at: u32) {
         self.handlers.removals.set(self.handlers.removals.get().wrapping_add(1));
@@ -274,22 +204,12 @@ impl ChannelCore {
         if let Some(handler) = handler {
             self.drop_guarded(type_name, handler);
         }
-        if let Some(more) = more {
-            self.fail_backlog(more.backlog);
+        if let Some(More { backlog, parked, .. }) = more.map(|more| *more) {
+            self.drop_guarded(type_name, parked);
+            self.fail_backlog(backlog);
         }
-    }
-
-    fn fail_backlog(self: &Rc<Self>, mut backlog: Backlog) {
-        if backlog.is_empty() {
-            return;
-        }
-        let error = self.closed_error();
-        loop {
-            let before = backlog.writes();
-            let Some(waiting) = backlog.pop() else { return };
-            self.no_longer_waiting(waiting.bytes, before, backlog.writes());
-            // One by one: a destructor that panics keeps none of the others.
-            let _ = guarded(UserCode::Destructor, "message", || waiting.event.fail(self, &error));
+        if self.handlers.removal_waits.take() {
+            self.remove_handlers_later();
         }
     }
 
@@ -330,7 +250,7 @@ impl ChannelCore {
 
 /// A handler out of its slot. A panic puts it back, poisoned: to be dropped when the unwinding is
 /// over, because a destructor that panics meanwhile would end the process.
-struct Call<'a> {
+pub(super) struct Call<'a> {
     core: &'a Rc<ChannelCore>,
     at: u32,
     /// `None` once the call has ended.
@@ -339,19 +259,19 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     #[inline(always)]
-    fn begin(core: &'a Rc<ChannelCore>, at: u32, handler: Box<dyn Handler>) -> Self {
+    pub(super) fn begin(core: &'a Rc<ChannelCore>, at: u32, handler: Box<dyn Handler>) -> Self {
         Self { core, at, handler: Some(handler) }
     }
 
     #[inline(always)]
-    fn run(&mut self, deliver: impl FnOnce(&mut dyn Handler, &Ctx<'_>)) {
+    pub(super) fn run(&mut self, deliver: impl FnOnce(&mut dyn Handler, &Ctx<'_>)) {
         if let Some(handler) = &mut self.handler {
             deliver(&mut **handler, &Ctx::new(self.core, self.at));
         }
     }
 
     #[inline(always)]
-    fn end(mut self) -> Box<dyn Handler> {
+    pub(super) fn end(mut self) -> Box<dyn Handler> {
         let handler = self.handler.take();
         // Spares the common way out a destructor that finds nothing to do.
         std::mem::forget(self);

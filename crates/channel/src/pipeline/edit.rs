@@ -344,14 +344,19 @@ impl ChannelCore {
         }
     }
 
-    /// The channel is closed: handlers go from the tail to the head.
-    pub(crate) fn remove_handlers(self: &Rc<Self>) {
-        loop {
-            let last = self.handlers.slots.borrow().present().next_back();
-            match last {
-                Some(at) => self.retire(at),
-                None => return,
-            }
+    /// The last slot before the tail. One that is on its way out counts, unless nobody waits for it.
+    pub(crate) fn next_to_remove(&self) -> Option<SlotId> {
+        let slots = self.handlers.slots.borrow();
+        let mut from_tail = slots.linked().rev();
+        let hurries = self.handlers.hurries.get();
+        let last = from_tail.find(|at| !hurries || slots.at(*at).is_present());
+        last.map(|at| slots.id(at))
+    }
+
+    pub(crate) fn remove_if_present(self: &Rc<Self>, slot: SlotId) {
+        let found = self.handlers.slots.borrow().find(slot);
+        if let Some(at) = found {
+            self.retire_if_present(at);
         }
     }
 }

@@ -14,10 +14,11 @@
 //! |---|---|
 //! | what a user writes | `handler`, `context` with `operations`, `message`, `completion` |
 //! | what a user writes with types | `typed`, `codec` on `cumulation` and `encode_buffer`, `chain` |
-//! | how an event goes from slot to slot | `dispatch`, on `slots` of `slot`s, and `event` |
+//! | how an event goes from slot to slot | `dispatch` and `backlog`, on `slots` of `slot`s, and `event` |
 //! | how a pipeline changes | `edit`, with `lookup`, `name`, and `type_check` on `signature` |
 //! | handlers that run on another executor | `offload` |
 
+mod backlog;
 pub(crate) mod chain;
 pub(crate) mod codec;
 pub(crate) mod completion;

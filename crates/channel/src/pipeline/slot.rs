@@ -73,6 +73,8 @@ pub(crate) struct More {
     /// If it runs on another executor: the way there.
     pub(crate) offloaded: Option<Arc<Link>>,
     pub(crate) backlog: Backlog,
+    /// The handler, while others have their turn before the rest of the backlog: it counts as running.
+    pub(crate) parked: Option<Box<dyn Handler>>,
 }
 
 /// What came to a slot while its handler ran.
@@ -83,6 +85,11 @@ pub(crate) struct Backlog {
     older: usize,
     /// How many of them are writes.
     writes: usize,
+    /// They are being delivered.
+    delivering: bool,
+    /// How many have come while others were delivered, since there were none: those that the handler causes
+    /// itself, and that may go on for ever.
+    caused: usize,
 }
 
 /// An event that waits at a slot.
@@ -96,6 +103,7 @@ pub(crate) struct Waiting {
 
 impl Backlog {
     fn push(&mut self, waiting: Waiting) {
+        self.caused += usize::from(self.delivering);
         self.writes += usize::from(matches!(waiting.event, AnyEvent::Write(_)));
         self.waiting.push_back(waiting);
     }
@@ -220,9 +228,57 @@ impl Slot {
         backlog.writes
     }
 
-    /// The next one that waits, with how many writes did so before and do now.
-    pub(crate) fn next_waiting(&mut self) -> Option<(Waiting, usize, usize)> {
-        let backlog = self.backlog_mut()?;
+    /// Begins to deliver what waits here. Returns how many of those that have waited were caused by others, and
+    /// how many wait now.
+    pub(crate) fn begin_delivery(&mut self) -> (usize, usize) {
+        self.backlog_mut().map_or((0, 0), |backlog| {
+            backlog.delivering = true;
+            (backlog.caused, backlog.waiting.len())
+        })
+    }
+
+    /// How many of those that have waited here were caused by others.
+    pub(crate) fn caused(&self) -> usize {
+        self.backlog().map_or(0, |backlog| backlog.caused)
+    }
+
+    /// How many wait here.
+    pub(crate) fn waiting(&self) -> usize {
+        self.backlog().map_or(0, |backlog| backlog.waiting.len())
+    }
+
+    /// Everything that has waited here was delivered, and the handler is put back.
+    pub(crate) fn end_delivery(&mut self, handler: Box<dyn Handler>) {
+        if let Some(backlog) = self.backlog_mut() {
+            (backlog.delivering, backlog.caused) = (false, 0);
+        }
+        self.handler = Some(handler);
+    }
+
+    /// The rest is delivered later.
+    pub(crate) fn park(&mut self, handler: Box<dyn Handler>) {
+        if let Some(more) = self.about_mut().map(About::more_mut) {
+            more.backlog.delivering = false;
+            more.parked = Some(handler);
+        }
+    }
+
+    /// Takes the handler out that was parked.
+    pub(crate) fn unpark(&mut self) -> Option<Box<dyn Handler>> {
+        self.about_mut()?.more.as_mut()?.parked.take()
+    }
+
+    /// Takes out all that waits here.
+    pub(crate) fn take_backlog(&mut self) -> Backlog {
+        self.waits = false;
+        let taken = self.backlog_mut().map(std::mem::take).unwrap_or_default();
+        let _ = self.begin_delivery();
+        taken
+    }
+
+    /// The next one that waits, with how many writes did so before and do now. None if so many were caused.
+    pub(crate) fn next_waiting(&mut self, most: usize) -> Option<(Waiting, usize, usize)> {
+        let backlog = self.backlog_mut().filter(|backlog| backlog.caused <= most)?;
         let before = backlog.writes;
         let waiting = backlog.pop()?;
         let (after, waits) = (backlog.writes, !backlog.is_empty());

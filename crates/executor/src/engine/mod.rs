@@ -43,6 +43,7 @@ use crate::shared::Shared;
 use crate::shutdown::Verdict;
 use crate::station::Station;
 use crate::timer::entry::{Fired, TimerRef, place_of};
+use crate::trampoline::Trampoline;
 use crate::wake::Slept;
 
 pub use crate::pulse::{Begun, BegunRound};
@@ -116,6 +117,17 @@ pub fn run_at<R>(station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
 /// The text of a panic, as far as it has one; what it carries is dropped, even if that panics again.
 pub fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     absorb(payload)
+}
+
+thread_local! {
+    /// A destructor may hand over the next value that is to be dropped, and so on along a chain.
+    static DROPS: Trampoline = const { Trampoline::new() };
+}
+
+/// Drops a value of the user's: now or, if this is called by the destructor of such a value, when that has
+/// returned. However long a chain of them is, the stack does not grow. A panic is reported.
+pub fn drop_in_turn<T: 'static>(value: T) {
+    Trampoline::run(&DROPS, Box::new(move || drop(value)));
 }
 
 /// Tells the loop on this thread of a fault that it has survived; the log, if there is none.

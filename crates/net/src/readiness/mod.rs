@@ -393,7 +393,10 @@ impl<S: Selector> ReadinessDriver<S> {
 
 /// What was handed in, if it is what its role needs.
 fn expect<T: 'static>(io: Io, token: Token, expected: &str) -> Result<T> {
-    io.downcast::<T>().map_err(|io| wrong_kind(token, &format!("a {}", io.kind()), expected))
+    io.downcast::<T>().map_err(|io| {
+        let why = format!("{token:?} is a {}; expected {expected}", io.kind());
+        io.refused(ErrorKind::InvalidInput, why)
+    })
 }
 
 #[cold]

@@ -16,4 +16,5 @@ mod leaving;
 mod limits;
 mod linger;
 mod order;
+mod owners;
 mod writes;

@@ -143,7 +143,7 @@ pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
     assert_eq!(bench.read(attached, 1), b"x", "the others are well");
 }
 
-/// What a driver cannot take is refused and dropped, and the token stays free.
+/// What a driver does not know is handed back in the error, and the token stays free.
 pub fn l07_a_failed_attach_leaves_nothing(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let target: std::net::SocketAddr = "127.0.0.1:9".parse().expect("an address");
@@ -152,11 +152,16 @@ pub fn l07_a_failed_attach_leaves_nothing(fixture: &dyn Fixture) {
         let strange = Arc::new(());
         let refused = bench.driver.attach(token, Io::new(strange.clone()), role.clone());
         assert!(refused.is_err(), "{role:?}: nobody knows what that is");
+        assert_eq!(Arc::strong_count(&strange), 2, "{role:?}: it was dropped by the driver");
+        drop(refused);
         assert_eq!(Arc::strong_count(&strange), 1, "{role:?}: it was kept");
     }
     let strange = Arc::new(());
     let io = Io::new(strange.clone());
-    assert!(bench.driver.register_foreign(token, io, Interest::READABLE).is_err());
+    let refused = bench.driver.register_foreign(token, io, Interest::READABLE);
+    assert!(refused.is_err(), "foreign: nobody knows what that is");
+    assert_eq!(Arc::strong_count(&strange), 2, "foreign: it was dropped by the driver");
+    drop(refused);
     assert_eq!(Arc::strong_count(&strange), 1, "foreign: it was kept");
     bench.assert_quiet();
 

@@ -8,6 +8,7 @@ use waterwheel_channel::local::DEFAULT_BACKLOG;
 use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
 use waterwheel_channel::{Address, ChannelError, InvalidOption, Msg, NewChannel, Types};
 use waterwheel_executor::Error;
+use waterwheel_executor::engine::drop_in_turn;
 
 use super::wire::Wire;
 use super::wires::{Wires, name_of};
@@ -32,7 +33,7 @@ impl Door {
             && let Some(name) = &self.name
         {
             self.wires.remove(name);
-            drop(self.wire.take_unread());
+            self.wire.take_unread().into_iter().for_each(drop_in_turn);
         }
     }
 }

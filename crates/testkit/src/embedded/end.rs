@@ -10,6 +10,7 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Msg, Target, Types};
 use waterwheel_executor::Error;
+use waterwheel_executor::engine::drop_in_turn;
 
 use super::wire::Wire;
 use super::wires::Wires;
@@ -84,7 +85,8 @@ impl Drop for WireTransport {
     fn drop(&mut self) {
         self.shut();
         if self.other.is_some() {
-            drop(self.wire.take_unread()); // The other end has this wire too, and may have it for long.
+            // The other end has this wire too, and may have it for long.
+            self.wire.take_unread().into_iter().for_each(drop_in_turn);
         }
     }
 }
@@ -153,7 +155,7 @@ impl Transport for WireTransport {
     fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
         let submitted = self.wire.write(outbound, self.stream);
         if let (Some(other), Ok(Submit::Done(_))) = (&self.other, &submitted) {
-            self.wire.carry_to(other);
+            self.wire.carry_to(other).into_iter().for_each(|msg| outbound.discard(msg));
         }
         submitted
     }

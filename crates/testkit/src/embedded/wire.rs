@@ -76,7 +76,8 @@ impl Wire {
     }
 
     pub(super) fn send(&self, msgs: impl IntoIterator<Item = Msg>) {
-        self.lock().inbox.extend(msgs);
+        // One by one: the iterator may be the user's.
+        msgs.into_iter().for_each(|msg| self.lock().inbox.push_back(msg));
     }
 
     pub(super) fn finish(&self) {
@@ -84,7 +85,8 @@ impl Wire {
     }
 
     pub(super) fn fail(&self, error: Error) {
-        self.lock().failure = Some(error);
+        let before = self.lock().failure.replace(error);
+        drop(before);
     }
 
     pub(super) fn unread(&self) -> usize {
@@ -116,12 +118,16 @@ impl Wire {
     }
 
     pub(super) fn fail_write(&self, error: io::Error) {
-        self.lock().write_failure = Some(error);
+        let before = self.lock().write_failure.replace(error);
+        drop(before);
     }
 
     pub(super) fn clear_faults(&self) {
         let mut state = self.lock();
-        (state.room, state.at_most, state.write_failure) = (None, None, None);
+        (state.room, state.at_most) = (None, None);
+        let failure = state.write_failure.take();
+        drop(state);
+        drop(failure);
     }
 
     pub(super) fn is_ended(&self) -> bool {
@@ -141,17 +147,21 @@ impl Wire {
 
     /// The channel is on its loop, and looks for what has happened until now.
     pub(super) fn attach(&self, up: &Upcalls) {
-        {
+        let before = {
             let mut state = self.lock();
-            (state.waker, state.finish_told) = (up.waker(), false);
-        }
+            state.finish_told = false;
+            std::mem::replace(&mut state.waker, up.waker())
+        };
+        drop(before);
         up.wake();
     }
 
     pub(super) fn detach(&self) {
         let mut state = self.lock();
-        state.waker = None;
         state.round = None; // The channel itself tells that it is over.
+        let waker = state.waker.take();
+        drop(state);
+        drop(waker);
     }
 
     pub(super) fn set_read(&self, up: &Upcalls, plan: Option<ReadPlan>) {
@@ -207,8 +217,10 @@ impl Wire {
 
     // For the channel's end, of the wire of another channel that it is joined with.
 
-    /// Takes over what the channel of this wire has written, to be read by the one of another.
-    pub(super) fn carry_to(&self, other: &Wire) {
+    /// Takes over what the channel of this wire has written, to be read by the one of another. Returns what
+    /// nobody will read, for the caller to drop.
+    #[must_use]
+    pub(super) fn carry_to(&self, other: &Wire) -> VecDeque<Msg> {
         let carried = std::mem::take(&mut self.lock().outbox);
         let undelivered = {
             let mut state = other.lock();
@@ -220,7 +232,7 @@ impl Wire {
             }
         };
         other.wake();
-        drop(undelivered);
+        undelivered
     }
 
     /// So many bytes were read: there is room for so many others. Who waits for room goes on when half

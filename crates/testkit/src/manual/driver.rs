@@ -274,7 +274,8 @@ impl Unpark for Waker {
 /// Takes apart what was given, or says what it should have been.
 fn expect<T: 'static>(io: Io, what: &str) -> io::Result<T> {
     io.downcast::<T>().map_err(|other| {
-        invalid(&format!("a manual driver cannot take {} as a {what}", other.kind()))
+        let why = format!("a manual driver cannot take {} as a {what}", other.kind());
+        other.refused(io::ErrorKind::InvalidInput, why)
     })
 }
 

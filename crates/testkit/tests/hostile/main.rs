@@ -2,11 +2,15 @@
 
 mod support;
 
+mod closing;
 mod destructors;
+mod endless;
 mod floods;
 mod kept_contexts;
 mod meddling;
 mod offloaded;
+mod owners;
+mod refused;
 mod restless;
 mod transports;
 mod weights;

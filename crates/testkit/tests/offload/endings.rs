@@ -51,6 +51,44 @@ fn c03_a_closed_channel_tells_its_offloaded_handler_everything_in_order() {
     assert_eq!((bench.inbound(), bench.handle().pending_bytes()), (vec![1], 0));
 }
 
+/// Says when it is removed.
+struct Leaves(&'static str, Log);
+
+impl Handler for Leaves {
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.1.push(format!("{} removed", self.0));
+    }
+}
+
+#[test]
+fn c02_handlers_are_removed_from_the_tail_to_the_head_across_executors() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("outer", Leaves("outer", log.clone()))?;
+        edit.add_last("one", Recorder::on(executor, "one", &log))?;
+        edit.add_last("middle", Leaves("middle", log.clone()))?;
+        edit.add_last("two", Recorder::on(executor, "two", &log))?;
+        edit.add_last("inner", Leaves("inner", log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    bench.channel.fail(Error::new("cut"));
+    bench.settle();
+    let leaves = |line: &String| line.ends_with("removed") || line.ends_with("dropped");
+    let left: Vec<String> = log.take().into_iter().filter(leaves).collect();
+    let expected = [
+        "inner removed",
+        "two removed",
+        "two dropped",
+        "middle removed",
+        "one removed",
+        "one dropped",
+        "outer removed",
+    ];
+    assert_eq!(left, expected);
+    assert!(bench.channel.with_pipeline(|_| ()).is_none(), "and the loop has forgotten it");
+}
+
 #[test]
 fn c03_a_close_goes_through_the_handler_behind_what_was_written() {
     let log = Log::new();

@@ -267,7 +267,7 @@ fn c02_the_networks_end_and_its_failure_close() {
     assert_eq!(bench.log.take(), lines(&[&["app on_error reset"], &ended]));
     let mut written = bench.on_loop(|channel| channel.write(text("x")));
     let failed = written.try_take().expect("at once").expect_err("it is closed");
-    assert_eq!(failed.to_string(), "the channel is closed");
+    assert_eq!(failed.to_string(), "the channel is closed: reset");
 }
 
 #[test]

@@ -56,6 +56,10 @@ macro_rules! conformance_matrix {
                 c02_a_reset_is_an_error_and_the_end
                 c11_a_close_that_lingers_for_nothing_resets_the_peer
             }
+            closing {
+                c02_a_close_in_a_task_is_told_when_it_returns
+                c05_a_close_in_a_handler_is_told_when_its_call_has_returned
+            }
             connecting {
                 c12_a_refused_connect_fails_and_leaves_nothing
                 c12_a_connect_that_takes_too_long_is_given_up

@@ -25,6 +25,7 @@
 //! 4. A case leaves nothing: its groups end at its end, and that is waited for.
 
 mod cell;
+mod closing;
 mod connecting;
 mod counted;
 mod datagrams;

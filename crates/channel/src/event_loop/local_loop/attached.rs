@@ -56,12 +56,16 @@ impl LocalLoop {
             return Err(io::Error::other(LoopShutDown));
         }
         let token = self.parts.registrations.add(origin, Box::new(registrant));
-        let entered = self.call_driver(|driver| enter(driver, token)).unwrap_or_else(|panicked| {
-            let _ = self.let_driver_detach(token); // It may have taken it in before it panicked.
-            Err(io::Error::other(panicked))
-        });
-        if entered.is_err() {
+        let mut entered =
+            self.call_driver(|driver| enter(driver, token)).unwrap_or_else(|panicked| {
+                let _ = self.let_driver_detach(token); // It may have taken it in before it panicked.
+                Err(io::Error::other(panicked))
+            });
+        if let Err(error) = &mut entered {
             self.parts.registrations.withdraw(token);
+            if let Some(io) = Io::take_refused(error) {
+                self.parts.registrations.keep_refused(io);
+            }
         }
         self.parts.counters.registrations(self.registrations());
         entered.map(|()| token)
@@ -79,6 +83,20 @@ impl LocalLoop {
             self.parts.registrations.detached(token, self.let_driver_detach(token));
         }
         begun
+    }
+
+    /// Closes an attached socket. `Done`: it is gone, now or before, and its registrant is told nothing more.
+    /// Otherwise its [`on_detached`](Registrant::on_detached) follows.
+    pub(crate) fn close_socket(&self, token: Token) -> Detach {
+        if !self.parts.registrations.begin_detach(token, None) || !self.has_driver() {
+            return Detach::Done;
+        }
+        let detached = self.let_driver_detach(token);
+        if detached == Detach::Done {
+            self.parts.registrations.withdraw(token);
+            self.parts.counters.registrations(self.registrations());
+        }
+        detached
     }
 
     /// Asks the driver to let go. If it panics there is no more to ask of it, and the token is taken to be gone.

@@ -34,7 +34,7 @@ impl LocalLoop {
             Ask::Rebuild => self.parts.rebuild.set(true),
             Ask::Register(registration) => self.register_channel(registration.0, registration.1),
             Ask::Adopt(new, children) => self.adopt(*new, &children),
-            Ask::Channel(token, request) => self.channels().perform(token, *request),
+            Ask::Channel(shared, request) => self.channels().perform(&shared, *request),
             Ask::Errand(errand) => errand.perform(self),
             Ask::WriteOut(token) => self.channels().with(token, |core| {
                 core.enter(|core| core.go_on_writing());

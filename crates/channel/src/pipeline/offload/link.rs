@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_executor::engine::{report, run_at};
 use waterwheel_executor::{Error, EventExecutor, Fault, Station};
 
-use super::super::dispatch::MAX_WAITING_WRITES;
+use super::super::backlog::MAX_WAITING_WRITES;
 use super::super::handler::HandlerResult;
 use super::super::slots::SlotId;
 use super::super::watched::{Call, station};
@@ -14,7 +14,6 @@ use super::fifo::Fifo;
 use super::mail::Mail;
 use super::remote::Occupant;
 use super::remote_completion::RemoteCompletion;
-use crate::channel::error::ChannelError;
 use crate::channel::shared::ChannelShared;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::flood::Flood;
@@ -247,7 +246,7 @@ impl Link {
         match emission {
             // Closed is what it is to be.
             Emission::Event(Mail::Close(done)) => done.succeed(),
-            Emission::Event(mail) => mail.refuse(&ChannelError::Closed { cause: None }.into()),
+            Emission::Event(mail) => mail.refuse(&self.about.shared.closed_error().into()),
             // The loop would have seen to the letters that are left.
             Emission::Farewell(_) => self.forget_letters(),
             Emission::Complete(..) | Emission::Last => {}

@@ -30,6 +30,13 @@ pub(crate) struct Offloading {
     numbered: u64,
 }
 
+impl Offloading {
+    fn pinned_to(&self, group: ExecutorId) -> Option<EventExecutor> {
+        let found = self.pinned.iter().find(|(known, _)| *known == group);
+        found.map(|(_, executor)| executor.clone())
+    }
+}
+
 /// When the loop has seen to emissions, even if a handler has panicked meanwhile, it comes again if
 /// there is more.
 struct Visit<'a> {
@@ -50,13 +57,16 @@ impl ChannelCore {
     pub(super) fn pin(&self, group: &EventExecutorGroup) -> EventExecutor {
         let choose = || group.next_for(&self.channel().id());
         let Some(key) = group.children().next().map(|first| first.id()) else { return choose() };
-        let mut offloading = self.offloading();
-        if let Some((_, executor)) = offloading.pinned.iter().find(|(known, _)| *known == key) {
-            return executor.clone();
+        if let Some(executor) = self.offloading().pinned_to(key) {
+            return executor;
         }
+        // The chooser is the user's: nothing is borrowed, and it may have pinned the group itself meanwhile.
         let executor = choose();
-        offloading.pinned.push((key, executor.clone()));
-        executor
+        let mut offloading = self.offloading();
+        offloading.pinned_to(key).unwrap_or_else(|| {
+            offloading.pinned.push((key, executor.clone()));
+            executor
+        })
     }
 
     /// Keeps what cannot travel, and gives something that can.
@@ -179,7 +189,7 @@ impl ChannelCore {
         };
         match next {
             Some(link) => link.post(Letter::Last),
-            None => self.last_mail_arrived(),
+            None => self.remove_handlers_later(),
         }
     }
 }
