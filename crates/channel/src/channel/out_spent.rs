@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use crate::pipeline::Msg;
+use crate::room::release_room;
 
 /// Messages that are to be dropped.
 #[derive(Default)]
@@ -31,7 +32,10 @@ impl Spent {
     }
 
     pub(super) fn pop(&mut self) -> Option<Msg> {
-        self.0.as_mut()?.messages.pop_front()
+        let messages = &mut self.0.as_mut()?.messages;
+        let next = messages.pop_front();
+        release_room(messages);
+        next
     }
 
     /// All of them, in order.
