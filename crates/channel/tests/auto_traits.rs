@@ -27,7 +27,7 @@ use waterwheel_channel::{
     EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, FileRegion, Foreign,
     ForeignContext, ForeignHandle, ForeignHandler, Hold, In, Inbound, InboundHandler, Interval,
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
-    ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, Registrant,
+    ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, PeerFinished, Registrant,
     RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
     Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
 };
@@ -158,6 +158,7 @@ fn public_types_cross_threads_as_listed() {
         is!(DrainOptions: true true true),
         is!(Drained: true true true),
         is!(Draining: true true true),
+        is!(PeerFinished: true true true),
         is!(Elapsed: true true true),
         is!(Events: true true true),
         is!(HandlerResult: true true true),
