@@ -15,7 +15,7 @@ use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -322,12 +322,22 @@ impl ChannelCore {
     }
 
     /// Does the work that was marked. Called by the loop, with nothing on the stack. Handlers and
-    /// completions are guarded on their own, and so are destructors; what is left is the transport.
+    /// completions are guarded on their own; what is left is the transport, and the destructor of what it has sent.
     pub(crate) fn settle(self: &Rc<Self>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.do_work())) {
             self.mark(Work::ALL); // Some of it may not have been done.
-            self.panicked(payload);
+            match self.dropping_spent.get() {
+                true => self.spent_panicked(payload),
+                false => self.panicked(payload),
+            }
         }
+    }
+
+    /// The destructor of what was sent panicked: that is reported, and harms nobody.
+    #[cold]
+    fn spent_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let _ = guarded::<()>(UserCode::Destructor, "sent bytes", || resume_unwind(payload));
+        self.end_dropping();
     }
 
     #[inline]
@@ -338,6 +348,7 @@ impl ChannelCore {
         }
         // Mostly that is all there is.
         self.write_out_inline();
+        self.drop_spent_inline();
         if self.level.has_changed() {
             self.announce_writability();
         }
@@ -431,7 +442,7 @@ pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -
     let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
         // The label is made only when it is needed: it is kept for ever.
         let origin = Origin::labelled(label);
-        run_user_code(what, origin, || std::panic::resume_unwind(payload))
+        run_user_code(what, origin, || resume_unwind(payload))
     });
     called.ok()
 }

@@ -10,36 +10,38 @@ use std::collections::VecDeque;
 use crate::pipeline::Msg;
 use crate::room::release_room;
 
-/// Messages that are to be dropped.
+/// Messages that are to be dropped. The list is made when there is the first, and kept from then on.
 #[derive(Default)]
 pub(super) struct Spent(Option<Box<List>>);
 
-/// Made when there is the first, and kept from then on.
 #[derive(Default)]
 struct List {
     messages: VecDeque<Msg>,
 }
 
 impl Spent {
-    #[cold]
+    #[inline]
     pub(super) fn push(&mut self, msg: Msg) {
         self.0.get_or_insert_default().messages.push_back(msg);
     }
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, |list| list.messages.len())
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|list| list.messages.is_empty())
     }
 
-    pub(super) fn pop(&mut self) -> Option<Msg> {
-        let messages = &mut self.0.as_mut()?.messages;
-        let next = messages.pop_front();
-        release_room(messages);
-        next
+    /// Takes all of them out, in order.
+    pub(super) fn take(&mut self) -> VecDeque<Msg> {
+        self.0.as_mut().map(|list| std::mem::take(&mut list.messages)).unwrap_or_default()
     }
 
-    /// All of them, in order.
-    pub(super) fn into_messages(self) -> impl Iterator<Item = Msg> {
-        self.0.into_iter().flat_map(|list| list.messages)
+    /// Takes back the room of those that were taken out and have been dropped.
+    pub(super) fn put_back(&mut self, mut room: VecDeque<Msg>) {
+        release_room(&mut room);
+        if let Some(list) = &mut self.0
+            && list.messages.is_empty()
+        {
+            list.messages = room;
+        }
     }
 }

@@ -222,10 +222,16 @@ impl Outbound {
         self.hold(bytes);
     }
 
+    /// There is nothing to write, and a destructor to run.
+    #[cold]
+    fn hold_nothing(&mut self, bytes: Bytes) {
+        self.spent.push(bytes.into());
+    }
+
     #[inline]
     fn hold(&mut self, bytes: Bytes) {
         if bytes.is_empty() {
-            return self.spent.push(bytes.into());
+            return self.hold_nothing(bytes);
         }
         match &mut self.more {
             None => self.bytes.hold(bytes),
@@ -368,6 +374,12 @@ impl Outbound {
         self.bytes.take_spent()
     }
 
+    /// True if something else has been written or refused, and is to be dropped.
+    #[inline]
+    pub(super) fn has_spent(&self) -> bool {
+        !self.spent.is_empty()
+    }
+
     /// What else has been written or refused, for the caller to take out and to drop in the same way.
     #[inline]
     pub(super) fn spent(&mut self) -> &mut Spent {
@@ -395,7 +407,7 @@ impl Outbound {
         }
         let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(parts.into_messages(self.bytes));
-        messages.extend(self.spent.into_messages());
+        messages.extend(self.spent.take());
         Failed { bytes, completions, messages }
     }
 }

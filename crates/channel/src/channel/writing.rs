@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use waterwheel_executor::engine::drop_in_turn;
-use waterwheel_executor::{Error, Nanos};
+use waterwheel_executor::{Error, Nanos, UserCode};
 
-use super::core::{ChannelCore, Work};
+use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::outbound::Outbound;
 use crate::driver::Submit;
@@ -149,7 +149,7 @@ impl ChannelCore {
                 .into_iter()
                 .for_each(|promise| self.drop_guarded("promise", promise));
         }
-        self.drop_spent(None); // Empty messages are never written.
+        self.drop_spent(); // Empty messages are never written.
         self.out.borrow().is_empty()
     }
 
@@ -159,73 +159,106 @@ impl ChannelCore {
     #[inline(never)]
     pub(crate) fn write_out(self: &Rc<Self>) {
         self.write_out_inline();
+        self.drop_spent();
     }
 
+    /// The same. What has been written is left for the caller to drop, before anything else is written.
     #[inline(always)]
     pub(super) fn write_out_inline(self: &Rc<Self>) {
-        let spent = self.try_write_out();
+        self.try_write_out();
         if self.is_output_over() {
             self.end_output_if_written();
         }
-        self.drop_spent(spent);
     }
 
     /// Drops what has left the buffer. The destructor may be the user's, and may write to this channel: what
     /// that sends at once is dropped in the next round, so that neither the stack nor the loop is held.
-    #[inline]
-    fn drop_spent(self: &Rc<Self>, last: Option<Bytes>) {
-        if self.dropping_spent.replace(true) {
-            if let Some(bytes) = last {
-                self.out.borrow_mut().discard(bytes.into());
-            }
-            return;
-        }
-        let before = self.out.borrow_mut().spent().len();
-        let next = |_| self.out.borrow_mut().spent().pop();
-        self.drop_messages((0..before).map_while(next));
-        if let Some(bytes) = last {
+    fn drop_spent(self: &Rc<Self>) {
+        if let Some(bytes) = self.begin_dropping() {
             self.drop_guarded("sent bytes", bytes);
+            self.end_dropping();
         }
+    }
+
+    /// The same, without a guard of its own: [`settle`](Self::settle) has one, and knows by `dropping_spent` that it
+    /// was a destructor that panicked. This is on the way of every answer.
+    #[inline(always)]
+    pub(super) fn drop_spent_inline(self: &Rc<Self>) {
+        if let Some(bytes) = self.begin_dropping() {
+            drop(bytes);
+            self.end_dropping();
+        }
+    }
+
+    /// Takes out the chunk that was all there was, which is mostly so, for the caller to drop. Whatever else there
+    /// is is dropped here.
+    #[inline(always)]
+    fn begin_dropping(self: &Rc<Self>) -> Option<Bytes> {
+        let mut out = self.out.borrow_mut();
+        let last = out.take_spent_bytes();
+        if self.dropping_spent.get() || out.has_spent() {
+            drop(out);
+            self.drop_all_spent(last);
+            return None;
+        }
+        self.dropping_spent.set(last.is_some());
+        last
+    }
+
+    #[inline(never)]
+    fn drop_all_spent(self: &Rc<Self>, last: Option<Bytes>) {
+        if let Some(bytes) = last {
+            self.out.borrow_mut().discard(bytes.into());
+        }
+        if self.dropping_spent.replace(true) {
+            return; // Whoever drops the others will mark it.
+        }
+        let mut messages = self.out.borrow_mut().spent().take();
+        // One guard for all of them, raised again after one that panics.
+        while !messages.is_empty() {
+            let drop_them = || while messages.pop_front().is_some() {};
+            let _ = guarded(UserCode::Destructor, "sent message", drop_them);
+        }
+        self.out.borrow_mut().spent().put_back(messages);
+        self.end_dropping();
+    }
+
+    #[inline]
+    pub(super) fn end_dropping(self: &Rc<Self>) {
         self.dropping_spent.set(false);
-        if self.out.borrow_mut().spent().len() > 0 {
+        if self.out.borrow().has_spent() {
             self.mark(Work::FLUSH);
         }
     }
 
-    /// Hands what was flushed to the transport. Returns the bytes that were all there was, to be dropped.
     #[inline(always)]
-    fn try_write_out(self: &Rc<Self>) -> Option<Bytes> {
+    fn try_write_out(self: &Rc<Self>) {
         if self.writing.get() != Writing::Free {
-            return None;
+            return;
         }
         let mut out = self.out.borrow_mut();
         if out.is_empty() {
-            return None;
+            return;
         }
         if !self.is_active() && !self.is_lingering() {
             drop(out);
-            self.fail_early_writes();
-            return None;
+            return self.fail_early_writes();
         }
         for _ in 0..WRITE_SPINS {
             let written = self.with_transport(|transport, up| transport.write(up, &mut out));
             let all = out.is_empty();
-            let spent = self.harvest(out);
+            self.harvest(out);
             match written {
-                Ok(Submit::Done(_)) if all => return spent,
-                Ok(Submit::Done(_)) => {
-                    out = self.out.borrow_mut();
-                    continue;
-                }
-                Ok(Submit::Full) => self.writing.set(Writing::Full),
-                Ok(Submit::Pending) => self.writing.set(Writing::Pending),
-                Err(error) => self.close(Some(Error::new(error)), Completion::none()),
+                Ok(Submit::Done(_)) if all => return,
+                Ok(Submit::Done(_)) => {}
+                Ok(Submit::Full) => return self.writing.set(Writing::Full),
+                Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
+                Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
             }
-            return spent;
+            out = self.out.borrow_mut();
         }
         drop(out);
         self.write_out_later();
-        None
     }
 
     /// Something was flushed before there was a connection. If there is none any more it fails later, as
@@ -275,20 +308,19 @@ impl ChannelCore {
         if n > 0 {
             let mut out = self.out.borrow_mut();
             out.wrote(n);
-            let spent = self.harvest(out);
-            self.drop_spent(spent);
+            self.harvest(out);
+            self.drop_spent();
         }
         self.write_out();
     }
 
-    /// Counts what has left the buffer. Returns the bytes that were all there was, to be dropped.
+    /// Counts what has left the buffer.
     #[inline(always)]
-    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) -> Option<Bytes> {
+    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
         if self.notes_writes.get() && out.take_moved() {
             self.rare.make().last_write = Some(self.here.now());
         }
         let ((bytes, written), told) = (out.take_left(), out.has_completions());
-        let spent = out.take_spent_bytes();
         drop(out);
         self.here.counters().bytes_written(written);
         self.remove_pending(bytes);
@@ -296,7 +328,6 @@ impl ChannelCore {
             let completions = self.out.borrow_mut().take_completions();
             self.complete_all_later(completions);
         }
-        spent
     }
 
     fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
@@ -337,7 +368,7 @@ impl ChannelCore {
     }
 
     /// One by one: a destructor that panics keeps none of the others.
-    fn drop_messages(&self, messages: impl IntoIterator<Item = Msg>) {
+    fn drop_messages(&self, messages: VecDeque<Msg>) {
         for msg in messages {
             self.drop_guarded(msg.type_name(), msg);
         }
