@@ -302,6 +302,38 @@ fn p07_progress_that_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn p07_a_progressive_promise_that_was_completed_by_a_try_form_reports_no_more() {
+    let executor = EventExecutor::builder().build().unwrap();
+    let (mut promise, future) = executor.new_progressive_promise();
+    assert_eq!(promise.try_success(7), Ok(()));
+    assert_eq!(promise.set_progress(1, None), Err(InvalidProgress::Completed));
+    assert_eq!(promise.try_success(8), Err(8), "the second value comes back");
+    assert!(matches!(promise.try_complete(Ok(9)), Err(Ok(9))));
+    assert!(promise.set_uncancellable() && !promise.is_cancelled());
+    assert!(!promise.set_success(10), "too late");
+    assert_eq!(future.into_future().join().unwrap(), 7);
+
+    let (mut promise, future) = executor.new_progressive_promise::<u8>();
+    assert!(future.cancel());
+    assert_eq!(promise.try_success(1), Err(1));
+}
+
+#[test]
+fn p07_progress_is_told_before_a_completion_by_a_try_form_on_the_executor() {
+    let executor = EventExecutor::builder().build().unwrap();
+    let (mut promise, mut future) = executor.new_progressive_promise();
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell_end = tell.clone();
+    future.add_progress_listener(move |progress| tell.send(progress.done).unwrap());
+    future.into_future().on_complete(move |end| tell_end.send(end.unwrap()).unwrap());
+    let (hand_over, handed) = std::sync::mpsc::channel::<ProgressivePromise<u64>>();
+    executor.execute(move || handed.recv().unwrap().try_success(100).unwrap()).unwrap();
+    promise.set_progress(1, None).unwrap(); // The loop is busy: queued for the listeners.
+    hand_over.send(promise).unwrap();
+    assert_eq!(told.iter().collect::<Vec<_>>(), [1, 100]);
+}
+
+#[test]
 fn p07_a_progress_listener_hears_what_comes_after_it() {
     let mut manual = ManualExecutor::new();
     let (mut promise, mut future) = manual.executor().new_progressive_promise();

@@ -22,6 +22,7 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
 ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
     let (promise, future) = promise(executor);
     let (reports, heard) = Ref::pair(|| Reports { executor, state: Mutex::default() }, || ());
+    let promise = Some(promise);
     (ProgressivePromise { promise, reports, last: 0 }, ProgressiveFuture { future, reports: heard })
 }
 
@@ -56,6 +57,9 @@ pub enum InvalidProgress {
     /// The promise was cancelled.
     #[error("the promise was cancelled")]
     Cancelled,
+    /// The promise was completed.
+    #[error("the promise was completed")]
+    Completed,
 }
 
 /// A [`Promise`] that reports progress until it is completed.
@@ -73,7 +77,8 @@ pub enum InvalidProgress {
 /// ```
 #[derive(Debug)]
 pub struct ProgressivePromise<T: Send + 'static> {
-    promise: Promise<T>,
+    /// `None` once it was completed.
+    promise: Option<Promise<T>>,
     reports: Ref<Reports, dyn Promised>,
     last: u64,
 }
@@ -83,10 +88,12 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     ///
     /// # Errors
     /// [`InvalidProgress`] if it is beyond the total, behind an earlier one, or the promise was
-    /// cancelled.
+    /// cancelled or completed.
     pub fn set_progress(&mut self, done: u64, total: Option<u64>) -> Result<(), InvalidProgress> {
-        if self.promise.is_cancelled() {
-            return Err(InvalidProgress::Cancelled);
+        match &self.promise {
+            None => return Err(InvalidProgress::Completed),
+            Some(promise) if promise.is_cancelled() => return Err(InvalidProgress::Cancelled),
+            Some(_) => {}
         }
         if let Some(total) = total.filter(|total| done > *total) {
             return Err(InvalidProgress::BeyondTotal { done, total });
@@ -111,21 +118,9 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         self.complete(Err(error))
     }
 
-    /// Completes with a result. `false`: it had been cancelled.
-    pub fn complete(self, outcome: Result<T, Error>) -> bool {
-        let Self { mut promise, reports, .. } = self;
-        if !current::runs_here(reports.executor) {
-            return promise.complete(outcome);
-        }
-        // Completing on the executor calls listeners in place: what is still to be told of the
-        // progress comes first, be it queued from another thread or told further up this stack.
-        if !promise.set_uncancellable() {
-            return false;
-        }
-        reports.finish(move || {
-            promise.complete(outcome);
-        });
-        true
+    /// Completes with a result. `false`: it had been cancelled, or completed.
+    pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
+        self.try_complete(outcome).is_ok()
     }
 
     /// As [`Promise::try_success`].
@@ -133,7 +128,10 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     /// # Errors
     /// The value, if it was too late.
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
-        self.promise.try_success(value)
+        self.try_complete(Ok(value)).map_err(|back| match back {
+            Ok(value) => value,
+            Err(_) => unreachable!("a value went in"),
+        })
     }
 
     /// As [`Promise::try_failure`].
@@ -141,24 +139,50 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     /// # Errors
     /// The error, if it was too late.
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
-        self.promise.try_failure(error)
+        self.try_complete(Err(error)).map_err(|back| match back {
+            Err(error) => error,
+            Ok(_) => unreachable!("an error went in"),
+        })
+    }
+
+    /// Completes with a result, or hands it back if the promise was completed or cancelled before.
+    ///
+    /// # Errors
+    /// The result, if it was too late.
+    pub fn try_complete(&mut self, outcome: Result<T, Error>) -> Result<(), Result<T, Error>> {
+        if !self.set_uncancellable() {
+            return Err(outcome);
+        }
+        let Some(promise) = self.promise.take() else { return Err(outcome) };
+        if current::runs_here(self.reports.executor) {
+            // Completing on the executor calls listeners in place: what is still to be told of the
+            // progress comes first, be it queued from another thread or told further up this stack.
+            self.reports.finish(move || {
+                promise.complete(outcome);
+            });
+        } else {
+            promise.complete(outcome);
+        }
+        Ok(())
     }
 
     /// As [`Promise::on_cancel`].
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
-        self.promise.on_cancel(f);
+        if let Some(promise) = &mut self.promise {
+            promise.on_cancel(f);
+        }
     }
 
     /// As [`Promise::set_uncancellable`].
     pub fn set_uncancellable(&mut self) -> bool {
-        self.promise.set_uncancellable()
+        self.promise.as_mut().is_none_or(Promise::set_uncancellable)
     }
 
     /// Whether it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.promise.is_cancelled()
+        self.promise.as_ref().is_some_and(Promise::is_cancelled)
     }
 }
 

@@ -100,7 +100,7 @@ impl<T: Send + 'static> Promise<T> {
     /// # Errors
     /// The value, if it was too late.
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
-        fill(self.filler_mut(), Ok(value)).map_err(|back| match back {
+        self.try_complete(Ok(value)).map_err(|back| match back {
             Ok(value) => value,
             Err(_) => unreachable!("a value went in"),
         })
@@ -111,10 +111,18 @@ impl<T: Send + 'static> Promise<T> {
     /// # Errors
     /// The error, if it was too late.
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
-        fill(self.filler_mut(), Err(error)).map_err(|back| match back {
+        self.try_complete(Err(error)).map_err(|back| match back {
             Err(error) => error,
             Ok(_) => unreachable!("an error went in"),
         })
+    }
+
+    /// Completes with a result, or hands it back if the promise was completed or cancelled before.
+    ///
+    /// # Errors
+    /// The result, if it was too late.
+    pub fn try_complete(&mut self, outcome: Result<T, Error>) -> Result<(), Result<T, Error>> {
+        fill(self.filler_mut(), outcome)
     }
 
     /// From here on `cancel` has no effect. `false`: it was cancelled before, do not start.
