@@ -47,10 +47,15 @@ pub trait Registrant: 'static {
 #[derive(Default)]
 pub(crate) struct Registrations {
     entries: RefCell<Slab<Entry>>,
-    /// The driver has let go of these; they are to be told.
-    ended: LocalQueue<Token>,
-    /// The driver has refused these; they are to be dropped where nothing is borrowed.
-    refused: LocalQueue<Io>,
+    ended: LocalQueue<Ended>,
+}
+
+/// What is seen to where nothing is borrowed. One list, because every turn asks whether it is empty.
+enum Ended {
+    /// The driver has let go of this one: it is to be told.
+    Detached(Token),
+    /// The driver has refused this: it is to be dropped.
+    Refused(Io),
 }
 
 struct Entry {
@@ -75,12 +80,12 @@ impl Registrations {
     /// How many are to be told that they are no longer registered, or to be dropped.
     #[inline]
     pub(crate) fn ended(&self) -> usize {
-        self.ended.len() + self.refused.len()
+        self.ended.len()
     }
 
     /// Keeps what the driver has refused: whoever asked for it may have lent something of its own.
     pub(crate) fn keep_refused(&self, io: Io) {
-        self.refused.push(io);
+        self.ended.push(Ended::Refused(io));
     }
 
     pub(crate) fn add(&self, origin: Origin, registrant: Box<dyn Registrant>) -> Token {
@@ -128,7 +133,7 @@ impl Registrations {
     /// The driver has let go.
     pub(crate) fn detached(&self, token: Token, detach: Detach) {
         if detach == Detach::Done {
-            self.ended.push(token);
+            self.ended.push(Ended::Detached(token));
         }
     }
 
@@ -157,24 +162,18 @@ impl Registrations {
 
     /// Tells those whom the driver has let go. Those whose end comes meanwhile wait for the next time.
     pub(crate) fn finish_ended(&self, here: &LocalLoop) {
-        self.drop_refused();
         for _ in 0..self.ended.len() {
-            let Some(token) = self.ended.pop() else { return };
-            self.finish(here, token, None);
-        }
-    }
-
-    fn drop_refused(&self) {
-        for _ in 0..self.refused.len() {
-            if let Some(io) = self.refused.pop() {
-                drop_in_turn(io);
+            match self.ended.pop() {
+                Some(Ended::Detached(token)) => self.finish(here, token, None),
+                Some(Ended::Refused(io)) => drop_in_turn(io),
+                None => return,
             }
         }
     }
 
     /// Tells everybody who is left: the loop is over.
     pub(crate) fn finish_all(&self, here: &LocalLoop, cause: &Error) {
-        self.drop_refused();
+        self.finish_ended(here);
         for token in self.tokens() {
             self.finish(here, token, Some(cause));
         }
