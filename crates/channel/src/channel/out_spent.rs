@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use crate::pipeline::Msg;
 use crate::room::release_room;
 
@@ -14,9 +16,23 @@ use crate::room::release_room;
 #[derive(Default)]
 pub(super) struct Spent(Option<Box<List>>);
 
+/// Chunks of a stream that were written all at once, and whatever else there is. The chunks are dropped first.
 #[derive(Default)]
-struct List {
-    messages: VecDeque<Msg>,
+pub(super) struct List {
+    pub(super) chunks: VecDeque<Bytes>,
+    pub(super) messages: VecDeque<Msg>,
+}
+
+impl List {
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.messages.is_empty()
+    }
+
+    /// Drops all of them, one by one. A panic leaves those that are left.
+    pub(super) fn drop_all(&mut self) {
+        while self.chunks.pop_front().is_some() {}
+        while self.messages.pop_front().is_some() {}
+    }
 }
 
 impl Spent {
@@ -25,23 +41,29 @@ impl Spent {
         self.0.get_or_insert_default().messages.push_back(msg);
     }
 
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|list| list.messages.is_empty())
+    /// The chunks that were written all at once, to add to them.
+    pub(super) fn chunks(&mut self) -> &mut VecDeque<Bytes> {
+        &mut self.0.get_or_insert_default().chunks
     }
 
-    /// Takes all of them out, in order.
-    pub(super) fn take(&mut self) -> VecDeque<Msg> {
-        self.0.as_mut().map(|list| std::mem::take(&mut list.messages)).unwrap_or_default()
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|list| list.is_empty())
+    }
+
+    /// Takes all of them out.
+    pub(super) fn take(&mut self) -> List {
+        self.0.as_mut().map(|list| std::mem::take(&mut **list)).unwrap_or_default()
     }
 
     /// Takes back the room of those that were taken out and have been dropped.
-    pub(super) fn put_back(&mut self, mut room: VecDeque<Msg>) {
-        release_room(&mut room);
+    pub(super) fn put_back(&mut self, mut room: List) {
+        release_room(&mut room.chunks);
+        release_room(&mut room.messages);
         if let Some(list) = &mut self.0
-            && list.messages.is_empty()
+            && list.is_empty()
         {
-            list.messages = room;
+            **list = room;
         }
     }
 }

@@ -41,6 +41,16 @@ pub struct Outbound {
     spent: Spent,
 }
 
+/// Takes written bytes out of a queue that is not a single chunk which was written as a whole.
+#[inline(never)]
+fn wrote_several(bytes: &mut OutQueue, n: usize, spent: &mut Spent) {
+    if bytes.is_all_of_several(n) {
+        bytes.move_all(spent.chunks());
+    } else {
+        bytes.advance_with(n, |chunk| spent.push(chunk.into()));
+    }
+}
+
 /// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
 #[derive(Default)]
 pub(crate) struct Cancelled {
@@ -107,7 +117,9 @@ impl Outbound {
         let spent = &mut self.spent;
         match &mut self.more {
             None => {
-                self.bytes.advance_with(n, |chunk| spent.push(chunk.into()));
+                if !self.bytes.finish_only(n) {
+                    wrote_several(&mut self.bytes, n, spent);
+                }
                 self.left += n;
             }
             Some(more) => self.left += more.advance(&mut self.bytes, n, spent),
@@ -407,7 +419,8 @@ impl Outbound {
         }
         let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(parts.into_messages(self.bytes));
-        messages.extend(self.spent.take());
+        let spent = self.spent.take();
+        messages.extend(spent.chunks.into_iter().map(Msg::from).chain(spent.messages));
         Failed { bytes, completions, messages }
     }
 }

@@ -213,13 +213,12 @@ impl ChannelCore {
         if self.dropping_spent.replace(true) {
             return; // Whoever drops the others will mark it.
         }
-        let mut messages = self.out.borrow_mut().spent().take();
+        let mut list = self.out.borrow_mut().spent().take();
         // One guard for all of them, raised again after one that panics.
-        while !messages.is_empty() {
-            let drop_them = || while messages.pop_front().is_some() {};
-            let _ = guarded(UserCode::Destructor, "sent message", drop_them);
+        while !list.is_empty() {
+            let _ = guarded(UserCode::Destructor, "sent message", || list.drop_all());
         }
-        self.out.borrow_mut().spent().put_back(messages);
+        self.out.borrow_mut().spent().put_back(list);
         self.end_dropping();
     }
 

@@ -147,11 +147,37 @@ impl OutQueue {
     /// As [`advance`](Self::advance).
     #[inline]
     pub(crate) fn advance_with(&mut self, n: usize, mut spent: impl FnMut(Bytes)) {
-        if n == self.len && self.released == 1 && self.rest.is_none() {
-            self.released = 0;
-            self.len = 0;
-        } else {
+        if !self.finish_only(n) {
             self.advance_by_chunks(n, &mut spent);
+        }
+    }
+
+    /// Notes that the only chunk was written as a whole, if that is so. It stays, to be [taken](Self::take_spent)
+    /// out before anything is appended.
+    #[inline]
+    pub(crate) fn finish_only(&mut self, n: usize) -> bool {
+        let is_whole = n == self.len && self.released == 1 && self.rest.is_none();
+        if is_whole {
+            (self.released, self.len) = (0, 0);
+        }
+        is_whole
+    }
+
+    /// True if there are several chunks, of `n` bytes in all, and none is held back.
+    #[inline]
+    pub(crate) fn is_all_of_several(&self, n: usize) -> bool {
+        n == self.len && self.held == 0 && self.released > 1
+    }
+
+    /// Moves all chunks to the end of a list: they were written.
+    pub(crate) fn move_all(&mut self, to: &mut VecDeque<Bytes>) {
+        (self.released, self.len) = (0, 0);
+        to.extend(self.first.take());
+        if let Some(rest) = &mut self.rest {
+            to.append(&mut rest.chunks);
+            if has_much_room(&rest.chunks) {
+                self.rest = None;
+            }
         }
     }
 
