@@ -65,7 +65,7 @@ fn o03_under_load_and_faults_nothing_is_lost_nothing_is_left_and_nothing_grows()
     });
     let whole = Duration::from_secs(seconds);
     let round = (whole / ROUNDS).clamp(SHORTEST_ROUND, LONGEST_ROUND);
-    let rounds = (whole.as_millis() / round.as_millis()).max(2) as u32;
+    let rounds = (whole.as_millis() / round.as_millis()).max(3) as u32;
     let mut dice = Dice::new();
     let before = Process::now();
     let world = World::new(&mut dice);
