@@ -36,7 +36,7 @@ use super::reading::Reading;
 use super::shared::ChannelShared;
 use super::steps::{Step, Steps};
 use super::transport::{Transport, Upcalls};
-use super::writing::Writing;
+use super::writing::{Dropping, Writing};
 use crate::channel_group::leave_groups;
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
@@ -69,8 +69,7 @@ pub(crate) struct ChannelCore {
     pub(super) writing: Cell<Writing>,
     /// It is to be known when something was last written.
     pub(super) notes_writes: Cell<bool>,
-    /// What has left the outbound buffer is being dropped.
-    pub(super) dropping_spent: Cell<bool>,
+    pub(super) dropping: Cell<Dropping>,
     pub(super) transport_end: Cell<TransportEnd>,
     pub(super) connecting: RefCell<Option<Box<Connecting>>>,
     pub(super) halves: Halves,
@@ -159,7 +158,7 @@ impl ChannelCore {
             level: Level::default(),
             writing: Cell::default(),
             notes_writes: Cell::new(false),
-            dropping_spent: Cell::new(false),
+            dropping: Cell::default(),
             transport_end: Cell::default(),
             connecting: RefCell::default(),
             halves: Halves::default(),
@@ -326,9 +325,9 @@ impl ChannelCore {
     pub(crate) fn settle(self: &Rc<Self>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.do_work())) {
             self.mark(Work::ALL); // Some of it may not have been done.
-            match self.dropping_spent.get() {
-                true => self.spent_panicked(payload),
-                false => self.panicked(payload),
+            match self.dropping.get() {
+                Dropping::No => self.panicked(payload),
+                _ => self.spent_panicked(payload),
             }
         }
     }

@@ -240,7 +240,7 @@ impl Outbound {
         self.spent.push(bytes.into());
     }
 
-    #[inline]
+    #[inline(always)]
     fn hold(&mut self, bytes: Bytes) {
         if bytes.is_empty() {
             return self.hold_nothing(bytes);

@@ -31,6 +31,16 @@ pub(crate) enum Writing {
     Pending,
 }
 
+/// Whether a destructor of something that has left the outbound buffer is on the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dropping {
+    #[default]
+    No,
+    Yes,
+    /// Yes, and more has left the buffer meanwhile, to be dropped in the next round.
+    MoreCame,
+}
+
 impl ChannelCore {
     /// A message is to be written; it has passed all handlers.
     #[inline(always)]
@@ -180,8 +190,8 @@ impl ChannelCore {
         }
     }
 
-    /// The same, without a guard of its own: [`settle`](Self::settle) has one, and knows by `dropping_spent` that it
-    /// was a destructor that panicked. This is on the way of every answer.
+    /// The same, without a guard of its own: [`settle`](Self::settle) has one, and knows by `dropping` that it was a
+    /// destructor that panicked. This is on the way of every answer.
     #[inline(always)]
     pub(super) fn drop_spent_inline(self: &Rc<Self>) {
         if let Some(bytes) = self.begin_dropping() {
@@ -196,12 +206,14 @@ impl ChannelCore {
     fn begin_dropping(self: &Rc<Self>) -> Option<Bytes> {
         let mut out = self.out.borrow_mut();
         let last = out.take_spent_bytes();
-        if self.dropping_spent.get() || out.has_spent() {
+        if out.has_spent() || self.dropping.get() != Dropping::No {
             drop(out);
             self.drop_all_spent(last);
             return None;
         }
-        self.dropping_spent.set(last.is_some());
+        if last.is_some() {
+            self.dropping.set(Dropping::Yes);
+        }
         last
     }
 
@@ -210,9 +222,10 @@ impl ChannelCore {
         if let Some(bytes) = last {
             self.out.borrow_mut().discard(bytes.into());
         }
-        if self.dropping_spent.replace(true) {
-            return; // Whoever drops the others will mark it.
+        if self.dropping.get() != Dropping::No {
+            return self.dropping.set(Dropping::MoreCame);
         }
+        self.dropping.set(Dropping::Yes);
         let mut list = self.out.borrow_mut().spent().take();
         // One guard for all of them, raised again after one that panics.
         while !list.is_empty() {
@@ -224,8 +237,7 @@ impl ChannelCore {
 
     #[inline]
     pub(super) fn end_dropping(self: &Rc<Self>) {
-        self.dropping_spent.set(false);
-        if self.out.borrow().has_spent() {
+        if self.dropping.replace(Dropping::No) == Dropping::MoreCame {
             self.mark(Work::FLUSH);
         }
     }
