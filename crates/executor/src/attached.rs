@@ -4,7 +4,7 @@ use std::any::Any;
 
 /// Something of a layer above that belongs to an executor: attached when that is built
 /// ([`EventExecutorBuilder::attach`](crate::EventExecutorBuilder::attach)), found by
-/// [`EventExecutor::attachment`](crate::EventExecutor::attachment).
+/// [`CommandAccess::attachment`](crate::engine::CommandAccess::attachment).
 pub trait Attached: Any + Send + Sync {
     /// How much the loop looks after that lasts, besides what waits in its queue: what a chooser adds to
     /// that. Asked for on any thread.

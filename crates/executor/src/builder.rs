@@ -187,7 +187,7 @@ impl EventExecutorBuilder {
     }
 
     /// Attaches something of the layer above, for
-    /// [`attachment`](crate::EventExecutor::attachment) to find.
+    /// [`attachment`](crate::engine::CommandAccess::attachment) to find.
     pub fn attach(mut self, attachment: Arc<dyn Attached>) -> Self {
         self.attachment = Some(attachment);
         self

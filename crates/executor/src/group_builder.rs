@@ -129,7 +129,7 @@ impl EventExecutorGroupBuilder {
     }
 
     /// Attaches something of the layer above, for
-    /// [`attachment`](EventExecutorGroup::attachment) to find.
+    /// [`attachment_of`](crate::engine::attachment_of) to find.
     pub fn attach(mut self, attachment: Arc<dyn Any + Send + Sync>) -> Self {
         self.attachment = Some(attachment);
         self
