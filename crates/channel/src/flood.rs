@@ -11,9 +11,15 @@ impl Flood {
     /// It has happened once more. How often it has by now, if that is to be reported.
     #[must_use]
     pub(crate) fn once_more(&self) -> Option<u32> {
+        let (count, has_doubled) = self.count();
+        has_doubled.then_some(count)
+    }
+
+    /// Counts it once more. Returns how often it has happened, and whether that number has doubled.
+    pub(crate) fn count(&self) -> (u32, bool) {
         // Nothing else is read by it; and after four thousand million times it begins anew.
         let count = self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        count.is_power_of_two().then_some(count)
+        (count, count.is_power_of_two())
     }
 }
 

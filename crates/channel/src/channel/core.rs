@@ -89,6 +89,8 @@ pub(super) struct Rare {
     pub(super) ending: Ending,
     pub(super) last_write: Option<Nanos>,
     pub(super) unhandled_errors: Flood,
+    /// When one of them was last reported.
+    pub(super) error_reported: Option<Nanos>,
     pub(super) handler_failures: Flood,
     /// Ends the pause of its reads.
     pub(super) pause: Option<TimerKey>,

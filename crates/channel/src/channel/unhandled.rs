@@ -1,9 +1,11 @@
 //! The end of the pipeline: what has passed all handlers, and was for none of them. What fails and nobody waits
 //! for is reported here too.
 //!
-//! A peer can cause most of this over and over, so each kind is reported when its number has doubled (R04).
+//! A peer can cause most of this over and over, so each kind is reported when its number has doubled (R04); the errors of
+//! a server also once a second (L16).
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{Error, Fault};
@@ -11,6 +13,9 @@ use waterwheel_executor::{Error, Fault};
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use crate::pipeline::{Completion, Msg};
+
+/// Errors of a server are reported again after this time: as long as a pause of accepting.
+const ERROR_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ChannelCore {
     /// A message has passed all handlers.
@@ -35,13 +40,28 @@ impl ChannelCore {
     pub(crate) fn unhandled_error(self: &Rc<Self>, error: Error) {
         let error = self.transport.borrow_mut().unhandled_error(error);
         let Some(error) = error else { return };
-        let count = self.rare.make().unhandled_errors.once_more();
-        if let Some(count) = count {
+        if let Some(count) = self.count_unhandled_error() {
             let names = self.handler_names().join(", ");
             self.report(&format!(
                 "an error reached the end of the pipeline [{names}], {count} so far: {error}"
             ));
         }
+    }
+
+    /// Counts an error that has passed all handlers. Returns how many there were if it is to be reported: when
+    /// their number has doubled, so that no peer fills the log. Of a server, which fails to accept for want of
+    /// descriptors or memory (EMFILE, ENOMEM), also a second after the last report: an operator is to know that it
+    /// goes on.
+    fn count_unhandled_error(&self) -> Option<u32> {
+        let now = self.here.now();
+        let mut rare = self.rare.make();
+        let (count, has_doubled) = rare.unhandled_errors.count();
+        let is_due = rare.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
+        if !has_doubled && !(is_due && self.shared.listens()) {
+            return None;
+        }
+        rare.error_reported = Some(now);
+        Some(count)
     }
 
     /// A method of a handler has failed, and nobody else is told.

@@ -121,6 +121,34 @@ fn l16_a_cause_that_lasts_is_told_once_a_second() {
 }
 
 #[test]
+fn l16_every_pause_is_reported_however_many_there_were_but_at_most_one_a_second() {
+    both(|house| {
+        let (_server, port, _log) = server(&house);
+        let first = port.connect().unwrap();
+        house.settle();
+        for _ in 0..7 {
+            port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        }
+        house.settle();
+        for pause in 1..=6 {
+            assert_eq!(house.reports.take().len(), 1, "pause {pause}");
+            house.manual.advance(secs(1));
+            house.settle();
+        }
+        assert_eq!(house.reports.take().len(), 1);
+        // A connection that closes ends the pause: the next one begins before a second is over.
+        port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        first.finish();
+        house.settle();
+        assert_eq!(house.reports.take().len(), 1, "the eighth: their number has doubled");
+        house.manual.advance(Duration::from_millis(999));
+        house.settle();
+        assert_eq!(house.reports.take(), [""; 0]);
+    });
+}
+
+#[test]
 fn l16_a_connection_that_closes_ends_the_pause() {
     both(|house| {
         let (_server, port, log) = server(&house);
