@@ -57,11 +57,11 @@ impl ChannelCore {
         let mut rare = self.rare.make();
         let (count, has_doubled) = rare.unhandled_errors.count();
         let is_due = rare.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
-        if !has_doubled && !(is_due && self.shared.listens()) {
-            return None;
+        if has_doubled || is_due && self.shared.listens() {
+            rare.error_reported = Some(now);
+            return Some(count);
         }
-        rare.error_reported = Some(now);
-        Some(count)
+        None
     }
 
     /// A method of a handler has failed, and nobody else is told.
