@@ -1,6 +1,6 @@
 //! Standard output: the one place that prints.
 //!
-//! Whoever reads it may have gone (`| head -1`), may not read (a pager), or the disk may be full: the gateway
+//! The reader of the output may have gone (`| head -1`) or pause (a pager), or the disk may be full: the gateway
 //! serves all the same. So a thread of its own prints. What it cannot print is lost, and nobody waits for it but
 //! for a moment at the very end.
 
@@ -30,7 +30,7 @@ pub(crate) fn open() -> (Console, Printed) {
         let _printing = printing;
         for text in to_print {
             let mut out = io::stdout().lock();
-            // Whoever does not listen any more is not told.
+            // The receiver may be gone already.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }
     };

@@ -36,12 +36,12 @@ pub(crate) struct Ending {
 /// How far the transport of a channel that is being closed has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TransportEnd {
-    /// It was not told yet.
+    /// The transport was not told to close yet.
     #[default]
     Ahead,
     /// The channel is closed to everybody, but what was flushed before is still being written.
     Lingering,
-    /// It was told to close.
+    /// The transport was told to close.
     Told,
 }
 

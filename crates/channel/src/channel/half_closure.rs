@@ -47,7 +47,7 @@ impl Message for HalfClosed {}
 /// the channel is closed. Whoever does not want the rest closes the channel in `on_user_event`.
 ///
 /// Fired at most once for each registration, and never while the channel reads: then the end itself is told.
-/// It costs nothing until a peer finishes.
+/// The event costs nothing until a peer finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerFinished;
 

@@ -39,7 +39,7 @@ struct Part {
 pub(super) enum Piece {
     /// It weighs the same until it is sent.
     File(FileRegion),
-    /// It weighs what is left of its bytes, and something for each descriptor until the first byte is sent.
+    /// The piece weighs what is left of its bytes, and something for each descriptor until the first byte is sent.
     Parcel(Parcel),
 }
 

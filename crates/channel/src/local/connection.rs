@@ -227,7 +227,7 @@ impl Transport for Connection {
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
         self.rounds.set(up, plan);
-        // It is no longer by reading that it learns that the peer is gone.
+        // From here on the peer's end is not learnt by reading.
         if !self.rounds.is_on()
             && self.end.as_ref().is_some_and(|end| end.blocked || end.has_end_to_tell())
         {

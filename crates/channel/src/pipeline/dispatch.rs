@@ -36,7 +36,7 @@ pub(crate) struct Handlers {
     pub(crate) closed: Cell<bool>,
     /// The removal of all of them goes on when the next slot is gone.
     pub(crate) removal_waits: Cell<bool>,
-    /// Those that take their time to go are not waited for.
+    /// True if handlers that take long to be removed are not waited for.
     pub(crate) hurries: Cell<bool>,
     /// How many have been removed, so that one can tell cheaply that it was not.
     pub(crate) removals: Cell<u32>,

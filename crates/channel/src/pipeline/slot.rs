@@ -228,7 +228,7 @@ impl Slot {
         backlog.writes
     }
 
-    /// Begins to deliver what waits here. Returns how many of those that have waited were caused by others, and
+    /// Begins to deliver what waits here. Returns how many came while others were delivered, and
     /// how many wait now.
     pub(crate) fn begin_delivery(&mut self) -> (usize, usize) {
         self.backlog_mut().map_or((0, 0), |backlog| {
@@ -237,7 +237,7 @@ impl Slot {
         })
     }
 
-    /// How many of those that have waited here were caused by others.
+    /// Returns how many of the waiting events came while others were delivered.
     pub(crate) fn caused(&self) -> usize {
         self.backlog().map_or(0, |backlog| backlog.caused)
     }

@@ -157,7 +157,7 @@ impl LocalLoop {
     fn panicked(&self, token: Option<Token>, payload: Payload) {
         let found = token.and_then(|token| Some((token, self.parts.registrations.origin(token)?)));
         let Some((token, origin)) = found else {
-            // Nobody was called: it is the driver that panicked.
+            // No registrant was called: the panic is the driver's own.
             return self
                 .lose_what_is_worked_on(payload)
                 .unwrap_or_else(|payload| resume_unwind(payload));

@@ -18,7 +18,7 @@ use crate::DatagramSocket;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// So long a loop is watched, and so many turns are a spin.
+/// How long a loop is watched, and how many turns count as a spin.
 const WATCH: Duration = Duration::from_millis(200);
 const SPIN: u64 = 5;
 
