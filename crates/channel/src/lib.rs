@@ -55,13 +55,12 @@
 //! | what a loop counts | `metrics` |
 #![forbid(unsafe_code)]
 
+mod address;
 mod bootstrap;
 mod channel;
 mod channel_group;
-mod datagram;
 pub mod driver;
 mod event_loop;
-mod file_region;
 mod flood;
 mod foreign;
 mod futures;
@@ -70,17 +69,17 @@ mod local_queue;
 mod metrics;
 #[cfg(all(test, loom))]
 mod models;
-mod parcel;
+mod payload;
 mod pipeline;
 mod room;
 mod tail;
 mod token;
 mod wake_flag;
 
+pub use crate::address::{Address, Target, UnixAddress};
 pub use crate::bootstrap::{
     Bootstrap, ConnectionLimit, Loops, Place, Resolver, ServerBootstrap, Servers,
 };
-pub use crate::channel::address::{Address, Target};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;
@@ -94,11 +93,9 @@ pub use crate::channel::receive::ReceiveSizes;
 pub use crate::channel::shared::ChannelId;
 pub use crate::channel::stream::Stream;
 pub use crate::channel::transport;
-pub use crate::channel::unix_address::UnixAddress;
 pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };
-pub use crate::datagram::Datagram;
 pub use crate::event_loop::berths::TooManyChannels;
 pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
@@ -113,7 +110,6 @@ pub use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
 pub use crate::event_loop::registrations::Registrant;
 pub use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
 pub use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy, WaitStrategy};
-pub use crate::file_region::FileRegion;
 pub use crate::foreign::{
     Foreign, ForeignContext, ForeignHandle, ForeignHandler, OnReady, on_ready,
 };
@@ -122,7 +118,7 @@ pub use crate::futures::{
     yield_now,
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
-pub use crate::parcel::{Credentials, Parcel};
+pub use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
 pub use crate::pipeline::{
     At, Completion, Ctx, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit, Encode,
     EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx,

@@ -9,7 +9,7 @@ use super::loops::Loops;
 use super::opening::{Opening, guarded};
 use super::place::{Place, Resolver};
 use super::recipe::Recipe;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;

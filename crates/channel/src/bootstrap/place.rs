@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use waterwheel_executor::Promise;
 
-use crate::channel::address::Address;
-use crate::channel::unix_address::UnixAddress;
+use crate::address::{Address, UnixAddress};
 
 /// An address, or the name of one.
 ///

@@ -13,12 +13,12 @@ use std::rc::Rc;
 
 use waterwheel_executor::{Error, UserCode};
 
-use super::address::Address;
 use super::channels::is_death;
 use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::steps::Step;
 use super::transport::TransportEvent;
+use crate::address::Address;
 use crate::channel_group::leave_groups;
 use crate::driver::Detach;
 use crate::pipeline::Completion;

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use waterwheel_executor::{Error, ErrorKind, Nanos, TimerKey};
 
-use super::address::Target;
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::request::Request;
 use super::transport::Progress;
+use crate::address::Target;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::pipeline::Completion;
 

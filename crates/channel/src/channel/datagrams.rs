@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
-use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
 use super::socket::Socket;
 use super::sockets::DatagramSockets;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
-use super::unix_address::UnixAddress;
-use crate::datagram::Datagram;
+use crate::address::{Address, Target, UnixAddress};
 use crate::driver::{DATAGRAMS_AT_ONCE, Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
-use crate::parcel::{Credentials, Parcel};
+use crate::payload::{Credentials, Datagram, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 
 /// Datagrams over the driver of its loop. What it reads and writes are [`Datagram`]s.

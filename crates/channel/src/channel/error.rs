@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use waterwheel_executor::Error;
 
-use super::address::Address;
+use crate::address::Address;
 
 /// Why an operation on a channel failed. Futures and completions carry it in an [`Error`].
 #[derive(Clone, Debug, thiserror::Error)]

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use waterwheel_executor::{CommandSender, Error, ExecutorId, PromiseFuture, SharedFuture};
 
-use super::address::{Address, Target};
 use super::attributes::{AttrKey, Attributes};
 use super::error::ChannelError;
 use super::request::{Request, Submitted};
 use super::shared::{ChannelId, ChannelShared};
+use crate::address::{Address, Target};
 use crate::driver::SocketOption;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::handle::EventLoop;

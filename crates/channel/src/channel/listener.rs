@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
-use super::address::Address;
 use super::error::ChannelError;
 use super::new_channel::NewChannel;
 use super::outbound::Outbound;
@@ -13,6 +12,7 @@ use super::socket::Socket;
 use super::sockets::{SocketKind, Sockets};
 use super::stream::Stream;
 use super::transport::{Transport, TransportEvent, Upcalls, unsupported};
+use crate::address::Address;
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;

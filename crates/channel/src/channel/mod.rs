@@ -9,7 +9,6 @@
 //! | living and dying | `closing`, on `lifecycle`, told by `steps`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
 //! | what is below | [`transport`], and `stream`, `listener` and `datagrams` as those over a driver, on `socket`, from `sockets` |
 
-pub(crate) mod address;
 pub(crate) mod attributes;
 pub(crate) mod channels;
 pub(crate) mod closing;
@@ -43,5 +42,4 @@ pub(crate) mod stream;
 pub(crate) mod submissions;
 pub mod transport;
 mod unhandled;
-pub(crate) mod unix_address;
 pub(crate) mod writing;

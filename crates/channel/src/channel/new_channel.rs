@@ -9,13 +9,13 @@ use waterwheel_executor::{Error, Promise, PromiseFuture};
 
 use crate::bootstrap::Children;
 
-use super::address::Address;
 use super::attributes::{AttrKey, Attributes};
 use super::core::ChannelCore;
 use super::handle::Channel;
 use super::options::ChannelOptions;
 use super::shared::ChannelShared;
 use super::transport::Transport;
+use crate::address::Address;
 use crate::event_loop::berths::Berth;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::drain::LoopDraining;

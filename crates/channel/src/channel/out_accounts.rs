@@ -13,7 +13,7 @@ use waterwheel_executor::Error;
 use super::out_parts::OutParts;
 use super::out_spent::Spent;
 use crate::driver::OutQueue;
-use crate::parcel::Parcel;
+use crate::payload::Parcel;
 use crate::pipeline::{Completion, Message, Msg};
 use crate::room::release_room;
 

@@ -16,8 +16,7 @@ use bytes::Bytes;
 
 use super::out_spent::Spent;
 use crate::driver::OutQueue;
-use crate::file_region::FileRegion;
-use crate::parcel::Parcel;
+use crate::payload::{FileRegion, Parcel};
 use crate::pipeline::Msg;
 use crate::room::release_room;
 

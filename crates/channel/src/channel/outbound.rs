@@ -22,8 +22,7 @@ use super::out_accounts::{Accounts, Completions, Entry, Run};
 use super::out_parts::{OutParts, Piece};
 use super::out_spent::Spent;
 use crate::driver::OutQueue;
-use crate::file_region::FileRegion;
-use crate::parcel::Parcel;
+use crate::payload::{FileRegion, Parcel};
 use crate::pipeline::{Completion, Message, Msg};
 
 /// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,

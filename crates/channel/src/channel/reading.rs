@@ -13,7 +13,7 @@ use super::receive::Sizer;
 use super::transport::TransportEvent;
 use crate::driver::ReadPlan;
 use crate::event_loop::command::{Ask, LoopCommand};
-use crate::parcel::Parcel;
+use crate::payload::Parcel;
 use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};

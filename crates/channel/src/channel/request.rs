@@ -6,9 +6,9 @@ use std::sync::Arc;
 use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Promise};
 
-use super::address::{Address, Target};
 use super::core::ChannelCore;
 use super::shared::ChannelShared;
+use crate::address::{Address, Target};
 use crate::driver::SocketOption;
 use crate::pipeline::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, ShutdownOutput, UserEvent,

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{CommandSender, Error, Fault, Promise, Rejected, SharedFuture};
 
-use super::address::Address;
 use super::attributes::Attributes;
 use super::core::ChannelCore;
 use super::error::ChannelError;
@@ -17,6 +16,7 @@ use super::holds::Holds;
 use super::options::ChannelOptions;
 use super::request::Submitted;
 use super::submissions::Submissions;
+use crate::address::Address;
 use crate::event_loop::command::{Ask, LoopCommand};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;

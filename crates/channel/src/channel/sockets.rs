@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::address::{Address, Target};
 use super::transport::Transport;
+use crate::address::{Address, Target};
 use crate::bootstrap::Resolver;
 use crate::driver::{Io, SocketOption};
 

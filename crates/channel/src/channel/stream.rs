@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
-use super::address::{Address, Target};
 use super::error::ChannelError;
 use super::outbound::Outbound;
 use super::socket::Socket;
@@ -15,10 +14,11 @@ use super::sockets::{SocketKind, Sockets};
 use super::transport::{
     PASSING_STREAM_TYPES, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported,
 };
+use crate::address::{Address, Target};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
-use crate::parcel::{Credentials, Parcel};
+use crate::payload::{Credentials, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 

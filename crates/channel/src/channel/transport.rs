@@ -25,18 +25,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
-use super::address::{Address, Target};
 use super::core::ChannelCore;
 use super::error::ChannelError;
 use super::handle::Channel;
 pub use super::outbound::Outbound;
 use super::shared::ChannelShared;
 pub use super::sockets::{DatagramSockets, ServerTransports, SocketKind, Sockets, Transports};
+use crate::address::{Address, Target};
 use crate::driver::{Detach, Io, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
-use crate::file_region::FileRegion;
-use crate::parcel::{Credentials, Parcel};
+use crate::payload::{Credentials, FileRegion, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 

@@ -13,7 +13,7 @@ use super::error::ChannelError;
 use super::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::{Ask, LoopCommand};
-use crate::parcel::Parcel;
+use crate::payload::Parcel;
 use crate::pipeline::{Completion, Msg, Types};
 
 /// A flush that the transport keeps taking in parts ends after so many of them: others have their turn

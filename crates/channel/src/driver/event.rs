@@ -5,10 +5,8 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::io::Io;
-use crate::channel::address::Address;
-use crate::datagram::Datagram;
-use crate::parcel::Parcel;
+use crate::address::Address;
+use crate::payload::{Datagram, Io, Parcel};
 use crate::token::Token;
 
 /// Something that happened to a registration. Their order is part of the

@@ -112,7 +112,7 @@
 //! - After a panic the driver is asked to `detach` that token, and serves all others as before.
 
 mod event;
-mod io;
+mod interest;
 mod multicast;
 mod out_queue;
 mod panicked;
@@ -126,16 +126,15 @@ use std::sync::Arc;
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 pub use self::event::{IoEvent, Readiness};
-pub use self::io::{Interest, Io, ReadPlan, Role};
+pub use self::interest::{Interest, ReadPlan, Role};
 pub use self::multicast::{Interface, Membership};
 pub use self::out_queue::OutQueue;
 pub use self::panicked::DriverPanicked;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
-use crate::channel::address::Address;
-use crate::datagram::Datagram;
-use crate::file_region::FileRegion;
-use crate::parcel::{Credentials, Parcel};
+use crate::address::Address;
+pub use crate::payload::Io;
+use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
 use crate::token::Token;
 
 /// At most so many datagrams go through one call: more would save next to nothing.

@@ -10,7 +10,7 @@ use super::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
     Submit, Waited,
 };
-use crate::channel::address::Address;
+use crate::address::Address;
 use crate::token::Token;
 
 /// Opens drivers that know no descriptors: whatever is to be attached to them is refused.

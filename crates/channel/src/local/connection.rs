@@ -14,7 +14,7 @@ use super::error::{LocalError, name_of};
 use super::lane::{Lane, Queued, Room};
 use super::names::Port;
 use super::rounds::Rounds;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::transport::{
     Outbound, Progress, Transport, TransportEvent, Upcalls, unsupported,
 };

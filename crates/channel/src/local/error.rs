@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
-use crate::channel::address::Address;
+use crate::address::Address;
 
 /// Why a local channel could not be bound, connected or written to.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

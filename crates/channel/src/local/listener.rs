@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::error::{LocalError, name_of};
 use super::names::Port;
 use super::rounds::{Rounds, Taken};
-use crate::channel::address::Address;
+use crate::address::Address;
 use crate::channel::error::ChannelError;
 use crate::channel::new_channel::NewChannel;
 use crate::channel::options::InvalidOption;

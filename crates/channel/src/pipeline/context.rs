@@ -22,7 +22,7 @@ use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::parcel::Credentials;
+use crate::payload::Credentials;
 use crate::pipeline::timers::TimerId;
 
 /// Where a handler stands, for the duration of a call. `fire_…` passes something inward, to the

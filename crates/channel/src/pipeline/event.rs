@@ -10,7 +10,7 @@ use super::context::Ctx;
 use super::events::Events;
 use super::handler::Handler;
 use super::message::Msg;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 
 /// Something that travels from slot to slot.

@@ -9,7 +9,7 @@ use super::context::Ctx;
 use super::events::Events;
 use super::message::Msg;
 use super::signature::Signature;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 
 /// One station of a pipeline. It lives on the channel's loop, is called by nobody else, and need not
 /// be `Send`. Every method passes its event on by default, so a handler writes the ones it is about.

@@ -6,6 +6,8 @@ use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::payload::{Datagram, FileRegion, Parcel};
+
 /// A type whose values travel through pipelines. `Send`, because a message may come from, or go to,
 /// another thread.
 ///
@@ -206,6 +208,28 @@ impl Message for &'static str {
 impl Message for Vec<u8> {
     fn size_hint(&self) -> usize {
         self.len()
+    }
+}
+
+// What drivers carry besides bytes. Declared here, because drivers know no pipelines.
+
+impl Message for Datagram {
+    /// An empty one weighs something too: it takes a place in the queue like any other.
+    fn size_hint(&self) -> usize {
+        self.bytes().len().max(1)
+    }
+}
+
+impl Message for Parcel {
+    /// An empty one weighs something too: it takes a place in the queue like any other.
+    fn size_hint(&self) -> usize {
+        self.bytes.len().max(1) + self.weight_of_passed()
+    }
+}
+
+impl Message for FileRegion {
+    fn size_hint(&self) -> usize {
+        if self.is_empty() { 0 } else { FileRegion::WEIGHT }
     }
 }
 

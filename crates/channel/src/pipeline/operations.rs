@@ -11,7 +11,7 @@ use super::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, ShutdownOutput, Write,
 };
 use super::message::Msg;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 
 impl Ctx<'_> {
     /// Binds the channel.

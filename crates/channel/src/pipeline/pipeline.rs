@@ -19,7 +19,7 @@ use super::message::Msg;
 use super::name::Name;
 use super::slots::{HEAD, SlotId, TAIL};
 use super::watched::downcast;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 

@@ -17,7 +17,7 @@ use super::events::Events;
 use super::handler::{Handler, HandlerResult};
 use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 
 /// A handler of what comes in, for messages of one type. [`In`] puts it into a pipeline. Whatever it
 /// does not deal with passes on, messages of other types too.

@@ -20,7 +20,7 @@ use super::handler::{Handler, HandlerResult};
 use super::message::Msg;
 use super::name::Name;
 use super::signature::Signature;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::shared::ChannelId;
 

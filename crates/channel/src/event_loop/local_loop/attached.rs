@@ -9,14 +9,12 @@ use waterwheel_executor::engine::{panic_message, report};
 use waterwheel_executor::{Error, Fault, Origin};
 
 use super::{LocalLoop, LoopShutDown};
-use crate::channel::address::Address;
-use crate::datagram::Datagram;
+use crate::address::Address;
 use crate::driver::{
     Detach, Driver, DriverPanicked, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
 use crate::event_loop::registrations::Registrant;
-use crate::file_region::FileRegion;
-use crate::parcel::{Credentials, Parcel};
+use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
 use crate::token::Token;
 
 impl LocalLoop {

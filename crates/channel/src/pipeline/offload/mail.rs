@@ -16,7 +16,7 @@ use super::link::Link;
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
 use super::remote_handler::RemoteHandler;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::request::Submitted;

@@ -17,7 +17,7 @@ use super::mail::Mail;
 use super::remote::{Build, Occupant};
 use super::remote_completion::RemoteCompletion;
 use super::remote_handler::RemoteHandler;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::error::ChannelError;
 
 /// A handler for a pipeline whose work is done by a [`RemoteHandler`] on another executor. It is added,

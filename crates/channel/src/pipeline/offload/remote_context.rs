@@ -10,7 +10,7 @@ use super::super::slots::SlotId;
 use super::link::{Emission, Link};
 use super::mail::Mail;
 use super::remote_completion::RemoteCompletion;
-use crate::channel::address::{Address, Target};
+use crate::address::{Address, Target};
 use crate::channel::handle::{Channel, ChannelFuture};
 
 /// Where an offloaded handler stands. `fire_…` passes something inward, to the handlers behind it; the

@@ -1,11 +1,13 @@
 //! Where channels are bound and connected to.
 
+mod unix;
+
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::unix_address::UnixAddress;
+pub use self::unix::UnixAddress;
 
 /// The address of a channel, of whatever transport.
 ///

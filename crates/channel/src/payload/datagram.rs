@@ -4,8 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::channel::address::Address;
-use crate::pipeline::Message;
+use crate::address::Address;
 
 /// One datagram: what channels of datagrams read and write. It arrives as a whole or not at all; whether
 /// it does, nobody is told.
@@ -89,13 +88,6 @@ impl Datagram {
     #[must_use]
     pub fn whole_len(&self) -> usize {
         self.whole
-    }
-}
-
-impl Message for Datagram {
-    /// An empty one weighs something too: it takes a place in the queue like any other.
-    fn size_hint(&self) -> usize {
-        self.bytes.len().max(1)
     }
 }
 

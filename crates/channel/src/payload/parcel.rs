@@ -4,10 +4,9 @@ use std::fmt;
 
 use bytes::{Buf, Bytes};
 
-use crate::channel::address::Address;
-use crate::driver::Io;
-use crate::file_region::FileRegion;
-use crate::pipeline::Message;
+use super::file_region::FileRegion;
+use super::io::Io;
+use crate::address::Address;
 
 /// Bytes, and what is handed over with them: things of the operating system's, opaque here, that the peer has
 /// too once it has read them. What the crate with the sockets makes of a descriptor is one.
@@ -73,13 +72,6 @@ impl Parcel {
     /// How much of its weight is not bytes.
     pub(crate) fn weight_of_passed(&self) -> usize {
         self.passed.len() * Self::PASSED_WEIGHT
-    }
-}
-
-impl Message for Parcel {
-    /// An empty one weighs something too: it takes a place in the queue like any other.
-    fn size_hint(&self) -> usize {
-        self.bytes.len().max(1) + self.weight_of_passed()
     }
 }
 

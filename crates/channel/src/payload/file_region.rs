@@ -10,8 +10,6 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::pipeline::Message;
-
 /// A part of a file, written to a stream like bytes and among them, but not read into memory: the
 /// driver has the kernel send it, or copies it piece by piece if it cannot.
 ///
@@ -168,12 +166,6 @@ impl FileRegion {
     }
 }
 
-impl Message for FileRegion {
-    fn size_hint(&self) -> usize {
-        if self.is_empty() { 0 } else { Self::WEIGHT }
-    }
-}
-
 impl fmt::Debug for FileRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, offset, len } = self;
@@ -191,6 +183,7 @@ mod tests {
     use std::io::ErrorKind;
 
     use super::*;
+    use crate::Message;
 
     fn this() -> Arc<File> {
         Arc::new(File::open("Cargo.toml").unwrap())
