@@ -53,6 +53,7 @@
 //! | lines of text | [`LineDecoder::text`] and [`LineEncoder`], by [`Edit::add_codec`] |
 //! | lines as bytes, without a copy | [`LineDecoder`] in a [`Decode`], and [`LineEncoder`] |
 //! | lines in a chain of stages, with nothing allocated in between | the same `Decode` as their first [`Stage`] |
+//! | frames that carry their length | [`LengthField`], which makes the decoder and its prepender |
 //! | text of any frames | [`Utf8`], as a stage behind their decoder |
 //!
 //! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
@@ -60,10 +61,17 @@
 //! [`Stage`]: waterwheel_channel::Stage
 #![forbid(unsafe_code)]
 
+mod frame_parts;
+mod length_field;
+mod length_field_decoder;
+mod length_field_prepender;
 mod line_decoder;
 mod line_encoder;
 mod utf8;
 
+pub use crate::length_field::{DEFAULT_MAX_FRAME, InvalidLengthField, LengthField};
+pub use crate::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
+pub use crate::length_field_prepender::LengthFieldPrepender;
 pub use crate::line_decoder::{LineDecoder, LineTooLong, LineUnfinished, TextLines};
 pub use crate::line_encoder::{EmbeddedLineEnd, LineEncoder};
 pub use crate::utf8::{NotUtf8, Utf8};

@@ -1,8 +1,9 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_codec::{
-    EmbeddedLineEnd, LineDecoder, LineEncoder, LineTooLong, LineUnfinished, NotUtf8, TextLines,
-    Utf8,
+    EmbeddedLineEnd, InvalidLengthField, LengthField, LengthFieldDecoder, LengthFieldError,
+    LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished, NotUtf8,
+    TextLines, Utf8,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -14,6 +15,11 @@ use auto_traits::{Ask, is};
 fn public_types_cross_threads_as_listed() {
     let listed = [
         is!(EmbeddedLineEnd: true true true),
+        is!(InvalidLengthField: true true true),
+        is!(LengthField: true true true),
+        is!(LengthFieldDecoder: true true true),
+        is!(LengthFieldError: true true true),
+        is!(LengthFieldPrepender: true true true),
         is!(LineDecoder: true true true),
         is!(LineEncoder: true true true),
         is!(LineTooLong: true true true),

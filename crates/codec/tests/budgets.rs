@@ -1,4 +1,4 @@
-//! What a line may allocate.
+//! What a line or a frame may allocate.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use waterwheel_channel::{
     Decode, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline, PipelineError, Stage,
 };
-use waterwheel_codec::{LineDecoder, LineEncoder, Utf8};
+use waterwheel_codec::{LengthField, LineDecoder, LineEncoder, Utf8};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
@@ -130,4 +130,32 @@ fn c15_lines_are_encoded_in_blocks() {
         pipeline.flush();
     });
     assert_eq!(written, 0, "for {ROUNDS} lines");
+}
+
+/// A block of lines is, to this shape, a block of frames: `h` counts 104 bytes, less 91 are 13, the line and its end.
+fn frames_of_lines() -> LengthField {
+    LengthField::new(1).adjustment(-91).strip(0)
+}
+
+#[test]
+fn k05_a_frame_with_a_length_field_is_decoded_without_an_allocation() {
+    let decoder = frames_of_lines().decoder().unwrap();
+    assert_eq!(read(Decode::new(decoder)), 0, "for {} frames", LINES * ROUNDS);
+}
+
+#[test]
+fn k05_a_frame_with_a_length_field_in_a_chain_is_answered_without_an_allocation() {
+    let chain = Inbound(Decode::new(frames_of_lines().decoder().unwrap()).then(Answer));
+    assert_eq!(read(chain), 0, "for {} frames", LINES * ROUNDS);
+}
+
+#[test]
+fn k05_lengths_are_prepended_without_an_allocation() {
+    let prepender = LengthField::new(4).prepender().unwrap();
+    let make = |edit: &mut Edit<'_>| edit.add_last("frames", prepender).map(drop);
+    let written = allocated(make, |block, pipeline| {
+        pipeline.write(block.slice(..12));
+        pipeline.flush();
+    });
+    assert_eq!(written, 0, "for {ROUNDS} frames");
 }

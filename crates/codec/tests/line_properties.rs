@@ -1,36 +1,14 @@
 //! Random lines, cut at random: what comes out is what a loop over the bytes would say.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use waterwheel_channel::{Ctx, Decode, HandlerResult, In, InboundHandler};
 use waterwheel_codec::{LineDecoder, LineEncoder, LineTooLong};
-use waterwheel_executor::Error;
-use waterwheel_testkit::embedded::Embedded;
 
-type Outcome = Result<Bytes, String>;
+mod support;
 
-/// What came out of a decoder.
-#[derive(Clone, Default)]
-struct Record(Rc<RefCell<Vec<Outcome>>>);
-
-impl InboundHandler for Record {
-    type In = Bytes;
-
-    fn on_read(&mut self, _: &Ctx<'_>, line: Bytes) -> HandlerResult {
-        self.0.borrow_mut().push(Ok(line));
-        Ok(())
-    }
-
-    fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.0.borrow_mut().push(Err(error.to_string()));
-        Ok(())
-    }
-}
+use support::{Outcome, decode, parts, pieces, writer};
 
 #[derive(Clone, Copy, Debug)]
 struct Options {
@@ -56,7 +34,7 @@ impl Options {
     }
 
     /// The same, in a few lines, for a stream that is there as a whole.
-    fn model(self, stream: &[u8]) -> Vec<Outcome> {
+    fn model(self, stream: &[u8]) -> Vec<Outcome<Bytes>> {
         let line = |whole: &[u8]| {
             let ended = whole.ends_with(b"\n");
             let line = whole.strip_suffix(b"\n").unwrap_or(whole);
@@ -91,19 +69,6 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     vec(select(b"ab\xff\0\r\r\n\n\n".to_vec()), 0..80)
 }
 
-/// The stream in pieces, as parts of one block or each with a buffer of its own.
-fn pieces(stream: &[u8], cuts: &[Index], own: bool) -> Vec<Bytes> {
-    let block = Bytes::copy_from_slice(stream);
-    let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
-    cuts.extend([0, stream.len()]);
-    cuts.sort_unstable();
-    let piece = |ends: &[usize]| {
-        let piece = block.slice(ends[0]..ends[1]);
-        if own { Bytes::copy_from_slice(&piece) } else { piece }
-    };
-    cuts.windows(2).map(piece).filter(|piece| !piece.is_empty()).collect()
-}
-
 proptest! {
     #[test]
     fn c15_lines_are_the_same_however_they_are_cut(
@@ -112,17 +77,8 @@ proptest! {
         cuts in vec(any::<Index>(), 0..20),
         own in any::<bool>(),
     ) {
-        let record = Record::default();
-        let mut channel = Embedded::builder().stream().build(|edit| {
-            edit.add_last("lines", Decode::new(options.decoder()))?;
-            edit.add_last("record", In(record.clone()))?;
-            Ok(())
-        }).unwrap();
-        for piece in pieces(&stream, &cuts, own) {
-            channel.write_inbound(piece);
-        }
-        channel.finish_inbound();
-        prop_assert_eq!(record.0.take(), options.model(&stream));
+        let decoded = decode(options.decoder(), pieces(&stream, &cuts, own));
+        prop_assert_eq!(decoded, options.model(&stream));
     }
 
     #[test]
@@ -131,11 +87,7 @@ proptest! {
         cuts in vec(any::<Index>(), 0..20),
         crlf in any::<bool>(),
     ) {
-        let record = Record::default();
-        let mut writer = Embedded::builder().stream().build(|edit| {
-            edit.add_last("lines", if crlf { LineEncoder::crlf() } else { LineEncoder::new() })?;
-            Ok(())
-        }).unwrap();
+        let mut writer = writer(if crlf { LineEncoder::crlf() } else { LineEncoder::new() });
         let mut accepted = Vec::new();
         for line in lines {
             let line = Bytes::from(line);
@@ -147,16 +99,7 @@ proptest! {
                 accepted.push(Ok(line));
             }
         }
-        let sent: Vec<Bytes> = std::iter::from_fn(|| writer.read_outbound()).collect();
-        let mut reader = Embedded::builder().stream().build(|edit| {
-            edit.add_last("lines", Decode::new(LineDecoder::new(12)))?;
-            edit.add_last("record", In(record.clone()))?;
-            Ok(())
-        }).unwrap();
-        for piece in pieces(&sent.concat(), &cuts, false) {
-            reader.write_inbound(piece);
-        }
-        reader.finish_inbound();
-        prop_assert_eq!(record.0.take(), accepted);
+        let sent = parts(&mut writer).concat();
+        prop_assert_eq!(decode(LineDecoder::new(12), pieces(&sent, &cuts, false)), accepted);
     }
 }

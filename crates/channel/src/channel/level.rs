@@ -91,6 +91,10 @@ impl ChannelCore {
         self.level.pending.get().saturating_add(self.shared.submitted())
     }
 
+    pub(crate) fn bytes_before_refusal(&self) -> usize {
+        self.options().water_marks.most().saturating_sub(self.waiting())
+    }
+
     #[inline]
     pub(crate) fn rise(self: &Rc<Self>) {
         if self.level.writable.get() && self.waiting() > self.options().water_marks.high() {

@@ -126,8 +126,10 @@ impl Completion {
         matches!(&self.0, Kind::Shared(promise) if promise.is_cancelled())
     }
 
-    /// From now on it cannot be cancelled. `false`: it was, and the operation is not to be begun.
-    pub(crate) fn begin(&mut self) -> bool {
+    /// Marks the operation as begun: it cannot be cancelled any more. Returns `false` if it was cancelled before;
+    /// then it is not to be performed. For handlers that write a message in several parts: without it, a
+    /// cancel could take the last part out from behind the others.
+    pub fn begin(&mut self) -> bool {
         match &mut self.0 {
             Kind::Nobody | Kind::Local(..) => true,
             Kind::Shared(promise) => promise.set_uncancellable(),

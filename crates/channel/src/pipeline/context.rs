@@ -130,6 +130,14 @@ impl<'a> Ctx<'a> {
         self.core.bytes_before_writable()
     }
 
+    /// Returns how many bytes may be written before a write is refused with
+    /// [`BufferFull`](crate::ChannelError::BufferFull). A handler that writes a frame in several parts asks first:
+    /// one part might be accepted, and the next one not.
+    #[must_use]
+    pub fn bytes_before_refusal(&self) -> usize {
+        self.core.bytes_before_refusal()
+    }
+
     /// Whether the channel is connected, or bound.
     #[must_use]
     pub fn is_active(&self) -> bool {

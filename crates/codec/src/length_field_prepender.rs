@@ -1,0 +1,116 @@
+//! Bytes into frames with a length field (K01).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use waterwheel_channel::{
+    Completion, Ctx, EncodeBuffer, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
+};
+use waterwheel_executor::Error;
+
+use crate::frame_parts::write_frame;
+use crate::length_field::{InvalidLengthField, LengthField};
+use crate::length_field_decoder::LengthFieldError;
+
+/// Writes [`Bytes`] with their length before them. Made by [`LengthField::prepender`]; other messages pass.
+///
+/// A short message is written together with its header, a long one behind it without being copied.
+///
+/// ```
+/// use bytes::Bytes;
+/// use waterwheel_codec::LengthField;
+/// use waterwheel_testkit::embedded::Embedded;
+///
+/// let frames = LengthField::new(1).offset(1).max_frame(8);
+/// let prepender = frames.prepender()?.header(b"#")?;
+/// let mut channel = Embedded::builder().stream().build(|edit| {
+///     edit.add_last("frames", prepender)?;
+///     Ok(())
+/// })?;
+/// channel.write_outbound(Bytes::from_static(b"hello")).join()?;
+/// assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "#\x05hello");
+/// let refused = channel.write_outbound(Bytes::from_static(b"goodbye")).join();
+/// assert_eq!(
+///     refused.unwrap_err().to_string(),
+///     "length field: a frame has 9 bytes, and may have 8"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LengthFieldPrepender {
+    shape: LengthField,
+    header: Bytes,
+    buffer: EncodeBuffer,
+}
+
+impl LengthFieldPrepender {
+    pub(crate) fn new(shape: LengthField) -> Self {
+        let header = Bytes::from(vec![0; shape.offset]);
+        Self { shape, header, buffer: EncodeBuffer::default() }
+    }
+
+    /// Sets the bytes before the field, as many as its offset says. Default: zeros.
+    ///
+    /// # Errors
+    /// There are more or fewer of them.
+    pub fn header(mut self, header: impl AsRef<[u8]>) -> Result<Self, InvalidLengthField> {
+        let header = header.as_ref();
+        if header.len() != self.shape.offset {
+            let (given, offset) = (header.len(), self.shape.offset);
+            return Err(InvalidLengthField::PrependerHeader { given, offset });
+        }
+        self.header = Bytes::copy_from_slice(header);
+        Ok(self)
+    }
+
+    /// Puts what comes before a message of `length` bytes at the end of `dst`.
+    ///
+    /// # Errors
+    /// The frame would be too long, or its length no value of the field; nothing is put there.
+    pub fn put_header(&self, length: usize, dst: &mut BytesMut) -> Result<(), LengthFieldError> {
+        put_header(&self.shape, &self.header, length, dst)
+    }
+}
+
+fn put_header(
+    shape: &LengthField,
+    header: &[u8],
+    length: usize,
+    dst: &mut BytesMut,
+) -> Result<(), LengthFieldError> {
+    let LengthField { width, adjustment, max_frame: limit, .. } = *shape;
+    let frame = length as u64 + shape.header() as u64;
+    if frame > limit as u64 {
+        return Err(LengthFieldError::TooLong { length: frame, limit });
+    }
+    let value = u64::try_from(length as i128 - i128::from(adjustment));
+    let Some(value) = value.ok().filter(|value| *value <= shape.max_value()) else {
+        return Err(LengthFieldError::NoValue { length, adjustment, width });
+    };
+    dst.reserve(shape.header());
+    dst.put_slice(header);
+    shape.put(value, dst);
+    Ok(())
+}
+
+impl Handler for LengthFieldPrepender {
+    fn interest(&self) -> Events {
+        Events::WRITE
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::transparent().outbound(TypeTag::list::<Bytes>(), TypeTag::list::<Bytes>())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        let payload = match msg.into_bytes() {
+            Ok(payload) => payload,
+            Err(other) => {
+                ctx.write_with(other, done.take());
+                return Ok(());
+            }
+        };
+        let Self { shape, header, buffer } = self;
+        write_frame(ctx, buffer, payload, done, |length, dst| {
+            put_header(shape, header, length, dst).map_err(Error::new)
+        })
+    }
+}
