@@ -57,7 +57,7 @@ fn fitting() -> Bench {
 }
 
 fn short(error: &impl ToString) -> String {
-    let paths = ["rules::types::", "bytes::bytes::", "waterwheel_channel::file_region::"];
+    let paths = ["rules::types::", "bytes::bytes::", "waterwheel_channel::payload::file_region::"];
     paths.iter().fold(error.to_string(), |message, path| message.replace(path, ""))
 }
 

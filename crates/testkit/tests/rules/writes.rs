@@ -241,7 +241,7 @@ fn c07_a_message_the_transport_cannot_write_fails_and_is_named() {
     let weightless = std::any::type_name::<Weightless>();
     let message = |ty: &str| {
         format!(
-            "a message of type {ty} cannot be written: the transport `embedded` accepts bytes::bytes::Bytes or waterwheel_channel::file_region::FileRegion"
+            "a message of type {ty} cannot be written: the transport `embedded` accepts bytes::bytes::Bytes or waterwheel_channel::payload::file_region::FileRegion"
         )
     };
     bench.ask(|channel, log| {

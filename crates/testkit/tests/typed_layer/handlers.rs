@@ -365,7 +365,7 @@ fn c06_typed_handlers_that_do_not_fit_are_refused_with_both_names() {
     });
     assert_eq!(
         wrong,
-        "`embedded` accepts bytes::bytes::Bytes or waterwheel_channel::file_region::FileRegion but `typed` after it emits bool"
+        "`embedded` accepts bytes::bytes::Bytes or waterwheel_channel::payload::file_region::FileRegion but `typed` after it emits bool"
     );
 }
 
