@@ -12,7 +12,7 @@ use waterwheel_executor::{CommandSender, Error, Origin, PromiseFuture};
 
 use crate::driver::{Interest, Io, IoEvent, Readiness};
 use crate::event_loop::berths::Berth;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::Registrant;
@@ -156,7 +156,7 @@ impl ForeignHandle {
                 promise.complete(call(here));
             }
         };
-        if let Err(rejected) = self.sender.send(LoopCommand(Ask::Call(Box::new(call)))) {
+        if let Err(rejected) = self.sender.send(LoopCommand::of_any_size(call)) {
             return self.sender.executor().failed(rejected.into());
         }
         future
@@ -226,7 +226,7 @@ impl EventLoop {
             here.keep(berth);
             promise.complete(registered.map_err(Error::new));
         };
-        match self.send(LoopCommand(Ask::Call(Box::new(register)))) {
+        match self.send(LoopCommand::of_any_size(register)) {
             Ok(()) => future,
             Err(rejected) => self.failed(rejected.into()),
         }

@@ -18,7 +18,7 @@ pub(crate) enum Command<X> {
 }
 
 /// What is not a task. `X` is what a layer above adds: an event loop's own commands travel as
-/// values, not as boxed closures.
+/// values ([`InlineCall`](crate::raw::call::InlineCall)), not as boxed closures.
 pub(crate) enum System<X> {
     /// Call the listeners of a promise.
     Notify(AnyPromise),
@@ -89,9 +89,11 @@ pub enum NoExtension {}
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::raw::call::InlineCall;
 
     #[test]
     fn a_command_is_no_larger_than_a_task() {
         assert_eq!(size_of::<Command<NoExtension>>(), size_of::<Task>());
+        assert_eq!(size_of::<Command<InlineCall<()>>>(), size_of::<Task>());
     }
 }

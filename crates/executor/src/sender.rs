@@ -34,21 +34,41 @@ impl<X: Send + 'static> CommandSender<X> {
     /// # Errors
     /// [`Rejected`] with the command, if the loop is not running or is shut down.
     pub fn send(&self, command: X) -> Result<(), Rejected<X>> {
-        if self.shared.life.state() == State::NotStarted {
-            return Err(Rejected::new(command, RejectReason::ShutDown));
-        }
-        self.shared.send_as(Urgency::Now, command, |command| command)
+        self.send_as(Urgency::Now, command, |command| command)
     }
 
-    /// Queues a command without waking the loop for it: it is taken when the loop is next awake.
+    /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a rejection
+    /// gives back what was given.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
-    pub fn send_lazily(&self, command: X) -> Result<(), Rejected<X>> {
+    /// [`Rejected`] with the value, as for [`send`](Self::send).
+    pub fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>> {
+        self.send_as(Urgency::Now, value, make)
+    }
+
+    /// Queues a command as [`send_with`](Self::send_with) does, without waking the loop for it: the loop takes
+    /// the command when it is next awake.
+    ///
+    /// # Errors
+    /// As for [`send_with`](Self::send_with).
+    pub fn send_lazily_with<V>(
+        &self,
+        value: V,
+        make: impl FnOnce(V) -> X,
+    ) -> Result<(), Rejected<V>> {
+        self.send_as(Urgency::Lazy, value, make)
+    }
+
+    fn send_as<V>(
+        &self,
+        urgency: Urgency,
+        value: V,
+        make: impl FnOnce(V) -> X,
+    ) -> Result<(), Rejected<V>> {
         if self.shared.life.state() == State::NotStarted {
-            return Err(Rejected::new(command, RejectReason::ShutDown));
+            return Err(Rejected::new(value, RejectReason::ShutDown));
         }
-        self.shared.send_as(Urgency::Lazy, command, |command| command)
+        self.shared.send_as(urgency, value, make)
     }
 
     /// Gives the loop a command at a point in time: a timer without closure, future or allocation. To

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::acceptor::Children;
 use crate::channel::attributes::{AttrKey, Attributes};
 use crate::channel::handle::Channel;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 
 /// At most so many connections at a time: of one server, or of several that share it.
 ///
@@ -188,8 +188,12 @@ impl Shared {
 
 fn admit(waiting: Vec<Waiting>) {
     for Waiting { server, children } in waiting {
+        let token = server.token();
+        let admit = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| children.let_in(core));
+        });
         // Refused by a loop that is over: then so is the server.
-        let _ = server.sender().send(LoopCommand(Ask::Admit(server.token(), children)));
+        let _ = server.sender().send(admit);
     }
 }
 

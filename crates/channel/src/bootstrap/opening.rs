@@ -10,7 +10,7 @@ use super::place::{Place, Resolver};
 use crate::address::Address;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Completion, Pipeline};
@@ -113,8 +113,7 @@ impl Opening {
         if let Some(here) = LocalLoop::current().filter(|_| at.in_event_loop()) {
             return open_here(&here, job);
         }
-        let command =
-            |job| LoopCommand(Ask::Call(Box::new(move |here: &LocalLoop| open_here(here, job))));
+        let command = |job| LoopCommand::of_any_size(|here| open_here(here, job));
         if let Err(rejected) = at.send_with(job, command) {
             let error = ErrorKind::Rejected(rejected.reason().clone()).into();
             let (_, _, promise) = rejected.into_task();

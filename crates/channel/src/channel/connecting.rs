@@ -20,10 +20,9 @@ use waterwheel_executor::{Error, ErrorKind, Nanos, TimerKey};
 
 use super::core::ChannelCore;
 use super::error::ChannelError;
-use super::request::Request;
 use super::transport::Progress;
 use crate::address::Target;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::pipeline::Completion;
 
 /// An address gets at least this much of the time that is left, if so much is left: one that is far away
@@ -62,9 +61,12 @@ impl ChannelCore {
         }
         let shared = self.shared.clone();
         done.on_cancel(move || {
-            let request = Box::new(Request::CancelConnect);
+            let token = shared.token();
+            let cancel = LoopCommand::new(move |here| {
+                here.channels().with(token, |core| core.cancel_connect());
+            });
             // Refused by a loop that is over: then so is the attempt.
-            let _ = shared.send(LoopCommand(Ask::Channel(shared.clone(), request)));
+            let _ = shared.send(cancel);
         });
         let begun = self.here.now();
         let deadline = self.options().connect_timeout.map(|timeout| begun.plus(timeout));
@@ -124,7 +126,10 @@ impl ChannelCore {
         let pause = it.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
         let end = self.here.now().plus(pause);
         it.pause = Some((pause, end));
-        let again = LoopCommand(Ask::ConnectAgain(self.token()));
+        let token = self.token();
+        let again = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.on_connect_pause_over());
+        });
         it.pause_timer = self.here.sender().send_at(end, again).ok();
     }
 
@@ -150,7 +155,10 @@ impl ChannelCore {
         let left = deadline.since(now);
         let untried = u32::try_from(it.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
         let share = (left / untried).max(LEAST_SHARE).min(left);
-        let give_up = LoopCommand(Ask::ConnectTimeout(self.token()));
+        let token = self.token();
+        let give_up = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.on_connect_timeout());
+        });
         it.until = now.plus(share);
         it.timer = self.here.sender().send_at(it.until, give_up).ok();
     }

@@ -13,7 +13,7 @@ use super::request::{Request, Submitted};
 use super::shared::{ChannelId, ChannelShared};
 use crate::address::{Address, Target};
 use crate::driver::SocketOption;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Msg, Pipeline};
 use crate::token::Token;
@@ -349,13 +349,17 @@ impl Channel {
             return;
         }
         let lazily = request.can_wait();
-        let command = LoopCommand(Ask::Channel(self.shared.clone(), Box::new(request)));
-        let sender = &self.shared.sender;
-        let sent = if lazily { sender.send_lazily(command) } else { sender.send(command) };
-        if let Err(rejected) = sent
-            && let LoopCommand(Ask::Channel(_, request)) = rejected.into_task()
-        {
-            request.refuse(&self.closed_error());
+        let shared = self.shared.clone();
+        let command = |request: Box<Request>| {
+            LoopCommand::new(move |here| here.channels().perform(&shared, *request))
+        };
+        let (sender, request) = (&self.shared.sender, Box::new(request));
+        let sent = match lazily {
+            true => sender.send_lazily_with(request, command),
+            false => sender.send_with(request, command),
+        };
+        if let Err(rejected) = sent {
+            rejected.into_task().refuse(&self.closed_error());
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::handle::Channel;
 use super::shared::ChannelShared;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 
 /// Keeps the loop of a channel from ending its drain: somebody is at work for the channel, and will
 /// write to it. Made by [`Channel::hold`]; it holds until it is dropped, on whichever thread.
@@ -74,7 +74,7 @@ impl ChannelShared {
     #[cold]
     fn let_loop_look(&self) {
         // Refused by a loop that is over: then nobody waits.
-        let _ = self.send(LoopCommand(Ask::Look(None)));
+        let _ = self.send(LoopCommand::new(|_| ()));
     }
 }
 

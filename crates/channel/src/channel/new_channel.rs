@@ -17,7 +17,7 @@ use super::shared::ChannelShared;
 use super::transport::Transport;
 use crate::address::Address;
 use crate::event_loop::berths::Berth;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::LoopDraining;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
@@ -303,7 +303,12 @@ impl EventLoop {
             here.register_channel(new, promise);
             return future;
         }
-        match self.send_lasting(LoopCommand(Ask::Register(Box::new((new, promise))))) {
+        let new = Box::new((new, promise));
+        let register = LoopCommand::new(|here| {
+            let (new, promise) = *new;
+            here.register_channel(new, promise);
+        });
+        match self.send_lasting(register) {
             Ok(()) => future,
             Err(rejected) => self.failed(rejected.into()),
         }
@@ -311,7 +316,8 @@ impl EventLoop {
 
     /// Registers what a server has accepted. A loop that is over drops it, which closes it.
     pub(crate) fn adopt(&self, new: NewChannel, children: Arc<Children>) {
-        let _ = self.send_lasting(LoopCommand(Ask::Adopt(Box::new(new), children)));
+        let new = Box::new(new);
+        let _ = self.send_lasting(LoopCommand::new(move |here| here.adopt(*new, &children)));
     }
 
     /// The channels that are registered with this loop.
@@ -321,7 +327,7 @@ impl EventLoop {
         let list = move |here: &LocalLoop| {
             promise.set_success(here.registered_channels());
         };
-        match self.send(LoopCommand(Ask::Call(Box::new(list)))) {
+        match self.send(LoopCommand::of_any_size(list)) {
             Ok(()) => future,
             Err(rejected) => self.failed(rejected.into()),
         }

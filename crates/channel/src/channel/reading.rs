@@ -12,7 +12,6 @@ use super::options::{ChannelOptions, PauseReads};
 use super::receive::Sizer;
 use super::transport::TransportEvent;
 use crate::driver::ReadPlan;
-use crate::event_loop::command::{Ask, LoopCommand};
 use crate::payload::Parcel;
 use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
@@ -197,7 +196,7 @@ impl ChannelCore {
     fn on_read_failed(self: &Rc<Self>, error: Error) {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);
-        let resume = LoopCommand(Ask::ResumeReading(self.token()));
+        let resume = self.shared.resume_reading_command();
         if self.reading.pauses.get().has(Pauses::FAILED) {
             return;
         }

@@ -27,7 +27,6 @@ pub(crate) enum Request {
     Connect(Target, Promise<()>),
     Disconnect(Promise<()>),
     Close(Option<Promise<()>>),
-    CancelConnect,
     ShutdownInput(Promise<()>),
     ShutdownOutput(Promise<()>),
     SetOption(SocketOption, Promise<()>),
@@ -78,7 +77,6 @@ impl Request {
                 let done = promise.map_or_else(Completion::none, Completion::from);
                 core.accept(TAIL, Close(done));
             }
-            Request::CancelConnect => core.cancel_connect(),
             Request::ShutdownInput(promise) => core.enter_with(move |core| {
                 begin(promise, |done| core.shutdown_input(done));
             }),
@@ -121,11 +119,7 @@ impl Request {
                 promise.set_success(());
             }
             Request::Call(call) => call(Err(error)),
-            Request::Close(None)
-            | Request::CancelConnect
-            | Request::Flush
-            | Request::Read
-            | Request::AutoRead(_) => {}
+            Request::Close(None) | Request::Flush | Request::Read | Request::AutoRead(_) => {}
         }
     }
 }

@@ -17,7 +17,7 @@ use super::options::ChannelOptions;
 use super::request::Submitted;
 use super::submissions::Submissions;
 use crate::address::Address;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::token::Token;
@@ -185,8 +185,14 @@ impl ChannelShared {
             && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
         {
             // Refused by a loop that is over: then nobody is accepted any more.
-            let _ = self.send(LoopCommand(Ask::ResumeReading(self.token())));
+            let _ = self.send(self.resume_reading_command());
         }
+    }
+
+    /// The command that ends the pause of its reads.
+    pub(super) fn resume_reading_command(&self) -> LoopCommand {
+        let token = self.token();
+        LoopCommand::new(move |here| here.channels().with(token, |core| core.resume_reading()))
     }
 
     pub(super) fn set_closed(&self) {
@@ -313,7 +319,13 @@ impl ChannelShared {
             core.pump_later();
         } else if self.pumping.raise() {
             // Refused by a loop that is over: then there is nobody to ask.
-            let _ = self.sender.send(LoopCommand(Ask::Pump(self.token())));
+            let token = self.token();
+            let _ = self.sender.send(LoopCommand::new(move |here| {
+                here.channels().with(token, |core| {
+                    core.shared().pump_arrived();
+                    core.pump_later();
+                });
+            }));
         }
     }
 

@@ -12,7 +12,7 @@ use super::core::{ChannelCore, Work, guarded};
 use super::error::ChannelError;
 use super::outbound::Outbound;
 use crate::driver::Submit;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::payload::Parcel;
 use crate::pipeline::{Completion, Msg, Types};
 
@@ -286,7 +286,10 @@ impl ChannelCore {
     /// The rest has its turn after what is queued now.
     #[cold]
     fn write_out_later(self: &Rc<Self>) {
-        let command = LoopCommand(Ask::WriteOut(self.token()));
+        let token = self.token();
+        let command = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.enter(|core| core.go_on_writing()));
+        });
         if self.here.sender().send(command).is_err() {
             self.mark(Work::FLUSH); // The loop is about to end, and takes no commands any more.
         }

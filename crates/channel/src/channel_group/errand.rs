@@ -3,7 +3,7 @@
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::request::Submitted;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::event::{Close, Deregister, Disconnect, Flush};
 use crate::pipeline::slots::TAIL;
@@ -61,8 +61,11 @@ impl Errand {
             return;
         }
         let (sender, lazily) = (first.channel.sender().clone(), self.what == What::Write);
-        let command = LoopCommand(Ask::Errand(Box::new(self)));
-        let sent = if lazily { sender.send_lazily(command) } else { sender.send(command) };
+        let command = |errand: Box<Self>| LoopCommand::new(|here| errand.perform(here));
+        let sent = match lazily {
+            true => sender.send_lazily_with(Box::new(self), command),
+            false => sender.send_with(Box::new(self), command),
+        };
         drop(sent);
     }
 

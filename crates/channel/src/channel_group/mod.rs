@@ -28,7 +28,6 @@ mod membership;
 mod outcome;
 mod selected;
 
-pub(crate) use self::errand::Errand;
 pub use self::group::ChannelGroup;
 pub(crate) use self::membership::leave_groups;
 pub use self::outcome::{ChannelGroupFuture, GroupError, GroupOutcome};

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::CommandSender;
 
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 
 /// What the loops that drain together share. Each votes for itself, from its own thread; nothing is sent
 /// while the votes are locked.
@@ -43,12 +43,15 @@ impl Agreement {
     fn change(&self, change: impl FnOnce(&mut Votes) -> Option<Question>) -> bool {
         let mut votes = self.votes.lock().unwrap_or_else(PoisonError::into_inner);
         let question = change(&mut votes);
-        let asked = if question.is_some() { votes.voters() } else { Vec::new() };
+        let asked = question.map(|question| (question, votes.voters()));
         let over = votes.over;
         drop(votes);
-        for at in asked {
-            // Refused by a loop that is over: it is about to leave its seat.
-            let _ = self.loops[at].send(LoopCommand(Ask::Look(question)));
+        if let Some((question, voters)) = asked {
+            for at in voters {
+                // Refused by a loop that is over: it is about to leave its seat.
+                let look = LoopCommand::new(move |here| here.look_when_settled(question));
+                let _ = self.loops[at].send(look);
+            }
         }
         over
     }

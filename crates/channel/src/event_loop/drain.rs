@@ -9,7 +9,7 @@ use waterwheel_executor::{
 };
 
 use crate::event_loop::agreement::{Agreement, Seat};
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LoopShutDown;
@@ -232,7 +232,7 @@ impl EventLoop {
             State::NotStarted => drain.end(Drained::Complete),
             State::Started => {
                 // Refused by a loop that is over: then it is dropped, and says so.
-                let begin = LoopCommand(Ask::Call(Box::new(|here| here.begin_drain(drain))));
+                let begin = LoopCommand::of_any_size(|here| here.begin_drain(drain));
                 drop(self.send(begin));
             }
             _ => drop(drain),

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use waterwheel_executor::TimerKey;
 
 use crate::event_loop::agreement::Question;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::{Drain, Drained};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::Token;
@@ -55,16 +55,16 @@ impl LocalLoop {
             return drain.end(Drained::CutShort { channels: self.channels().count_busy() });
         }
         let deadline = drain.deadline;
-        let overdue = LoopCommand(Ask::Call(Box::new(Self::drain_overdue)));
+        let overdue = LoopCommand::new(Self::drain_overdue);
         let timer = self.sender().send_at(deadline, overdue).ok();
         let running = Running { drain, timer, busy: None, said_clear: false, asked: None };
         *self.drain().0.borrow_mut() = Some(running);
         self.channels().begin_drain(deadline);
     }
 
-    /// Everybody is to look, behind what was queued; or a guard has gone, and the turn is enough.
-    pub(crate) fn look_when_settled(&self, question: Option<Question>) {
-        if let (Some(running), Some(question)) = (self.drain().0.borrow_mut().as_mut(), question) {
+    /// Everybody is to look, behind what was queued.
+    pub(crate) fn look_when_settled(&self, question: Question) {
+        if let Some(running) = self.drain().0.borrow_mut().as_mut() {
             running.asked = Some(question);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{Attached, EventExecutor, Origin, PromiseFuture, Rejected, SharedFuture};
 
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::Drained;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::local_loop::LocalLoop;
@@ -154,7 +154,7 @@ impl EventLoop {
         self.executor.send_with(task, |task| {
             let entry = Arc::new(TailEntry::new(origin, Box::new(task)));
             handle = Some(TailTask::new(entry.clone()));
-            LoopCommand(Ask::Tail(entry))
+            LoopCommand::new(|here| here.tail().push(entry))
         })?;
         match handle {
             Some(handle) => Ok(handle),
@@ -168,7 +168,7 @@ impl EventLoop {
     /// # Errors
     /// [`Rejected`] if the loop is shut down or its thread cannot be had.
     pub fn rebuild(&self) -> Result<(), Rejected<()>> {
-        self.executor.send_with((), |()| LoopCommand(Ask::Rebuild))
+        self.executor.send_with((), |()| LoopCommand::new(LocalLoop::request_rebuild))
     }
 }
 

@@ -250,7 +250,7 @@ impl Wheel {
         let io = (events > 0).then(|| io_done.since(selected.at));
         let local = &self.local;
         local.channels().begin_turn();
-        let on_command = &mut |command| local.on_command(command);
+        let on_command = &mut |command: LoopCommand| command.perform(local);
         let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
         let polled = local.poll_futures();
         local.run_tail();
@@ -347,7 +347,7 @@ impl Work<LoopCommand> for Wheel {
     }
 
     fn on_command(&mut self, command: LoopCommand) {
-        self.local.on_command(command);
+        command.perform(&self.local);
     }
 
     fn on_panic(&mut self, payload: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use waterwheel_executor::{CommandSender, Nanos, TimerKey};
 
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::{Slab, Token};
 
@@ -142,7 +142,9 @@ impl Place {
             Some(here) => here.sleepers().forget(here, timer, sleeper),
             None => {
                 // Refused once the loop takes no commands: its timers go with it.
-                let _ = self.sender.send(LoopCommand(Ask::Forget(timer, sleeper)));
+                let _ = self.sender.send(LoopCommand::new(move |here| {
+                    here.sleepers().forget(here, timer, sleeper);
+                }));
             }
         }
     }
@@ -166,7 +168,8 @@ impl Sleepers {
     /// `None` once the loop takes no timers any more: the future is about to be dropped.
     fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<Place> {
         let sleeper = self.waiting.borrow_mut().insert(waker);
-        match here.sender().send_at(deadline, LoopCommand(Ask::Awake(sleeper))) {
+        let awake = LoopCommand::new(move |here| here.sleepers().awake(sleeper));
+        match here.sender().send_at(deadline, awake) {
             Ok(timer) => Some(Place { sender: here.sender().clone(), timer, sleeper }),
             Err(_) => {
                 self.remove(sleeper);

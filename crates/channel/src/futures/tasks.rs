@@ -13,7 +13,7 @@ use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promise, UserCode};
 
 use super::join::{LocalJoin, Outcome};
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
@@ -66,7 +66,9 @@ impl Notifier {
     /// Has the future dropped, on its loop, in turn with other commands.
     pub(crate) fn abort(self: &Arc<Self>) {
         // Refused once the loop is past its last pass: then it drops all futures anyway.
-        let _ = self.sender.send(LoopCommand(Ask::Abort(self.clone())));
+        let notifier = self.clone();
+        let abort = LoopCommand::new(move |here| here.futures().abort(&notifier));
+        let _ = self.sender.send(abort);
     }
 }
 
@@ -85,7 +87,8 @@ impl Wake for Notifier {
             here.futures().woken(self.slot());
         } else {
             // Refused once the loop is past its last pass: nothing is polled then.
-            let _ = self.sender.send(LoopCommand(Ask::Poll(self.slot())));
+            let slot = self.slot();
+            let _ = self.sender.send(LoopCommand::new(move |here| here.futures().woken(slot)));
         }
     }
 }

@@ -198,8 +198,8 @@ impl ChannelCore {
         let about = self.handlers.slots.borrow_mut().unlink(at);
         let type_name = about.as_ref().map_or("handler", |about| about.kind.name());
         let more = about.and_then(|about| about.take_more());
-        for (_, timer) in more.iter().flat_map(|more| &more.timers) {
-            self.here.sender().take_back(*timer);
+        for timer in more.iter().flat_map(|more| &more.timers) {
+            self.here.sender().take_back(timer.key);
         }
         if let Some(handler) = handler {
             self.drop_guarded(type_name, handler);

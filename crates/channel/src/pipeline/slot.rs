@@ -10,8 +10,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use waterwheel_executor::TimerKey;
-
 use super::event::AnyEvent;
 use super::events::Events;
 use super::handler::Handler;
@@ -19,6 +17,7 @@ use super::name::Name;
 use super::offload::Link;
 use super::signature::{Signature, TypeTag};
 use super::slots::{HEAD, TAIL};
+use super::timers::SlotTimer;
 use crate::room::release_room;
 
 pub(crate) struct Slot {
@@ -68,8 +67,8 @@ pub(crate) struct About {
 /// What few handlers have.
 #[derive(Default)]
 pub(crate) struct More {
-    /// Its timers that are not due yet, each with its number.
-    pub(crate) timers: Vec<(u32, TimerKey)>,
+    /// Its timers that are not due yet.
+    pub(crate) timers: Vec<SlotTimer>,
     /// If it runs on another executor: the way there.
     pub(crate) offloaded: Option<Arc<Link>>,
     pub(crate) backlog: Backlog,

@@ -5,54 +5,53 @@ use std::time::Duration;
 
 use waterwheel_executor::TimerKey;
 
-use super::slots::SlotId;
 use crate::channel::core::ChannelCore;
-use crate::event_loop::command::{Ask, LoopCommand};
-use crate::token::Token;
+use crate::event_loop::command::LoopCommand;
 
 /// A timer of a handler, to take it back by. Made by [`Ctx::schedule`](super::Ctx::schedule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId(Option<TimerKey>);
 
-/// Which handler of which channel a timer is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HandlerTimer {
-    pub(crate) channel: Token,
-    pub(crate) slot: SlotId,
-    pub(crate) tag: u32,
-    /// Tells the timers of a slot apart.
+/// A timer that is not due yet, as its slot knows it.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotTimer {
+    /// Tells the timers of a channel apart. What is due goes by this and the slot's index, which fit a command
+    /// together with the channel: another handler in the same place has no timer of this number.
     number: u32,
+    tag: u32,
+    pub(crate) key: TimerKey,
 }
 
 impl ChannelCore {
     pub(crate) fn schedule(self: &Rc<Self>, at: u32, delay: Duration, tag: u32) -> TimerId {
-        let slot = self.handlers.slots.borrow().id(at);
         let due = self.here.now().plus(delay);
         let number = self.handlers.timers.get();
         self.handlers.timers.set(number.wrapping_add(1));
-        let timer = HandlerTimer { channel: self.token(), slot, tag, number };
+        let token = self.token();
+        let on_time = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.enter(|core| core.on_timer(at, number)));
+        });
         // Refused after the loop's last pass: then nothing is due any more.
-        let key = self.here.sender().send_at(due, LoopCommand(Ask::Timer(timer))).ok();
+        let key = self.here.sender().send_at(due, on_time).ok();
         let mut slots = self.handlers.slots.borrow_mut();
         if let (Some(key), Some(about)) = (key, slots.at_mut(at).about_mut()) {
-            about.more_mut().timers.push((number, key));
+            about.more_mut().timers.push(SlotTimer { number, tag, key });
         }
         TimerId(key)
     }
 
     pub(crate) fn cancel_timer(&self, at: u32, timer: TimerId) -> bool {
         let Some(key) = timer.0 else { return false };
-        let mine = self.forget_timer(at, |(_, own)| own == key);
-        mine && self.here.sender().take_back(key).is_some()
+        let mine = self.forget_timer(at, |own| own.key == key);
+        mine.is_some() && self.here.sender().take_back(key).is_some()
     }
 
     /// A timer is due: it goes to its handler, unless that has been removed.
-    pub(crate) fn on_timer(self: &Rc<Self>, timer: HandlerTimer) {
-        let mut slots = self.handlers.slots.borrow_mut();
-        let Some(at) = slots.find(timer.slot) else { return };
-        let Some(handler) = slots.at_mut(at).begin_call() else { return };
-        drop(slots);
-        self.forget_timer(at, |(number, _)| number == timer.number);
+    fn on_timer(self: &Rc<Self>, at: u32, number: u32) {
+        let Some(timer) = self.forget_timer(at, |own| own.number == number) else { return };
+        let Some(handler) = self.handlers.slots.borrow_mut().at_mut(at).begin_call() else {
+            return;
+        };
         self.call(at, handler, |handler, ctx| {
             if let Err(error) = handler.on_timer(ctx, timer.tag) {
                 ctx.handler_failed(handler, super::Events::NONE, error);
@@ -60,11 +59,10 @@ impl ChannelCore {
         });
     }
 
-    fn forget_timer(&self, at: u32, is_it: impl Fn((u32, TimerKey)) -> bool) -> bool {
+    fn forget_timer(&self, at: u32, is_it: impl Fn(&SlotTimer) -> bool) -> Option<SlotTimer> {
         let mut slots = self.handlers.slots.borrow_mut();
-        let Some(about) = slots.at_mut(at).about_mut() else { return false };
-        let timers = &mut about.more_mut().timers;
-        let found = timers.iter().position(|timer| is_it(*timer));
-        found.map(|found| timers.swap_remove(found)).is_some()
+        let timers = &mut slots.at_mut(at).about_mut()?.more_mut().timers;
+        let found = timers.iter().position(is_it)?;
+        Some(timers.swap_remove(found))
     }
 }

@@ -47,6 +47,7 @@ use crate::trampoline::Trampoline;
 use crate::wake::Slept;
 
 pub use crate::pulse::{Begun, BegunRound};
+pub use crate::raw::call::InlineCall;
 pub use crate::sender::CommandAccess;
 
 /// How often a pass looks at the clock: reading it costs about as much as a task, so once per this

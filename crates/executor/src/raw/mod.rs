@@ -1,6 +1,7 @@
 //! The crate's one room with `unsafe` in it: small containers with safe faces.
 //!
-//! - [`task`]: a closure stored inline when it is small, so that submitting one allocates nothing.
+//! - [`call`]: a closure stored inline when it is small, so that submitting one allocates nothing;
+//!   [`task`]: the same, of a user, with its origin.
 //! - [`origin`]: one word that says where a task came from, publishable through an atomic.
 //! - [`block`]: a counted object behind one thin pointer, with a tail that only it knows.
 //! - [`queue`]: values from many threads to one, in blocks.
@@ -12,6 +13,7 @@
 #![allow(unsafe_code, reason = "the named room; every block carries its SAFETY note")]
 
 pub(crate) mod block;
+pub(crate) mod call;
 pub(crate) mod origin;
 pub(crate) mod queue;
 pub(crate) mod slot;

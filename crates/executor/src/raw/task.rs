@@ -1,57 +1,22 @@
-//! A closure that lives inside the queue.
-//!
-//! A closure of up to three words is moved into the task itself; a larger one (or one with a larger
-//! alignment) is boxed and the task holds the pointer. Measured with the wake word, a boxed task
-//! costs two to three times an inline one on any queue: the allocation is the price, not the queue.
+//! A task: a closure that lives inside the queue, with the place it came from.
 
 use std::fmt;
-use std::mem::{self, MaybeUninit, align_of, size_of};
-use std::ptr;
 
+use super::call::Call;
 use super::origin::Origin;
 
-/// Three words: an `Arc` and a fat pointer, or a promise and two words of arguments. With the
-/// function table and the origin this makes a task of 40 bytes.
-const INLINE_WORDS: usize = 3;
-
-type Words = MaybeUninit<[usize; INLINE_WORDS]>;
-
-/// A closure to run once, with the place it came from.
+/// A closure to run once, with the place it came from. Three words are inline: an `Arc` and a fat pointer, or a
+/// promise and two words of arguments. With the function table and the origin this makes a task of 40 bytes.
 pub(crate) struct Task {
-    table: &'static Table,
+    call: Call<(), bool, 3>,
     origin: Origin,
-    words: Words,
 }
-
-/// What the words hold is known only to these two functions.
-struct Table {
-    /// Moves the closure out of the words and calls it.
-    run: unsafe fn(*mut Words) -> bool,
-    /// Moves the closure out of the words and drops it.
-    drop: unsafe fn(*mut Words),
-}
-
-/// The table of a task without a closure.
-static SPENT: Table = Table { run: |_| false, drop: |_| () };
 
 impl Task {
     /// The closure says whether it did anything: one that finds itself cancelled does not.
+    #[inline]
     pub(crate) fn new<F: FnOnce() -> bool + Send + 'static>(origin: Origin, closure: F) -> Self {
-        // The words are written where they stay: a closure written word by word and then moved as a
-        // whole would have to wait for its own stores.
-        let mut task = Self { table: &SPENT, origin, words: Words::uninit() };
-        if Inline::<F>::FITS {
-            // SAFETY: F fits the words in size and alignment; they are uninitialised, so nothing is
-            // overwritten.
-            unsafe { task.words.as_mut_ptr().cast::<F>().write(closure) };
-            task.table = Inline::<F>::TABLE;
-        } else {
-            let boxed = Box::into_raw(Box::new(closure));
-            // SAFETY: a thin pointer fits the first word; nothing is overwritten.
-            unsafe { task.words.as_mut_ptr().cast::<*mut F>().write(boxed) };
-            task.table = Boxed::<F>::TABLE;
-        }
-        task
+        Self { call: Call::new(|()| closure()), origin }
     }
 
     pub(crate) fn origin(&self) -> Origin {
@@ -62,71 +27,13 @@ impl Task {
     /// the same; a second call does nothing.
     #[inline]
     pub(crate) fn run(&mut self) -> bool {
-        let table = mem::replace(&mut self.table, &SPENT);
-        // SAFETY: the words hold what the table expects since `new`; the table is gone, so the
-        // closure is moved out exactly once.
-        unsafe { (table.run)(&raw mut self.words) }
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        if !ptr::eq(self.table, &SPENT) {
-            // SAFETY: the words hold what the table expects since `new`, and `run` takes the table
-            // away, so this is the only move out.
-            unsafe { (self.table.drop)(&raw mut self.words) };
-        }
+        self.call.run(())
     }
 }
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Task({})", self.origin)
-    }
-}
-
-/// The closure itself is in the words.
-struct Inline<F>(F);
-
-impl<F: FnOnce() -> bool> Inline<F> {
-    const FITS: bool =
-        size_of::<F>() <= size_of::<Words>() && align_of::<F>() <= align_of::<Words>();
-    const TABLE: &'static Table = &Table { run: Self::run, drop: Self::drop };
-
-    unsafe fn run(words: *mut Words) -> bool {
-        // SAFETY: the caller promises that the words hold an F, to be moved out once.
-        let closure = unsafe { words.cast::<F>().read() };
-        closure()
-    }
-
-    unsafe fn drop(words: *mut Words) {
-        // SAFETY: as in `run`.
-        drop(unsafe { words.cast::<F>().read() });
-    }
-}
-
-/// A pointer to the boxed closure is in the first word.
-struct Boxed<F>(F);
-
-impl<F: FnOnce() -> bool> Boxed<F> {
-    const TABLE: &'static Table = &Table { run: Self::run, drop: Self::drop };
-
-    unsafe fn take(words: *mut Words) -> Box<F> {
-        // SAFETY: the caller promises that the first word holds the pointer of `Box::into_raw`.
-        let pointer = unsafe { words.cast::<*mut F>().read() };
-        // SAFETY: it is taken once, so the box has one owner.
-        unsafe { Box::from_raw(pointer) }
-    }
-
-    unsafe fn run(words: *mut Words) -> bool {
-        // SAFETY: passed on from the caller.
-        let closure = unsafe { Self::take(words) };
-        closure()
-    }
-
-    unsafe fn drop(words: *mut Words) {
-        // SAFETY: passed on from the caller.
-        drop(unsafe { Self::take(words) });
     }
 }
 

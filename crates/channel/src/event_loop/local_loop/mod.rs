@@ -160,6 +160,10 @@ impl LocalLoop {
         &self.parts.futures
     }
 
+    pub(crate) fn tail(&self) -> &Tail {
+        &self.parts.tail
+    }
+
     pub(crate) fn sleepers(&self) -> &Sleepers {
         &self.parts.sleepers
     }

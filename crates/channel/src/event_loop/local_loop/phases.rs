@@ -11,7 +11,6 @@ use waterwheel_executor::{Fault, Nanos, UserCode};
 use super::LocalLoop;
 use super::attached::driver_panicked;
 use crate::driver::{Detach, IoEvent, Waited};
-use crate::event_loop::command::{Ask, LoopCommand};
 use crate::token::Token;
 
 /// At most so many events are dispatched in one turn, so that tasks, timers and a shutdown have theirs: some
@@ -23,45 +22,8 @@ const MAX_EVENTS: u64 = 1024;
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 impl LocalLoop {
-    /// Performs a command that came through the queue.
-    pub(crate) fn on_command(&self, command: LoopCommand) {
-        match command.0 {
-            Ask::Poll(token) => self.parts.futures.woken(token),
-            Ask::Abort(notifier) => self.parts.futures.abort(&notifier),
-            Ask::Awake(token) => self.parts.sleepers.awake(token),
-            Ask::Forget(timer, sleeper) => self.parts.sleepers.forget(self, timer, sleeper),
-            Ask::Tail(entry) => self.parts.tail.push(entry),
-            Ask::Rebuild => self.parts.rebuild.set(true),
-            Ask::Register(registration) => self.register_channel(registration.0, registration.1),
-            Ask::Adopt(new, children) => self.adopt(*new, &children),
-            Ask::Channel(shared, request) => self.channels().perform(&shared, *request),
-            Ask::Errand(errand) => errand.perform(self),
-            Ask::WriteOut(token) => self.channels().with(token, |core| {
-                core.enter(|core| core.go_on_writing());
-            }),
-            Ask::Pump(token) => self.channels().with(token, |core| {
-                core.shared().pump_arrived();
-                core.pump_later();
-            }),
-            Ask::ConnectTimeout(token) => {
-                self.channels().with(token, |core| core.on_connect_timeout());
-            }
-            Ask::ConnectAgain(token) => {
-                self.channels().with(token, |core| core.on_connect_pause_over());
-            }
-            Ask::ResumeReading(token) => {
-                self.channels().with(token, |core| core.resume_reading());
-            }
-            Ask::Admit(token, children) => {
-                self.channels().with(token, |core| children.let_in(core));
-            }
-            Ask::Mail(link) => self.channels().on_mail(&link),
-            Ask::Look(question) => self.look_when_settled(question),
-            Ask::Timer(timer) => self.channels().with(timer.channel, |core| {
-                core.enter(|core| core.on_timer(timer));
-            }),
-            Ask::Call(call) => call(self),
-        }
+    pub(crate) fn request_rebuild(&self) {
+        self.parts.rebuild.set(true);
     }
 
     /// Whether there is something to do that is not in the executor's queue.

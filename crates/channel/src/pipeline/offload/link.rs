@@ -15,7 +15,7 @@ use super::mail::Mail;
 use super::remote::Occupant;
 use super::remote_completion::RemoteCompletion;
 use crate::channel::shared::ChannelShared;
-use crate::event_loop::command::{Ask, LoopCommand};
+use crate::event_loop::command::LoopCommand;
 use crate::flood::Flood;
 use crate::token::Token;
 
@@ -226,7 +226,9 @@ impl Link {
     }
 
     fn call_loop(self: &Arc<Self>) {
-        if self.about.shared.send(LoopCommand(Ask::Mail(self.clone()))).is_err() {
+        let link = self.clone();
+        let mail = LoopCommand::new(move |here| here.channels().on_mail(&link));
+        if self.about.shared.send(mail).is_err() {
             self.abandon();
         }
     }
