@@ -54,6 +54,8 @@
 //! | lines as bytes, without a copy | [`LineDecoder`] in a [`Decode`], and [`LineEncoder`] |
 //! | lines in a chain of stages, with nothing allocated in between | the same `Decode` as their first [`Stage`] |
 //! | frames that carry their length | [`LengthField`], which makes the decoder and its prepender |
+//! | Redis, as a client | [`RespDecoder`] in a [`Decode`], and [`RespEncoder`] |
+//! | Redis, as a server | [`RespCommandDecoder`] in a [`Decode`], and [`RespEncoder`] |
 //! | text of any frames | [`Utf8`], as a stage behind their decoder |
 //!
 //! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
@@ -67,6 +69,7 @@ mod length_field_decoder;
 mod length_field_prepender;
 mod line_decoder;
 mod line_encoder;
+mod resp;
 mod utf8;
 
 pub use crate::length_field::{DEFAULT_MAX_FRAME, InvalidLengthField, LengthField};
@@ -74,4 +77,8 @@ pub use crate::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
 pub use crate::length_field_prepender::LengthFieldPrepender;
 pub use crate::line_decoder::{LineDecoder, LineTooLong, LineUnfinished, TextLines};
 pub use crate::line_encoder::{EmbeddedLineEnd, LineEncoder};
+pub use crate::resp::{
+    Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits,
+    RespValue, RespVersion,
+};
 pub use crate::utf8::{NotUtf8, Utf8};

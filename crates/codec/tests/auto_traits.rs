@@ -2,8 +2,9 @@
 
 use waterwheel_codec::{
     EmbeddedLineEnd, InvalidLengthField, LengthField, LengthFieldDecoder, LengthFieldError,
-    LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished, NotUtf8,
-    TextLines, Utf8,
+    LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished, NotUtf8, Quoted,
+    RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits, RespValue,
+    RespVersion, TextLines, Utf8,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -25,6 +26,15 @@ fn public_types_cross_threads_as_listed() {
         is!(LineTooLong: true true true),
         is!(LineUnfinished: true true true),
         is!(NotUtf8: true true true),
+        is!(Quoted: true true true),
+        is!(RespCommand: true true true),
+        is!(RespCommandDecoder: true true true),
+        is!(RespDecoder: true true true),
+        is!(RespEncoder: true true true),
+        is!(RespError: true true true),
+        is!(RespLimits: true true true),
+        is!(RespValue: true true true),
+        is!(RespVersion: true true true),
         is!(TextLines: true true true),
         is!(Utf8: true true true),
     ];

@@ -1,4 +1,4 @@
-//! What a line or a frame may allocate.
+//! What a line, a frame or a command may allocate.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,9 @@ use bytes::Bytes;
 use waterwheel_channel::{
     Decode, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline, PipelineError, Stage,
 };
-use waterwheel_codec::{LengthField, LineDecoder, LineEncoder, Utf8};
+use waterwheel_codec::{
+    LengthField, LineDecoder, LineEncoder, RespCommand, RespCommandDecoder, Utf8,
+};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
@@ -25,10 +27,18 @@ fn allocated(
     make: impl FnOnce(&mut Edit<'_>) -> Result<(), PipelineError>,
     round: fn(&Bytes, Pipeline<'_>),
 ) -> u64 {
+    allocated_for(b"hello, world\r\n", make, round)
+}
+
+fn allocated_for(
+    message: &[u8],
+    make: impl FnOnce(&mut Edit<'_>) -> Result<(), PipelineError>,
+    round: fn(&Bytes, Pipeline<'_>),
+) -> u64 {
     let mut channel =
         Embedded::builder().stream().build(|edit| make(edit).map_err(Error::from)).unwrap();
     // Shared with the block it was read into, as what a driver reads.
-    let block = Bytes::from(b"hello, world\r\n".repeat(LINES as usize));
+    let block = Bytes::from(message.repeat(LINES as usize));
     let mut run = |round: fn(&Bytes, Pipeline<'_>)| {
         let mut rounds = || {
             for _ in 0..ROUNDS {
@@ -158,4 +168,28 @@ fn k05_lengths_are_prepended_without_an_allocation() {
         pipeline.flush();
     });
     assert_eq!(written, 0, "for {ROUNDS} frames");
+}
+
+/// The end of a chain: answers a command without an allocation of its own.
+struct Value;
+
+impl Stage for Value {
+    type In = RespCommand;
+    type Out = Infallible;
+
+    fn on<O: Emit<Infallible>>(&mut self, command: RespCommand, out: &mut O) -> HandlerResult {
+        out.ctx().write_and_flush(command.argument(2).unwrap());
+        Ok(())
+    }
+}
+
+#[test]
+fn k05_a_command_in_a_chain_is_answered_without_an_allocation() {
+    let command = RespCommand::new(&["SET", "key", "hello, world", "EX", "10", "NX"]);
+    let chain = Inbound(Decode::new(RespCommandDecoder::default()).then(Value));
+    let make = |edit: &mut Edit<'_>| edit.add_last("commands", chain).map(drop);
+    let read = allocated_for(command.wire(), make, |block, pipeline| {
+        pipeline.fire_read(block.clone());
+    });
+    assert_eq!(read, 0, "for {} commands", LINES * ROUNDS);
 }

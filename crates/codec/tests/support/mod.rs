@@ -70,6 +70,19 @@ pub(crate) fn pieces(stream: &[u8], cuts: &[Index], own: bool) -> Vec<Bytes> {
     cuts.windows(2).map(piece).filter(|piece| !piece.is_empty()).collect()
 }
 
+/// The beginnings of a message, each a byte longer than the one before, and none the whole; with line ends in place of
+/// all that was there before but the first bytes, where lengths are.
+pub(crate) fn growing(message: &[u8]) -> impl Iterator<Item = Bytes> {
+    const FIRST: usize = 48;
+    const NEW: usize = 16;
+    (1..message.len()).map(|length| {
+        let mut seen = message[..length].to_vec();
+        let old = FIRST.min(length)..length.saturating_sub(NEW).max(FIRST.min(length));
+        seen[old].fill(b'\n');
+        seen.into()
+    })
+}
+
 /// What a decoder in a pipeline makes of these pieces and the end of the stream.
 pub(crate) fn decode<D: Decoder>(
     decoder: D,

@@ -1,0 +1,207 @@
+//! RESP values out of a stream of bytes.
+
+use std::mem;
+
+use bytes::Bytes;
+use waterwheel_channel::Decoder;
+use waterwheel_executor::Error;
+
+use super::error::RespError;
+use super::limits::RespLimits;
+use super::scan::{Found, Scan};
+use super::token::{Kind, Token, token};
+use super::value::RespValue;
+
+/// Gives the values of a stream of RESP2 or RESP3: what a client reads.
+///
+/// Strings in chunks and values of unknown length are given as if their length had been known. Attributes are given
+/// with the value that follows them.
+///
+/// ```
+/// use waterwheel_codec::{RespDecoder, RespLimits, RespValue};
+/// use waterwheel_testkit::decoder_verifier::DecoderVerifier;
+///
+/// DecoderVerifier::new(|| RespDecoder::new(RespLimits::default()))
+///     .gives(b"+OK\r\n", [RespValue::simple("OK")])
+///     .gives(
+///         b"*2\r\n$5\r\nhello\r\n:7\r\n",
+///         [RespValue::Array(vec![RespValue::bulk("hello"), RespValue::Integer(7)])],
+///     )
+///     .gives(b"%1\r\n+ok\r\n#t\r\n", [
+///         RespValue::Map(vec![(RespValue::simple("ok"), RespValue::Boolean(true))]),
+///     ])
+///     .verify();
+/// ```
+///
+/// A value that is kept for long keeps what was read with it: copy what is to stay.
+#[derive(Clone, Debug, Default)]
+pub struct RespDecoder {
+    limits: RespLimits,
+    scan: Scan,
+}
+
+impl RespDecoder {
+    /// Makes a decoder of messages within these limits.
+    #[must_use]
+    pub fn new(limits: RespLimits) -> Self {
+        Self { limits, scan: Scan::default() }
+    }
+
+    /// Takes the next value from the front of `buf`, if all of it is there.
+    ///
+    /// # Errors
+    /// There is no value at the front. Nothing is consumed.
+    #[inline]
+    pub fn next_value(&mut self, buf: &mut Bytes) -> Result<Option<RespValue>, RespError> {
+        match self.scan.run(buf, &self.limits) {
+            Ok(None) => Ok(None),
+            Ok(Some((found, length))) => {
+                self.scan.reset();
+                let message = buf.split_to(length);
+                match found {
+                    Found::Single(token) => Ok(single(token, &message)),
+                    Found::Nested => {
+                        Build { message, at: 0, limits: &self.limits }.value().map(Some)
+                    }
+                }
+            }
+            Err(error) => {
+                self.scan.reset(); // Asked again, it says the same.
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Decoder for RespDecoder {
+    type Out = RespValue;
+
+    #[inline]
+    fn decode(&mut self, buf: &mut Bytes) -> Result<Option<RespValue>, Error> {
+        self.next_value(buf).map_err(Error::new)
+    }
+
+    fn max_unread(&self) -> usize {
+        self.limits.message
+    }
+
+    /// Reports a message that the stream's end cuts off.
+    fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<RespValue>, Error> {
+        match self.decode(buf)? {
+            None if !buf.is_empty() => {
+                let unread = mem::take(buf).len();
+                Err(Error::new(RespError::CutOff { unread }))
+            }
+            value => Ok(value),
+        }
+    }
+}
+
+/// Makes values of a message that was found to be complete.
+struct Build<'a> {
+    message: Bytes,
+    at: usize,
+    limits: &'a RespLimits,
+}
+
+impl Build<'_> {
+    /// As deep as the values are, which is limited.
+    fn value(&mut self) -> Result<RespValue, RespError> {
+        let value = match self.token()? {
+            Token::OpenString => self.chunks()?,
+            Token::Open(Kind::Array, count) => RespValue::Array(self.values(count)?),
+            Token::Open(Kind::Set, count) => RespValue::Set(self.values(count)?),
+            Token::Open(Kind::Push, count) => RespValue::Push(self.values(count)?),
+            Token::Open(Kind::Map, count) => RespValue::Map(self.pairs(count)?),
+            Token::Open(Kind::Attribute, count) => return self.attributed(count),
+            other => return single(other, &self.message).ok_or(CHANGED),
+        };
+        Ok(value)
+    }
+
+    /// Attributes in a row belong to one value, and are one list.
+    fn attributed(&mut self, count: Option<usize>) -> Result<RespValue, RespError> {
+        let mut attributes = self.pairs(count)?;
+        while self.message.get(self.at) == Some(&b'|') {
+            let Token::Open(_, count) = self.token()? else { return Err(CHANGED) };
+            attributes.extend(self.pairs(count)?);
+        }
+        Ok(RespValue::Attributed { attributes, value: Box::new(self.value()?) })
+    }
+
+    fn values(&mut self, count: Option<usize>) -> Result<Vec<RespValue>, RespError> {
+        let mut values = Vec::with_capacity(count.unwrap_or(0));
+        while count.is_none_or(|count| values.len() < count) && !self.closes(count)? {
+            values.push(self.value()?);
+        }
+        Ok(values)
+    }
+
+    fn pairs(&mut self, count: Option<usize>) -> Result<Vec<(RespValue, RespValue)>, RespError> {
+        let mut pairs = Vec::with_capacity(count.unwrap_or(0));
+        while count.is_none_or(|count| pairs.len() < count) && !self.closes(count)? {
+            pairs.push((self.value()?, self.value()?));
+        }
+        Ok(pairs)
+    }
+
+    /// Takes the end of values whose number was not told, if it is next.
+    fn closes(&mut self, count: Option<usize>) -> Result<bool, RespError> {
+        let closes = count.is_none() && self.message.get(self.at) == Some(&b'.');
+        if closes {
+            self.token()?;
+        }
+        Ok(closes)
+    }
+
+    fn chunks(&mut self) -> Result<RespValue, RespError> {
+        let mut first = Bytes::new();
+        let mut joined = Vec::new();
+        loop {
+            match self.token()? {
+                Token::Chunk(range) if range.is_empty() => break,
+                Token::Chunk(range) if first.is_empty() => first = self.message.slice(range),
+                Token::Chunk(range) => {
+                    if joined.is_empty() {
+                        joined.extend_from_slice(&first);
+                    }
+                    joined.extend_from_slice(&self.message[range]);
+                }
+                _ => return Err(CHANGED),
+            }
+        }
+        Ok(RespValue::Bulk(if joined.is_empty() { first } else { joined.into() }))
+    }
+
+    fn token(&mut self) -> Result<Token, RespError> {
+        let mut searched = 0;
+        let found = token(&self.message, self.at, &mut searched, self.limits)?;
+        let (token, end) = found.ok_or(CHANGED)?;
+        self.at = end;
+        Ok(token)
+    }
+}
+
+/// The scan has seen a complete message, and its bytes cannot change.
+const CHANGED: RespError =
+    RespError::Misplaced { what: "a message that changed while it was read" };
+
+/// Makes a value of a token that is one.
+fn single(token: Token, message: &Bytes) -> Option<RespValue> {
+    Some(match token {
+        Token::Simple(text) => RespValue::Simple(message.slice(text)),
+        Token::Error(text) => RespValue::Error(message.slice(text)),
+        Token::Integer(value) => RespValue::Integer(value),
+        Token::Null => RespValue::Null,
+        Token::Boolean(value) => RespValue::Boolean(value),
+        Token::Double(value) => RespValue::Double(value),
+        Token::BigNumber(digits) => RespValue::BigNumber(message.slice(digits)),
+        Token::Bulk(bytes) => RespValue::Bulk(message.slice(bytes)),
+        Token::BulkError(bytes) => RespValue::BulkError(message.slice(bytes)),
+        Token::Verbatim(range) => {
+            let format = *message.get(range.clone())?.first_chunk()?;
+            RespValue::Verbatim { format, text: message.slice(range.start + 4..range.end) }
+        }
+        Token::Open(..) | Token::OpenString | Token::Chunk(_) | Token::Close => return None,
+    })
+}

@@ -1,0 +1,141 @@
+//! RESP values and commands into a stream of bytes.
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    Completion, Ctx, EncodeBuffer, Events, Handler, HandlerResult, Message, Msg, Signature, TypeTag,
+};
+use waterwheel_executor::Error;
+
+use super::command::RespCommand;
+use super::value::RespValue;
+use crate::frame_parts::{COPIED, begin_parts};
+
+/// Which RESP is written. As a message, it sets that for what is written behind it, and is not sent itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RespVersion {
+    /// What every client reads, and begins with. Values it does not have are written as the nearest that it has.
+    #[default]
+    Resp2,
+    /// What a client reads that said `HELLO 3`.
+    Resp3,
+}
+
+impl Message for RespVersion {}
+
+/// Writes [`RespValue`]s and [`RespCommand`]s. Other messages pass, so that bytes that are RESP already can be written as
+/// they are.
+///
+/// Strings of more than 512 bytes are not copied.
+///
+/// ```
+/// use bytes::Bytes;
+/// use waterwheel_codec::{RespCommand, RespEncoder, RespValue, RespVersion};
+/// use waterwheel_testkit::embedded::Embedded;
+///
+/// let mut channel = Embedded::builder().stream().build(|edit| {
+///     edit.add_last("resp", RespEncoder::default())?;
+///     Ok(())
+/// })?;
+/// channel.write_outbound(RespCommand::new(&["PING"])).join()?;
+/// channel.write_outbound(RespValue::Null).join()?;
+/// channel.write_outbound(RespVersion::Resp3).join()?;
+/// channel.write_outbound(RespValue::Null).join()?;
+/// let sent: Vec<Bytes> = std::iter::from_fn(|| channel.read_outbound()).collect();
+/// assert_eq!(sent, ["*1\r\n$4\r\nPING\r\n", "$-1\r\n", "_\r\n"]);
+/// # Ok::<(), waterwheel_executor::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct RespEncoder {
+    version: RespVersion,
+    buffer: EncodeBuffer,
+}
+
+impl RespEncoder {
+    /// Makes an encoder of this version. The default is RESP2.
+    #[must_use]
+    pub fn new(version: RespVersion) -> Self {
+        Self { version, buffer: EncodeBuffer::default() }
+    }
+
+    fn write_value(
+        &mut self,
+        ctx: &Ctx<'_>,
+        value: &RespValue,
+        done: &mut Completion,
+    ) -> HandlerResult {
+        value.check(true).map_err(Error::new)?;
+        let mut in_parts = false;
+        let size = value.most_bytes();
+        // A value in which nothing is long is one part, which a cancel takes away as a whole.
+        if size > COPIED && has_long(value) {
+            if !begin_parts(ctx, done, size)? {
+                return Ok(());
+            }
+            in_parts = true;
+        }
+        let last = self.buffer.fill(|dst| {
+            value.put(self.version, dst, &mut |dst, payload| {
+                if in_parts && payload.len() > COPIED {
+                    ctx.write(dst.split().freeze());
+                    ctx.write(payload.clone());
+                } else {
+                    dst.extend_from_slice(payload);
+                }
+            });
+            Ok(())
+        })?;
+        ctx.write_with(last, done.take());
+        Ok(())
+    }
+}
+
+impl Handler for RespEncoder {
+    fn interest(&self) -> Events {
+        Events::WRITE
+    }
+
+    fn signature(&self) -> Signature {
+        const MESSAGES: &[TypeTag] = &[
+            TypeTag::of::<RespValue>(),
+            TypeTag::of::<RespCommand>(),
+            TypeTag::of::<RespVersion>(),
+            TypeTag::of::<Bytes>(),
+        ];
+        Signature::transparent().outbound(MESSAGES, TypeTag::list::<Bytes>())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        if let Some(value) = msg.get::<RespValue>() {
+            return self.write_value(ctx, value, done);
+        }
+        if let Some(version) = msg.get::<RespVersion>() {
+            self.version = *version;
+            done.take().succeed();
+            return Ok(());
+        }
+        let msg = match msg.take::<RespCommand>() {
+            Ok(command) => Msg::from(command.into_wire()),
+            Err(other) => other,
+        };
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+}
+
+/// Returns whether there is a string in it that is not copied.
+fn has_long(value: &RespValue) -> bool {
+    let pair = |(key, value): &(RespValue, RespValue)| has_long(key) || has_long(value);
+    match value {
+        RespValue::Bulk(bytes) | RespValue::BulkError(bytes) => bytes.len() > COPIED,
+        RespValue::Verbatim { text, .. } => text.len() > COPIED,
+        RespValue::BigNumber(digits) => digits.len() > COPIED,
+        RespValue::Array(values) | RespValue::Set(values) | RespValue::Push(values) => {
+            values.iter().any(has_long)
+        }
+        RespValue::Map(pairs) => pairs.iter().any(pair),
+        RespValue::Attributed { attributes, value } => {
+            attributes.iter().any(pair) || has_long(value)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,100 @@
+//! What can be wrong with a RESP message.
+
+use std::fmt;
+
+/// Bytes are no RESP message, one exceeds a limit, or a value cannot be written as one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RespError {
+    /// No type of value begins with this byte.
+    #[error("RESP: {found} begins no value")]
+    UnknownType {
+        /// The byte.
+        found: Quoted,
+    },
+    /// An argument of a command is no bulk string.
+    #[error("RESP: an argument of a command begins with {found}, and not with '$'")]
+    NotBulk {
+        /// Its first byte.
+        found: Quoted,
+    },
+    /// A number, length, boolean or null is not written as one.
+    #[error("RESP: {found} is no {expected}")]
+    Malformed {
+        /// What it should be.
+        expected: &'static str,
+        /// The beginning of what is there.
+        found: Quoted,
+    },
+    /// A line or a bulk string does not end with `\r\n`.
+    #[error("RESP: a {what} does not end with \\r\\n")]
+    NoLineEnd {
+        /// Which.
+        what: &'static str,
+    },
+    /// Something is too long.
+    #[error("RESP: {what} is longer than the {limit} bytes it may have")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// How many bytes it may have.
+        limit: usize,
+    },
+    /// A message has too many values.
+    #[error("RESP: a message has {count} values or more, and may have {limit}")]
+    TooMany {
+        /// How many it has at least.
+        count: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// Values are nested too deeply.
+    #[error("RESP: values are nested more than {limit} deep")]
+    TooDeep {
+        /// How deep they may be.
+        limit: usize,
+    },
+    /// A value stands where it must not.
+    #[error("RESP: {what}")]
+    Misplaced {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The stream ended in the middle of a message.
+    #[error("RESP: the stream ended in the middle of a message, after {unread} bytes of it")]
+    CutOff {
+        /// How many bytes of it came.
+        unread: usize,
+    },
+}
+
+/// The beginning of what a peer sent, for an error.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Quoted {
+    bytes: [u8; Self::MOST],
+    length: u8,
+}
+
+impl Quoted {
+    /// No more bytes than this are quoted.
+    const MOST: usize = 24;
+
+    pub(super) fn new(found: &[u8]) -> Self {
+        let length = found.len().min(Self::MOST);
+        let mut bytes = [0; Self::MOST];
+        bytes[..length].copy_from_slice(&found[..length]);
+        Self { bytes, length: length as u8 }
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.bytes[..usize::from(self.length)].escape_ascii())
+    }
+}
+
+impl fmt::Debug for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,232 @@
+//! One element of a RESP message: a value without others in it, or the head of one with others.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+use super::error::{Quoted, RespError};
+use super::limits::RespLimits;
+
+/// The longest line that is a length, a number of 64 bits, a boolean or a null, with its type and its end.
+const SHORT_LINE: usize = 24;
+
+/// Ranges are within the bytes that were looked at.
+#[derive(Clone, Debug)]
+pub(super) enum Token {
+    Simple(Range<usize>),
+    Error(Range<usize>),
+    Integer(i64),
+    Null,
+    Boolean(bool),
+    Double(f64),
+    BigNumber(Range<usize>),
+    Bulk(Range<usize>),
+    BulkError(Range<usize>),
+    /// With its format and the colon.
+    Verbatim(Range<usize>),
+    /// The head of a value with so many others in it; `None` if their end will be told.
+    Open(Kind, Option<usize>),
+    /// The head of a string in chunks.
+    OpenString,
+    /// An empty one is the last.
+    Chunk(Range<usize>),
+    /// The end of a value whose number of others was not told.
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Array,
+    Set,
+    Map,
+    Push,
+    Attribute,
+}
+
+/// Looks at the bytes from `at` on. Returns the token there and where it ends, or `None` if more has to come.
+/// `searched` is up to where a line end was looked for in vain.
+pub(super) fn token(
+    buf: &[u8],
+    at: usize,
+    searched: &mut usize,
+    limits: &RespLimits,
+) -> Result<Option<(Token, usize)>, RespError> {
+    let Some(&first) = buf.get(at) else { return Ok(None) };
+    let most = match first {
+        b'+' | b'-' | b',' | b'(' => limits.line,
+        b'$' | b'!' | b'=' | b';' | b'*' | b'~' | b'%' | b'>' | b'|' | b':' | b'#' | b'_'
+        | b'.' => SHORT_LINE,
+        _ => return Err(RespError::UnknownType { found: Quoted::new(&[first]) }),
+    };
+    let Some(end) = line_end(buf, at, searched, most)? else { return Ok(None) };
+    let (text, next) = (at + 1..end, end + 2);
+    let line = &buf[text.clone()];
+    let token = match first {
+        b'+' => Token::Simple(text),
+        b'-' => Token::Error(text),
+        b':' => Token::Integer(integer(line).ok_or_else(|| malformed("integer", line))?),
+        b',' => Token::Double(double(line).ok_or_else(|| malformed("double", line))?),
+        b'(' if is_big_number(line) => Token::BigNumber(text),
+        b'(' => return Err(malformed("big number", line)),
+        b'#' => match line {
+            b"t" => Token::Boolean(true),
+            b"f" => Token::Boolean(false),
+            _ => return Err(malformed("boolean", line)),
+        },
+        b'_' if line.is_empty() => Token::Null,
+        b'_' => return Err(malformed("null", line)),
+        b'.' if line.is_empty() => Token::Close,
+        b'.' => return Err(malformed("end of a stream", line)),
+        b'$' if line == b"?" => Token::OpenString,
+        b'$' | b'!' | b'=' | b';' => return payload(buf, first, line, next, limits),
+        b'*' if line == b"-1" => Token::Null,
+        _ => open(first, line)?,
+    };
+    Ok(Some((token, next)))
+}
+
+/// Returns where the line end is that ends the line from `at` on.
+pub(super) fn line_end(
+    buf: &[u8],
+    at: usize,
+    searched: &mut usize,
+    most: usize,
+) -> Result<Option<usize>, RespError> {
+    let from = (*searched).max(at);
+    let found = memchr2(b'\r', b'\n', &buf[from..]).map(|found| from + found);
+    // The type is not counted. How many bytes too many there are depends on how they were cut, and is not told.
+    if found.unwrap_or(buf.len()) - at > most.saturating_add(1) {
+        return Err(RespError::TooLong { what: "a line", limit: most });
+    }
+    let Some(end) = found else {
+        *searched = buf.len();
+        return Ok(None);
+    };
+    *searched = end;
+    match buf.get(end + 1) {
+        _ if buf[end] == b'\n' => Err(RespError::NoLineEnd { what: "line" }),
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(end)),
+        Some(_) => Err(RespError::NoLineEnd { what: "line" }),
+    }
+}
+
+/// Returns a value whose bytes are counted, if all of them are there.
+fn payload(
+    buf: &[u8],
+    first: u8,
+    line: &[u8],
+    from: usize,
+    limits: &RespLimits,
+) -> Result<Option<(Token, usize)>, RespError> {
+    if first == b'$' && line == b"-1" {
+        return Ok(Some((Token::Null, from)));
+    }
+    let Some(length) = size(line) else { return Err(malformed("length", line)) };
+    if first == b';' && length == 0 {
+        return Ok(Some((Token::Chunk(from..from), from)));
+    }
+    let Some(range) = bulk(buf, from, length, limits)? else { return Ok(None) };
+    let end = range.end + 2;
+    let token = match first {
+        b'$' => Token::Bulk(range),
+        b'!' => Token::BulkError(range),
+        b';' => Token::Chunk(range),
+        _ if length < 4 || buf[from + 3] != b':' => {
+            return Err(malformed("verbatim string", &buf[range]));
+        }
+        _ => Token::Verbatim(range),
+    };
+    Ok(Some((token, end)))
+}
+
+/// Returns the `length` bytes from `from` on, if they and the line end behind them are there.
+pub(super) fn bulk(
+    buf: &[u8],
+    from: usize,
+    length: usize,
+    limits: &RespLimits,
+) -> Result<Option<Range<usize>>, RespError> {
+    if length > limits.bulk {
+        return Err(RespError::TooLong { what: "a bulk string", limit: limits.bulk });
+    }
+    let end = from.saturating_add(length).saturating_add(2);
+    if end > limits.message {
+        return Err(RespError::TooLong { what: "a message", limit: limits.message });
+    }
+    match buf.get(end - 2..end) {
+        None => Ok(None),
+        Some(b"\r\n") => Ok(Some(from..end - 2)),
+        Some(_) => Err(RespError::NoLineEnd { what: "bulk string" }),
+    }
+}
+
+fn open(first: u8, line: &[u8]) -> Result<Token, RespError> {
+    let kind = match first {
+        b'*' => Kind::Array,
+        b'~' => Kind::Set,
+        b'%' => Kind::Map,
+        b'>' => Kind::Push,
+        _ => Kind::Attribute,
+    };
+    if line == b"?" && matches!(kind, Kind::Array | Kind::Set | Kind::Map) {
+        return Ok(Token::Open(kind, None));
+    }
+    match size(line) {
+        Some(count) => Ok(Token::Open(kind, Some(count))),
+        None => Err(malformed("number of values", line)),
+    }
+}
+
+/// Returns a length or a number of values: digits only.
+pub(super) fn size(text: &[u8]) -> Option<usize> {
+    let value = integer(text)?;
+    if text[0].is_ascii_digit() { usize::try_from(value).ok() } else { None }
+}
+
+pub(super) fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0i64;
+    for digit in digits {
+        let digit = i64::from(digit.wrapping_sub(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?;
+        // Towards the sign: the smallest number has no positive counterpart.
+        value = if negative { value.checked_sub(digit)? } else { value.checked_add(digit)? };
+    }
+    Some(value)
+}
+
+/// Redis writes `inf`, `-inf` and `nan`, all else in digits with a point and an exponent.
+fn double(text: &[u8]) -> Option<f64> {
+    match text {
+        b"inf" | b"+inf" => return Some(f64::INFINITY),
+        b"-inf" => return Some(f64::NEG_INFINITY),
+        b"nan" | b"-nan" => return Some(f64::NAN),
+        _ => {}
+    }
+    let written = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+    if !text.iter().all(written) {
+        return None;
+    }
+    str::from_utf8(text).ok()?.parse().ok()
+}
+
+pub(super) fn is_big_number(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
+#[cold]
+fn malformed(expected: &'static str, found: &[u8]) -> RespError {
+    RespError::Malformed { expected, found: Quoted::new(found) }
+}
