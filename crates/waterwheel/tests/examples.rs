@@ -5,84 +5,17 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use waterwheel_testkit::paper::Paper;
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+#[path = "support/program.rs"]
+mod program;
 
-/// A program that was started, and is ended with its test.
-struct Program {
-    child: Child,
-    /// Where it listens.
-    place: String,
-    said: BufReader<ChildStdout>,
-}
-
-impl Program {
-    /// Starts an example; it says first where it listens.
-    fn start(name: &str, args: &[&dyn fmt::Display]) -> Self {
-        let mut command = Command::new(path_of(name));
-        command.args(args.iter().map(ToString::to_string)).stdout(Stdio::piped());
-        let missing = "if it is not there: cargo build -p waterwheel --examples";
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("{name}: {e}; {missing}"));
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        said.read_line(&mut first).unwrap();
-        let place = first.trim().strip_prefix("listening on ");
-        let place = place.unwrap_or_else(|| panic!("{name} says {first:?}")).to_owned();
-        Self { child, place, said }
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.place.parse().unwrap()
-    }
-
-    fn connect(&self) -> TcpStream {
-        connect(self.address())
-    }
-
-    /// How much memory it has, in KiB.
-    fn memory(&self) -> usize {
-        self.status("VmRSS:")
-    }
-
-    /// How much it has had at most, in KiB.
-    fn peak_memory(&self) -> usize {
-        self.status("VmHWM:")
-    }
-
-    fn status(&self, of: &str) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(of)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Beside the tests: cargo builds the examples with them, unless it is asked for one file of tests alone.
-fn path_of(example: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.parent().unwrap().parent().unwrap().join("examples").join(example)
-}
-
-fn connect(to: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect_timeout(&to, PATIENCE).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
+use program::{PATIENCE, Program, path_of};
 
 fn accept(listener: &TcpListener) -> TcpStream {
     let (stream, _) = listener.accept().unwrap();
