@@ -1,4 +1,4 @@
-//! epoll, level-triggered.
+//! epoll: sockets are edge-triggered where a short read says that nothing is left, the rest level-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -82,6 +82,7 @@ impl EpollSelector {
 
 impl Selector for EpollSelector {
     const FORGETS_CLOSED: bool = true;
+    const EDGES: bool = true;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
         let room = self.events.len();
@@ -193,6 +194,7 @@ fn flags(watch: Watch) -> epoll::EventFlags {
     flags.set(epoll::EventFlags::RDHUP, watch.has_read_end());
     flags.set(epoll::EventFlags::OUT, interest.contains(Interest::WRITABLE));
     flags.set(epoll::EventFlags::PRI, interest.contains(Interest::PRIORITY));
+    flags.set(epoll::EventFlags::ET, watch.edge);
     flags
 }
 
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(flags(Interest::WRITABLE.into()), epoll::EventFlags::OUT);
         let both = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         assert_eq!(flags(Interest::READABLE.into()), both);
-        let alone = Watch { interest: Interest::NONE, read_end: true };
+        let alone = Watch { interest: Interest::NONE, read_end: true, edge: false };
         assert_eq!(flags(alone), epoll::EventFlags::RDHUP);
     }
 

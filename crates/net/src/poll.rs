@@ -50,6 +50,7 @@ impl PollSelector {
 
 impl Selector for PollSelector {
     const FORGETS_CLOSED: bool = false;
+    const EDGES: bool = false;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
         Ok(Self::new(waker))

@@ -1,7 +1,10 @@
 //! What the readiness driver asks of the kernel's set of watched descriptors.
 //!
 //! A selector supplies:
-//! - a level-triggered set: what is ready is reported by every wait until it is dealt with;
+//! - a set that is level-triggered: what is ready is reported by every wait until it is dealt with. If the
+//!   selector [can](Selector::EDGES), a descriptor that asks for it is [edge-triggered](Watch::edge);
+//! - of an edge-triggered descriptor, all that is ready whenever it is added or modified, and whenever
+//!   something that it is watched for begins;
 //! - errors and hang-ups whatever the interest is, an empty one included;
 //! - the end of the peer's sending ([`Ready::READ_END`]) together with readability, or alone if asked for:
 //!   then it is reported for ever, so whoever asks takes it back when it was told once;
@@ -29,6 +32,8 @@ pub(crate) struct Watch {
     pub(crate) interest: Interest,
     /// The end of the peer's sending (EPOLLRDHUP), also without readability.
     pub(crate) read_end: bool,
+    /// Readiness is reported once, when it begins (EPOLLET), and not for as long as it lasts.
+    pub(crate) edge: bool,
 }
 
 impl Watch {
@@ -36,17 +41,24 @@ impl Watch {
     pub(crate) fn has_read_end(self) -> bool {
         self.read_end || self.interest.contains(Interest::READABLE)
     }
+
+    /// True if whoever is watched for this is told everything that `wanted` asks for.
+    pub(crate) fn covers(self, wanted: Watch) -> bool {
+        let read_end = self.has_read_end() || !wanted.has_read_end();
+        self.interest.contains(wanted.interest) && read_end && self.edge == wanted.edge
+    }
 }
 
 impl From<Interest> for Watch {
     fn from(interest: Interest) -> Self {
-        Self { interest, read_end: false }
+        Self { interest, read_end: false, edge: false }
     }
 }
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}{}", self.interest, if self.read_end { " and the end" } else { "" })
+        let edge = if self.edge { ", edges" } else { "" };
+        write!(f, "{:?}{}{edge}", self.interest, if self.read_end { " and the end" } else { "" })
     }
 }
 
@@ -54,6 +66,9 @@ impl fmt::Debug for Watch {
 pub(crate) trait Selector: Sized + Send {
     /// A descriptor that is closed, and has no duplicate, leaves the set by itself.
     const FORGETS_CLOSED: bool;
+
+    /// The set can be edge-triggered. One that cannot takes no notice of [`Watch::edge`].
+    const EDGES: bool;
 
     /// A new set like this one, with the waker in it and nothing else.
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self>;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
+use rustix::net::sockopt::socket_protocol;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, ipproto};
 use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
 use waterwheel_channel::{Address, Credentials, FileRegion};
@@ -55,6 +56,8 @@ pub struct Socket {
     fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
     sole: bool,
+    /// Its protocol is TCP.
+    tcp: bool,
     /// Reads look for more than bytes.
     takes: AtomicU8,
     /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
@@ -70,8 +73,9 @@ impl Socket {
         let fd = socket.into();
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
-        let lingers = is_long(socket.linger()?);
-        Ok(Self { file: None, fd, sole: false, takes: 0.into(), lingers: lingers.into() })
+        let lingers = is_long(socket.linger()?).into();
+        let tcp = socket_protocol(&fd)? == Some(ipproto::TCP);
+        Ok(Self { file: None, fd, sole: false, tcp, takes: 0.into(), lingers })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -89,8 +93,8 @@ impl Socket {
         protocol: Option<Protocol>,
     ) -> io::Result<Self> {
         let socket = socket2::Socket::new_raw(domain, kind.nonblocking().cloexec(), protocol)?;
-        let fd = socket.into();
-        Ok(Self { file: None, fd, sole: false, takes: 0.into(), lingers: false.into() })
+        let (fd, tcp) = (socket.into(), protocol == Some(Protocol::TCP));
+        Ok(Self { file: None, fd, sole: false, tcp, takes: 0.into(), lingers: false.into() })
     }
 
     /// Sets options, one after the other: the last word counts.
@@ -145,6 +149,12 @@ impl Socket {
     /// Whether its close is the end of it, and the kernel's set forgets it.
     pub(crate) fn is_sole(&self) -> bool {
         self.sole
+    }
+
+    /// True if a read that fills less than its buffer has taken all there was, unless urgent data stopped it.
+    /// Reads of other streams also end at boundaries of messages, credentials or passed descriptors.
+    pub(crate) fn is_tcp(&self) -> bool {
+        self.tcp
     }
 
     fn set_takes(&self, what: u8, on: bool) {
@@ -204,7 +214,7 @@ impl Socket {
         })?;
         // What the listener has, it has too.
         let (takes, lingers) = (self.takes().into(), self.lingers().into());
-        Ok((Self { file: None, fd, sole: true, takes, lingers }, peer))
+        Ok((Self { file: None, fd, sole: true, tcp: self.tcp, takes, lingers }, peer))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and

@@ -26,7 +26,7 @@
 //! - An [`unpark`](waterwheel_executor::Unpark::unpark) of the waker ends the current wait or, if
 //!   there is none, the next. Any number of them may end one wait only. The waker may be used after
 //!   the driver has gone, and survives a [`rebuild`](Driver::rebuild).
-//! - [`Waited::ready`] counts what concerns living registrations and nothing else. A wait that returns
+//! - [`Waited::ready`] counts registrations that live and may have something to say, and nothing else. A wait that returns
 //!   early, was not woken and leads to no event makes the loop suspect a spinning selector.
 //!
 //! *Events*
@@ -38,7 +38,10 @@
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
 //!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
 //!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
-//!   alone: whoever asks for one round after the other learns of the end too.
+//!   alone: whoever asks for one round after the other learns of the end too. A round may be empty after one
+//!   that ended because its plan was used up.
+//! - What the kernel says only once (EPOLLET) is kept by the driver until somebody wants it: what came while reads
+//!   were off, what a round left that ended by its plan, a connection that could not be accepted, the peer's end.
 //! - One round of events is finite: neither a busy peer, nor an error that lasts, nor what the loop does in
 //!   the course of the round can keep `next_event` from returning `None`. Whoever has something to say because
 //!   of a call made during a round says it in the next one.

@@ -21,11 +21,8 @@ use super::plan::{Plan, READ_WILL_TELL, max_steps};
 use crate::address::{from_kernel, is_named};
 use crate::datagram_socket::DatagramSocket;
 use crate::parcels::{self, Received};
-use crate::selector::Ready;
+use crate::selector::{Ready, Watch};
 use crate::sys::datagrams::{self, Sent};
-
-/// A read finds something: a datagram, or that there will be no more.
-const DATA: Ready = Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP);
 
 /// Where the kernel puts what it is asked for. Nothing, until the first datagram.
 #[derive(Default)]
@@ -53,10 +50,14 @@ enum Round {
     Reading { left: u32 },
     /// `ReadComplete` was given out: nothing is read until the next round.
     Over,
+    /// Nothing more is to be said in this round.
+    Settled,
 }
 
 pub(super) struct DatagramEndpoint {
     socket: DatagramSocket,
+    /// The kernel says once what is ready: then that is kept until a call shows that it is over.
+    edge: bool,
     /// Reads are on.
     plan: Option<Plan>,
     round: Round,
@@ -66,17 +67,18 @@ pub(super) struct DatagramEndpoint {
     room_told: bool,
     /// Nothing is to be had from it any more.
     broken: bool,
-    /// What the kernel has said in this round and is not dealt with.
+    /// What the kernel has said, as far as nothing has shown that it is over.
     ready: Ready,
     /// `ReceiveFailed`, or `Failed` if it is broken, is owed, after everything else of this round.
     failure: Option<io::Error>,
 }
 
 impl DatagramEndpoint {
-    pub(super) fn new(socket: DatagramSocket) -> Self {
+    /// Takes a socket in, edge-triggered if the selector can be.
+    pub(super) fn new(socket: DatagramSocket, edge: bool) -> Self {
         let (plan, round, ready, failure) = (None, Round::Waiting, Ready::NONE, None);
         let (write_pending, room_told, broken) = (false, false, false);
-        Self { socket, plan, round, write_pending, room_told, broken, ready, failure }
+        Self { socket, edge, plan, round, write_pending, room_told, broken, ready, failure }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -92,7 +94,7 @@ impl DatagramEndpoint {
     }
 
     /// What it is to be watched for; `None`: it is not to be in the set.
-    pub(super) fn wanted(&self) -> Option<Interest> {
+    pub(super) fn wanted(&self) -> Option<Watch> {
         let mut wanted = Interest::NONE;
         if self.plan.is_some() {
             wanted = wanted | Interest::READABLE;
@@ -101,31 +103,46 @@ impl DatagramEndpoint {
             wanted = wanted | Interest::WRITABLE;
         }
         // An error is told whatever is asked for: while nobody reads it waits for the next read or write.
-        (!self.broken && !wanted.is_empty()).then_some(wanted)
+        let watch = Watch { interest: wanted, read_end: false, edge: self.edge };
+        (!self.broken && !wanted.is_empty()).then_some(watch)
     }
 
-    pub(super) fn on_ready(&mut self, ready: Ready) {
+    /// Notes what the kernel says; returns whether the endpoint is to have a turn.
+    pub(super) fn on_ready(&mut self, ready: Ready) -> bool {
         self.ready |= ready;
+        if !self.write_pending {
+            self.ready.take(Ready::WRITE);
+        }
+        !self.edge || self.has_work()
+    }
+
+    /// True if a turn would find something to do, by what is known now. An error waits for whoever reads or sends.
+    pub(super) fn has_work(&self) -> bool {
+        let (reads, ready) = (self.plan.is_some(), self.ready);
+        let is_awaited = (reads || self.write_pending) && ready.any(Ready::ERROR | Ready::INVALID)
+            || reads && (ready.any(READ_WILL_TELL) || !self.socket.received.is_empty())
+            || self.write_pending && ready.any(Ready::WRITE);
+        is_awaited && !self.broken || self.failure.is_some()
     }
 
     pub(super) fn on_refused(&mut self, error: io::Error) {
         (self.broken, self.failure) = (true, Some(error));
     }
 
-    /// True while its round is not over: there may be something to say.
-    pub(super) fn is_in_round(&self) -> bool {
-        match self.broken {
-            true => self.failure.is_some(),
-            false => {
-                self.ready != Ready::NONE || self.round != Round::Waiting || self.failure.is_some()
-            }
-        }
+    /// True while its turn is not over: there may be something to say.
+    pub(super) fn is_in_turn(&self) -> bool {
+        let is_over = self.broken || self.round == Round::Settled;
+        let is_idle = self.round == Round::Waiting && self.ready == Ready::NONE;
+        !is_over && !is_idle || self.failure.is_some()
     }
 
-    /// True if there is something to say, in this round or in one of its own.
-    pub(super) fn is_ready(&self) -> bool {
-        let left_over = self.plan.is_some() && !self.socket.received.is_empty();
-        self.is_in_round() || left_over && !self.broken
+    /// Ends its turn; returns whether it is to have another one, in the next round.
+    pub(super) fn end_turn(&mut self) -> bool {
+        self.round = Round::Waiting;
+        if !self.edge {
+            self.ready = Ready::NONE;
+        }
+        self.has_work()
     }
 
     /// Returns how many steps a round may take.
@@ -133,11 +150,10 @@ impl DatagramEndpoint {
         max_steps(self.plan)
     }
 
-    /// Ends the round, whatever is left of it: what lasts is reported again.
+    /// Ends the round, whatever is left of it.
     pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
-        self.ready = Ready::NONE;
         let is_open = matches!(self.round, Round::Reading { .. });
-        self.round = Round::Waiting;
+        self.round = Round::Settled;
         is_open.then_some(IoEvent::ReadComplete(token))
     }
 
@@ -191,6 +207,7 @@ impl DatagramEndpoint {
             }
             (Err(_), _) => {
                 self.write_pending = true;
+                self.ready.take(Ready::WRITE);
                 Ok(Submit::Full)
             }
         }
@@ -245,9 +262,9 @@ impl DatagramEndpoint {
                 return Some(IoEvent::Datagram(token, datagram));
             }
         }
-        self.ready.take(DATA);
         // An error that no read has found is for the end of the round: reads have had their turn.
-        self.round = if self.ready == Ready::NONE { Round::Waiting } else { Round::Over };
+        let is_last = !self.ready.any(Ready::ERROR | Ready::INVALID) && self.failure.is_none();
+        self.round = if is_last { Round::Settled } else { Round::Over };
         Some(IoEvent::ReadComplete(token))
     }
 
@@ -262,8 +279,8 @@ impl DatagramEndpoint {
         });
         match taken {
             Ok(n) if n == most => {}
-            // An end that was told as well comes next time: behind what there was, which may not be all.
-            Ok(_) => _ = self.ready.take(READ_WILL_TELL),
+            // An error or an end that was told as well is found by the next read, behind what there was.
+            Ok(_) => _ = self.ready.take(Ready::READ),
             Err(error) => self.on_receive_error(error),
         }
     }
@@ -286,15 +303,17 @@ impl DatagramEndpoint {
     }
 
     fn on_receive_error(&mut self, error: io::Error) {
-        if is_passing(&error) {
+        match error.kind() {
             // Somebody has shut it down: the kernel would say so for ever.
-            if self.ready.any(Ready::READ_END | Ready::HANG_UP) {
+            ErrorKind::WouldBlock if self.ready.any(Ready::READ_END | Ready::HANG_UP) => {
                 self.on_refused(ErrorKind::UnexpectedEof.into());
             }
-            self.ready.take(DATA);
-        } else {
-            self.ready.take(READ_WILL_TELL); // That was it; what there is besides is told again.
-            self.fail(error);
+            ErrorKind::WouldBlock => _ = self.ready.take(Ready::READ),
+            ErrorKind::Interrupted => {}
+            _ => {
+                self.ready.take(Ready::ERROR); // That was it; what there is besides is for the next round.
+                self.fail(error);
+            }
         }
     }
 
@@ -306,8 +325,9 @@ impl DatagramEndpoint {
 
     /// Ends the round: looks at what no step has dealt with.
     fn settle(&mut self) {
-        let ready = std::mem::take(&mut self.ready);
-        self.round = Round::Waiting;
+        let ready = self.ready;
+        self.ready.take(Ready::ERROR | Ready::INVALID);
+        self.round = Round::Settled;
         if ready.any(Ready::INVALID) {
             self.on_refused(Errno::BADF.into());
         } else if ready.any(Ready::ERROR) && self.failure.is_none() {
@@ -318,9 +338,4 @@ impl DatagramEndpoint {
             }
         }
     }
-}
-
-/// Whether there is nothing to be had right now, and that is all.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -8,11 +8,15 @@
 //!   token on the list of changes; the kernel is told at the next wait. A socket that is attached and
 //!   begins to read costs one system call, one whose reads go off and on again costs none. Foreign
 //!   registrations are told to the kernel at once, because the caller wants its refusal.
+//! - TCP sockets and sockets for datagrams are edge-triggered if the selector can be: what the kernel has said is
+//!   kept until a system call disproves it. Whoever has work by that at the end of a turn, or when reads are
+//!   turned on, is put on the queue without a word of the kernel. An edge that nobody waits for ends no wait.
 //! - A wait puts the tokens that are ready on the queue. `next_event` takes them one by one and makes
 //!   the system call whose result is the event. A token that was detached meanwhile finds nothing. What is
 //!   put on the queue after the wait belongs to the next [round](round).
 //! - While the round is not over `wait` returns at once and does not ask the kernel: nobody can be
-//!   overtaken by what is reported later, and what is ready stays so.
+//!   overtaken by what is reported later, and what is ready stays so. Otherwise the kernel is always asked, and
+//!   those whom it names come before those that were queued without it.
 
 mod datagrams;
 mod endpoint;
@@ -134,17 +138,17 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let subject = match role {
             Role::Datagram => {
                 let socket = expect(io, token, "a waterwheel_net::DatagramSocket")?;
-                Subject::Datagrams(Box::new(DatagramEndpoint::new(socket)))
+                Subject::Datagrams(Box::new(DatagramEndpoint::new(socket, S::EDGES)))
             }
             role => {
                 let socket = expect(io, token, "a waterwheel_net::Socket")?;
-                Subject::Socket(Endpoint::new(socket, role)?)
+                Subject::Socket(Endpoint::new(socket, role, S::EDGES)?)
             }
         };
         let mut registration = Registration::new(subject);
         note_change(&mut registration, token, &mut self.changes);
         // It is connected already.
-        if registration.subject.is_ready() {
+        if registration.subject.has_work() {
             enqueue(&mut registration, token, &mut self.later);
         }
         self.registrations.insert(token, registration);
@@ -196,10 +200,8 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let Some(registration) = self.registrations.get_mut(token) else { return };
         registration.subject.set_read(plan);
         note_change(registration, token, &mut self.changes);
-        // Datagrams may have been taken from the kernel, and not given out, before it came here.
-        if let Subject::Datagrams(endpoint) = &registration.subject
-            && endpoint.is_ready()
-        {
+        // The kernel may have said before what is ready. Datagrams may have been taken from it, and not given out.
+        if registration.subject.has_work() {
             enqueue(registration, token, &mut self.later);
         }
     }
@@ -233,7 +235,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         };
         let sent = endpoint.send(batch);
         // It may have learnt what became of an earlier one.
-        let tells = endpoint.is_ready();
+        let tells = endpoint.has_work();
         note_change(registration, token, &mut self.changes);
         if tells {
             enqueue(registration, token, &mut self.later);
@@ -320,23 +322,24 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         self.queue.clear();
         self.next = 0;
         if !self.later.is_empty() {
-            std::mem::swap(&mut self.queue, &mut self.later);
-        }
-        if !self.changes.is_empty() {
-            self.apply_changes();
+            self.prune_later();
         }
         loop {
+            if !self.changes.is_empty() {
+                self.apply_changes();
+            }
             let timeout = match until {
-                _ if !self.queue.is_empty() => Some(Duration::ZERO),
+                _ if !self.queue.is_empty() || !self.later.is_empty() => Some(Duration::ZERO),
                 Some(until) => Some(until.since(self.clock.now())),
                 None => None,
             };
-            let (seen, woken) = match self.select(timeout) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => (0, false),
+            // An edge that nobody waits for is noted, and ends no wait.
+            let (stale, woken) = match self.select(timeout) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => (false, false),
                 selected => selected?,
             };
             let due = || until.is_some_and(|until| self.clock.now() >= until);
-            if seen > 0 || !self.queue.is_empty() || due() {
+            if woken || stale || !self.queue.is_empty() || due() {
                 return Ok(Waited { ready: self.queue.len(), woken });
             }
         }

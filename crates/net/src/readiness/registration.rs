@@ -18,6 +18,8 @@ pub(super) struct Registration {
     pub(super) subject: Subject,
     /// What it is watched for; `None`: it is not in the kernel's set.
     watched: Option<Watch>,
+    /// An edge came that nobody waits for: what it is watched for is to be just what it wants.
+    excess: bool,
     /// It is in the list of those whose watching may have to change.
     pub(super) changing: bool,
     /// It is in the list of those that have something to say.
@@ -39,25 +41,45 @@ pub(super) enum Subject {
 
 impl Registration {
     pub(super) fn new(subject: Subject) -> Self {
-        Self { subject, watched: None, changing: false, queued: false }
+        Self { subject, watched: None, excess: false, changing: false, queued: false }
     }
 
-    /// Whether the kernel's set is not as it should be.
+    /// True if the kernel's set is not as it should be. A stream or listener that is edge-triggered may be watched
+    /// for more than it wants: what it is told is kept for when it wants it, and costs at most [one](Self::excess)
+    /// turn. A socket for datagrams may not: the kernel is asked anew for each write that finds no room, and of
+    /// many receivers it does not say later that they have some.
     pub(super) fn is_changed(&self) -> bool {
-        self.watched != self.subject.wanted()
+        match (self.watched, self.subject.wanted()) {
+            (Some(watched), Some(wanted)) if self.subject.may_be_watched_for_more() => {
+                !watched.covers(wanted) || self.excess && watched != wanted
+            }
+            (watched, wanted) => watched != wanted,
+        }
     }
 
     /// Makes the kernel's set as it should be.
     pub(super) fn apply<S: Selector>(&mut self, token: Token, set: &mut S) -> io::Result<()> {
+        if !self.is_changed() {
+            return Ok(());
+        }
         let (fd, wanted) = (self.subject.fd(), self.subject.wanted());
         match (self.watched, wanted) {
             (None, Some(new)) => set.add(fd, token, new)?,
-            (Some(old), Some(new)) if old != new => set.modify(fd, token, new)?,
+            (Some(_), Some(new)) => set.modify(fd, token, new)?,
             (Some(_), None) => set.remove(fd, token),
-            (Some(_), Some(_)) | (None, None) => {}
+            (None, None) => {}
         }
-        self.watched = wanted;
+        (self.watched, self.excess) = (wanted, false);
         Ok(())
+    }
+
+    /// Notes what the kernel says; returns whether the token is to have a turn. If not, the kernel is not to say so
+    /// again.
+    #[inline]
+    pub(super) fn on_ready(&mut self, ready: Ready) -> bool {
+        let has_turn = self.subject.on_ready(ready);
+        self.excess |= !has_turn;
+        has_turn
     }
 
     /// Goes over into another set, which it is not in yet.
@@ -136,17 +158,24 @@ impl Subject {
     fn wanted(&self) -> Option<Watch> {
         match self {
             Subject::Socket(endpoint) => endpoint.wanted(),
-            Subject::Datagrams(endpoint) => endpoint.wanted().map(Watch::from),
+            Subject::Datagrams(endpoint) => endpoint.wanted(),
             Subject::Foreign(watched) => (!watched.broken).then_some(watched.interest.into()),
         }
     }
 
-    /// The kernel says so.
-    pub(super) fn on_ready(&mut self, ready: Ready) {
+    fn may_be_watched_for_more(&self) -> bool {
+        matches!(self, Subject::Socket(endpoint) if endpoint.is_edge_triggered())
+    }
+
+    #[inline]
+    fn on_ready(&mut self, ready: Ready) -> bool {
         match self {
             Subject::Socket(endpoint) => endpoint.on_ready(ready),
             Subject::Datagrams(endpoint) => endpoint.on_ready(ready),
-            Subject::Foreign(watched) => watched.ready |= ready,
+            Subject::Foreign(watched) => {
+                watched.ready |= ready;
+                true
+            }
         }
     }
 
@@ -159,22 +188,33 @@ impl Subject {
         }
     }
 
-    /// True if it may have something more to say in this round.
+    /// True if it may have something more to say in this turn.
     #[inline]
-    pub(super) fn is_in_round(&self) -> bool {
+    pub(super) fn is_in_turn(&self) -> bool {
         match self {
-            Subject::Socket(endpoint) => endpoint.is_in_round(),
-            Subject::Datagrams(endpoint) => endpoint.is_in_round(),
-            Subject::Foreign(watched) => watched.is_in_round(),
+            Subject::Socket(endpoint) => endpoint.is_in_turn(),
+            Subject::Datagrams(endpoint) => endpoint.is_in_turn(),
+            Subject::Foreign(watched) => watched.has_work(),
         }
     }
 
-    /// True if it may have something to say, in this round or in the next.
+    /// True if a turn would find something to do, by what is known now.
     #[inline]
-    pub(super) fn is_ready(&self) -> bool {
+    pub(super) fn has_work(&self) -> bool {
         match self {
-            Subject::Datagrams(endpoint) => endpoint.is_ready(),
-            other => other.is_in_round(),
+            Subject::Socket(endpoint) => endpoint.has_work(),
+            Subject::Datagrams(endpoint) => endpoint.has_work(),
+            Subject::Foreign(watched) => watched.has_work(),
+        }
+    }
+
+    /// Ends its turn; returns whether it is to have another one, in the next round.
+    #[inline]
+    pub(super) fn end_turn(&mut self) -> bool {
+        match self {
+            Subject::Socket(endpoint) => endpoint.end_turn(),
+            Subject::Datagrams(endpoint) => endpoint.end_turn(),
+            Subject::Foreign(watched) => watched.has_work(),
         }
     }
 
@@ -237,7 +277,7 @@ impl Watched {
         Ok(std::mem::replace(&mut self.interest, valid(interest)?))
     }
 
-    fn is_in_round(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.ready != Ready::NONE || self.failure.is_some()
     }
 

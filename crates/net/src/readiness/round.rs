@@ -42,21 +42,35 @@ impl<S: Selector> ReadinessDriver<S> {
         left.filter(|token| self.registrations.get(**token).is_some()).count()
     }
 
-    /// Asks the selector once; how many signals there were, also of the dead, and whether it was
-    /// woken.
+    /// Takes those off the queue of the next round that have nothing to do there any more.
+    #[inline(never)]
+    pub(super) fn prune_later(&mut self) {
+        self.later.retain(|token| {
+            let Some(registration) = self.registrations.get_mut(*token) else { return false };
+            registration.queued = registration.subject.has_work();
+            registration.queued
+        });
+    }
+
+    /// Asks the selector once, and puts who has something to say on the queue: those that are left from before come
+    /// last. Returns whether there was a signal of somebody who is gone, and whether it was woken.
     #[inline]
-    pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, bool)> {
-        let mut woken = false;
-        let seen = self.selector.wait(timeout, |signal| match signal {
+    pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(bool, bool)> {
+        let (mut stale, mut woken) = (false, false);
+        self.selector.wait(timeout, |signal| match signal {
             Signal::Woken => woken = true,
-            Signal::Ready(token, ready) => {
-                if let Some(registration) = self.registrations.get_mut(token) {
-                    registration.subject.on_ready(ready);
-                    enqueue(registration, token, &mut self.queue);
-                }
-            }
+            Signal::Ready(token, ready) => match self.registrations.get_mut(token) {
+                Some(registration) => match registration.on_ready(ready) {
+                    true => enqueue(registration, token, &mut self.queue),
+                    false => note_change(registration, token, &mut self.changes),
+                },
+                None => stale = true,
+            },
         })?;
-        Ok((seen, woken))
+        if !self.later.is_empty() {
+            self.queue.append(&mut self.later);
+        }
+        Ok((stale, woken))
     }
 
     /// The next event of those that are on the queue.
@@ -82,6 +96,10 @@ impl<S: Selector> ReadinessDriver<S> {
                                 registration.queued = false;
                                 self.next += 1;
                                 self.complete = Some(token);
+                                // It was the plan that ended the round, and not the kernel.
+                                if !endpoint.is_drained() && endpoint.end_turn() {
+                                    enqueue(registration, token, &mut self.later);
+                                }
                             }
                             return Some(IoEvent::Read(token, bytes));
                         }
@@ -111,10 +129,10 @@ impl<S: Selector> ReadinessDriver<S> {
                 true => registration.subject.cut_round(token),
             };
             note_change(registration, token, &mut self.changes);
-            if is_over || !registration.subject.is_in_round() {
+            if is_over || !registration.subject.is_in_turn() {
                 registration.queued = false;
                 (self.next, self.steps) = (self.next + 1, 0);
-                if registration.subject.is_ready() {
+                if registration.subject.end_turn() {
                     enqueue(registration, token, &mut self.later);
                 }
             }

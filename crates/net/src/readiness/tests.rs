@@ -1,5 +1,6 @@
 //! What a kernel does rarely or never on demand, over a selector that does as it is told.
 
+mod edges;
 mod error_queues;
 mod rounds;
 
@@ -30,10 +31,11 @@ struct Script {
     timeouts: Vec<Option<Duration>>,
 }
 
+/// Level-triggered, or edge-triggered where that is asked for.
 #[derive(Clone, Default)]
-struct Scripted(Arc<Mutex<Script>>);
+struct Scripted<const EDGES: bool = false>(Arc<Mutex<Script>>);
 
-impl Scripted {
+impl<const EDGES: bool> Scripted<EDGES> {
     fn script(&self) -> std::sync::MutexGuard<'_, Script> {
         self.0.lock().unwrap()
     }
@@ -65,8 +67,9 @@ impl Scripted {
     }
 }
 
-impl Selector for Scripted {
+impl<const EDGES: bool> Selector for Scripted<EDGES> {
     const FORGETS_CLOSED: bool = true;
+    const EDGES: bool = EDGES;
 
     fn reopen(&self, _waker: &Arc<Waker>) -> io::Result<Self> {
         self.ask("reopen", None)?;
@@ -99,13 +102,17 @@ impl Selector for Scripted {
 }
 
 fn driver() -> (ReadinessDriver<Scripted>, Scripted) {
+    scripted()
+}
+
+fn scripted<const EDGES: bool>() -> (ReadinessDriver<Scripted<EDGES>>, Scripted<EDGES>) {
     let selector = Scripted::default();
     let waker = Arc::new(Waker::open().unwrap());
     (ReadinessDriver::new("scripted", selector.clone(), waker), selector)
 }
 
 /// A stream that is attached, and its peer.
-fn stream(driver: &mut ReadinessDriver<Scripted>) -> (Token, TcpStream) {
+fn stream<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> (Token, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, _) = listener.accept().unwrap();
@@ -114,18 +121,18 @@ fn stream(driver: &mut ReadinessDriver<Scripted>) -> (Token, TcpStream) {
     (token, peer)
 }
 
-fn foreign(driver: &mut ReadinessDriver<Scripted>) -> Token {
+fn foreign<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Token {
     let token = Token::from_bits(driver.registrations.len() as u64);
     let io = foreign_io(Arc::new(Waker::open().unwrap()));
     driver.register_foreign(token, io, Interest::READABLE).unwrap();
     token
 }
 
-fn events(driver: &mut ReadinessDriver<Scripted>) -> Vec<String> {
+fn events<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Vec<String> {
     std::iter::from_fn(|| driver.next_event()).map(|event| format!("{event:?}")).collect()
 }
 
-fn poll(driver: &mut ReadinessDriver<Scripted>) -> Waited {
+fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Waited {
     driver.wait(Some(Nanos(0))).unwrap()
 }
 

@@ -80,6 +80,18 @@ macro_rules! driver_suite {
                     l05_a_send_that_takes_the_error_of_a_round_does_not_keep_it_going
                     l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going
                 }
+                edges {
+                    l05_what_a_full_round_leaves_is_read_though_the_peer_is_silent
+                    l05_what_a_full_round_leaves_is_read_when_reads_are_on_again
+                    l05_what_came_while_reads_were_off_is_read_when_they_are_on
+                    l17_a_peer_that_finished_in_the_course_of_full_rounds_is_told
+                    l05_room_is_told_to_every_write_that_waits_for_it
+                    l05_connections_that_a_round_leaves_are_accepted_though_nobody_else_connects
+                    l05_a_round_that_is_left_in_the_middle_goes_on_after_the_next_wait
+                    l06_a_rebuild_keeps_what_was_said_before
+                    l07_what_is_unread_of_a_released_stream_is_read_by_its_next_driver
+                    l05_datagrams_that_a_round_leaves_are_received_though_the_peer_is_silent
+                }
                 foreign {
                     l08_readiness_is_told_as_long_as_it_lasts
                     l08_the_interest_can_be_changed
@@ -118,7 +130,7 @@ mod tests {
     use crate::listed::assert_listed_once;
 
     /// Every file of the suite that has tests in it.
-    const FILES: [&str; 9] = [
+    const FILES: [&str; 10] = [
         include_str!("waiting.rs"),
         include_str!("reading.rs"),
         include_str!("writing.rs"),
@@ -126,6 +138,7 @@ mod tests {
         include_str!("rebuilding.rs"),
         include_str!("registrations.rs"),
         include_str!("datagrams.rs"),
+        include_str!("edges.rs"),
         include_str!("foreign.rs"),
         include_str!("corners.rs"),
     ];

@@ -63,6 +63,7 @@ mod bench;
 pub mod connections;
 pub mod corners;
 pub mod datagrams;
+pub mod edges;
 pub mod foreign;
 mod ledger;
 mod listing;

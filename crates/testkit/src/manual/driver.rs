@@ -41,7 +41,14 @@ impl ManualDriver {
     /// Puts everyone into the round who has something to say and is not in it.
     fn look(&mut self, held: bool) {
         let registrations = &mut self.registrations;
-        self.round.retain(|token| registrations.get(token).is_some_and(Registration::has_more));
+        self.round.retain(|token| {
+            let Some(registration) = registrations.get_mut(token) else { return false };
+            let has_more = registration.has_more();
+            if !has_more {
+                registration.end_round();
+            }
+            has_more
+        });
         if held {
             return;
         }

@@ -147,6 +147,10 @@ impl Registration {
         self.stage = Stage::Connect;
     }
 
+    pub(super) fn end_round(&mut self) {
+        self.stage = Stage::Idle;
+    }
+
     /// From now on it says nothing, and in the next round that it is gone.
     pub(super) fn begin_detach(&mut self) {
         self.stage = Stage::Idle;

@@ -8,6 +8,10 @@
 //!   Connecting ──► Connected ◄──► Passing ──► Broken          Listening
 //!         └─────────────┴─────────────────────▲
 //! ```
+//!
+//! What the kernel has said is kept in `ready` until a system call shows that it is over: a short read or
+//! EAGAIN takes back that there is something to read, a write without room that there is some. Where the kernel
+//! says it for as long as it lasts, `ready` is dropped at the end of each turn instead.
 
 mod reading;
 
@@ -22,15 +26,20 @@ use waterwheel_channel::{FileRegion, Parcel, Token};
 
 use self::reading::Round;
 pub(super) use self::reading::Taken;
-use super::plan::{Plan, max_steps};
+use super::plan::{Plan, READ_WILL_TELL, max_steps};
 use super::read_block::ReadBlock;
 use crate::parcels;
 use crate::selector::{Ready, Watch};
 use crate::socket::Socket;
 
+/// What a turn does not end with before it was looked at: an error, a hang-up, the peer's end while nobody reads.
+const TO_SETTLE: Ready = Ready::ERROR.or(Ready::INVALID).or(Ready::HANG_UP).or(Ready::READ_END);
+
 pub(super) struct Endpoint {
     socket: Socket,
     phase: Phase,
+    /// The kernel says once what is ready.
+    edge: bool,
     /// Reads are on.
     plan: Option<Plan>,
     round: Round,
@@ -46,7 +55,8 @@ pub(super) struct Endpoint {
     /// A hang-up was reported. It is for ever, and cannot be asked not to be told: a socket that
     /// wants nothing else leaves the set.
     hung_up: bool,
-    /// What the kernel has said in this round and is not dealt with.
+    /// What the kernel has said, as far as nothing has shown that it is over. `WRITE` only if somebody waits for
+    /// it: whoever does not finds out by writing.
     ready: Ready,
     /// `Failed`, or `AcceptFailed` of a listener, is owed, after everything else of this round.
     failure: Option<io::Error>,
@@ -72,8 +82,9 @@ impl Phase {
 }
 
 impl Endpoint {
-    /// Takes a socket in. One that is to be connected is connecting, or already connected, then.
-    pub(super) fn new(socket: Socket, role: Role) -> io::Result<Self> {
+    /// Takes a socket in. One that is to be connected is connecting, or already connected, then. With `edges` it
+    /// is edge-triggered, if a short read shows that there is nothing left to read.
+    pub(super) fn new(socket: Socket, role: Role, edges: bool) -> io::Result<Self> {
         let mut ready = Ready::NONE;
         let phase = match role {
             Role::Listener => Phase::Listening,
@@ -90,6 +101,7 @@ impl Endpoint {
             }
         };
         Ok(Self {
+            edge: edges && socket.is_tcp(),
             socket,
             phase,
             plan: None,
@@ -108,22 +120,35 @@ impl Endpoint {
         self.socket.as_fd()
     }
 
+    /// True if the kernel says once what is ready.
+    pub(super) fn is_edge_triggered(&self) -> bool {
+        self.edge
+    }
+
     /// What it is to be watched for; `None`: it is not to be in the set.
     pub(super) fn wanted(&self) -> Option<Watch> {
+        // An edge says besides whether there is urgent data, behind which a read goes on.
+        let readable = match self.edge {
+            true => Interest::READABLE | Interest::PRIORITY,
+            false => Interest::READABLE,
+        };
         let mut wanted = Interest::NONE;
         match self.phase {
             Phase::Broken => return None,
+            // What comes after the connect is asked for now: then the kernel need not be told again.
+            Phase::Connecting if self.edge => wanted = readable | Interest::WRITABLE,
             Phase::Connecting => return Some(Interest::WRITABLE.into()),
             Phase::Listening | Phase::Connected | Phase::Passing => {
                 if self.plan.is_some() && !self.ended {
-                    wanted = wanted | Interest::READABLE;
+                    wanted = wanted | readable;
                 }
                 if self.write_pending {
                     wanted = wanted | Interest::WRITABLE;
                 }
             }
         }
-        let watch = Watch { interest: wanted, read_end: self.tells_finish() && !self.hung_up };
+        let read_end = self.tells_finish() && !self.hung_up;
+        let watch = Watch { interest: wanted, read_end, edge: self.edge };
         (!wanted.is_empty() || !self.hung_up).then_some(watch)
     }
 
@@ -133,9 +158,36 @@ impl Endpoint {
         is_silent && !self.ended && !self.finish_told
     }
 
-    /// The kernel says so.
-    pub(super) fn on_ready(&mut self, ready: Ready) {
+    /// Notes what the kernel says; returns whether the endpoint is to have a turn.
+    #[inline]
+    pub(super) fn on_ready(&mut self, ready: Ready) -> bool {
         self.ready |= ready;
+        self.plan.is_some() && self.ready == Ready::READ || self.on_other_ready()
+    }
+
+    #[inline(never)]
+    fn on_other_ready(&mut self) -> bool {
+        if !self.write_pending && self.phase != Phase::Connecting {
+            self.ready.take(Ready::WRITE);
+        }
+        !self.edge || self.has_work()
+    }
+
+    /// True if a turn would find something to do, by what is known now.
+    pub(super) fn has_work(&self) -> bool {
+        let ready = self.ready;
+        let is_awaited = match self.phase {
+            Phase::Broken => false,
+            Phase::Connecting => ready.any(Ready::WRITE | Ready::ERROR | Ready::HANG_UP),
+            Phase::Listening | Phase::Connected | Phase::Passing => {
+                let reads = self.plan.is_some() && !self.ended;
+                ready.any(Ready::ERROR | Ready::INVALID)
+                    || reads && ready.any(READ_WILL_TELL)
+                    || self.write_pending && ready.any(Ready::WRITE | Ready::HANG_UP)
+                    || self.tells_finish() && ready.any(Ready::READ_END)
+            }
+        };
+        is_awaited || self.failure.is_some()
     }
 
     /// It cannot be watched any more.
@@ -143,10 +195,23 @@ impl Endpoint {
         self.break_with(error);
     }
 
-    /// True while its round is not over: there may be something to say.
+    /// True while its turn is not over: there may be something to say.
     #[inline]
-    pub(super) fn is_in_round(&self) -> bool {
-        self.ready != Ready::NONE || self.round != Round::Waiting || self.failure.is_some()
+    pub(super) fn is_in_turn(&self) -> bool {
+        match self.round {
+            Round::Waiting => self.ready != Ready::NONE || self.failure.is_some(),
+            Round::Settled => false,
+            _ => true,
+        }
+    }
+
+    /// Ends its turn; returns whether it is to have another one, in the next round.
+    pub(super) fn end_turn(&mut self) -> bool {
+        self.round = Round::Waiting;
+        if !self.edge {
+            self.ready = Ready::NONE;
+        }
+        self.has_work()
     }
 
     /// Returns how many steps a round may take.
@@ -154,11 +219,10 @@ impl Endpoint {
         max_steps(self.plan)
     }
 
-    /// Ends the round, whatever is left of it: what lasts is reported again.
+    /// Ends the round, whatever is left of it.
     pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
-        self.ready = Ready::NONE;
         let is_open = matches!(self.round, Round::Reading { .. });
-        self.round = Round::Waiting;
+        self.round = Round::Settled;
         is_open.then_some(IoEvent::ReadComplete(token))
     }
 
@@ -180,10 +244,7 @@ impl Endpoint {
         }
         match self.socket.send(queue) {
             Ok(n) => Ok(Submit::Done(n)),
-            Err(Errno::AGAIN) => {
-                self.write_pending = true;
-                Ok(Submit::Full)
-            }
+            Err(Errno::AGAIN) => Ok(self.on_full()),
             Err(error) => {
                 self.phase = Phase::Broken;
                 Err(error.into())
@@ -216,15 +277,20 @@ impl Endpoint {
     fn submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
         match sent {
             Ok(n) => Ok(Submit::Done(n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.write_pending = true;
-                Ok(Submit::Full)
-            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(self.on_full()),
             Err(error) => {
                 self.phase = Phase::Broken;
                 Err(error)
             }
         }
+    }
+
+    /// Notes that a write found no room. The kernel says when there is some, from this moment on; and a stream
+    /// that was hung up would have refused the write.
+    fn on_full(&mut self) -> Submit {
+        self.write_pending = true;
+        self.ready.take(Ready::WRITE | Ready::HANG_UP);
+        Submit::Full
     }
 
     #[cold]
@@ -337,19 +403,22 @@ impl Endpoint {
         // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
         // sockets report no room then, and would report the hang-up for ever.
         let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
+        if !self.write_pending || !answer || self.round != Round::Waiting {
+            return None;
+        }
+        self.write_pending = false;
         self.ready.take(Ready::WRITE);
-        let told =
-            answer && self.round == Round::Waiting && std::mem::take(&mut self.write_pending);
-        if told && self.ready.any(Ready::HANG_UP) {
+        if self.ready.any(Ready::HANG_UP) {
             self.round = Round::Written; // The hang-up lasts, and answers no other write of this round.
         }
-        told.then_some(IoEvent::Wrote(token, 0))
+        Some(IoEvent::Wrote(token, 0))
     }
 
     /// Ends the round: looks at what no step has dealt with.
     fn settle(&mut self) {
-        let ready = std::mem::take(&mut self.ready);
-        self.round = Round::Waiting;
+        let ready = self.ready;
+        self.ready.take(Ready::ERROR | Ready::INVALID);
+        self.round = Round::Settled;
         if self.phase == Phase::Broken {
             return;
         }

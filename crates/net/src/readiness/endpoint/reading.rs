@@ -8,14 +8,19 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::IoEvent;
 use waterwheel_channel::{Parcel, Token};
 
-use super::{Endpoint, Phase};
+use super::{Endpoint, Phase, TO_SETTLE};
 use crate::parcels;
 use crate::readiness::plan::READ_WILL_TELL;
 use crate::readiness::read_block::ReadBlock;
 use crate::selector::Ready;
 
-/// Behind what there is to read there is something else: a short read is not the last one.
-const MORE_THAN_DATA: Ready = Ready::READ_END.or(Ready::HANG_UP).or(Ready::ERROR);
+/// Behind what there is to read there is something else: a short read is not the last one. Urgent data ends a read
+/// that comes up to it.
+const MORE_THAN_DATA: Ready =
+    Ready::READ_END.or(Ready::HANG_UP).or(Ready::ERROR).or(Ready::PRIORITY);
+
+/// What a read that finds nothing shows to be over.
+const DATA: Ready = Ready::READ.or(Ready::PRIORITY).or(Ready::READ_END).or(Ready::HANG_UP);
 
 /// How far the reads, or accepts, of this round are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +30,13 @@ pub(super) enum Round {
     /// Not begun; a write was answered.
     Written,
     /// Begun; `left` reads may follow.
-    Reading {
-        left: u32,
-    },
+    Reading { left: u32 },
     /// `ReadComplete` was given out, `Eof` is owed.
     AtEnd,
+    /// The reads are over; there may be something else to say.
     Over,
+    /// Nothing more is to be said in this round.
+    Settled,
 }
 
 /// What one read or accept came to.
@@ -81,13 +87,18 @@ impl Endpoint {
                 return Err(Some(Taken::of_errno(error)));
             }
         };
-        let last = bytes.len() < plan.size() || left == 1;
-        if last {
+        if bytes.len() < plan.size() {
             (self.ready, self.round) = (Ready::NONE, Round::Waiting);
-        } else {
-            self.round = Round::Reading { left: left - 1 };
+            return Ok((bytes, true));
         }
-        Ok((bytes, last))
+        self.round = if left > 1 { Round::Reading { left: left - 1 } } else { Round::Settled };
+        Ok((bytes, left == 1))
+    }
+
+    /// True after a read that has taken all there was.
+    #[inline(always)]
+    pub(in crate::readiness) fn is_drained(&self) -> bool {
+        self.ready == Ready::NONE
     }
 
     pub(super) fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
@@ -100,8 +111,10 @@ impl Endpoint {
             let Some(left) = left.checked_sub(1) else {
                 // There may be more to read: an error behind it has time until the next round. Notes in the
                 // error queue have none: while they are there no pending write is answered.
+                // An error that is no note is found by the read behind the data, which must not end before it.
                 if self.ready.take(Ready::ERROR) {
                     self.socket.drain_error_queue();
+                    self.ready |= Ready::PRIORITY;
                 }
                 return self.complete(token, Round::Over);
             };
@@ -129,7 +142,11 @@ impl Endpoint {
         match taken {
             Taken::Event(event) => Some(event),
             Taken::Again => None,
-            Taken::Nothing => self.complete(token, Round::Over),
+            Taken::Nothing => {
+                self.hung_up |= self.ready.any(Ready::HANG_UP);
+                self.ready.take(DATA);
+                self.complete(token, Round::Over)
+            }
             // Found again: it is told before reads can go off once more, or whoever turns them off after
             // each round would never learn of it.
             Taken::End if self.end_found => {
@@ -148,12 +165,9 @@ impl Endpoint {
     }
 
     fn complete(&mut self, token: Token, next: Round) -> Option<IoEvent> {
-        self.round = next;
-        if next == Round::Over && self.ready == Ready::READ {
-            // There is nothing left to settle: it need not be asked again.
-            self.ready = Ready::NONE;
-            self.round = Round::Waiting;
-        }
+        // If there is nothing left to settle it need not be asked again.
+        let is_last = next == Round::Over && !self.ready.any(TO_SETTLE) && self.failure.is_none();
+        self.round = if is_last { Round::Settled } else { next };
         Some(IoEvent::ReadComplete(token))
     }
 
@@ -165,6 +179,7 @@ impl Endpoint {
             return Err(Taken::End);
         }
         if bytes.len() < size && !self.ready.any(MORE_THAN_DATA) {
+            self.ready.take(Ready::READ);
             self.round = Round::Reading { left: 0 };
         }
         Ok(bytes)
