@@ -76,10 +76,8 @@ mod tail;
 mod token;
 mod wake_flag;
 
-pub use crate::address::{Address, Target, UnixAddress};
-pub use crate::bootstrap::{
-    Bootstrap, ConnectionLimit, Loops, Place, Resolver, ServerBootstrap, Servers,
-};
+pub use crate::address::{Address, Place, Resolver, Target, UnixAddress};
+pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Loops, ServerBootstrap, Servers};
 pub use crate::channel::attributes::AttrKey;
 pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;

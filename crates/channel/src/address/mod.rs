@@ -1,5 +1,6 @@
 //! Where channels are bound and connected to.
 
+mod place;
 mod unix;
 
 use std::fmt;
@@ -7,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+pub use self::place::{Place, Resolver};
 pub use self::unix::UnixAddress;
 
 /// The address of a channel, of whatever transport.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use waterwheel_executor::engine::{report, run_user_code};
+use waterwheel_executor::engine::{CommandAccess, report, run_user_code};
 use waterwheel_executor::{Error, Fault, Origin, UserCode};
 
 use super::limit::{ADMITTED, ConnectionLimit, Full};
@@ -12,6 +12,7 @@ use super::loops::Loops;
 use super::recipe::Recipe;
 use crate::channel::core::ChannelCore;
 use crate::channel::new_channel::NewChannel;
+use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
@@ -29,7 +30,7 @@ pub(super) enum Workers {
 }
 
 /// What the connections of a server are made with.
-pub(crate) struct Children {
+pub(super) struct Children {
     workers: Workers,
     recipe: Recipe,
     limit: Option<ConnectionLimit>,
@@ -47,7 +48,7 @@ impl Children {
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
         let workers = match &self.workers {
-            Workers::Accepting => return here.adopt(new, self),
+            Workers::Accepting => return self.adopt(here, new),
             Workers::Of(workers, _) => workers,
         };
         let (worker, new) = match self.with_key(new).or_else(|new| workers.place(new)) {
@@ -56,9 +57,21 @@ impl Children {
             Err(error) => return self.refused(&error),
         };
         if worker.in_event_loop() {
-            here.adopt(new, self);
+            self.adopt(here, new);
         } else if !worker.is_shutting_down() {
-            worker.adopt(new, self.clone());
+            let (children, new) = (self.clone(), Box::new(new));
+            let adopt = LoopCommand::new(move |here| children.adopt(here, *new));
+            // A loop that is over drops the connection, which closes it.
+            let _ = worker.send_lasting(adopt);
+        }
+    }
+
+    /// Registers a connection with its loop. Nobody waits for it: if it fails that is reported.
+    fn adopt(&self, here: &LocalLoop, new: NewChannel) {
+        if let Err(error) = here.register_with(new, |_| Ok(()))
+            && !here.is_closing()
+        {
+            self.refused(&error);
         }
     }
 
@@ -79,7 +92,7 @@ impl Children {
 
     /// Gives those that wait to the workers, as far as there is room. While there is none the server accepts
     /// nobody.
-    pub(crate) fn let_in(self: &Arc<Self>, server: &Rc<ChannelCore>) {
+    pub(super) fn let_in(self: &Arc<Self>, server: &Rc<ChannelCore>) {
         let Some(limit) = &self.limit else { return };
         while let Some(new) = self.next_held() {
             match limit.enter() {
@@ -106,7 +119,7 @@ impl Children {
     }
 
     /// A connection could not be registered, and is closed.
-    pub(crate) fn refused(&self, error: &Error) {
+    fn refused(&self, error: &Error) {
         if let Some(count) = self.refused.once_more() {
             let what = format!("an accepted connection was closed, {count} so far: {error}");
             report(Fault::Unhandled(what));

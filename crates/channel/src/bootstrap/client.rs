@@ -7,9 +7,8 @@ use waterwheel_executor::{Error, PromiseFuture};
 
 use super::loops::Loops;
 use super::opening::{Opening, guarded};
-use super::place::{Place, Resolver};
 use super::recipe::Recipe;
-use crate::address::{Address, Target};
+use crate::address::{Address, Place, Resolver, Target};
 use crate::channel::attributes::AttrKey;
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;

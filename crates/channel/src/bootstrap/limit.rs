@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::acceptor::Children;
-use crate::channel::attributes::{AttrKey, Attributes};
+use crate::channel::attributes::{AttrKey, Companion, companion_key};
 use crate::channel::handle::Channel;
 use crate::event_loop::command::LoopCommand;
 
@@ -201,12 +201,10 @@ fn admit(waiting: Vec<Waiting>) {
 /// channel, it goes with them.
 pub(super) struct Admitted(Arc<Shared>);
 
-pub(super) static ADMITTED: AttrKey<Admitted> = AttrKey::new("admitted");
+pub(super) static ADMITTED: AttrKey<Admitted> = companion_key("admitted");
 
-/// A channel is closed and its handlers are gone: its place is free, whoever still has a handle.
-pub(crate) fn give_place_back(attributes: &Attributes) {
-    drop(attributes.remove(&ADMITTED));
-}
+/// Dropped when the channel is closed and its handlers are gone: its place is free then, whoever still has a handle.
+impl Companion for Admitted {}
 
 impl Drop for Admitted {
     fn drop(&mut self) {

@@ -18,17 +18,13 @@ mod client;
 mod limit;
 mod loops;
 mod opening;
-mod place;
 mod recipe;
 mod server;
 mod servers;
 mod single_options;
 
-pub(crate) use self::acceptor::Children;
 pub use self::client::Bootstrap;
 pub use self::limit::ConnectionLimit;
-pub(crate) use self::limit::give_place_back;
 pub use self::loops::Loops;
-pub use self::place::{Place, Resolver};
 pub use self::server::ServerBootstrap;
 pub use self::servers::Servers;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use waterwheel_executor::engine::{CommandAccess, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Origin, Promise, PromiseFuture, UserCode};
 
-use super::place::{Place, Resolver};
-use crate::address::Address;
+use crate::address::{Address, Place, Resolver};
 use crate::channel::handle::Channel;
 use crate::channel::new_channel::NewChannel;
 use crate::event_loop::command::LoopCommand;

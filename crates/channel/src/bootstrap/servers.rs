@@ -7,9 +7,8 @@ use std::sync::{Arc, OnceLock};
 use waterwheel_executor::{Canceller, Error, PromiseFuture};
 
 use super::opening::guarded;
-use super::place::Place;
 use super::server::ServerBootstrap;
-use crate::address::Address;
+use crate::address::{Address, Place};
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel_group::{ChannelGroup, ChannelGroupFuture};

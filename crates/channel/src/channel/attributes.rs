@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use waterwheel_executor::UserCode;
 
 use super::core::guarded;
+use super::handle::Channel;
 
 /// The key of a value that channels carry: a name and a type. Two keys with the same name and type are
 /// the same key.
@@ -21,13 +22,15 @@ use super::core::guarded;
 pub struct AttrKey<T> {
     name: &'static str,
     of: PhantomData<fn() -> T>,
+    /// Of a [`Companion`].
+    on_closed: Option<OnClosed>,
 }
 
 impl<T: Send + Sync + 'static> AttrKey<T> {
     /// A key.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, of: PhantomData }
+        Self { name, of: PhantomData, on_closed: None }
     }
 
     /// Its name.
@@ -39,6 +42,28 @@ impl<T: Send + Sync + 'static> AttrKey<T> {
     fn is(&self, entry: &Entry) -> bool {
         entry.name == self.name && entry.type_id == TypeId::of::<T>()
     }
+}
+
+/// A value that a layer above hangs on a channel, and that takes part in its end. It leaves the attributes when the
+/// channel is gone from its loop.
+pub(crate) trait Companion: Send + Sync + 'static {
+    /// The channel is closed, and nobody was told so yet. On its loop; not if it never came to one.
+    fn on_closed(&self, _channel: &Channel) {}
+}
+
+/// Tells a value, which is of the type that this was made for.
+type OnClosed = fn(&Value, &Channel);
+
+type Value = dyn Any + Send + Sync;
+
+/// Makes the key of a companion.
+pub(crate) const fn companion_key<T: Companion>(name: &'static str) -> AttrKey<T> {
+    let on_closed: OnClosed = |value, channel| {
+        if let Some(companion) = value.downcast_ref::<T>() {
+            companion.on_closed(channel);
+        }
+    };
+    AttrKey { name, of: PhantomData, on_closed: Some(on_closed) }
 }
 
 impl<T> fmt::Debug for AttrKey<T> {
@@ -80,10 +105,40 @@ impl Drop for Attributes {
 struct Entry {
     name: &'static str,
     type_id: TypeId,
-    value: Arc<dyn Any + Send + Sync>,
+    value: Arc<Value>,
+    on_closed: Option<OnClosed>,
+}
+
+impl Entry {
+    fn new<T: 'static>(key: &AttrKey<T>, value: Arc<Value>) -> Self {
+        Self { name: key.name, type_id: TypeId::of::<T>(), value, on_closed: key.on_closed }
+    }
 }
 
 impl Attributes {
+    /// Tells companions that their channel is closed. On its loop, with nothing locked.
+    pub(super) fn tell_closed(&self, channel: &Channel) {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = entries.iter().flat_map(|entries| &entries.list);
+        let told: Vec<_> =
+            list.filter_map(|entry| Some((entry.on_closed?, entry.value.clone()))).collect();
+        drop(entries);
+        for (on_closed, value) in told {
+            on_closed(&*value, channel);
+        }
+    }
+
+    /// Lets companions go: their channel is gone from its loop. They are dropped with nothing locked.
+    pub(super) fn drop_companions(&self) {
+        let is_companion = |entry: &mut Entry| entry.on_closed.is_some();
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = entries.as_mut().map(|entries| &mut entries.list);
+        let gone: Vec<_> =
+            list.into_iter().flat_map(|it| it.extract_if(.., is_companion)).collect();
+        drop(entries);
+        drop(gone);
+    }
+
     pub(crate) fn get<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.as_ref()?.list.iter().find(|entry| key.is(entry))?;
@@ -95,13 +150,13 @@ impl Attributes {
         key: &AttrKey<T>,
         value: T,
     ) -> Option<Arc<T>> {
-        let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
+        let value: Arc<Value> = Arc::new(value);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut entries.get_or_insert_default().list;
         match entries.iter_mut().find(|entry| key.is(entry)) {
             Some(entry) => std::mem::replace(&mut entry.value, value).downcast().ok(),
             None => {
-                entries.push(Entry { name: key.name, type_id: TypeId::of::<T>(), value });
+                entries.push(Entry::new(key, value));
                 None
             }
         }
@@ -135,8 +190,7 @@ impl Attributes {
             return value;
         }
         let value = Arc::new(make());
-        let entry = Entry { name: key.name, type_id: TypeId::of::<T>(), value: value.clone() };
-        entries.push(entry);
+        entries.push(Entry::new(key, value.clone()));
         value
     }
 
@@ -151,6 +205,8 @@ impl Attributes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::TaskOnly;
+    use crate::{EventLoopGroup, local};
 
     #[test]
     fn c12_attributes_are_told_apart_by_name_and_type() {
@@ -163,5 +219,31 @@ mod tests {
         assert_eq!(*attributes.remove(&number).unwrap(), 1);
         assert!(attributes.get(&number).is_none());
         assert!(attributes.get(&AttrKey::<String>::new("other")).is_none());
+    }
+
+    /// Counts how often it was told, and knows whether it is alive.
+    struct Told(Arc<Mutex<u32>>);
+
+    impl Companion for Told {
+        fn on_closed(&self, channel: &Channel) {
+            assert!(!channel.is_open(), "before others are told, but closed");
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+
+    #[test]
+    fn c12_a_companion_is_told_of_the_close_and_goes_with_the_channel() {
+        static TOLD: AttrKey<Told> = companion_key("told");
+        static KEPT: AttrKey<u32> = AttrKey::new("kept");
+        let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+        let (new, _peer) = local::pair();
+        let count = Arc::new(Mutex::new(0));
+        let new = new.attribute(&TOLD, Told(count.clone())).attribute(&KEPT, 7);
+        let channel = group.register(new).join().unwrap();
+        assert_eq!((*count.lock().unwrap(), Arc::strong_count(&count)), (0, 2));
+        channel.close().join().unwrap();
+        group.next().submit(|| ()).unwrap().join().unwrap();
+        assert_eq!((*count.lock().unwrap(), Arc::strong_count(&count)), (1, 1));
+        assert_eq!(channel.attribute(&KEPT).as_deref(), Some(&7), "a user's value stays");
     }
 }

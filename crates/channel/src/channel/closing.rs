@@ -19,7 +19,6 @@ use super::error::ChannelError;
 use super::steps::Step;
 use super::transport::TransportEvent;
 use crate::address::Address;
-use crate::channel_group::leave_groups;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 
@@ -89,7 +88,7 @@ impl ChannelCore {
     }
 
     pub(super) fn tell_closed(self: &Rc<Self>) {
-        leave_groups(&self.channel());
+        self.shared.attributes.tell_closed(&self.channel());
         let waiting = {
             let ending = &mut self.rare.make().ending;
             ending.told = true;

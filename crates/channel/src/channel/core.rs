@@ -37,7 +37,6 @@ use super::shared::ChannelShared;
 use super::steps::{Step, Steps};
 use super::transport::{Transport, Upcalls};
 use super::writing::{Dropping, Writing};
-use crate::channel_group::leave_groups;
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
@@ -452,7 +451,7 @@ impl Drop for ChannelCore {
     fn drop(&mut self) {
         // Of a loop that has ended without telling: whoever waits learns that nobody will.
         self.shared.set_closed();
-        leave_groups(&self.channel());
+        self.shared.attributes.tell_closed(&self.channel());
         drop(self.shared.take_closed());
     }
 }

@@ -9,8 +9,10 @@ use super::core::ChannelCore;
 use crate::event_loop::drain::{Draining, LoopDraining};
 use crate::pipeline::event::UserEvent;
 use crate::pipeline::slots::HEAD;
-use crate::pipeline::{Completion, Msg};
+use crate::pipeline::{Completion, Message, Msg};
 use crate::token::Token;
+
+impl Message for Draining {}
 
 impl Channels {
     /// The loop drains from now on: those that listen are closed, then all others are told.

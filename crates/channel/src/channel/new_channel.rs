@@ -7,8 +7,6 @@ use std::sync::Arc;
 use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{Error, Promise, PromiseFuture};
 
-use crate::bootstrap::Children;
-
 use super::attributes::{AttrKey, Attributes};
 use super::core::ChannelCore;
 use super::handle::Channel;
@@ -210,16 +208,6 @@ impl LocalLoop {
         self.channels().settle_if_outermost();
     }
 
-    /// Registers what a server has accepted. Nobody waits for it: if it fails that is reported.
-    pub(crate) fn adopt(&self, new: NewChannel, children: &Children) {
-        if let Err(error) = self.make_channel(new, by_itself)
-            && !self.is_closing()
-        {
-            children.refused(&error);
-        }
-        self.channels().settle_if_outermost();
-    }
-
     fn make_channel(
         &self,
         new: NewChannel,
@@ -314,12 +302,6 @@ impl EventLoop {
         }
     }
 
-    /// Registers what a server has accepted. A loop that is over drops it, which closes it.
-    pub(crate) fn adopt(&self, new: NewChannel, children: Arc<Children>) {
-        let new = Box::new(new);
-        let _ = self.send_lasting(LoopCommand::new(move |here| here.adopt(*new, &children)));
-    }
-
     /// The channels that are registered with this loop.
     #[track_caller]
     pub fn registered_channels(&self) -> PromiseFuture<Vec<Channel>> {
@@ -335,6 +317,11 @@ impl EventLoop {
 }
 
 impl EventLoopGroup {
+    /// Finds a loop for this channel, as `find_loop` does. On an error it is closed.
+    pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
+        self.find_loop().map(|(at, berth)| (at, new.at(berth)))
+    }
+
     /// As [`EventLoop::register`], with the next loop; in a group with a loop for each channel, with one of
     /// its own. Then it may also fail because there are [too many](crate::TooManyChannels).
     #[track_caller]

@@ -193,6 +193,7 @@ impl ChannelCore {
 
     /// One read failed, and the next would too: reading pauses, whoever asks for it (L16), for a second or
     /// until a connection that was accepted is closed.
+    #[cold]
     fn on_read_failed(self: &Rc<Self>, error: Error) {
         self.enter(|core| core.go(HEAD, Failure(error)));
         let until = self.here.now().plus(PAUSE);

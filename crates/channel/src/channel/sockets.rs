@@ -5,8 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::transport::Transport;
-use crate::address::{Address, Target};
-use crate::bootstrap::Resolver;
+use crate::address::{Address, Resolver, Target};
 use crate::driver::{Io, SocketOption};
 
 /// What there is to know about sockets of one kind.

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use super::core::{ChannelCore, Work};
 use super::half_closure::HalfClosed;
-use crate::bootstrap::give_place_back;
 use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
 use crate::pipeline::slots::HEAD;
 
@@ -116,7 +115,7 @@ impl ChannelCore {
                     self.here.channels().forget(self.token());
                     self.here.vacate();
                     self.here.counters().channels(self.here.channels().len());
-                    give_place_back(&self.shared.attributes);
+                    self.shared.attributes.drop_companions();
                 }
             }
         }

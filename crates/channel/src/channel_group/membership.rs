@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use waterwheel_executor::ExecutorId;
 
 use super::group::Inner;
-use crate::channel::attributes::AttrKey;
+use crate::channel::attributes::{AttrKey, Companion, companion_key};
 use crate::channel::handle::Channel;
 use crate::channel::shared::ChannelId;
 
@@ -20,7 +20,7 @@ use crate::channel::shared::ChannelId;
 /// the loop takes the channel out of the new group, or the adder learns that the channel is closed.
 pub(super) struct Memberships(Mutex<Option<Vec<Weak<Inner>>>>);
 
-static MEMBERSHIPS: AttrKey<Memberships> = AttrKey::new("groups");
+static MEMBERSHIPS: AttrKey<Memberships> = companion_key("groups");
 
 impl Memberships {
     /// Returns the memberships of a channel, creating them if absent; `None` if the channel is closed.
@@ -63,10 +63,9 @@ impl Memberships {
     }
 }
 
-/// Takes a channel that is closed out of all its groups, on its loop.
-pub(crate) fn leave_groups(channel: &Channel) {
-    if let Some(memberships) = Memberships::find(channel) {
-        memberships.leave_all(channel.loop_id(), channel.id());
+impl Companion for Memberships {
+    fn on_closed(&self, channel: &Channel) {
+        self.leave_all(channel.loop_id(), channel.id());
     }
 }
 

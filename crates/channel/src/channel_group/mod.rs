@@ -29,6 +29,5 @@ mod outcome;
 mod selected;
 
 pub use self::group::ChannelGroup;
-pub(crate) use self::membership::leave_groups;
 pub use self::outcome::{ChannelGroupFuture, GroupError, GroupOutcome};
 pub use self::selected::Selected;

@@ -7,6 +7,7 @@ use waterwheel_executor::Error;
 use super::errand::{Errand, Item, Load, What};
 use super::group::ChannelGroup;
 use super::outcome::{ChannelGroupFuture, Gathering};
+use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::pipeline::{Message, Msg};
 
@@ -166,7 +167,7 @@ fn go(errands: Vec<Errand>) {
 }
 
 /// A message on its way to a channel: of another loop, it counts as pending from now on.
-fn load(channel: &Channel, msg: Msg) -> Result<Load, crate::ChannelError> {
+fn load(channel: &Channel, msg: Msg) -> Result<Load, ChannelError> {
     let submitted = match channel.in_event_loop() {
         true => None,
         false => Some(channel.weigh(msg.size_hint())?),

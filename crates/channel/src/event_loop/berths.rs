@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use waterwheel_executor::engine::{CommandAccess, attachment_of};
 use waterwheel_executor::{BuildError, CommandSender, Error, ExecutorId};
 
-use crate::channel::new_channel::NewChannel;
 use crate::event_loop::builder::{LoopBuildError, LoopOptions};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::LoopDraining;
@@ -179,11 +178,6 @@ impl EventLoopGroup {
             Some(event_loop) => Ok((event_loop, Some(berth))),
             None => unreachable!("it was taken"),
         }
-    }
-
-    /// Finds a loop for this channel, as [`find_loop`](Self::find_loop) does. On an error it is closed.
-    pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
-        self.find_loop().map(|(at, berth)| (at, new.at(berth)))
     }
 
     /// Whether it has a loop for each channel.

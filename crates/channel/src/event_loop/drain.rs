@@ -13,7 +13,6 @@ use crate::event_loop::command::LoopCommand;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LoopShutDown;
-use crate::pipeline::Message;
 
 /// How long a drain may take when nothing is said: with the shutdown's 15 s it stays below the 30 s
 /// that those who stop processes mostly allow.
@@ -125,8 +124,6 @@ pub struct Draining {
     /// When the drain ends at the latest, by the loop's clock.
     pub deadline: Nanos,
 }
-
-impl Message for Draining {}
 
 /// The loop is draining: it takes no more channels.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]

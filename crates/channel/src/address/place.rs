@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use waterwheel_executor::Promise;
 
-use crate::address::{Address, UnixAddress};
+use super::{Address, UnixAddress};
 
 /// An address, or the name of one.
 ///
