@@ -54,24 +54,42 @@
 //! | lines as bytes, without a copy | [`LineDecoder`] in a [`Decode`], and [`LineEncoder`] |
 //! | lines in a chain of stages, with nothing allocated in between | the same `Decode` as their first [`Stage`] |
 //! | frames that carry their length | [`LengthField`], which makes the decoder and its prepender |
+//! | frames that end with a delimiter | [`Delimiters`], which makes the decoder and its encoder |
+//! | frames of one length | [`FixedLength`], both ways |
+//! | messages of Protocol Buffers | [`VarintDecoder`] in a [`Decode`], and [`VarintPrepender`] |
+//! | JSON objects and arrays | [`JsonDecoder`] in a [`Decode`] |
 //! | Redis, as a client | [`RespDecoder`] in a [`Decode`], and [`RespEncoder`] |
 //! | Redis, as a server | [`RespCommandDecoder`] in a [`Decode`], and [`RespEncoder`] |
-//! | text of any frames | [`Utf8`], as a stage behind their decoder |
+//! | text of any frames | [`Utf8`] or [`LossyUtf8`], as a stage behind their decoder, and [`TextEncoder`] behind their encoder |
 //!
 //! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
 //! [`Decode`]: waterwheel_channel::Decode
 //! [`Stage`]: waterwheel_channel::Stage
 #![forbid(unsafe_code)]
 
+mod delimiter_decoder;
+mod delimiter_encoder;
+mod delimiters;
+mod fixed_length;
+mod frame_error;
 mod frame_parts;
+mod json;
 mod length_field;
 mod length_field_decoder;
 mod length_field_prepender;
 mod line_decoder;
 mod line_encoder;
 mod resp;
+mod text;
 mod utf8;
+mod varint;
 
+pub use crate::delimiter_decoder::DelimiterDecoder;
+pub use crate::delimiter_encoder::DelimiterEncoder;
+pub use crate::delimiters::Delimiters;
+pub use crate::fixed_length::FixedLength;
+pub use crate::frame_error::{FrameError, InvalidFrames};
+pub use crate::json::JsonDecoder;
 pub use crate::length_field::{DEFAULT_MAX_FRAME, InvalidLengthField, LengthField};
 pub use crate::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
 pub use crate::length_field_prepender::LengthFieldPrepender;
@@ -81,4 +99,6 @@ pub use crate::resp::{
     Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits,
     RespValue, RespVersion,
 };
+pub use crate::text::{LossyUtf8, TextEncoder};
 pub use crate::utf8::{NotUtf8, Utf8};
+pub use crate::varint::{VarintDecoder, VarintPrepender};

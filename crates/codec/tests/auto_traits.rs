@@ -1,10 +1,12 @@
 //! Who may cross threads: every public type, listed.
 
 use waterwheel_codec::{
-    EmbeddedLineEnd, InvalidLengthField, LengthField, LengthFieldDecoder, LengthFieldError,
-    LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished, NotUtf8, Quoted,
-    RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits, RespValue,
-    RespVersion, TextLines, Utf8,
+    DelimiterDecoder, DelimiterEncoder, Delimiters, EmbeddedLineEnd, FixedLength, FrameError,
+    InvalidFrames, InvalidLengthField, JsonDecoder, LengthField, LengthFieldDecoder,
+    LengthFieldError, LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished,
+    LossyUtf8, NotUtf8, Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder,
+    RespError, RespLimits, RespValue, RespVersion, TextEncoder, TextLines, Utf8, VarintDecoder,
+    VarintPrepender,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -15,8 +17,15 @@ use auto_traits::{Ask, is};
 #[test]
 fn public_types_cross_threads_as_listed() {
     let listed = [
+        is!(DelimiterDecoder: true true true),
+        is!(DelimiterEncoder: true true true),
+        is!(Delimiters: true true true),
         is!(EmbeddedLineEnd: true true true),
+        is!(FixedLength: true true true),
+        is!(FrameError: true true true),
+        is!(InvalidFrames: true true true),
         is!(InvalidLengthField: true true true),
+        is!(JsonDecoder: true true true),
         is!(LengthField: true true true),
         is!(LengthFieldDecoder: true true true),
         is!(LengthFieldError: true true true),
@@ -25,6 +34,7 @@ fn public_types_cross_threads_as_listed() {
         is!(LineEncoder: true true true),
         is!(LineTooLong: true true true),
         is!(LineUnfinished: true true true),
+        is!(LossyUtf8: true true true),
         is!(NotUtf8: true true true),
         is!(Quoted: true true true),
         is!(RespCommand: true true true),
@@ -35,8 +45,11 @@ fn public_types_cross_threads_as_listed() {
         is!(RespLimits: true true true),
         is!(RespValue: true true true),
         is!(RespVersion: true true true),
+        is!(TextEncoder: true true true),
         is!(TextLines: true true true),
         is!(Utf8: true true true),
+        is!(VarintDecoder: true true true),
+        is!(VarintPrepender: true true true),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
 }

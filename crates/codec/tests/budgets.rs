@@ -4,10 +4,11 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Decode, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline, PipelineError, Stage,
+    Decode, Decoder, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline, PipelineError, Stage,
 };
 use waterwheel_codec::{
-    LengthField, LineDecoder, LineEncoder, RespCommand, RespCommandDecoder, Utf8,
+    Delimiters, FixedLength, JsonDecoder, LengthField, LineDecoder, LineEncoder, RespCommand,
+    RespCommandDecoder, Utf8, VarintDecoder,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -192,4 +193,20 @@ fn k05_a_command_in_a_chain_is_answered_without_an_allocation() {
         pipeline.fire_read(block.clone());
     });
     assert_eq!(read, 0, "for {} commands", LINES * ROUNDS);
+}
+
+/// What it costs to read a block of such messages with this decoder.
+fn decoding(message: &[u8], decoder: impl Decoder) -> u64 {
+    let make = |edit: &mut Edit<'_>| edit.add_last("frames", Decode::new(decoder)).map(drop);
+    allocated_for(message, make, |block, pipeline| pipeline.fire_read(block.clone()))
+}
+
+#[test]
+fn k05_frames_of_every_kind_are_decoded_without_an_allocation() {
+    let delimiters = Delimiters::new(["\r\n", "\n"]).decoder().unwrap();
+    assert_eq!(decoding(b"hello, world\r\n", delimiters), 0, "delimiters");
+    assert_eq!(decoding(b"hello, world", FixedLength::new(12).unwrap()), 0, "fixed length");
+    assert_eq!(decoding(b"\x0chello, world", VarintDecoder::new(80)), 0, "varint");
+    // The first frame makes room for its brackets, once.
+    assert_eq!(decoding(br#"{"hello": ["world"]}"#, JsonDecoder::new()), 0, "JSON");
 }

@@ -1,0 +1,169 @@
+//! Describes frames that end with a delimiter (K02).
+//!
+//! A frame ends where the first delimiter ends. If several end at the same byte, such as `\r\n` and `\n`, it is
+//! the longest. That can be said when that byte is there: what follows does not matter, nor how the bytes are cut.
+
+use memchr::{memchr, memchr2, memchr3};
+
+use crate::delimiter_decoder::DelimiterDecoder;
+use crate::delimiter_encoder::DelimiterEncoder;
+use crate::frame_error::InvalidFrames;
+use crate::length_field::DEFAULT_MAX_FRAME;
+
+/// The shape of frames that end with one of several delimiters; makes a decoder and an encoder.
+///
+/// ```
+/// use waterwheel_codec::Delimiters;
+/// use waterwheel_testkit::decoder_verifier::DecoderVerifier;
+///
+/// let frames = Delimiters::new(["\0", ";"]).max_frame(80);
+/// let decoder = frames.decoder()?;
+/// DecoderVerifier::new(move || decoder.clone())
+///     .gives(b"one\0two;", ["one".into(), "two".into()])
+///     .gives(b";", ["".into()])
+///     .verify();
+/// # Ok::<(), waterwheel_codec::InvalidFrames>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delimiters {
+    /// In the order they were given. The first is written.
+    delimiters: Vec<Vec<u8>>,
+    pub(crate) max_frame: usize,
+    pub(crate) keep: bool,
+    pub(crate) fail_fast: bool,
+    pub(crate) give_unfinished: bool,
+}
+
+impl Delimiters {
+    /// Describes frames that end with one of these. The encoder writes the first.
+    pub fn new<D: AsRef<[u8]>>(delimiters: impl IntoIterator<Item = D>) -> Self {
+        Self {
+            delimiters: delimiters
+                .into_iter()
+                .map(|delimiter| delimiter.as_ref().to_vec())
+                .collect(),
+            max_frame: DEFAULT_MAX_FRAME,
+            keep: false,
+            fail_fast: false,
+            give_unfinished: false,
+        }
+    }
+
+    /// Sets how long a frame may be, its delimiter not counted. Default: [`DEFAULT_MAX_FRAME`].
+    #[must_use]
+    pub fn max_frame(mut self, max_frame: usize) -> Self {
+        self.max_frame = max_frame;
+        self
+    }
+
+    /// Gives frames with their delimiters. Default: without.
+    #[must_use]
+    pub fn keep(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    /// Reports a frame that is too long before its end, and without its length. Default: at its end.
+    #[must_use]
+    pub fn fail_fast(mut self) -> Self {
+        self.fail_fast = true;
+        self
+    }
+
+    /// Gives the last frame also if the stream ends before its delimiter. Default: that is an error.
+    #[must_use]
+    pub fn give_unfinished(mut self) -> Self {
+        self.give_unfinished = true;
+        self
+    }
+
+    /// Makes a decoder of such frames.
+    ///
+    /// # Errors
+    /// The delimiters cannot all be found.
+    pub fn decoder(&self) -> Result<DelimiterDecoder, InvalidFrames> {
+        Ok(DelimiterDecoder::new(self, self.search()?))
+    }
+
+    /// Makes a handler that writes [`Bytes`](bytes::Bytes) as such frames.
+    ///
+    /// # Errors
+    /// The delimiters cannot all be found.
+    pub fn encoder(&self) -> Result<DelimiterEncoder, InvalidFrames> {
+        let search = self.search()?;
+        Ok(DelimiterEncoder::new(self.max_frame, self.delimiters[0].clone(), search))
+    }
+
+    fn search(&self) -> Result<DelimiterSearch, InvalidFrames> {
+        let all = &self.delimiters;
+        if all.is_empty() || all.iter().any(Vec::is_empty) {
+            return Err(InvalidFrames::NoDelimiter);
+        }
+        for delimiter in all {
+            let before_its_end = &delimiter[..delimiter.len() - 1];
+            let inside =
+                |other: &&Vec<u8>| before_its_end.windows(other.len()).any(|part| part == **other);
+            if let Some(inside) = all.iter().find(inside) {
+                let (delimiter, inside) = (delimiter.clone(), inside.clone());
+                return Err(InvalidFrames::Unreachable { delimiter, inside });
+            }
+        }
+        Ok(DelimiterSearch::new(all.clone()))
+    }
+}
+
+/// Finds delimiters by their last bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct DelimiterSearch {
+    /// The longest first.
+    delimiters: Vec<Vec<u8>>,
+    /// The bytes they end with, each once.
+    last_bytes: Vec<u8>,
+}
+
+/// A delimiter in a frame: the frame ends before `start`, the next one begins at `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl DelimiterSearch {
+    fn new(mut delimiters: Vec<Vec<u8>>) -> Self {
+        delimiters.sort_by_key(|delimiter| std::cmp::Reverse(delimiter.len()));
+        let mut last_bytes: Vec<u8> =
+            delimiters.iter().filter_map(|all| all.last().copied()).collect();
+        last_bytes.sort_unstable();
+        last_bytes.dedup();
+        Self { delimiters, last_bytes }
+    }
+
+    pub(crate) fn longest(&self) -> usize {
+        self.delimiters[0].len()
+    }
+
+    /// Returns the first delimiter in `buf` that ends behind the first `searched` bytes.
+    #[inline]
+    pub(crate) fn find(&self, buf: &[u8], searched: usize) -> Option<Found> {
+        let mut from = searched;
+        loop {
+            let at = from + self.next_last_byte(&buf[from..])?;
+            for delimiter in &self.delimiters {
+                if buf[..=at].ends_with(delimiter) {
+                    return Some(Found { start: at + 1 - delimiter.len(), end: at + 1 });
+                }
+            }
+            from = at + 1;
+        }
+    }
+
+    #[inline]
+    fn next_last_byte(&self, buf: &[u8]) -> Option<usize> {
+        match self.last_bytes[..] {
+            [a] => memchr(a, buf),
+            [a, b] => memchr2(a, b, buf),
+            [a, b, c] => memchr3(a, b, c, buf),
+            _ => buf.iter().position(|byte| self.last_bytes.contains(byte)),
+        }
+    }
+}
