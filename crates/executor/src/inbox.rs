@@ -171,12 +171,13 @@ impl<C> Inbox<C> {
     }
 
     /// Sleeps as the wake word prescribes; `has_more_work` is asked after the queue.
-    pub(crate) fn sleep(
+    #[inline]
+    pub(crate) fn sleep<R>(
         &self,
         until: Option<Nanos>,
         has_more_work: impl FnOnce() -> bool,
-        park: impl FnOnce(),
-    ) -> Slept {
+        park: impl FnOnce() -> R,
+    ) -> Option<R> {
         self.wake.sleep(until, || !self.is_empty() || has_more_work(), park)
     }
 }

@@ -11,26 +11,26 @@
 //! ```text
 //!   producer                              loop
 //!   ────────                              ────
-//!   claim a place in the queue (SeqCst)   swap(deadline or NONE)
-//!   write the work into it                fence(SeqCst)
-//!   load (SeqCst): asleep for too long?   re-check everything that could be work
+//!   claim a place in the queue (SeqCst)   swap(deadline or NONE) (SeqCst)
+//!   write the work into it                re-check: claims (SeqCst),
+//!   load (SeqCst): asleep for too long?     after a fence(SeqCst) anything else
 //!   swap(AWAKE): was it still asleep?       some  → store(AWAKE), do not park
 //!     yes → unpark, I am the only one        none → park, then store(AWAKE)
 //!     no  → somebody else woke it
 //! ```
 //!
 //! The two sides form a Dekker pair: either the loop's re-check sees the claim, or the producer sees
-//! the loop asleep. On the loop's side a fence stands between the two steps. The producer's side,
-//! which is taken with every submission, needs none: its claim and its load are SeqCst accesses, and
-//! those have one total order together with the fence. What was made visible by anything else than a
-//! claim has a fence of its own ([`Inbox::wake`](crate::inbox::Inbox::wake)).
+//! the loop asleep. Neither side needs a fence for that: each has two SeqCst accesses, and all four have one
+//! total order. What was made visible by anything else than a claim has a fence of its own on both sides
+//! ([`Inbox::wake`](crate::inbox::Inbox::wake),
+//! [`LoopCore::wait_until`](crate::engine::LoopCore::wait_until)).
 //!
 //! The swap makes the winner unique, so a sleep costs at most one wake syscall, and an awake loop
 //! costs none. A timer later than what the loop already sleeps towards fails the comparison and wakes
 //! nobody.
 
 use crate::clock::Nanos;
-use crate::sync::{AtomicU64, Ordering, fence, model_fence};
+use crate::sync::{AtomicU64, Ordering, model_fence};
 
 const AWAKE: u64 = 0;
 const NONE: u64 = u64::MAX;
@@ -53,12 +53,12 @@ pub(crate) struct WakeWord {
     next_wakeup: AtomicU64,
 }
 
-/// Whether [`WakeWord::sleep`] parked.
+/// Whether [`WakeWord::announce`] found nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slept {
     /// The re-check found work.
     No,
-    /// The loop was parked.
+    /// The loop sleeps.
     Yes,
 }
 
@@ -85,19 +85,21 @@ impl WakeWord {
         self.next_wakeup.swap(AWAKE, Ordering::AcqRel) != AWAKE
     }
 
-    /// Loop's half: announces the sleep, looks once more, parks if there is nothing to do.
-    pub(crate) fn sleep(
+    /// Loop's half: announces the sleep, looks once more, parks if there is nothing to do. Returns what `park` does;
+    /// `None`: the second look found work.
+    #[inline]
+    pub(crate) fn sleep<R>(
         &self,
         until: Option<Nanos>,
         has_work: impl FnOnce() -> bool,
-        park: impl FnOnce(),
-    ) -> Slept {
-        let slept = self.announce(until, has_work);
-        if slept == Slept::Yes {
-            park();
-            self.awake();
+        park: impl FnOnce() -> R,
+    ) -> Option<R> {
+        if self.announce(until, has_work) == Slept::No {
+            return None;
         }
-        slept
+        let parked = park();
+        self.awake();
+        Some(parked)
     }
 
     /// The first half of a sleep, for a loop that is put away meanwhile: announces it and looks once
@@ -108,8 +110,8 @@ impl WakeWord {
         // A swap, where a store would do: a producer that came late for an earlier sleep has left
         // its AWAKE behind our own, and reading it here orders it before this announcement in the
         // model checker's eyes too. Next to a sleep it costs nothing.
-        self.next_wakeup.swap(deadline, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
+        self.next_wakeup.swap(deadline, Ordering::SeqCst);
+        model_fence();
         if has_work() {
             self.awake();
             return Slept::No;
@@ -130,7 +132,7 @@ mod tests {
     fn asleep(until: Option<Nanos>, then: impl FnOnce(&WakeWord)) {
         let word = WakeWord::new();
         let slept = word.sleep(until, || false, || then(&word));
-        assert_eq!(slept, Slept::Yes);
+        assert_eq!(slept, Some(()));
     }
 
     #[test]
@@ -172,7 +174,7 @@ mod tests {
     fn work_found_by_the_re_check_prevents_the_park() {
         let word = WakeWord::new();
         let slept = word.sleep(None, || true, || panic!("parked with work queued"));
-        assert_eq!(slept, Slept::No);
+        assert_eq!(slept, None::<()>);
         assert!(!word.claim_wake(Urgency::Now), "awake again");
     }
 }

@@ -171,5 +171,4 @@ forwarded! {
     &mut self: fn rebuild() -> Result<usize>;
     &mut self: fn wait(until: Option<Nanos>) -> Result<Waited>;
     &mut self: fn next_event() -> Option<IoEvent>;
-    &mut self: fn take_read_complete(token: Token) -> bool;
 }

@@ -158,6 +158,38 @@ impl Channels {
         }
     }
 
+    /// A call into a channel begins that is the only one: no other is under way, and nothing is being settled.
+    #[inline]
+    pub(super) fn begin_only(&self, core: &Rc<ChannelCore>) {
+        debug_assert!(
+            self.depth.get() == 0 && !self.settling.get(),
+            "the loop calls one at a time"
+        );
+        self.depth.set(1);
+        self.outermost.set(Rc::as_ptr(core));
+        self.innermost.set(Rc::as_ptr(core));
+    }
+
+    /// It has ended. True if its channel has something left to do: that is settled by the caller, who says when it
+    /// [ends](Self::end_settling).
+    #[inline]
+    pub(super) fn end_only(&self) -> bool {
+        self.depth.set(0);
+        self.outermost.set(std::ptr::null());
+        self.innermost.set(std::ptr::null());
+        let has_work = self.is_first.take();
+        if has_work {
+            self.settling.set(true);
+            self.left.set(self.left.get() - 1);
+        }
+        has_work
+    }
+
+    #[inline]
+    pub(super) fn end_settling(&self) {
+        self.settling.set(false);
+    }
+
     /// It has ended in a panic: what is left to do is done later.
     #[cold]
     pub(crate) fn fall_back(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {

@@ -207,7 +207,7 @@ impl ChannelCore {
         }
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
         let name = self.ends().name;
-        let close = || self.with_transport(|transport, up| transport.close(up));
+        let close = || self.move_transport(|transport, up| transport.close(up));
         let detached = guarded(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
             self.transport_closed();
@@ -320,7 +320,7 @@ impl ChannelCore {
         }
         let reading = self.is_reading();
         self.set_read(false);
-        let left = self.with_transport(|transport, up| transport.deregister(up));
+        let left = self.move_transport(|transport, up| transport.deregister(up));
         if left.is_err() && reading {
             self.set_read(true);
         }
@@ -336,7 +336,7 @@ impl ChannelCore {
         if life.is_registered() {
             return Err(Error::new(ChannelError::AlreadyRegistered));
         }
-        let registered = self.with_transport(|transport, up| transport.register(up));
+        let registered = self.move_transport(|transport, up| transport.register(up));
         let connected = registered.inspect_err(|error| {
             self.close(Some(error.clone()), Completion::none());
         })?;

@@ -101,7 +101,7 @@ impl ChannelCore {
             // A transport calls nobody: the borrow is nobody's way.
             let progress = match &*self.connecting.borrow() {
                 None => return None,
-                Some(it) => self.with_transport(|transport, up| transport.connect(up, &it.target)),
+                Some(it) => self.move_transport(|transport, up| transport.connect(up, &it.target)),
             };
             match progress {
                 Ok(Progress::Pending) => self.limit_attempt(),
@@ -185,7 +185,7 @@ impl ChannelCore {
 
     /// The attempt under way has failed, says the transport.
     pub(super) fn on_connect_failed(self: &Rc<Self>, error: Error) {
-        self.with_transport(|transport, up| transport.abandon_connect(up));
+        self.move_transport(|transport, up| transport.abandon_connect(up));
         let failed = self.next_address(error).or_else(|| self.attempt());
         if let Some(error) = failed {
             self.close(Some(error), Completion::none());
@@ -212,7 +212,7 @@ impl ChannelCore {
         let Some(mut it) = connecting else { return };
         it.stop_timers(self);
         let wanted = it.done.begin();
-        self.with_transport(|transport, up| transport.connected(up));
+        self.move_transport(|transport, up| transport.connected(up));
         self.activate(it.done);
         if !wanted {
             self.close_cancelled();

@@ -66,6 +66,8 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
+    /// What the loop's driver writes the channel's stream under, if it does.
+    pub(super) stream_token: Cell<Option<Token>>,
     /// It is to be known when something was last written.
     pub(super) notes_writes: Cell<bool>,
     pub(super) dropping: Cell<Dropping>,
@@ -158,6 +160,7 @@ impl ChannelCore {
             out: RefCell::default(),
             level: Level::default(),
             writing: Cell::default(),
+            stream_token: Cell::default(),
             notes_writes: Cell::new(false),
             dropping: Cell::default(),
             transport_end: Cell::default(),
@@ -193,6 +196,17 @@ impl ChannelCore {
         call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
     ) -> R {
         call(&mut **self.transport.borrow_mut(), &self.below.up)
+    }
+
+    /// Calls the transport for something by which it gets a socket, or loses it.
+    pub(super) fn move_transport<R>(
+        self: &Rc<Self>,
+        call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
+    ) -> R {
+        self.stream_token.set(None);
+        let moved = self.with_transport(call);
+        self.stream_token.set(self.transport.borrow().stream_token());
+        moved
     }
 
     /// Sets an option of the transport.
@@ -292,6 +306,38 @@ impl ChannelCore {
         }
     }
 
+    /// Calls into the channel from the loop, with no call into any channel under way. What the call has left behind
+    /// is done under the same guard.
+    #[inline(always)]
+    pub(super) fn enter_from_loop(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
+        let channels = self.here.channels();
+        channels.begin_only(self);
+        self.entered.set(true);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            call(self);
+            self.entered.set(false);
+            if channels.end_only() {
+                self.do_work();
+                channels.end_settling();
+            }
+        }));
+        if let Err(payload) = outcome {
+            self.panicked_from_loop(payload);
+        }
+    }
+
+    #[cold]
+    fn panicked_from_loop(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let channels = self.here.channels();
+        if self.entered.replace(false) {
+            channels.fall_back(self, std::ptr::null());
+            self.panicked(payload);
+        } else {
+            channels.end_settling();
+            self.work_panicked(payload);
+        }
+    }
+
     /// A panic closes the channel, and harms nothing else.
     #[cold]
     fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
@@ -325,11 +371,16 @@ impl ChannelCore {
     /// completions are guarded on their own; what is left is the transport, and the destructor of what it has sent.
     pub(crate) fn settle(self: &Rc<Self>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.do_work())) {
-            self.mark(Work::ALL); // Some of it may not have been done.
-            match self.dropping.get() {
-                Dropping::No => self.panicked(payload),
-                _ => self.spent_panicked(payload),
-            }
+            self.work_panicked(payload);
+        }
+    }
+
+    #[cold]
+    fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        self.mark(Work::ALL); // Some of it may not have been done.
+        match self.dropping.get() {
+            Dropping::No => self.panicked(payload),
+            _ => self.spent_panicked(payload),
         }
     }
 
@@ -340,15 +391,16 @@ impl ChannelCore {
         self.end_dropping();
     }
 
-    #[inline]
+    #[inline(always)]
     fn do_work(self: &Rc<Self>) {
         let work = self.work.take();
         if work.0 & !(Work::LISTED.0 | Work::FLUSH.0) != 0 {
             return self.do_all(work);
         }
         // Mostly that is all there is.
-        self.write_out_inline();
-        self.drop_spent_inline();
+        if !self.write_one_chunk() {
+            self.write_out();
+        }
         if self.level.has_changed() {
             self.announce_writability();
         }

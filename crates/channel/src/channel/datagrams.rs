@@ -12,8 +12,6 @@ use super::sockets::DatagramSockets;
 use super::transport::{Progress, Transport, TransportEvent, Upcalls, unsupported};
 use crate::address::{Address, Target, UnixAddress};
 use crate::driver::{DATAGRAMS_AT_ONCE, Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
-use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::registrations::Registrant;
 use crate::payload::{Credentials, Datagram, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 
@@ -48,7 +46,7 @@ impl Datagrams {
     /// Opens a socket and takes it in. After a failure all is as it was.
     fn open(&mut self, up: &Upcalls, at: Option<&Address>, to: Option<&Address>) -> io::Result<()> {
         let (io, local) = self.sockets.open(at, to, &self.options)?;
-        let token = up.event_loop().attach(io, Role::Datagram, Events { up: up.clone() })?;
+        let token = up.attach(io, Role::Datagram, Vec::new())?;
         self.options = Vec::new();
         // An address that nobody can send to is none.
         let local = Some(local).filter(|local| *local != UnixAddress::Unnamed.into());
@@ -79,8 +77,8 @@ impl Transport for Datagrams {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        let (events, options) = (Events { up: up.clone() }, &mut self.options);
-        let attach = |io| up.attach(io, Role::Datagram, events, std::mem::take(options));
+        let options = &mut self.options;
+        let attach = |io| up.attach(io, Role::Datagram, std::mem::take(options));
         Ok(self.socket.register(attach)?.is_some())
     }
 
@@ -111,6 +109,17 @@ impl Transport for Datagrams {
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
         self.socket.set_read(up, plan);
+    }
+
+    fn on_driver_event(&mut self, _: &Upcalls, event: IoEvent) -> Option<TransportEvent> {
+        Some(match event {
+            IoEvent::Datagram(_, datagram) => TransportEvent::Read(Msg::from_box(datagram)),
+            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
+            IoEvent::ReceiveFailed(_, error) => TransportEvent::Notice(Error::new(error)),
+            IoEvent::Wrote(..) => TransportEvent::Wrote(0),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
+            _ => return None, // Not of datagrams.
+        })
     }
 
     fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
@@ -154,33 +163,5 @@ impl Transport for Datagrams {
         let to = "tell who its peer is before it is bound or connected";
         let token = self.socket.token().ok_or_else(|| unsupported(self.name(), to))?;
         Ok(up.event_loop().peer_credentials(token)?)
-    }
-}
-
-/// Hands the driver's events to the channel.
-struct Events {
-    up: Upcalls,
-}
-
-impl Registrant for Events {
-    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        self.up.event(match event {
-            IoEvent::Datagram(_, datagram) => TransportEvent::Read(Msg::from_box(datagram)),
-            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
-            IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
-            IoEvent::ReceiveFailed(_, error) => TransportEvent::Notice(Error::new(error)),
-            IoEvent::Wrote(..) => TransportEvent::Wrote(0),
-            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
-            _ => return Ok(()),
-        });
-        Ok(())
-    }
-
-    fn detaches_itself(&self) -> bool {
-        self.up.channel().is_some()
-    }
-
-    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        self.up.detached(cause);
     }
 }

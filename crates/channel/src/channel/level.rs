@@ -64,7 +64,7 @@ impl ChannelCore {
         self.rise();
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove_pending(self: &Rc<Self>, bytes: usize) {
         self.set_pending(self.level.pending.get().saturating_sub(bytes));
         self.fall();
@@ -102,7 +102,7 @@ impl ChannelCore {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fall(self: &Rc<Self>) {
         let writable = self.level.writable.get() || self.level.overflow.get() > 0;
         if !writable && self.waiting() < self.options().water_marks.low() {

@@ -14,8 +14,6 @@ use super::stream::Stream;
 use super::transport::{Transport, TransportEvent, Upcalls, unsupported};
 use crate::address::Address;
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
-use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::registrations::Registrant;
 use crate::pipeline::{Msg, Types};
 
 /// A server over the driver of its loop. What it reads are [`NewChannel`]s, connected and without
@@ -49,8 +47,12 @@ impl Listener {
         Self { socket, kind, options: Vec::new(), local: None }
     }
 
-    fn events(&self, up: &Upcalls) -> Accepts {
-        Accepts { up: up.clone(), kind: self.kind, local: self.local.clone() }
+    /// Where an accepted connection is bound: where the listener is, unless that is a wildcard.
+    fn local_of_child(&self) -> Option<Address> {
+        self.local.clone().filter(|local| match local {
+            Address::Ip(ip) => !ip.ip().is_unspecified(),
+            _ => true,
+        })
     }
 }
 
@@ -72,8 +74,8 @@ impl Transport for Listener {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        let (events, options) = (self.events(up), &mut self.options);
-        let attach = |io| up.attach(io, Role::Listener, events, std::mem::take(options));
+        let options = &mut self.options;
+        let attach = |io| up.attach(io, Role::Listener, std::mem::take(options));
         Ok(self.socket.register(attach)?.is_some())
     }
 
@@ -87,7 +89,7 @@ impl Transport for Listener {
         };
         let (io, local) = sockets.listen(&to, &self.options)?;
         self.local = Some(local);
-        let token = up.event_loop().attach(io, Role::Listener, self.events(up));
+        let token = up.attach(io, Role::Listener, Vec::new());
         let token = token.inspect_err(|_| self.local = None)?; // For another try.
         self.options = Vec::new();
         self.socket = Socket::Attached(token);
@@ -111,6 +113,22 @@ impl Transport for Listener {
         self.socket.set_read(up, plan);
     }
 
+    fn on_driver_event(&mut self, up: &Upcalls, event: IoEvent) -> Option<TransportEvent> {
+        Some(match event {
+            IoEvent::Accepted(_, io, peer) => {
+                let child = Stream::accepted(self.kind, io, self.local_of_child(), peer);
+                let new = NewChannel::new(child);
+                TransportEvent::Read(Msg::new(match up.channel() {
+                    Some(server) => new.parent(server),
+                    None => new,
+                }))
+            }
+            IoEvent::AcceptFailed(_, error) => TransportEvent::ReadFailed(Error::new(error)),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
+            _ => return None, // Not of a listener.
+        })
+    }
+
     fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
         Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
     }
@@ -125,50 +143,5 @@ impl Transport for Listener {
 
     fn local_address(&self) -> Option<Address> {
         self.local.clone()
-    }
-}
-
-/// Hands accepted connections to the channel.
-struct Accepts {
-    up: Upcalls,
-    kind: &'static SocketKind,
-    /// Where it is bound; an accepted connection is bound there too, unless this is a wildcard.
-    local: Option<Address>,
-}
-
-impl Accepts {
-    fn local_of_child(&self) -> Option<Address> {
-        self.local.clone().filter(|local| match local {
-            Address::Ip(ip) => !ip.ip().is_unspecified(),
-            _ => true,
-        })
-    }
-}
-
-impl Registrant for Accepts {
-    fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        self.up.event(match event {
-            IoEvent::Accepted(_, io, peer) => {
-                let child = Stream::accepted(self.kind, io, self.local_of_child(), peer);
-                let new = NewChannel::new(child);
-                TransportEvent::Read(Msg::new(match self.up.channel() {
-                    Some(server) => new.parent(server),
-                    None => new,
-                }))
-            }
-            IoEvent::ReadComplete(_) => TransportEvent::ReadComplete,
-            IoEvent::AcceptFailed(_, error) => TransportEvent::ReadFailed(Error::new(error)),
-            IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
-            _ => return Ok(()),
-        });
-        Ok(())
-    }
-
-    fn detaches_itself(&self) -> bool {
-        self.up.channel().is_some()
-    }
-
-    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        self.up.detached(cause);
     }
 }

@@ -349,6 +349,18 @@ impl Outbound {
         Outbound { bytes, more: Some(more), ..Self::default() }
     }
 
+    /// True if one chunk of bytes was flushed that nobody waits for, and there is nothing else.
+    #[inline]
+    pub(crate) fn is_one_chunk(&self) -> bool {
+        self.more.is_none() && self.bytes.is_one_chunk() && self.spent.is_empty()
+    }
+
+    /// Takes that chunk out: it was written.
+    #[inline]
+    pub(crate) fn take_one_chunk(&mut self) -> Option<Bytes> {
+        self.bytes.take_one_chunk()
+    }
+
     /// Whether anything has left since this was last asked. To be asked before how much it was.
     #[inline]
     pub(crate) fn take_moved(&mut self) -> bool {

@@ -10,12 +10,15 @@ use waterwheel_executor::Error;
 use super::core::{ChannelCore, Work};
 use super::options::{ChannelOptions, PauseReads};
 use super::receive::Sizer;
-use super::transport::TransportEvent;
-use crate::driver::ReadPlan;
+use super::transport::{Detached, TransportEvent};
+use crate::driver::{IoEvent, ReadPlan};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::registrations::EventReceiver;
 use crate::payload::Parcel;
 use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
+use crate::token::Token;
 
 /// Whether and how a channel reads.
 pub(crate) struct Reading {
@@ -76,7 +79,45 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How many events a transport that is asked for them may give before others have their turn.
 const EVENTS_PER_PUMP: usize = 64;
 
+/// The driver's events, of the sockets that the channel's transport has given it.
+impl EventReceiver for ChannelCore {
+    fn on_event(self: Rc<Self>, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        match event {
+            IoEvent::LastRead(_, bytes) => self.on_last_bytes(bytes),
+            IoEvent::Read(_, bytes) => self.on_bytes(bytes),
+            IoEvent::ReadComplete(_) => self.on_round_over(),
+            other => self.on_other_driver_event(other),
+        }
+        Ok(())
+    }
+
+    fn on_detached(self: Rc<Self>, _: &LocalLoop, token: Token, cause: Option<Error>) {
+        match self.with_transport(|transport, _| transport.on_driver_detached(token, cause)) {
+            Detached::Closed(cause) => {
+                if let Some(cause) = cause {
+                    self.on_transport_event(TransportEvent::Failed(cause));
+                }
+                self.on_transport_event(TransportEvent::Closed);
+            }
+            Detached::Failed(cause) => self.on_transport_event(TransportEvent::Failed(cause)),
+            Detached::Stale => {}
+        }
+    }
+
+    fn detaches_itself(&self) -> bool {
+        true // When it is closed, after what it has to write.
+    }
+}
+
 impl ChannelCore {
+    #[inline(never)]
+    fn on_other_driver_event(self: &Rc<Self>, event: IoEvent) {
+        let event = self.with_transport(|transport, up| transport.on_driver_event(up, event));
+        if let Some(event) = event {
+            self.on_transport_event(event);
+        }
+    }
+
     /// Bytes were read: the same as the event of that name, and mostly what happens.
     #[inline]
     pub(super) fn on_bytes(self: &Rc<Self>, bytes: Bytes) {
@@ -94,7 +135,7 @@ impl ChannelCore {
         }
         let grown = self.note_read(bytes.len());
         let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
-        self.enter_anew(|core| {
+        self.enter_from_loop(|core| {
             let told = core.go_as_last(bytes.into());
             if told || core.takes_end_of_round() {
                 if !told {

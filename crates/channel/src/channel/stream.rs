@@ -12,12 +12,11 @@ use super::outbound::Outbound;
 use super::socket::Socket;
 use super::sockets::{SocketKind, Sockets};
 use super::transport::{
-    PASSING_STREAM_TYPES, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls, unsupported,
+    Detached, PASSING_STREAM_TYPES, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls,
+    unsupported,
 };
 use crate::address::{Address, Target};
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
-use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::registrations::Registrant;
 use crate::payload::{Credentials, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
@@ -78,6 +77,14 @@ impl Stream {
         Self { socket, kind, local: None, peer: None, options: Vec::new() }
     }
 
+    /// What an error of the socket means: that of an attempt to connect names the address.
+    fn broken(&self, error: io::Error) -> Error {
+        match (&self.socket, &self.peer) {
+            (Socket::Unopened(_), Some(remote)) => cannot_connect(remote, error),
+            _ => Error::new(error),
+        }
+    }
+
     fn attached(&self, to: &'static str) -> Result<Token, Error> {
         self.socket.token().ok_or_else(|| unsupported(self.name(), to))
     }
@@ -104,10 +111,9 @@ impl Transport for Stream {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        let registered = self.socket.register(|io| {
-            let events = Events { up: up.clone(), connecting: None };
-            up.attach(io, Role::Stream, events, std::mem::take(&mut self.options))
-        })?;
+        let registered = self
+            .socket
+            .register(|io| up.attach(io, Role::Stream, std::mem::take(&mut self.options)))?;
         if let (Some(token), None) = (registered, &self.local) {
             self.local = up.event_loop().local_address(token);
         }
@@ -126,8 +132,7 @@ impl Transport for Stream {
             return Err(unsupported(self.name(), "be connected twice"));
         };
         let sockets = sockets.clone();
-        let events = Events { up: up.clone(), connecting: Some(Box::new(to.remote.clone())) };
-        let attach = |io| up.event_loop().attach(io, Role::Connecting(to.remote.clone()), events);
+        let attach = |io| up.attach(io, Role::Connecting(to.remote.clone()), Vec::new());
         let token = match sockets.dial(to, &self.options).and_then(attach) {
             Ok(token) => token,
             // So says a Unix socket whose listener has as many waiting as it wants.
@@ -168,15 +173,40 @@ impl Transport for Stream {
         self.socket.set_read(up, plan);
     }
 
+    fn on_driver_event(&mut self, _: &Upcalls, event: IoEvent) -> Option<TransportEvent> {
+        Some(match event {
+            IoEvent::Connected(_) => TransportEvent::Connected,
+            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
+            IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
+            IoEvent::Eof(_) => TransportEvent::Eof,
+            IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
+            IoEvent::Failed(_, error) => TransportEvent::Failed(self.broken(error)),
+            _ => return None, // Not of a stream.
+        })
+    }
+
+    fn on_driver_detached(&mut self, token: Token, cause: Option<Error>) -> Detached {
+        match &self.socket {
+            Socket::Unopened(Dial::UnderWay(current, _)) if *current == token => match cause {
+                Some(cause) => Detached::Failed(cause),
+                None => Detached::Stale,
+            },
+            Socket::Unopened(_) => Detached::Stale, // Of an attempt that was given up.
+            _ => Detached::Closed(cause),
+        }
+    }
+
+    fn stream_token(&self) -> Option<Token> {
+        self.socket.token()
+    }
+
     fn write(&mut self, up: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
         let token = match &self.socket {
             Socket::Attached(token) => *token,
             Socket::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
-        let submitted = if !outbound.bytes().is_empty() {
-            up.event_loop().write(token, outbound.bytes())
-        } else if let Some(file) = outbound.file() {
+        let submitted = if let Some(file) = outbound.file() {
             up.event_loop().send_file(token, file)
         } else if let Some(parcel) = outbound.parcel() {
             match up.event_loop().send_parcel(token, parcel) {
@@ -202,8 +232,12 @@ impl Transport for Stream {
     }
 
     fn close(&mut self, up: &Upcalls) -> Detach {
-        if let Socket::Unopened(Dial::UnderWay(token, _)) = self.socket {
-            up.event_loop().detach(token); // Nothing of an attempt is worth waiting for.
+        if let Socket::Unopened(dial) = &mut self.socket {
+            if let Dial::UnderWay(token, sockets) = dial {
+                up.event_loop().detach(*token); // Nothing of an attempt is worth waiting for.
+                *dial = Dial::Idle(sockets.clone());
+            }
+            return Detach::Done;
         }
         self.socket.close(up)
     }
@@ -219,58 +253,6 @@ impl Transport for Stream {
     fn peer_credentials(&self, up: &Upcalls) -> Result<Credentials, Error> {
         let token = self.attached("tell who its peer is before it is connected and registered")?;
         Ok(up.event_loop().peer_credentials(token)?)
-    }
-}
-
-/// Hands the driver's events to the channel.
-struct Events {
-    up: Upcalls,
-    /// An attempt, of which the channel may have others.
-    connecting: Option<Box<Address>>,
-}
-
-impl Registrant for Events {
-    fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        self.up.event(match event {
-            IoEvent::Read(token, bytes) => {
-                if here.take_read_complete(token) {
-                    self.up.read_last(bytes);
-                } else {
-                    self.up.read(bytes);
-                }
-                return Ok(());
-            }
-            IoEvent::ReadComplete(_) => {
-                self.up.read_complete();
-                return Ok(());
-            }
-            IoEvent::Connected(_) => {
-                self.connecting = None;
-                TransportEvent::Connected
-            }
-            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
-            IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
-            IoEvent::Eof(_) => TransportEvent::Eof,
-            IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
-            IoEvent::Failed(_, error) => TransportEvent::Failed(match &self.connecting {
-                Some(remote) => cannot_connect(remote, error),
-                None => Error::new(error),
-            }),
-            _ => return Ok(()), // Not of a stream.
-        });
-        Ok(())
-    }
-
-    fn detaches_itself(&self) -> bool {
-        self.up.channel().is_some()
-    }
-
-    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        match (&self.connecting, cause) {
-            (None, cause) => self.up.detached(cause),
-            (Some(_), Some(cause)) => self.up.event(TransportEvent::Failed(cause)),
-            (Some(_), None) => {}
-        }
     }
 }
 

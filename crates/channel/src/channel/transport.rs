@@ -32,9 +32,8 @@ pub use super::outbound::Outbound;
 use super::shared::ChannelShared;
 pub use super::sockets::{DatagramSockets, ServerTransports, SocketKind, Sockets, Transports};
 use crate::address::{Address, Target};
-use crate::driver::{Detach, Io, ReadPlan, Role, SocketOption, Submit};
+use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::registrations::Registrant;
 use crate::payload::{Credentials, FileRegion, Parcel};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
@@ -133,8 +132,28 @@ pub trait Transport: Send + 'static {
         Err(unsupported(self.name(), "be closed in one direction"))
     }
 
+    /// Says what an event of the loop's driver means, for a transport that has given the driver a socket. Bytes that
+    /// were read and the ends of rounds do not pass here: they mean the same for every transport.
+    fn on_driver_event(&mut self, up: &Upcalls, event: IoEvent) -> Option<TransportEvent> {
+        let _ = (up, event);
+        None
+    }
+
+    /// Says what it means that the driver has let a socket go: of its own accord, if there is a cause.
+    fn on_driver_detached(&mut self, token: Token, cause: Option<Error>) -> Detached {
+        let _ = token;
+        Detached::Closed(cause)
+    }
+
     /// Turns reading on or off.
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>);
+
+    /// Returns the token under which the loop's driver writes the stream of this transport. While there is one, the
+    /// channel hands the bytes of the stream to the driver itself, and [`write`](Self::write) is called for the rest:
+    /// files and parcels.
+    fn stream_token(&self) -> Option<Token> {
+        None
+    }
 
     /// Writes as much as goes at once, and takes it out of the queue. The queue is not empty.
     /// `Full` or `Pending`: nothing more goes until [`Wrote`](TransportEvent::Wrote). What is `Pending`
@@ -197,6 +216,17 @@ pub trait Transport: Send + 'static {
 
 pub(crate) fn unsupported(transport: &'static str, operation: &'static str) -> Error {
     Error::new(ChannelError::Unsupported { transport, operation })
+}
+
+/// What the end of a socket means to the channel whose transport had it.
+#[derive(Debug)]
+pub enum Detached {
+    /// The channel's socket is closed; with a cause, because it is broken.
+    Closed(Option<Error>),
+    /// The attempt to connect has failed.
+    Failed(Error),
+    /// Nothing: the socket was given up before.
+    Stale,
 }
 
 /// How far a connect has come.
@@ -269,47 +299,16 @@ impl Upcalls {
         &self,
         io: Io,
         role: Role,
-        events: impl Registrant,
         options: Vec<SocketOption>,
     ) -> io::Result<Token> {
-        let token = self.here.attach(io, role, events)?;
+        let Some(core) = self.core.upgrade() else { return Err(io::ErrorKind::NotFound.into()) };
+        let token = self.here.attach_for(io, role, core)?;
         let set = |option| self.here.set_option(token, option);
         let all = options.into_iter().try_for_each(set).map(|()| token);
         if all.is_err() {
             self.here.detach(token);
         }
         all
-    }
-
-    /// The driver has let the channel's socket go.
-    pub(super) fn detached(&self, cause: Option<Error>) {
-        if let Some(cause) = cause {
-            self.event(TransportEvent::Failed(cause));
-        }
-        self.event(TransportEvent::Closed);
-    }
-
-    /// The same for bytes that came in, and for the end of a round.
-    #[inline]
-    pub(super) fn read(&self, bytes: Bytes) {
-        if let Some(core) = self.core.upgrade() {
-            core.on_bytes(bytes);
-        }
-    }
-
-    /// The same for bytes that were all of a round.
-    #[inline]
-    pub(super) fn read_last(&self, bytes: Bytes) {
-        if let Some(core) = self.core.upgrade() {
-            core.on_last_bytes(bytes);
-        }
-    }
-
-    #[inline]
-    pub(super) fn read_complete(&self) {
-        if let Some(core) = self.core.upgrade() {
-            core.on_round_over();
-        }
     }
 
     /// The channel is to ask for events, soon: at the end of this turn's work. May be called anywhere

@@ -2,6 +2,7 @@
 
 use std::cell::RefMut;
 use std::collections::VecDeque;
+use std::io;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -43,17 +44,18 @@ pub(crate) enum Dropping {
 
 impl ChannelCore {
     /// A message is to be written; it has passed all handlers.
-    #[inline(always)]
     pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
-        let open = self.life.get().is_open() && !self.is_output_over();
-        let plain = open && self.below.takes_bytes && done.is_none();
+        if done.is_none() { self.write_unawaited(msg) } else { self.write_any(msg, done) }
+    }
+
+    /// The same of a message that nobody waits for.
+    #[inline(always)]
+    pub(crate) fn write_unawaited(self: &Rc<Self>, msg: Msg) {
+        let is_open = self.life.get().is_open() && !self.is_output_over();
         match msg.into_bytes() {
-            Ok(bytes) if plain => {
-                std::mem::forget(done); // Nobody is told: nothing is left to be dropped.
-                self.write_bytes(bytes);
-            }
-            Ok(bytes) => self.write_any(bytes.into(), done),
-            Err(msg) => self.write_any(msg, done),
+            Ok(bytes) if is_open && self.below.takes_bytes => self.write_bytes(bytes),
+            Ok(bytes) => self.write_any(bytes.into(), Completion::none()),
+            Err(msg) => self.write_any(msg, Completion::none()),
         }
     }
 
@@ -165,20 +167,46 @@ impl ChannelCore {
 
     // To the transport.
 
+    /// Writes what was flushed, if that is one chunk of bytes and the driver takes the whole of it, which is mostly so.
+    /// False if there is more to do: [`write_out`](Self::write_out) does it.
+    ///
+    /// The chunk is dropped without a guard of its own: whoever calls this has one, and knows by `dropping` that it was
+    /// a destructor that panicked.
+    #[inline(always)]
+    pub(super) fn write_one_chunk(self: &Rc<Self>) -> bool {
+        let Some(token) = self.stream_token.get() else { return false };
+        let mut out = self.out.borrow_mut();
+        let is_free = self.writing.get() == Writing::Free && self.is_active();
+        if !is_free || !out.is_one_chunk() || self.is_output_over() || self.notes_writes.get() {
+            return false;
+        }
+        let len = out.bytes().len();
+        match self.here.write(token, out.bytes()) {
+            Ok(Submit::Done(written)) if written == len => {
+                let chunk = out.take_one_chunk();
+                drop(out);
+                self.here.counters().bytes_written(len);
+                self.remove_pending(len);
+                self.dropping.set(Dropping::Yes);
+                drop(chunk);
+                self.end_dropping();
+                true
+            }
+            written => {
+                self.after_stream_write(out, written);
+                false
+            }
+        }
+    }
+
     /// Hands what was flushed to the transport, as much as it takes.
     #[inline(never)]
     pub(crate) fn write_out(self: &Rc<Self>) {
-        self.write_out_inline();
-        self.drop_spent();
-    }
-
-    /// The same. What has been written is left for the caller to drop, before anything else is written.
-    #[inline(always)]
-    pub(super) fn write_out_inline(self: &Rc<Self>) {
         self.try_write_out();
         if self.is_output_over() {
             self.end_output_if_written();
         }
+        self.drop_spent();
     }
 
     /// Drops what has left the buffer. The destructor may be the user's, and may write to this channel: what
@@ -190,19 +218,8 @@ impl ChannelCore {
         }
     }
 
-    /// The same, without a guard of its own: [`settle`](Self::settle) has one, and knows by `dropping` that it was a
-    /// destructor that panicked. This is on the way of every answer.
-    #[inline(always)]
-    pub(super) fn drop_spent_inline(self: &Rc<Self>) {
-        if let Some(bytes) = self.begin_dropping() {
-            drop(bytes);
-            self.end_dropping();
-        }
-    }
-
     /// Takes out the chunk that was all there was, which is mostly so, for the caller to drop. Whatever else there
     /// is is dropped here.
-    #[inline(always)]
     fn begin_dropping(self: &Rc<Self>) -> Option<Bytes> {
         let mut out = self.out.borrow_mut();
         let last = out.take_spent_bytes();
@@ -242,34 +259,61 @@ impl ChannelCore {
         }
     }
 
-    #[inline(always)]
     fn try_write_out(self: &Rc<Self>) {
-        if self.writing.get() != Writing::Free {
-            return;
-        }
-        let mut out = self.out.borrow_mut();
-        if out.is_empty() {
+        if self.writing.get() != Writing::Free || self.out.borrow().is_empty() {
             return;
         }
         if !self.is_active() && !self.is_lingering() {
-            drop(out);
             return self.fail_early_writes();
         }
         for _ in 0..WRITE_SPINS {
-            let written = self.with_transport(|transport, up| transport.write(up, &mut out));
-            let all = out.is_empty();
-            self.harvest(out);
-            match written {
-                Ok(Submit::Done(_)) if all => return,
-                Ok(Submit::Done(_)) => {}
-                Ok(Submit::Full) => return self.writing.set(Writing::Full),
-                Ok(Submit::Pending) => return self.writing.set(Writing::Pending),
-                Err(error) => return self.close(Some(Error::new(error)), Completion::none()),
+            let out = self.out.borrow_mut();
+            let is_over = match self.stream_token.get() {
+                Some(token) if !out.bytes().is_empty() => {
+                    let written = self.here.write(token, out.bytes());
+                    self.after_stream_write(out, written)
+                }
+                _ => {
+                    let mut out = out;
+                    let written =
+                        self.with_transport(|transport, up| transport.write(up, &mut out));
+                    self.after_write(out, written)
+                }
+            };
+            if is_over {
+                return;
             }
-            out = self.out.borrow_mut();
         }
-        drop(out);
         self.write_out_later();
+    }
+
+    #[inline(never)]
+    fn after_stream_write(
+        self: &Rc<Self>,
+        mut out: RefMut<'_, Outbound>,
+        written: io::Result<Submit>,
+    ) -> bool {
+        if let Ok(Submit::Done(n)) = written {
+            out.wrote(n);
+        }
+        self.after_write(out, written)
+    }
+
+    /// Counts what was written. True if nothing more is to be written now.
+    fn after_write(
+        self: &Rc<Self>,
+        out: RefMut<'_, Outbound>,
+        written: io::Result<Submit>,
+    ) -> bool {
+        let is_all = out.is_empty();
+        self.harvest(out);
+        match written {
+            Ok(Submit::Done(_)) => return is_all,
+            Ok(Submit::Full) => self.writing.set(Writing::Full),
+            Ok(Submit::Pending) => self.writing.set(Writing::Pending),
+            Err(error) => self.close(Some(Error::new(error)), Completion::none()),
+        }
+        true
     }
 
     /// Something was flushed before there was a connection. If there is none any more it fails later, as
@@ -329,7 +373,6 @@ impl ChannelCore {
     }
 
     /// Counts what has left the buffer.
-    #[inline(always)]
     fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
         if self.notes_writes.get() && out.take_moved() {
             self.rare.make().last_write = Some(self.here.now());

@@ -24,6 +24,8 @@ pub enum IoEvent {
     Accepted(Token, Io, Address),
     /// A stream has read something; never empty.
     Read(Token, Bytes),
+    /// A stream has read something, and that was all for this round: `Read` and `ReadComplete` in one.
+    LastRead(Token, Bytes),
     /// A datagram was received.
     Datagram(Token, Box<Datagram>),
     /// A stream has read something, or a datagram was received, with more than bytes.
@@ -48,6 +50,18 @@ pub enum IoEvent {
 }
 
 impl IoEvent {
+    /// Splits [`LastRead`](Self::LastRead) into the `Read` and the `ReadComplete` that it stands for. Any other event
+    /// stays as it is.
+    #[must_use]
+    pub fn split(self) -> (IoEvent, Option<IoEvent>) {
+        match self {
+            IoEvent::LastRead(token, bytes) => {
+                (IoEvent::Read(token, bytes), Some(IoEvent::ReadComplete(token)))
+            }
+            other => (other, None),
+        }
+    }
+
     /// Whom it concerns.
     #[inline]
     #[must_use]
@@ -57,6 +71,7 @@ impl IoEvent {
             | IoEvent::Wrote(token, _)
             | IoEvent::Accepted(token, ..)
             | IoEvent::Read(token, _)
+            | IoEvent::LastRead(token, _)
             | IoEvent::Datagram(token, _)
             | IoEvent::Parcel(token, _)
             | IoEvent::ReadComplete(token)

@@ -36,10 +36,10 @@
 //! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read`, `Datagram`,
 //!   `Parcel` or `Accepted`, then `ReadComplete`, then `Eof` or `PeerFinished`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
-//!   after it. A `ReadComplete` that was [taken](Driver::take_read_complete) is not given out. If reads
-//!   are turned off at the `ReadComplete` of the round that found the end, the next round is the `Eof`
-//!   alone: whoever asks for one round after the other learns of the end too. A round may be empty after one
-//!   that ended because its plan was used up.
+//!   after it. A driver that knows a read to be the last of its round may say `LastRead`, which is the
+//!   `Read` and the `ReadComplete` in one. If reads are turned off at the `ReadComplete` of the round that
+//!   found the end, the next round is the `Eof` alone: whoever asks for one round after the other learns of
+//!   the end too. A round may be empty after one that ended because its plan was used up.
 //! - What the kernel says only once (EPOLLET) is kept by the driver until somebody wants it: what came while reads
 //!   were off, what a round left that ended by its plan, a connection that could not be accepted, the peer's end.
 //! - One round of events is finite: neither a busy peer, nor an error that lasts, nor what the loop does in
@@ -290,14 +290,6 @@ pub trait Driver: Send {
     /// `None` ends the loop: nobody knows what the driver would do next.
     fn working_on(&self) -> Option<Token> {
         None
-    }
-
-    /// Asked by whoever was just given a `Read`: whether it was the last of its round, and nothing but
-    /// `ReadComplete` follows. If so that is hereby said, and is not given out any more. A driver may
-    /// always say no.
-    fn take_read_complete(&mut self, token: Token) -> bool {
-        let _ = token;
-        false
     }
 }
 

@@ -57,7 +57,7 @@ impl OutQueue {
     }
 
     /// Appends a chunk that is not to be written yet, unless it is empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hold(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
             self.held += chunk.len();
@@ -161,6 +161,19 @@ impl OutQueue {
             (self.released, self.len) = (0, 0);
         }
         is_whole
+    }
+
+    /// True if there is one chunk, and it is to be written.
+    #[inline]
+    pub(crate) fn is_one_chunk(&self) -> bool {
+        self.released == 1 && self.held == 0 && self.rest.is_none()
+    }
+
+    /// Takes out the chunk that is the only one: it was written.
+    #[inline]
+    pub(crate) fn take_one_chunk(&mut self) -> Option<Bytes> {
+        (self.released, self.len) = (0, 0);
+        self.first.take()
     }
 
     /// True if there are several chunks, of `n` bytes in all, and none is held back.

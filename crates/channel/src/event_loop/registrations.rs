@@ -8,13 +8,13 @@
 //! ```
 //!
 //! Rules:
-//! 1. A registrant is taken out of its place while it runs: nothing is borrowed, so it may register,
-//!    detach and write as it likes.
+//! 1. Nothing of the loop is borrowed while a receiver runs: it may register, detach and write as it likes.
 //! 2. After a detach it gets no event any more.
 //! 3. `on_detached` is called from the loop only, never inside of another callback, and exactly once.
 
 use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 
 use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Origin, UserCode};
@@ -27,7 +27,8 @@ use crate::token::{Slab, Token};
 /// Something registered with a loop: gets the events of its token. Lives on the loop, and need not be
 /// `Send`.
 pub trait Registrant: 'static {
-    /// Something happened. An error, or a panic, detaches it with that cause.
+    /// Receives an event; never `LastRead`, which comes as the two events that it stands for. An error, or a panic,
+    /// detaches the registrant with that cause.
     ///
     /// # Errors
     /// Whatever makes it impossible to go on.
@@ -40,6 +41,39 @@ pub trait Registrant: 'static {
     /// what it has to write. Otherwise the loop does, at once.
     fn detaches_itself(&self) -> bool {
         false
+    }
+}
+
+/// Receives the events of a registration: a channel, or a [`Registrant`] in its own cell. It is held by count, so
+/// that an event costs no look-up to put it back.
+pub(crate) trait EventReceiver: 'static {
+    /// Receives an event. An error, or a panic, detaches the registration with that cause.
+    fn on_event(self: Rc<Self>, here: &LocalLoop, event: IoEvent) -> Result<(), Error>;
+
+    /// The registration has ended; this is the last call for its token.
+    fn on_detached(self: Rc<Self>, here: &LocalLoop, token: Token, cause: Option<Error>);
+
+    /// Whether it detaches itself when its loop shuts down.
+    fn detaches_itself(&self) -> bool;
+}
+
+/// Nothing else borrows the registrant: events and its end come from the loop, one after the other.
+impl<R: Registrant> EventReceiver for RefCell<R> {
+    fn on_event(self: Rc<Self>, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        let (token, (event, complete)) = (event.token(), event.split());
+        self.borrow_mut().on_event(here, event)?;
+        match complete.filter(|_| here.is_live(token)) {
+            Some(complete) => self.borrow_mut().on_event(here, complete),
+            None => Ok(()),
+        }
+    }
+
+    fn on_detached(self: Rc<Self>, here: &LocalLoop, _: Token, cause: Option<Error>) {
+        self.borrow_mut().on_detached(here, cause);
+    }
+
+    fn detaches_itself(&self) -> bool {
+        self.try_borrow().is_ok_and(|registrant| registrant.detaches_itself())
     }
 }
 
@@ -61,8 +95,7 @@ enum Ended {
 struct Entry {
     /// Where it was registered.
     origin: Origin,
-    /// `None` while it runs.
-    registrant: Option<Box<dyn Registrant>>,
+    receiver: Rc<dyn EventReceiver>,
     state: State,
 }
 
@@ -88,8 +121,8 @@ impl Registrations {
         self.ended.push(Ended::Refused(io));
     }
 
-    pub(crate) fn add(&self, origin: Origin, registrant: Box<dyn Registrant>) -> Token {
-        let entry = Entry { origin, registrant: Some(registrant), state: State::Live };
+    pub(crate) fn add(&self, origin: Origin, receiver: Rc<dyn EventReceiver>) -> Token {
+        let entry = Entry { origin, receiver, state: State::Live };
         self.entries.borrow_mut().insert(entry)
     }
 
@@ -109,8 +142,7 @@ impl Registrations {
     pub(crate) fn to_be_detached(&self) -> Vec<Token> {
         let entries = self.entries.borrow();
         let stays = |token: &Token| {
-            let registrant = entries.get(*token).and_then(|entry| entry.registrant.as_ref());
-            registrant.is_some_and(|registrant| registrant.detaches_itself())
+            entries.get(*token).is_some_and(|entry| entry.receiver.detaches_itself())
         };
         entries.tokens().filter(|token| !stays(token)).collect()
     }
@@ -142,22 +174,12 @@ impl Registrations {
         self.entries.borrow().get(token).map(|entry| entry.origin)
     }
 
-    /// Takes out the one whom events with this token concern, if it is to have any.
+    /// Returns who receives events with this token, and where it was registered. `None`: nobody does any more.
     #[inline]
-    pub(crate) fn take(&self, token: Token) -> Option<Taken<'_>> {
-        let mut entries = self.entries.borrow_mut();
-        let entry = entries.get_mut(token).filter(|entry| matches!(entry.state, State::Live))?;
-        let (origin, registrant) = (entry.origin, entry.registrant.take()?);
-        Some(Taken { registrations: self, token, origin, registrant: Some(registrant) })
-    }
-
-    #[inline]
-    fn put_back(&self, token: Token, registrant: Box<dyn Registrant>) {
-        if let Some(entry) = self.entries.borrow_mut().get_mut(token) {
-            let nobody = entry.registrant.replace(registrant);
-            debug_assert!(nobody.is_none(), "it was taken out");
-            std::mem::forget(nobody); // Spares the way out a destructor that finds nothing to do.
-        }
+    pub(crate) fn receiver(&self, token: Token) -> Option<(Origin, Rc<dyn EventReceiver>)> {
+        let entries = self.entries.borrow();
+        let entry = entries.get(token).filter(|entry| matches!(entry.state, State::Live))?;
+        Some((entry.origin, entry.receiver.clone()))
     }
 
     /// Tells those whom the driver has let go. Those whose end comes meanwhile wait for the next time.
@@ -181,49 +203,16 @@ impl Registrations {
 
     fn finish(&self, here: &LocalLoop, token: Token, otherwise: Option<&Error>) {
         let entry = self.entries.borrow_mut().remove(token);
-        let Some(Entry { origin, registrant: Some(mut registrant), state }) = entry else { return };
+        let Some(Entry { origin, receiver, state }) = entry else { return };
         let cause = match state {
             State::Live => otherwise.cloned(),
             State::Detaching(cause) => cause,
         };
         // Both may panic, and both are reported: there is nobody else to tell.
-        let tell = || registrant.on_detached(here, cause);
+        let told = receiver.clone();
+        let tell = || told.on_detached(here, token, cause);
         let _ = here.sender().run_user_code(UserCode::Callback, origin, tell);
-        let _ = here.sender().run_user_code(UserCode::Destructor, origin, || drop(registrant));
-    }
-}
-
-/// A registrant that runs, out of its place. It goes back when it is told to, and on unwind.
-pub(crate) struct Taken<'a> {
-    registrations: &'a Registrations,
-    token: Token,
-    pub(crate) origin: Origin,
-    /// `None` once it is back.
-    registrant: Option<Box<dyn Registrant>>,
-}
-
-impl Taken<'_> {
-    #[inline]
-    pub(crate) fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        match &mut self.registrant {
-            Some(registrant) => registrant.on_event(here, event),
-            None => Ok(()),
-        }
-    }
-
-    /// It has run, and goes back.
-    #[inline]
-    pub(crate) fn put_back(&mut self) {
-        if let Some(registrant) = self.registrant.take() {
-            self.registrations.put_back(self.token, registrant);
-        }
-    }
-}
-
-impl Drop for Taken<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        self.put_back();
+        let _ = here.sender().run_user_code(UserCode::Destructor, origin, || drop(receiver));
     }
 }
 

@@ -48,6 +48,12 @@ impl SpinGuard {
         Self { threshold: (threshold >= MIN_THRESHOLD).then_some(threshold), series: 0 }
     }
 
+    /// True while no series goes on: a useful wait changes nothing then.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.series == 0
+    }
+
     pub(crate) fn after(&mut self, outcome: WaitOutcome) -> Verdict {
         if outcome == WaitOutcome::Useful {
             self.series = self.series.saturating_sub(FORGIVEN);
@@ -74,6 +80,12 @@ pub(crate) struct BackOff {
 impl BackOff {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_secs(1);
+
+    /// True if nothing has failed since something went well.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.failures == 0
+    }
 
     /// The pause after one more failure.
     pub(crate) fn fail(&mut self) -> Duration {

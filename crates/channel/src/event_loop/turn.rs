@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_executor::engine::{LoopCore, Turn, Work, report};
-use waterwheel_executor::{Error, Fault, Nanos, Origin, Park, TokenPark, UserCode};
+use waterwheel_executor::{Error, Fault, Nanos, Origin, TokenPark, UserCode};
 
 use crate::driver::Waited;
 use crate::event_loop::budget::TaskBudget;
@@ -41,6 +41,9 @@ const SPINS_PER_POLL: u32 = 64;
 pub(crate) struct Wheel {
     local: LocalLoop,
     counters: Arc<Counters>,
+    /// True while the loop waits as the user or trouble wants it: a strategy is asked, the loop spins before it
+    /// sleeps, or the driver is left alone. One look answers for all three.
+    has_own_way: bool,
     strategy: Option<Arc<dyn SelectStrategy>>,
     strategy_origin: Origin,
     budget: TaskBudget,
@@ -61,21 +64,29 @@ pub(crate) struct Wheel {
 }
 
 /// How the first phase ended.
-#[derive(Default)]
-struct Selected {
-    /// The driver was asked. If not, nothing is known of it.
-    asked: bool,
-    /// It was meant to block.
-    slept: bool,
-    /// Its waker has ended that.
-    woken: bool,
-    /// It could not wait.
-    error: Option<io::Error>,
-    /// It was to sleep until a timer, or the end of a quiet period ...
-    deadline: Nanos,
-    /// ... and as long as the one who drives the loop by hand has said.
-    limit: Nanos,
-    at: Nanos,
+enum Selected {
+    /// The driver was not asked: nothing is known of it.
+    Unasked,
+    /// The driver was asked for events, and did not block.
+    Polled,
+    /// The driver was to block, and did not fail.
+    Slept { woken: bool },
+    /// The driver could not wait.
+    Failed(io::Error),
+}
+
+impl Selected {
+    fn polled(waited: io::Result<Waited>) -> Self {
+        waited.map_or_else(Selected::Failed, |_| Selected::Polled)
+    }
+
+    #[inline]
+    fn slept(waited: io::Result<Waited>) -> Self {
+        match waited {
+            Ok(Waited { woken, .. }) => Selected::Slept { woken },
+            Err(error) => Selected::Failed(error),
+        }
+    }
 }
 
 /// What the task phase did.
@@ -94,12 +105,14 @@ impl Wheel {
     ) -> Self {
         let counters = local.counters().clone();
         counters.begin(local.now());
+        let spin = Some(options.spin).filter(|spin| !spin.is_zero());
         Self {
             counters,
+            has_own_way: spin.is_some() || options.strategy.is_some(),
             strategy: options.strategy.clone(),
             strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
-            spin: Some(options.spin).filter(|spin| !spin.is_zero()),
+            spin,
             spin_guard: SpinGuard::new(options.rebuild_after),
             back_off: BackOff::default(),
             paused_until: None,
@@ -114,17 +127,30 @@ impl Wheel {
 
     /// Phase 1: waits for something to do, or looks whether there is.
     #[inline]
-    fn select(&mut self, core: &mut LoopCore<LoopCommand>, selected: &mut Selected) {
+    fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
+        if self.has_own_way { self.select_own_way(core) } else { self.wait(core) }
+    }
+
+    #[inline(never)]
+    fn select_own_way(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
         if let Some(until) = self.paused_until {
-            return self.sleep_through(until, core, selected);
+            return self.sleep_through(until, core);
         }
         let strategy = self.strategy.as_deref().map_or(Strategy::Wait, |it| self.ask(it, core));
         match strategy {
-            Strategy::Continue => core.skip_wait(),
-            Strategy::BusyWait => self.look(core, selected),
-            Strategy::Wait => self.wait(core, selected),
+            Strategy::Continue => {
+                core.skip_wait();
+                Selected::Unasked
+            }
+            Strategy::BusyWait => self.look(core),
+            Strategy::Wait => match self.spin.and_then(|spin| self.spin_for_work(spin, core)) {
+                Some(found) => {
+                    core.skip_wait();
+                    Selected::polled(found)
+                }
+                None => self.wait(core),
+            },
         }
-        selected.at = core.now();
     }
 
     fn ask(&self, strategy: &dyn SelectStrategy, core: &LoopCore<LoopCommand>) -> Strategy {
@@ -140,34 +166,23 @@ impl Wheel {
 
     /// Blocks in the driver if there is nothing to do, and only then.
     #[inline]
-    fn wait(&mut self, core: &mut LoopCore<LoopCommand>, selected: &mut Selected) {
-        if let Some(spin) = self.spin
-            && let Some(found) = self.spin_for_work(spin, core)
-        {
-            core.skip_wait();
-            (selected.asked, selected.error) = (true, found.err());
-            return;
+    fn wait(&self, core: &mut LoopCore<LoopCommand>) -> Selected {
+        // What is on the loop's own lists only its own thread puts there: it is not looked for again once the sleep
+        // is announced.
+        if !self.idle && (core.has_work() || self.local.has_work()) {
+            return self.look(core);
         }
-        if !self.idle && self.local.has_work() {
-            return self.look(core, selected);
-        }
-        (selected.deadline, selected.limit) = (core.next_deadline(), self.local.wait_limit());
-        let until = selected.deadline.min(selected.limit);
-        // What the loop has to do besides is its own thread's affair: it need not be asked again.
-        let mut park = DriverPark { local: &self.local, selected };
-        let slept = match self.idle {
-            true => core.sleep_idle(until, || false, &mut park),
-            false => core.sleep_until(until, || false, &mut park),
-        };
-        if !slept {
-            (selected.asked, selected.error) = (true, self.local.wait(NOW).err());
+        let until = core.next_deadline().min(self.local.wait_limit());
+        match core.sleep_idle(until, |until| self.local.wait(until)) {
+            Some(waited) => Selected::slept(waited),
+            None => Selected::polled(self.local.wait(NOW)),
         }
     }
 
     /// Looks for events and does not block.
-    fn look(&self, core: &mut LoopCore<LoopCommand>, selected: &mut Selected) {
+    fn look(&self, core: &mut LoopCore<LoopCommand>) -> Selected {
         core.skip_wait();
-        (selected.asked, selected.error) = (true, self.local.wait(NOW).err());
+        Selected::polled(self.local.wait(NOW))
     }
 
     /// Looks for work for a while: `None` if there is none.
@@ -196,32 +211,29 @@ impl Wheel {
 
     /// Sleeps on the token while the driver is left alone. Tasks, timers and a shutdown end it.
     #[cold]
-    fn sleep_through(
-        &mut self,
-        until: Nanos,
-        core: &mut LoopCore<LoopCommand>,
-        selected: &mut Selected,
-    ) {
+    fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> Selected {
         let limit = self.local.wait_limit().min(until);
         self.waker.set_paused(true);
         let local = &self.local;
         core.wait_until(Some(limit), || local.has_work(), &mut self.pause);
         self.waker.set_paused(false);
-        selected.at = core.now();
-        if selected.at >= until {
+        if core.now() >= until {
             self.paused_until = None;
+            self.has_own_way = self.spin.is_some() || self.strategy.is_some();
         }
+        Selected::Unasked
     }
 
-    /// Phase 2: hands out the events of this round; how many, and when that was done.
-    fn process_ready(&self, selected: &Selected) -> (u64, Nanos) {
+    /// Phase 2: hands out the events of this round; returns how many.
+    #[inline]
+    fn process_ready(&self) -> u64 {
         if self.paused_until.is_some() {
-            return (0, selected.at);
+            return 0;
         }
         let events = self.local.dispatch_events();
         self.local.finish_ended();
         self.local.settle_channels();
-        (events, if events > 0 { self.local.now() } else { selected.at })
+        events
     }
 
     /// Phase 3: tasks and timers as long as the budget lasts, then futures, then tail tasks.
@@ -229,7 +241,7 @@ impl Wheel {
     fn run_tasks(
         &mut self,
         core: &mut LoopCore<LoopCommand>,
-        selected: &Selected,
+        waited: Nanos,
         (events, io_done): (u64, Nanos),
     ) -> Ran {
         if !core.has_tasks_at(io_done) && !self.local.has_work() {
@@ -237,17 +249,18 @@ impl Wheel {
             self.idle = self.is_undisturbed;
             return Ran { tasks: 0, polled: 0, at: io_done };
         }
-        self.run_what_there_is(core, selected, (events, io_done))
+        self.run_what_there_is(core, waited, (events, io_done))
     }
 
+    #[inline(never)]
     fn run_what_there_is(
         &mut self,
         core: &mut LoopCore<LoopCommand>,
-        selected: &Selected,
+        waited: Nanos,
         (events, io_done): (u64, Nanos),
     ) -> Ran {
         self.idle = false;
-        let io = (events > 0).then(|| io_done.since(selected.at));
+        let io = (events > 0).then(|| io_done.since(waited));
         let local = &self.local;
         local.channels().begin_turn();
         let on_command = &mut |command: LoopCommand| command.perform(local);
@@ -260,24 +273,38 @@ impl Wheel {
         Ran { tasks, polled, at: core.now() }
     }
 
+    /// Returns what ended the wait, if no event did.
+    #[inline(never)]
+    fn cause_without_events(
+        &self,
+        core: &LoopCore<LoopCommand>,
+        selected: &Selected,
+        waited: Nanos,
+    ) -> Cause {
+        match selected {
+            Selected::Failed(_) => Cause::Failed,
+            Selected::Unasked | Selected::Polled => Cause::None,
+            Selected::Slept { woken: true } => Cause::Task,
+            _ if waited >= core.next_deadline() => Cause::Timer,
+            _ if waited >= self.local.wait_limit() => Cause::None,
+            _ => Cause::Premature,
+        }
+    }
+
     /// Phase 4: a driver that returns early for nothing, or cannot wait at all, gets a new selector,
     /// and is left alone for longer and longer until it behaves.
-    fn check_spin(&mut self, selected: &Selected, events: u64, ran: &Ran) -> Cause {
-        let cause = cause(selected, events);
-        if self.local.take_rebuild_request() && cause != Cause::Failed {
-            self.local.rebuild("asked for");
-        }
-        let outcome = match cause {
-            Cause::Failed => {
-                if let Some(error) = &selected.error {
-                    report(Fault::Driver(format!("the wait failed: {error}")));
-                }
-                self.rebuild_and_pause("the wait failed", ran.at);
-                return cause;
+    #[inline(never)]
+    fn check_spin(&mut self, selected: &Selected, cause: Cause, ran: &Ran) {
+        let outcome = match selected {
+            Selected::Failed(error) => {
+                report(Fault::Driver(format!("the wait failed: {error}")));
+                return self.rebuild_and_pause("the wait failed", ran.at);
             }
-            Cause::Premature if ran.tasks == 0 && ran.polled == 0 => WaitOutcome::Premature,
             // In a pause, say: that it ends does not mean that the driver has recovered.
-            _ if !selected.asked => return cause,
+            Selected::Unasked => return,
+            _ if cause == Cause::Premature && ran.tasks == 0 && ran.polled == 0 => {
+                WaitOutcome::Premature
+            }
             _ => WaitOutcome::Useful,
         };
         match self.spin_guard.after(outcome) {
@@ -286,7 +313,6 @@ impl Wheel {
             Verdict::Odd => self.counters.premature_series(),
             Verdict::Rebuild => self.rebuild_and_pause("the selector spins", ran.at),
         }
-        cause
     }
 
     #[cold]
@@ -294,6 +320,7 @@ impl Wheel {
         self.idle = false;
         self.local.rebuild(reason);
         self.paused_until = Some(now.plus(self.back_off.fail()));
+        self.has_own_way = true;
     }
 
     /// Phase 5: a drain that is over becomes a shutdown, which first lets go of everything that is
@@ -320,29 +347,25 @@ impl Wheel {
     }
 }
 
-/// What ended the wait.
-fn cause(selected: &Selected, events: u64) -> Cause {
-    match selected {
-        Selected { error: Some(_), .. } => Cause::Failed,
-        Selected { slept: false, .. } => Cause::None,
-        // What is ready and says nothing, a hang-up that nobody asked about, is no event.
-        _ if events > 0 => Cause::Io,
-        Selected { woken: true, .. } => Cause::Task,
-        Selected { at, deadline, .. } if at >= deadline => Cause::Timer,
-        Selected { at, limit, .. } if at >= limit => Cause::None,
-        _ => Cause::Premature,
-    }
-}
-
 impl Work<LoopCommand> for Wheel {
     fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
-        let mut selected = Selected::default();
-        self.select(core, &mut selected);
-        let (events, io_done) = self.process_ready(&selected);
-        let ran = self.run_tasks(core, &selected, (events, io_done));
-        let cause = self.check_spin(&selected, events, &ran);
-        let times = TurnTimes { waited: selected.at, io_done, tasks_done: ran.at };
-        self.counters.turn(cause, times, events);
+        let selected = self.select(core);
+        let waited = core.now();
+        let events = self.process_ready();
+        let (io_done, cause) = match (&selected, events) {
+            (_, 0) => (waited, self.cause_without_events(core, &selected, waited)),
+            (Selected::Slept { .. }, _) => (core.now(), Cause::Io),
+            (Selected::Failed(_), _) => (core.now(), Cause::Failed),
+            _ => (core.now(), Cause::None),
+        };
+        let ran = self.run_tasks(core, waited, (events, io_done));
+        if self.local.take_rebuild_request() && cause != Cause::Failed {
+            self.local.rebuild("asked for");
+        }
+        if cause != Cause::Io || !self.spin_guard.is_calm() || !self.back_off.is_calm() {
+            self.check_spin(&selected, cause, &ran);
+        }
+        self.counters.turn(cause, TurnTimes { waited, io_done, tasks_done: ran.at }, events);
         self.check_shutdown(core)
     }
 
@@ -363,22 +386,5 @@ impl Work<LoopCommand> for Wheel {
 impl Drop for Wheel {
     fn drop(&mut self) {
         self.local.close();
-    }
-}
-
-/// Parks in the driver, and keeps what it said.
-struct DriverPark<'a> {
-    local: &'a LocalLoop,
-    selected: &'a mut Selected,
-}
-
-impl Park for DriverPark<'_> {
-    #[inline]
-    fn park(&mut self, until: Option<Nanos>) {
-        (self.selected.asked, self.selected.slept) = (true, true);
-        match self.local.wait(until) {
-            Ok(waited) => self.selected.woken = waited.woken,
-            Err(error) => self.selected.error = Some(error),
-        }
     }
 }

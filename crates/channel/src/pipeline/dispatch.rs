@@ -134,21 +134,19 @@ impl ChannelCore {
     /// way does for all handlers, and each step is one call.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
-        self.go_out(from, Write(msg, Completion::none()));
+        if self.handlers.stopped_for.get().contains(Write::BIT) {
+            self.walk(from, Write(msg, Completion::none()));
+        } else {
+            self.write_unawaited(msg);
+        }
     }
 
     #[inline(never)]
     pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
-        self.go_out(from, Flush);
-    }
-
-    /// Outward, past all handlers if none stops for it and nothing waits at any.
-    #[inline(always)]
-    fn go_out<E: Event>(self: &Rc<Self>, from: u32, event: E) {
-        if self.handlers.stopped_for.get().contains(E::BIT) {
-            self.walk(from, event);
+        if self.handlers.stopped_for.get().contains(Flush::BIT) {
+            self.walk(from, Flush);
         } else {
-            event.arrive(self);
+            self.flush();
         }
     }
 

@@ -42,9 +42,9 @@ use crate::report::{Fault, UserCode};
 use crate::shared::Shared;
 use crate::shutdown::Verdict;
 use crate::station::Station;
+use crate::sync::{Ordering, fence};
 use crate::timer::entry::{Fired, TimerRef, place_of};
 use crate::trampoline::Trampoline;
-use crate::wake::Slept;
 
 pub use crate::pulse::{Begun, BegunRound};
 pub use crate::raw::call::InlineCall;
@@ -234,41 +234,43 @@ impl<X: Send + 'static> LoopCore<X> {
         has_more_work: impl Fn() -> bool,
         park: &mut (impl Park + ?Sized),
     ) -> bool {
-        let until = self.next_deadline().min(limit.unwrap_or(Nanos::MAX));
-        self.sleep_until(until, has_more_work, park)
-    }
-
-    /// As [`wait_until`](Self::wait_until), for a caller that knows the
-    /// [next deadline](Self::next_deadline) already: `until` is not beyond it.
-    #[inline]
-    pub fn sleep_until(
-        &mut self,
-        until: Nanos,
-        has_more_work: impl Fn() -> bool,
-        park: &mut (impl Park + ?Sized),
-    ) -> bool {
         if self.local.has_work() || has_more_work() {
             self.shared.counters.turn();
             return false;
         }
-        self.sleep_idle(until, has_more_work, park)
+        let until = self.next_deadline().min(limit.unwrap_or(Nanos::MAX));
+        let has_more_work = || {
+            fence(Ordering::SeqCst); // After the announcement; whoever changes it has one before its look at that.
+            has_more_work()
+        };
+        self.sleep(until, has_more_work, |until| park.park(until)).is_some()
     }
 
-    /// As [`sleep_until`](Self::sleep_until), for a caller that has just found that there is
-    /// [nothing to run](Self::has_tasks_at): it is looked for once more, after the announcement.
+    /// Sleeps in `park`, for a caller that has just found [nothing to run](Self::has_tasks_at) and knows the
+    /// [next deadline](Self::next_deadline): `until` is not beyond it. `None`: something has come since, and `park`
+    /// was not called.
     #[inline]
-    pub fn sleep_idle(
+    pub fn sleep_idle<R>(
+        &mut self,
+        until: Nanos,
+        park: impl FnOnce(Option<Nanos>) -> R,
+    ) -> Option<R> {
+        self.sleep(until, || false, park)
+    }
+
+    #[inline]
+    fn sleep<R>(
         &mut self,
         until: Nanos,
         has_more_work: impl Fn() -> bool,
-        park: &mut (impl Park + ?Sized),
-    ) -> bool {
+        park: impl FnOnce(Option<Nanos>) -> R,
+    ) -> Option<R> {
         self.shared.counters.turn();
         self.give_back();
         self.shared.counters.sleep();
         let until = until.if_ever();
         let has_more_work = || self.local.has_ready() || has_more_work();
-        self.shared.inbox.sleep(until, has_more_work, || park.park(until)) == Slept::Yes
+        self.shared.inbox.sleep(until, has_more_work, || park(until))
     }
 
     /// Goes on without a wait: for a loop that looks for its work elsewhere. The turn counts all the

@@ -6,7 +6,7 @@ use super::{AtomicUsize, Ordering, model, model_of_three, park, parker, thread};
 use crate::admission::Depth;
 use crate::clock::Nanos;
 use crate::inbox::Inbox;
-use crate::wake::{Slept, Urgency};
+use crate::wake::Urgency;
 
 /// Takes `n` commands, sleeping whenever there is none; returns how often it announced a sleep.
 fn take(inbox: &Inbox<u8>, parker: &mut crate::park::TokenPark, n: usize) -> u64 {
@@ -19,7 +19,7 @@ fn take(inbox: &Inbox<u8>, parker: &mut crate::park::TokenPark, n: usize) -> u64
             continue;
         }
         sleeps += 1;
-        let _: Slept = inbox.sleep(None, || false, || park(parker));
+        let _: Option<()> = inbox.sleep(None, || false, || park(parker));
     }
     sleeps
 }

@@ -172,10 +172,10 @@ impl<T> Queue<T> {
         values_before(tail).saturating_sub(values_before(head)) as usize
     }
 
-    /// Whether nothing is in it, not even a claim. Orders nothing by itself.
+    /// Whether nothing is in it, not even a claim. One side of the wake word's Dekker pair: claims are SeqCst, too.
     pub(crate) fn is_empty(&self) -> bool {
         // The tail is behind while the next block is being installed.
-        self.head.index.load(Ordering::Relaxed) >= self.tail.index.load(Ordering::Relaxed)
+        self.head.index.load(Ordering::Relaxed) >= self.tail.index.load(Ordering::SeqCst)
     }
 
     /// The right to take; `None` while somebody else has it.

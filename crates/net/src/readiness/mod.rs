@@ -67,8 +67,6 @@ pub(crate) struct ReadinessDriver<S> {
     later: Vec<Token>,
     /// Steps that the token at `next` has taken in this round.
     steps: u32,
-    /// Its round is over but for `ReadComplete`, which comes before anything else.
-    complete: Option<Token>,
     /// The token whose change of interest is being applied.
     applying: Option<Token>,
     block: ReadBlock,
@@ -90,7 +88,6 @@ impl<S: Selector> ReadinessDriver<S> {
             next: 0,
             later: Vec::new(),
             steps: 0,
-            complete: None,
             applying: None,
             block: ReadBlock::default(),
             inbox: Inbox::default(),
@@ -312,12 +309,12 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
-        if self.next < self.queue.len() || self.complete.is_some() {
+        if self.next < self.queue.len() {
             let waiting = self.waiting();
             if waiting > 0 {
                 return Ok(Waited { ready: waiting, woken: false });
             }
-            (self.steps, self.complete) = (0, None);
+            self.steps = 0;
         }
         self.queue.clear();
         self.next = 0;
@@ -345,21 +342,12 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         }
     }
 
-    fn take_read_complete(&mut self, token: Token) -> bool {
-        let taken = self.complete == Some(token);
-        if taken {
-            self.complete = None;
-        }
-        taken
-    }
-
     fn working_on(&self) -> Option<Token> {
         self.applying.or_else(|| self.queue.get(self.next).copied())
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
-        let nothing = self.next == self.queue.len() && self.complete.is_none();
-        if nothing { None } else { self.next_in_queue() }
+        if self.next == self.queue.len() { None } else { self.next_in_queue() }
     }
 }
 

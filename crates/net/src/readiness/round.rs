@@ -38,7 +38,7 @@ impl<S: Selector> ReadinessDriver<S> {
 
     /// How many have something to say already.
     pub(super) fn waiting(&self) -> usize {
-        let left = self.queue[self.next..].iter().chain(&self.complete);
+        let left = self.queue[self.next..].iter();
         left.filter(|token| self.registrations.get(**token).is_some()).count()
     }
 
@@ -76,11 +76,6 @@ impl<S: Selector> ReadinessDriver<S> {
     /// The next event of those that are on the queue.
     #[inline(never)]
     pub(super) fn next_in_queue(&mut self) -> Option<IoEvent> {
-        if let Some(token) = self.complete.take()
-            && self.registrations.get(token).is_some()
-        {
-            return Some(IoEvent::ReadComplete(token));
-        }
         while let Some(&token) = self.queue.get(self.next) {
             let Some(registration) = self.registrations.get_mut(token) else {
                 (self.next, self.steps) = (self.next + 1, 0);
@@ -92,16 +87,16 @@ impl<S: Selector> ReadinessDriver<S> {
                 Subject::Socket(endpoint) if self.steps == 0 => {
                     match endpoint.read_plainly(&mut self.block) {
                         Ok((bytes, last)) => {
-                            if last {
-                                registration.queued = false;
-                                self.next += 1;
-                                self.complete = Some(token);
-                                // It was the plan that ended the round, and not the kernel.
-                                if !endpoint.is_drained() && endpoint.end_turn() {
-                                    enqueue(registration, token, &mut self.later);
-                                }
+                            if !last {
+                                return Some(IoEvent::Read(token, bytes));
                             }
-                            return Some(IoEvent::Read(token, bytes));
+                            registration.queued = false;
+                            self.next += 1;
+                            // It was the plan that ended the round, and not the kernel.
+                            if !endpoint.is_drained() && endpoint.end_turn() {
+                                enqueue(registration, token, &mut self.later);
+                            }
+                            return Some(IoEvent::LastRead(token, bytes));
                         }
                         Err(otherwise) => taken = otherwise,
                     }

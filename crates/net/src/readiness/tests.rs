@@ -209,7 +209,7 @@ fn l06_a_wait_that_fails_says_so_and_loses_nothing() {
     peer.write_all(b"x").unwrap();
     selector.will_find(&[Signal::Ready(token, Ready::READ)]);
     assert_eq!(driver.wait(None).unwrap().ready, 1);
-    assert_eq!(events(&mut driver).len(), 2);
+    assert_eq!(events(&mut driver).len(), 1, "the read and the end of its round in one");
 }
 
 #[test]

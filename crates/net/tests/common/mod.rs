@@ -49,11 +49,13 @@ pub(crate) struct Rig {
     pub(crate) tokens: Slab<()>,
     /// What was accepted.
     pub(crate) accepted: Vec<Io>,
+    /// The second half of a `LastRead` whose first was given out.
+    complete: Option<IoEvent>,
 }
 
 impl Rig {
     pub(crate) fn new(driver: Box<dyn Driver>) -> Self {
-        Self { driver, tokens: Slab::new(), accepted: Vec::new() }
+        Self { driver, tokens: Slab::new(), accepted: Vec::new(), complete: None }
     }
 
     pub(crate) fn token(&mut self) -> Token {
@@ -81,6 +83,7 @@ impl Rig {
     pub(crate) fn detach(&mut self, token: Token) {
         assert_eq!(self.driver.detach(token), Detach::Done);
         self.tokens.remove(token);
+        self.complete.take_if(|complete| complete.token() == token);
     }
 
     pub(crate) fn read_on(&mut self, token: Token) {
@@ -116,16 +119,23 @@ impl Rig {
 
     /// All events of this round, in words.
     pub(crate) fn drain(&mut self) -> Vec<String> {
-        let next = || self.driver.next_event().map(|event| words(event, &mut self.accepted).1);
-        std::iter::from_fn(next).collect()
+        std::iter::from_fn(|| self.next_event().map(|(_, words)| words)).collect()
+    }
+
+    /// The next event of this round, in words. A `LastRead` is the two that it stands for.
+    fn next_event(&mut self) -> Option<(Token, String)> {
+        let event = self.complete.take().or_else(|| self.driver.next_event())?;
+        let (event, complete) = event.split();
+        self.complete = complete;
+        Some(words(event, &mut self.accepted))
     }
 
     /// The next event, waited for.
     pub(crate) fn event(&mut self) -> (Token, String) {
         let deadline = self.after(LONG);
         loop {
-            if let Some(event) = self.driver.next_event() {
-                return words(event, &mut self.accepted);
+            if let Some(event) = self.next_event() {
+                return event;
             }
             assert!(self.driver.clock().now() < deadline, "no event came");
             self.driver.wait(Some(deadline)).unwrap();
@@ -216,7 +226,7 @@ fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
         }
         IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
         IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
-        IoEvent::ReadComplete(_) => "complete".into(),
+        IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::PeerFinished(_) => "peer finished".into(),
         IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),

@@ -301,7 +301,7 @@ pub(crate) fn words(event: &IoEvent) -> String {
         IoEvent::Read(_, bytes) => format!("read {}", String::from_utf8_lossy(bytes)),
         IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
         IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
-        IoEvent::ReadComplete(_) => "complete".into(),
+        IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::PeerFinished(_) => "peer finished".into(),
         IoEvent::AcceptFailed(_, error) => format!("accept failed {:?}", error.kind()),

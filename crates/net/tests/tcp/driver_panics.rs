@@ -109,7 +109,7 @@ impl Decorator for Panics {
         let waited = self.inner.wait(until)?;
         if self.fault.0.lock().unwrap().is_some_and(|(call, _)| call == "wait") {
             self.kept = self.inner.next_event();
-            if let Some(IoEvent::Read(token, _)) = &self.kept {
+            if let Some(IoEvent::LastRead(token, _)) = &self.kept {
                 let names = self.fault.strikes("wait").expect("it is armed");
                 self.at = names.then_some(*token);
                 blow("wait");
@@ -120,7 +120,7 @@ impl Decorator for Panics {
 
     fn next_event(&mut self) -> Option<IoEvent> {
         let event = self.kept.take().or_else(|| self.inner.next_event())?;
-        if let IoEvent::Read(token, bytes) = &event
+        if let IoEvent::LastRead(token, bytes) = &event
             && *bytes == "boom"
             && let Some(names) = self.fault.strikes("next_event")
         {

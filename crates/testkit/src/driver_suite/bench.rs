@@ -31,11 +31,13 @@ pub(super) struct Bench<'f> {
     pub(super) fixture: &'f dyn Fixture,
     pub(super) driver: Box<dyn Driver>,
     pub(super) ledger: Ledger,
+    /// The second half of a `LastRead` whose first was given out.
+    complete: Option<IoEvent>,
 }
 
 impl<'f> Bench<'f> {
     pub(super) fn open(fixture: &'f dyn Fixture) -> Self {
-        Self { fixture, driver: fixture.open(), ledger: Ledger::default() }
+        Self { fixture, driver: fixture.open(), ledger: Ledger::default(), complete: None }
     }
 
     pub(super) fn now(&self) -> Nanos {
@@ -110,21 +112,17 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn next(&mut self) -> Option<IoEvent> {
-        let event = self.driver.next_event();
+        let complete = self.complete.take().filter(|event| self.ledger.is_live(event.token()));
+        let event = complete.or_else(|| self.driver.next_event()).map(|event| {
+            let (event, complete) = event.split();
+            self.complete = complete;
+            event
+        });
         match &event {
             Some(event) => self.ledger.note(event),
             None => self.ledger.end_round(),
         }
         event
-    }
-
-    /// Asks whether the read that was just given out was the last of its round.
-    pub(super) fn take_read_complete(&mut self, token: Token) -> bool {
-        let taken = self.driver.take_read_complete(token);
-        if taken {
-            self.ledger.note(&IoEvent::ReadComplete(token));
-        }
-        taken
     }
 
     /// Takes what is left of this round.

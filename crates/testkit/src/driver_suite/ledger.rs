@@ -72,6 +72,11 @@ impl Ledger {
         self.entry(token).kind = Kind::Foreign(interest);
     }
 
+    /// Whether events may come of this token.
+    pub(super) fn is_live(&self, token: Token) -> bool {
+        self.entries.get(token).is_some_and(|entry| !entry.detaching)
+    }
+
     /// A registration has gone: its index may be used again.
     pub(super) fn leave(&mut self, token: Token) {
         self.entries.remove(token);
@@ -150,6 +155,7 @@ impl Entry {
                 ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
             }
             IoEvent::ReadComplete(_) => {}
+            IoEvent::LastRead(..) => unreachable!("split before it is noted"),
             IoEvent::Eof(_) => {
                 ensure(self.reads.is_some(), "reads are off")?;
                 ensure(!self.ended, "it had ended already")?;
@@ -184,7 +190,7 @@ impl Entry {
             | IoEvent::Datagram(..)
             | IoEvent::Parcel(..)
             | IoEvent::Accepted(..) => Place::Reading,
-            IoEvent::ReadComplete(_) => Place::ReadComplete,
+            IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => Place::ReadComplete,
             IoEvent::Eof(_) | IoEvent::PeerFinished(_) => Place::Eof,
             IoEvent::AcceptFailed(..)
             | IoEvent::ReceiveFailed(..)

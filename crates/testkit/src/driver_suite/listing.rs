@@ -25,7 +25,7 @@ macro_rules! driver_suite {
                 reading {
                     l05_reads_are_off_at_first
                     l05_a_round_of_reads_ends_with_one_read_complete
-                    l05_a_read_complete_that_was_taken_is_not_given_out
+                    l05_a_last_read_ends_its_round
                     l07_a_detached_stream_has_no_read_complete
                     l05_a_plan_bounds_a_round
                     l05_a_flooding_peer_cannot_keep_a_round_going

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use waterwheel_channel::driver::{Driver, IoEvent, Waited};
+use waterwheel_channel::driver::{Driver, IoEvent, ReadPlan, Waited};
 use waterwheel_executor::Nanos;
 
 use super::Fixture;
@@ -51,15 +51,18 @@ pub fn l02_a_wait_whose_time_has_come_only_looks(fixture: &dyn Fixture) {
 /// A wait returns at once as long as there are events of the last round.
 pub fn l02_a_wait_does_not_block_while_events_are_left(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut remote) = bench.reading_stream();
-    remote.send(b"x");
+    let (token, mut remote) = bench.stream();
+    bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 1 }));
+    remote.send(b"xy");
     assert!(bench.wait(PATIENCE).ready > 0);
     assert!(matches!(bench.next(), Some(IoEvent::Read(..))));
     let deadline = bench.now().plus(PATIENCE);
     let waited = bench.driver.wait(Some(deadline)).expect("wait");
-    assert!(waited.ready > 0 && bench.now() < deadline, "ReadComplete was left");
+    assert!(waited.ready > 0 && bench.now() < deadline, "a read was left");
     let left = bench.round();
-    assert!(matches!(left[..], [IoEvent::ReadComplete(of)] if of == token), "{left:?}");
+    assert_eq!(bytes_of(&left, token), b"y", "{left:?}");
+    let is_over = matches!(left.last(), Some(IoEvent::ReadComplete(of)) if *of == token);
+    assert!(is_over, "{left:?}");
     bench.assert_quiet();
 }
 

@@ -1,9 +1,11 @@
 //! What a loop does with what is attached to its driver: sockets, and descriptors of others.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::io;
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use waterwheel_executor::engine::{panic_message, report};
 use waterwheel_executor::{Error, Fault, Origin};
@@ -13,7 +15,7 @@ use crate::address::Address;
 use crate::driver::{
     Detach, Driver, DriverPanicked, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
-use crate::event_loop::registrations::Registrant;
+use crate::event_loop::registrations::{EventReceiver, Registrant};
 use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
 use crate::token::Token;
 
@@ -25,8 +27,19 @@ impl LocalLoop {
     /// dropped then.
     #[track_caller]
     pub fn attach(&self, io: Io, role: Role, registrant: impl Registrant) -> io::Result<Token> {
+        self.attach_for(io, role, Rc::new(RefCell::new(registrant)))
+    }
+
+    /// The same, for a receiver that several registrations may share.
+    #[track_caller]
+    pub(crate) fn attach_for(
+        &self,
+        io: Io,
+        role: Role,
+        receiver: Rc<dyn EventReceiver>,
+    ) -> io::Result<Token> {
         let origin = Origin::here();
-        self.register(origin, registrant, |driver, token| driver.attach(token, io, role))
+        self.register(origin, receiver, |driver, token| driver.attach(token, io, role))
     }
 
     /// Gives the driver a descriptor that is no channel's, to be told when it is ready.
@@ -39,7 +52,8 @@ impl LocalLoop {
         (io, interest): (Io, Interest),
         registrant: impl Registrant,
     ) -> io::Result<Token> {
-        self.register(origin, registrant, |driver, token| {
+        let receiver = Rc::new(RefCell::new(registrant));
+        self.register(origin, receiver, |driver, token| {
             driver.register_foreign(token, io, interest)
         })
     }
@@ -47,13 +61,13 @@ impl LocalLoop {
     fn register(
         &self,
         origin: Origin,
-        registrant: impl Registrant,
+        receiver: Rc<dyn EventReceiver>,
         enter: impl FnOnce(&mut dyn Driver, Token) -> io::Result<()>,
     ) -> io::Result<Token> {
         if self.is_closing() {
             return Err(io::Error::other(LoopShutDown));
         }
-        let token = self.parts.registrations.add(origin, Box::new(registrant));
+        let token = self.parts.registrations.add(origin, receiver);
         let mut entered =
             self.call_driver(|driver| enter(driver, token)).unwrap_or_else(|panicked| {
                 let _ = self.let_driver_detach(token); // It may have taken it in before it panicked.
@@ -141,18 +155,11 @@ impl LocalLoop {
     ///
     /// # Errors
     /// What the driver says; that the token is not attached.
+    #[inline]
     pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
         // Of a token that is going the driver knows as little as of one that is gone. A panic is left to whoever
         // writes, who catches one anyway, as this is on the way of every answer.
         self.with_driver(|driver| driver.write(token, queue))
-    }
-
-    /// Asked in the course of a `Read`: whether that was all of its round. `ReadComplete` does not follow
-    /// then.
-    #[inline]
-    pub(crate) fn take_read_complete(&self, token: Token) -> bool {
-        let mut driver = self.parts.driver.borrow_mut();
-        driver.as_mut().is_some_and(|driver| driver.take_read_complete(token))
     }
 
     /// Sends as much of a file as the kernel takes at once; the caller notes how far it has come.
@@ -246,6 +253,11 @@ impl LocalLoop {
             Some(driver) => call(&mut **driver),
             None => Err(io::Error::other(LoopShutDown)),
         }
+    }
+
+    /// Whether the token is attached, and not being detached.
+    pub(crate) fn is_live(&self, token: Token) -> bool {
+        self.parts.registrations.is_live(token)
     }
 
     fn has_driver(&self) -> bool {

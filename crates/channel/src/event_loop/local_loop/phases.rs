@@ -101,13 +101,13 @@ impl LocalLoop {
                 self.parts.registrations.detached(token, Detach::Done);
                 continue;
             }
-            let Some(mut taken) = self.parts.registrations.take(token) else { continue };
+            let Some((origin, receiver)) = self.parts.registrations.receiver(token) else {
+                continue;
+            };
             last.set(Some(token));
-            let begun = self.parts.sender.begin(UserCode::Callback, taken.origin);
-            let called = taken.on_event(self, event);
+            let begun = self.parts.sender.begin(UserCode::Callback, origin);
+            let called = receiver.on_event(self, event);
             drop(begun);
-            taken.put_back();
-            std::mem::forget(taken); // Spares the way out a destructor that finds nothing to do.
             last.set(None);
             if let Err(error) = called {
                 self.detach_with(token, Some(error));
