@@ -60,6 +60,8 @@
 //! | JSON objects and arrays | [`JsonDecoder`] in a [`Decode`] |
 //! | Redis, as a client | [`RespDecoder`] in a [`Decode`], and [`RespEncoder`] |
 //! | Redis, as a server | [`RespCommandDecoder`] in a [`Decode`], and [`RespEncoder`] |
+//! | a server behind a proxy | [`ProxyServer`], before all else |
+//! | a proxy that says whom it speaks for | [`ProxyEncoder`] in an [`Encode`](waterwheel_channel::Encode) |
 //! | text of any frames | [`Utf8`] or [`LossyUtf8`], as a stage behind their decoder, and [`TextEncoder`] behind their encoder |
 //!
 //! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
@@ -79,6 +81,8 @@ mod length_field_decoder;
 mod length_field_prepender;
 mod line_decoder;
 mod line_encoder;
+mod proxy;
+mod quoted;
 mod resp;
 mod text;
 mod utf8;
@@ -95,9 +99,13 @@ pub use crate::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
 pub use crate::length_field_prepender::LengthFieldPrepender;
 pub use crate::line_decoder::{LineDecoder, LineTooLong, LineUnfinished, TextLines};
 pub use crate::line_encoder::{EmbeddedLineEnd, LineEncoder};
+pub use crate::proxy::{
+    ProxyAddresses, ProxyDecoder, ProxyEncoder, ProxyError, ProxyHeader, ProxyServer, ProxyTlv,
+};
+pub use crate::quoted::Quoted;
 pub use crate::resp::{
-    Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits,
-    RespValue, RespVersion,
+    RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits, RespValue,
+    RespVersion,
 };
 pub use crate::text::{LossyUtf8, TextEncoder};
 pub use crate::utf8::{NotUtf8, Utf8};

@@ -1,10 +1,12 @@
 //! Who may cross threads: every public type, listed.
 
+use waterwheel_channel::Address;
 use waterwheel_codec::{
     DelimiterDecoder, DelimiterEncoder, Delimiters, EmbeddedLineEnd, FixedLength, FrameError,
     InvalidFrames, InvalidLengthField, JsonDecoder, LengthField, LengthFieldDecoder,
     LengthFieldError, LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished,
-    LossyUtf8, NotUtf8, Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder,
+    LossyUtf8, NotUtf8, ProxyAddresses, ProxyDecoder, ProxyEncoder, ProxyError, ProxyHeader,
+    ProxyServer, ProxyTlv, Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder,
     RespError, RespLimits, RespValue, RespVersion, TextEncoder, TextLines, Utf8, VarintDecoder,
     VarintPrepender,
 };
@@ -36,6 +38,13 @@ fn public_types_cross_threads_as_listed() {
         is!(LineUnfinished: true true true),
         is!(LossyUtf8: true true true),
         is!(NotUtf8: true true true),
+        is!(ProxyAddresses: true true true),
+        is!(ProxyDecoder: true true true),
+        is!(ProxyEncoder: true true true),
+        is!(ProxyError: true true true),
+        is!(ProxyHeader: true true true),
+        is!(ProxyServer<fn(Option<&Address>) -> bool>: true true true),
+        is!(ProxyTlv: true true true),
         is!(Quoted: true true true),
         is!(RespCommand: true true true),
         is!(RespCommandDecoder: true true true),

@@ -204,6 +204,10 @@ impl ChannelShared {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = (local, peer);
     }
 
+    pub(crate) fn set_peer_address(&self, peer: Address) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(peer);
+    }
+
     pub(super) fn addresses(&self) -> (Option<Address>, Option<Address>) {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

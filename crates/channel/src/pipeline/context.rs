@@ -17,6 +17,7 @@ use super::message::Msg;
 use super::pipeline::Pipeline;
 use super::slot::SlotState;
 use super::slots::SlotId;
+use crate::address::Address;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
@@ -195,6 +196,11 @@ impl<'a> Ctx<'a> {
     /// The transport knows its peers by their addresses, if at all; the channel is not connected.
     pub fn peer_credentials(&self) -> Result<Credentials, Error> {
         self.core.with_transport(|transport, up| transport.peer_credentials(up))
+    }
+
+    /// Sets what [`Channel::peer_address`] returns from now on: the address that a trusted proxy names in place of its own.
+    pub fn set_peer_address(&self, peer: impl Into<Address>) {
+        self.core.shared().set_peer_address(peer.into());
     }
 
     /// Keeps a drain of the loop waiting while there is work in progress: see [`Hold`].

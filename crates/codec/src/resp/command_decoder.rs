@@ -8,11 +8,12 @@ use waterwheel_channel::Decoder;
 use waterwheel_executor::Error;
 
 use super::command::{RespCommand, Spans};
-use super::error::{Quoted, RespError};
+use super::error::RespError;
 use super::inline::split;
 use super::limits::RespLimits;
 use super::scan::too_long;
 use super::token::{bulk, integer, line_end, size};
+use crate::quoted::Quoted;
 
 /// The longest line that is a number of arguments or the length of one.
 const SHORT_LINE: usize = 24;

@@ -1,6 +1,6 @@
 //! What can be wrong with a RESP message.
 
-use std::fmt;
+use crate::quoted::Quoted;
 
 /// Bytes are no RESP message, one exceeds a limit, or a value cannot be written as one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,35 +66,4 @@ pub enum RespError {
         /// How many bytes of it came.
         unread: usize,
     },
-}
-
-/// The beginning of what a peer sent, for an error.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Quoted {
-    bytes: [u8; Self::MOST],
-    length: u8,
-}
-
-impl Quoted {
-    /// No more bytes than this are quoted.
-    const MOST: usize = 24;
-
-    pub(super) fn new(found: &[u8]) -> Self {
-        let length = found.len().min(Self::MOST);
-        let mut bytes = [0; Self::MOST];
-        bytes[..length].copy_from_slice(&found[..length]);
-        Self { bytes, length: length as u8 }
-    }
-}
-
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}'", self.bytes[..usize::from(self.length)].escape_ascii())
-    }
-}
-
-impl fmt::Debug for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }

@@ -25,6 +25,6 @@ pub use self::command::RespCommand;
 pub use self::command_decoder::RespCommandDecoder;
 pub use self::decoder::RespDecoder;
 pub use self::encoder::{RespEncoder, RespVersion};
-pub use self::error::{Quoted, RespError};
+pub use self::error::RespError;
 pub use self::limits::RespLimits;
 pub use self::value::RespValue;

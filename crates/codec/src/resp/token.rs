@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use memchr::memchr2;
 
-use super::error::{Quoted, RespError};
+use super::error::RespError;
 use super::limits::RespLimits;
+use crate::quoted::Quoted;
 
 /// The longest line that is a length, a number of 64 bits, a boolean or a null, with its type and its end.
 const SHORT_LINE: usize = 24;

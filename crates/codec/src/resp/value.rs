@@ -5,8 +5,9 @@ use memchr::memchr2;
 use waterwheel_channel::Message;
 
 use super::encoder::RespVersion;
-use super::error::{Quoted, RespError};
+use super::error::RespError;
 use super::token::is_big_number;
+use crate::quoted::Quoted;
 
 /// More than any number, length or head takes on the wire.
 const HEAD: usize = 40;

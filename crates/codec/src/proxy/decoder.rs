@@ -1,0 +1,106 @@
+//! PROXY headers out of a stream of bytes.
+
+use std::mem;
+
+use bytes::{Buf, Bytes};
+use waterwheel_channel::Decoder;
+use waterwheel_executor::Error;
+
+use super::error::ProxyError;
+use super::header::ProxyHeader;
+use super::{version1, version2};
+use crate::quoted::Quoted;
+
+/// How long a header may be if nothing else was said: more than the entries that proxies are known to send.
+const DEFAULT_MAX_HEADER: usize = 4 * 1024;
+
+/// Takes PROXY headers of either version off the front of a stream. [`ProxyServer`](crate::ProxyServer) takes one, and
+/// does with it what is to be done.
+///
+/// ```
+/// use waterwheel_codec::{ProxyDecoder, ProxyHeader};
+/// use waterwheel_testkit::decoder_verifier::DecoderVerifier;
+///
+/// let header = ProxyHeader::tcp("[2001:db8::7]:51000".parse()?, "[2001:db8::1]:443".parse()?);
+/// DecoderVerifier::new(ProxyDecoder::new)
+///     .gives("PROXY TCP6 2001:db8::7 2001:db8::1 51000 443\r\n", [header])
+///     .fails("GET / HTTP/1.1\r\n", "PROXY: a connection begins with 'G', which begins no header")
+///     .verify();
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ProxyDecoder {
+    limit: usize,
+}
+
+impl ProxyDecoder {
+    /// Makes a decoder of headers of up to 4 KiB.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { limit: DEFAULT_MAX_HEADER }
+    }
+
+    /// Sets how many bytes a header of version 2 may have; one of version 1 never has more than 107. Default: 4 KiB.
+    #[must_use]
+    pub fn max_header(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Takes a header off the front of `buf`, if all of it is there.
+    ///
+    /// # Errors
+    /// There is none at the front. Nothing is consumed.
+    pub fn next_header(&self, buf: &mut Bytes) -> Result<Option<ProxyHeader>, ProxyError> {
+        let begins = if buf.first() == version1::PREFIX.first() {
+            version1::PREFIX
+        } else {
+            version2::SIGNATURE
+        };
+        if let Some(wrong) = buf.iter().zip(begins).position(|(found, expected)| found != expected)
+        {
+            return Err(ProxyError::NoHeader { found: Quoted::new(&buf[..=wrong]) });
+        }
+        if buf.len() < begins.len() {
+            return Ok(None);
+        }
+        let found = if begins == version1::PREFIX {
+            version1::decode(buf)?
+        } else {
+            version2::decode(buf, self.limit)?
+        };
+        Ok(found.map(|(header, length)| {
+            buf.advance(length);
+            header
+        }))
+    }
+}
+
+impl Default for ProxyDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder for ProxyDecoder {
+    type Out = ProxyHeader;
+
+    fn decode(&mut self, buf: &mut Bytes) -> Result<Option<ProxyHeader>, Error> {
+        self.next_header(buf).map_err(Error::new)
+    }
+
+    fn max_unread(&self) -> usize {
+        self.limit.max(version1::MAX_LINE)
+    }
+
+    /// Reports a header that the stream's end cuts off.
+    fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<ProxyHeader>, Error> {
+        match self.decode(buf)? {
+            None if !buf.is_empty() => {
+                let unread = mem::take(buf).len();
+                Err(Error::new(ProxyError::CutOff { unread }))
+            }
+            header => Ok(header),
+        }
+    }
+}

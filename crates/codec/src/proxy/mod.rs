@@ -1,0 +1,26 @@
+//! The PROXY protocol, versions 1 and 2: what a proxy says about a connection before its bytes (K04).
+//!
+//! ```text
+//!   Bytes ──► ProxyServer ──Bytes──► the protocol behind the proxy
+//!                 │ the peer's address becomes the one that is told; a ProxyHeader as a user event
+//!                 └ leaves the pipeline with the header; anything else is an error, and a close
+//! ```
+//!
+//! The specification is `doc/proxy-protocol.txt` of HAProxy.
+
+mod checksum;
+mod decoder;
+mod encoder;
+mod error;
+mod header;
+mod server;
+mod tlv;
+mod version1;
+mod version2;
+
+pub use self::decoder::ProxyDecoder;
+pub use self::encoder::ProxyEncoder;
+pub use self::error::ProxyError;
+pub use self::header::{ProxyAddresses, ProxyHeader};
+pub use self::server::ProxyServer;
+pub use self::tlv::ProxyTlv;

@@ -1,0 +1,186 @@
+//! A handler for servers behind a proxy.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    Address, Ctx, Decode, Decoder, Emit, Events, Handler, HandlerResult, Inbound, Message, Msg,
+    Signature, Stage, Then,
+};
+use waterwheel_executor::Error;
+
+use super::decoder::ProxyDecoder;
+use super::error::ProxyError;
+use super::header::ProxyHeader;
+
+/// Takes the PROXY header with which every connection begins, of either version, and leaves the pipeline.
+///
+/// The channel's peer address becomes the one that is told, and the [`ProxyHeader`] is fired as a user event before the
+/// first byte behind it. A peer that is not trusted, and a connection that begins otherwise, is an error inward, and
+/// the channel is closed: nothing of it reaches the handlers behind. How long a peer may take is not limited here.
+///
+/// ```
+/// use waterwheel_channel::{Address, Edit, PipelineError};
+/// use waterwheel_codec::{LineDecoder, LineEncoder, ProxyServer};
+///
+/// /// Behind a proxy on this machine.
+/// fn speak_lines(edit: &mut Edit<'_>) -> Result<(), PipelineError> {
+///     let trusted = |peer: Option<&Address>| peer.and_then(Address::ip).is_some_and(|ip| ip.is_loopback());
+///     edit.add_last("proxy", ProxyServer::new(trusted))?;
+///     edit.add_codec("lines", LineDecoder::new(1024).text(), LineEncoder::new())?;
+///     Ok(())
+/// }
+/// # let _ = speak_lines;
+/// ```
+pub struct ProxyServer<T> {
+    trusted: T,
+    /// Whether the peer is trusted, once that was asked.
+    is_trusted: Option<bool>,
+    chain: Inbound<Then<Decode<Attempt>, Apply>>,
+}
+
+impl<T: Fn(Option<&Address>) -> bool + 'static> ProxyServer<T> {
+    /// Trusts the peers for which `trusted` says so. A peer may have no address, as clients of Unix sockets do not.
+    pub fn new(trusted: T) -> Self {
+        Self::with_decoder(trusted, ProxyDecoder::new())
+    }
+
+    /// The same with a decoder of other limits.
+    pub fn with_decoder(trusted: T, decoder: ProxyDecoder) -> Self {
+        let chain = Inbound(Decode::new(Attempt(decoder)).then(Apply { is_done: false }));
+        Self { trusted, is_trusted: None, chain }
+    }
+
+    /// Returns whether the peer is trusted. One that is not is told off once.
+    fn check(&mut self, ctx: &Ctx<'_>) -> bool {
+        if let Some(is_trusted) = self.is_trusted {
+            return is_trusted;
+        }
+        let peer = ctx.channel().peer_address();
+        let is_trusted = (self.trusted)(peer.as_ref());
+        self.is_trusted = Some(is_trusted);
+        if !is_trusted {
+            let none = || String::from("a peer without an address");
+            let peer = peer.map_or_else(none, |peer| peer.to_string());
+            refuse(ProxyError::Untrusted { peer }, ctx);
+        }
+        is_trusted
+    }
+}
+
+impl<T: Fn(Option<&Address>) -> bool + 'static> Handler for ProxyServer<T> {
+    fn interest(&self) -> Events {
+        self.chain.interest()
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::transparent()
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        if msg.is::<Bytes>() && !self.check(ctx) { Ok(()) } else { self.chain.on_read(ctx, msg) }
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.chain.on_read_complete(ctx)
+    }
+
+    fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.chain.on_inactive(ctx)
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        self.chain.on_user_event(ctx, event)
+    }
+
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.chain.on_removed(ctx);
+    }
+}
+
+impl<T> fmt::Debug for ProxyServer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyServer").field("is_trusted", &self.is_trusted).finish_non_exhaustive()
+    }
+}
+
+fn refuse(error: ProxyError, ctx: &Ctx<'_>) {
+    ctx.fire_error(Error::new(error));
+    ctx.close();
+}
+
+/// A header, or why there is none: an error has to close the channel too.
+enum Outcome {
+    Header(ProxyHeader),
+    Failed(ProxyError),
+}
+
+impl Message for Outcome {}
+
+/// Decodes one header or one failure, which takes all bytes with it.
+struct Attempt(ProxyDecoder);
+
+impl Attempt {
+    fn failed(error: ProxyError, buf: &mut Bytes) -> Outcome {
+        buf.clear();
+        Outcome::Failed(error)
+    }
+}
+
+impl Decoder for Attempt {
+    type Out = Outcome;
+
+    fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Outcome>, Error> {
+        Ok(match self.0.next_header(buf) {
+            Ok(header) => header.map(Outcome::Header),
+            Err(error) => Some(Self::failed(error, buf)),
+        })
+    }
+
+    fn max_unread(&self) -> usize {
+        self.0.max_unread()
+    }
+
+    fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Outcome>, Error> {
+        let outcome = if buf.is_empty() { None } else { self.decode(buf)? };
+        Ok(match (outcome, buf.len()) {
+            (None, 0) => None,
+            (None, unread) => Some(Self::failed(ProxyError::CutOff { unread }, buf)),
+            (some, _) => some,
+        })
+    }
+}
+
+/// Does what a header says.
+struct Apply {
+    is_done: bool,
+}
+
+impl Stage for Apply {
+    type In = Outcome;
+    type Out = Infallible;
+
+    fn on<O: Emit<Infallible>>(&mut self, outcome: Outcome, out: &mut O) -> HandlerResult {
+        let ctx = out.ctx();
+        if self.is_done {
+            return Ok(()); // It was refused, and its close is not over.
+        }
+        self.is_done = true;
+        match outcome {
+            Outcome::Failed(error) => refuse(error, &ctx),
+            Outcome::Header(header) => {
+                if let Some(source) = header.source() {
+                    ctx.set_peer_address(source);
+                }
+                ctx.fire_user_event(header);
+                ctx.pipeline().remove(ctx.slot())?;
+                // Whoever asked for one round of reads got nothing of it.
+                if !ctx.is_auto_read() {
+                    ctx.read();
+                }
+            }
+        }
+        Ok(())
+    }
+}

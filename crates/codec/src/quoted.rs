@@ -1,0 +1,34 @@
+//! A few bytes of a peer, for an error.
+
+use std::fmt;
+
+/// The beginning of what a peer sent, for an error.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Quoted {
+    bytes: [u8; Self::MOST],
+    length: u8,
+}
+
+impl Quoted {
+    /// No more bytes than this are quoted.
+    const MOST: usize = 24;
+
+    pub(crate) fn new(found: &[u8]) -> Self {
+        let length = found.len().min(Self::MOST);
+        let mut bytes = [0; Self::MOST];
+        bytes[..length].copy_from_slice(&found[..length]);
+        Self { bytes, length: length as u8 }
+    }
+}
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.bytes[..usize::from(self.length)].escape_ascii())
+    }
+}
+
+impl fmt::Debug for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

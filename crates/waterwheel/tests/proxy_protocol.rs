@@ -1,0 +1,194 @@
+//! The PROXY protocol from those who send it: curl (version 1), HAProxy (both versions).
+//!
+//! A test whose program is not installed says so and passes: `scripts/test` installs them.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+
+use waterwheel::bytes::Bytes;
+use waterwheel::channel::{
+    Address, Bootstrap, Channel, Ctx, Encode, EventLoopGroup, HandlerResult, In, InboundHandler,
+    Msg, ServerBootstrap,
+};
+use waterwheel::codec::{ProxyEncoder, ProxyHeader, ProxyServer, ProxyTlv};
+use waterwheel::net::{Auto, Tcp};
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::{PATIENCE, connect};
+
+/// Answers a request of HTTP with the address of whoever sent it, and what else the proxy said.
+struct WhoAmI {
+    said: Vec<ProxyTlv>,
+    is_local: bool,
+}
+
+impl InboundHandler for WhoAmI {
+    type In = Bytes;
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if let Some(header) = event.get::<ProxyHeader>() {
+            (self.said, self.is_local) = (header.tlvs.clone(), header.is_local);
+        } else {
+            ctx.fire_user_event(event);
+        }
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Bytes) -> HandlerResult {
+        let peer = ctx.channel().peer_address().map(|peer| peer.to_string()).unwrap_or_default();
+        let said: String = self
+            .said
+            .iter()
+            .map(|tlv| format!(" {:#x}={}", tlv.kind, tlv.value.escape_ascii()))
+            .collect();
+        let local = if self.is_local { " local" } else { "" };
+        let body = format!("{peer}{local}{said}\n");
+        let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        ctx.write_and_flush(Bytes::from(head + &body));
+        ctx.close();
+        Ok(())
+    }
+}
+
+/// A server behind a proxy at the loopback.
+fn serve(group: &EventLoopGroup) -> (Channel, SocketAddr) {
+    let trusted =
+        |peer: Option<&Address>| peer.and_then(Address::ip).is_some_and(|ip| ip.is_loopback());
+    let server = ServerBootstrap::new(group, Tcp)
+        .child_initialiser(move |edit| {
+            edit.add_last("proxy", ProxyServer::new(trusted))?;
+            edit.add_last("who", In(WhoAmI { said: Vec::new(), is_local: false }))?;
+            Ok(())
+        })
+        .bind("127.0.0.1:0")
+        .join()
+        .unwrap();
+    let address = server.local_address().and_then(|address| address.socket_addr()).unwrap();
+    (server, address)
+}
+
+#[test]
+fn k04_curl_tells_whose_connection_it_is() {
+    let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
+    let (_server, address) = serve(&group);
+    let mut command = Command::new("curl");
+    let format = "%{local_ip}:%{local_port}";
+    command.args(["-sS", "--max-time", "20", "--haproxy-protocol", "-w", format]);
+    let output = match command.arg(format!("http://{address}/")).output() {
+        Ok(output) => output,
+        Err(error) => return println!("not tested: curl: {error}"),
+    };
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said} {:?}", output.stderr);
+    let (told, local) = said.split_once('\n').unwrap();
+    assert_eq!(told, local, "the address that curl connected from");
+}
+
+/// HAProxy before a server; ended with its test.
+struct HaProxy {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl HaProxy {
+    /// Starts one that sends this version. It is given its listening socket: no port is chosen twice.
+    fn start(server: SocketAddr, send: &str) -> Option<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = format!(
+            "defaults\n mode tcp\n timeout connect 20s\n timeout client 20s\n timeout server 20s\n\
+             frontend front\n bind fd@0\n default_backend back\n\
+             backend back\n server one {server} {send}\n"
+        );
+        let name = format!("waterwheel-haproxy-{}-{}", std::process::id(), address.port());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, config).unwrap();
+        let mut command = Command::new("haproxy");
+        command.arg("-db").arg("-f").arg(&path).stdin(OwnedFd::from(listener));
+        let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        match started {
+            Ok(child) => Some(Self { child, address }),
+            Err(error) => {
+                println!("not tested: haproxy: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for HaProxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let name = format!("waterwheel-haproxy-{}-{}", std::process::id(), self.address.port());
+        let _ = std::fs::remove_file(std::env::temp_dir().join(name));
+    }
+}
+
+#[test]
+fn k04_haproxy_tells_whose_connection_it_is() {
+    let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
+    let (_server, address) = serve(&group);
+    for send in ["send-proxy", "send-proxy-v2", "send-proxy-v2 proxy-v2-options crc32c,unique-id"] {
+        let Some(proxy) = HaProxy::start(address, send) else { return };
+        // The socket listens already: a connection waits until HAProxy accepts it.
+        let mut client = connect(proxy.address);
+        client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let told = answer.lines().last().unwrap_or_default();
+        let client = client.local_addr().unwrap().to_string();
+        assert_eq!(told.split(' ').next(), Some(client.as_str()), "{send}: {answer:?}");
+    }
+}
+
+#[test]
+fn k04_a_client_sends_a_header_that_a_server_takes() {
+    struct Say(ProxyHeader, std::sync::mpsc::Sender<Bytes>);
+
+    impl InboundHandler for Say {
+        type In = Bytes;
+
+        fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+            ctx.write(self.0.clone());
+            ctx.write_and_flush(Bytes::from_static(b"GET / HTTP/1.0\r\n\r\n"));
+            ctx.fire_active();
+            Ok(())
+        }
+
+        fn on_read(&mut self, _: &Ctx<'_>, answer: Bytes) -> HandlerResult {
+            let _ = self.1.send(answer);
+            Ok(())
+        }
+    }
+
+    let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
+    let (_server, address) = serve(&group);
+    let source: SocketAddr = "203.0.113.7:51000".parse().unwrap();
+    let header = ProxyHeader::tcp(source, "192.0.2.1:443".parse().unwrap());
+    let alpn = ProxyTlv { kind: ProxyTlv::ALPN, value: "h2".into() };
+    let with_tlv = ProxyHeader { tlvs: vec![alpn], ..header.clone() };
+    for (encoder, header, told) in [
+        (ProxyEncoder::V1, header, "\n203.0.113.7:51000\n"),
+        (ProxyEncoder::V2, with_tlv, "\n203.0.113.7:51000 0x1=h2\n"),
+        (ProxyEncoder::V2, ProxyHeader::local(), " local\n"),
+    ] {
+        let (sender, answers) = channel();
+        Bootstrap::new(&group, Tcp)
+            .initialiser(move |edit| {
+                edit.add_last("proxy", Encode::new(encoder))?;
+                edit.add_last("say", In(Say(header.clone(), sender.clone())))?;
+                Ok(())
+            })
+            .connect(address)
+            .join()
+            .unwrap();
+        let answer = answers.recv_timeout(PATIENCE).unwrap();
+        assert!(answer.ends_with(told.as_bytes()), "{answer:?}");
+    }
+}
