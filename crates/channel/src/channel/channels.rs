@@ -11,6 +11,8 @@ use super::core::ChannelCore;
 use super::handle::Channel;
 use super::request::Request;
 use super::shared::ChannelShared;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::residents::{Above, LayerAbove, Residents};
 use crate::pipeline::Completion;
 use crate::pipeline::offload::Link;
 use crate::room::release_room;
@@ -153,7 +155,7 @@ impl Channels {
             if self.is_first.take() {
                 self.settle_first(core);
             } else if self.has_work() {
-                self.settle();
+                self.settle_all();
             }
         }
     }
@@ -232,14 +234,6 @@ impl Channels {
         self.next_turn.borrow_mut().push(core);
     }
 
-    /// A turn begins.
-    #[inline]
-    pub(crate) fn begin_turn(&self) {
-        if self.has_work() {
-            self.pump_those_with_more();
-        }
-    }
-
     fn pump_those_with_more(&self) {
         let mut waiting = self.next_turn.borrow_mut();
         for core in waiting.drain(..) {
@@ -254,17 +248,11 @@ impl Channels {
         self.left.get() > 0
     }
 
-    /// How many have.
-    #[inline]
-    pub(crate) fn left(&self) -> usize {
-        self.left.get()
-    }
-
     /// If no call into a channel is under way, does what calls have left behind.
     #[inline]
     pub(crate) fn settle_if_outermost(&self) {
         if self.has_work() && self.depth.get() == 0 && !self.settling.get() {
-            self.settle();
+            self.settle_all();
         }
     }
 
@@ -277,11 +265,11 @@ impl Channels {
             core.settle();
         }
         if self.has_work() {
-            self.settle();
+            self.settle_all();
         }
     }
 
-    fn settle(&self) {
+    fn settle_all(&self) {
         let _settling = self.begin_settling();
         for _ in 0..ROUNDS {
             let listed = self.listed.borrow().len();
@@ -302,11 +290,51 @@ impl Channels {
         Settling(&self.settling)
     }
 
-    // The end.
+    /// Completions that ask for more, and are told that it failed, could go on for ever: not here.
+    fn settle_for_the_last_time(&self) {
+        for _ in 0..LAST_ROUNDS {
+            self.settle_if_outermost();
+        }
+    }
+}
+
+impl LayerAbove for Above {
+    type Residents = Channels;
+}
+
+impl LocalLoop {
+    /// The channels of this loop.
+    #[inline]
+    pub(crate) fn channels(&self) -> &Channels {
+        self.residents_above()
+    }
+}
+
+impl Residents for Channels {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn left(&self) -> usize {
+        self.left.get()
+    }
+
+    #[inline]
+    fn begin_turn(&self) {
+        if self.has_work() {
+            self.pump_those_with_more();
+        }
+    }
+
+    #[inline]
+    fn settle(&self) {
+        self.settle_if_outermost();
+    }
 
     /// The loop ends, for this reason: all channels are closed, after what was flushed; at once if it has died,
     /// because its driver may not be fit to write any more.
-    pub(crate) fn close_all(&self, cause: &Error) {
+    fn close_all(&self, cause: &Error) {
         // All of them, before any of their handlers learns of it; a transport that panics keeps none of
         // the others.
         let held = self.hold();
@@ -321,7 +349,7 @@ impl Channels {
     }
 
     /// The loop is over: whoever is left is told, whatever is still in flight.
-    pub(crate) fn end_all(&self, cause: &Error) {
+    fn end_all(&self, cause: &Error) {
         self.close_all(cause);
         for core in self.all() {
             core.transport_closed();
@@ -335,13 +363,6 @@ impl Channels {
         self.left.set(0);
         let left = (self.table.take(), self.listed.take(), self.next_turn.take());
         drop(left);
-    }
-
-    /// Completions that ask for more, and are told that it failed, could go on for ever: not here.
-    fn settle_for_the_last_time(&self) {
-        for _ in 0..LAST_ROUNDS {
-            self.settle_if_outermost();
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use waterwheel_executor::{Error, Nanos};
 use super::channels::Channels;
 use super::core::ChannelCore;
 use crate::event_loop::drain::{Draining, LoopDraining};
+use crate::event_loop::draining::Drains;
 use crate::pipeline::event::UserEvent;
 use crate::pipeline::slots::HEAD;
 use crate::pipeline::{Completion, Message, Msg};
@@ -14,9 +15,8 @@ use crate::token::Token;
 
 impl Message for Draining {}
 
-impl Channels {
-    /// The loop drains from now on: those that listen are closed, then all others are told.
-    pub(crate) fn begin_drain(&self, deadline: Nanos) {
+impl Drains for Channels {
+    fn begin_drain(&self, deadline: Nanos) {
         let all = self.all();
         for core in &all {
             core.shared().holds.watch();
@@ -27,15 +27,13 @@ impl Channels {
         }
     }
 
-    /// One that is waited for. `last` is the one found before: mostly it still is.
-    pub(crate) fn find_busy(&self, last: Option<Token>) -> Option<Token> {
+    fn find_busy(&self, last: Option<Token>) -> Option<Token> {
         let table = self.table.borrow();
         let is_busy = |token: &Token| table.get(*token).is_some_and(|core| core.is_busy());
         last.filter(is_busy).or_else(|| table.tokens().find(is_busy))
     }
 
-    /// How many are waited for.
-    pub(crate) fn count_busy(&self) -> usize {
+    fn count_busy(&self) -> usize {
         let table = self.table.borrow();
         table.tokens().filter(|token| table.get(*token).is_some_and(|core| core.is_busy())).count()
     }

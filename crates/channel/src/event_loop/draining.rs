@@ -13,13 +13,27 @@
 
 use std::cell::RefCell;
 
-use waterwheel_executor::TimerKey;
+use waterwheel_executor::{Nanos, TimerKey};
 
 use crate::event_loop::agreement::Question;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::{Drain, Drained};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::Token;
+
+/// What a drain asks of what is on the loop. Named by tokens.
+pub(crate) trait Drains {
+    /// The loop drains from now on, until then at the latest: those that accept others are closed, all others are
+    /// told.
+    fn begin_drain(&self, deadline: Nanos);
+
+    /// Returns one that has something left, which the drain waits for. `last` is the one found before: mostly it
+    /// still has.
+    fn find_busy(&self, last: Option<Token>) -> Option<Token>;
+
+    /// Returns how many have something left.
+    fn count_busy(&self) -> usize;
+}
 
 /// The drain of a loop, while it lasts.
 #[derive(Default)]
@@ -52,14 +66,14 @@ impl LocalLoop {
 
     pub(crate) fn begin_drain(&self, drain: Drain) {
         if self.is_closing() {
-            return drain.end(Drained::CutShort { channels: self.channels().count_busy() });
+            return drain.end(Drained::CutShort { channels: self.residents().count_busy() });
         }
         let deadline = drain.deadline;
         let overdue = LoopCommand::new(Self::drain_overdue);
         let timer = self.sender().send_at(deadline, overdue).ok();
         let running = Running { drain, timer, busy: None, said_clear: false, asked: None };
         *self.drain().0.borrow_mut() = Some(running);
-        self.channels().begin_drain(deadline);
+        self.residents().begin_drain(deadline);
     }
 
     /// Everybody is to look, behind what was queued.
@@ -92,7 +106,7 @@ impl LocalLoop {
     }
 
     fn drain_overdue(&self) {
-        self.end_drain(match self.channels().count_busy() {
+        self.end_drain(match self.residents().count_busy() {
             0 => Drained::Complete, // It only waited for other loops.
             channels => Drained::DeadlineReached { channels },
         });
@@ -101,7 +115,7 @@ impl LocalLoop {
     /// The loop shuts down.
     pub(crate) fn cut_drain_short(&self) {
         if self.drain().is_on() {
-            self.end_drain(Drained::CutShort { channels: self.channels().count_busy() });
+            self.end_drain(Drained::CutShort { channels: self.residents().count_busy() });
         }
     }
 
@@ -118,7 +132,7 @@ impl Running {
     /// Whether there is nothing left, here and elsewhere. Calls nobody but other loops.
     fn look(&mut self, here: &LocalLoop) -> bool {
         let asked = self.asked.take();
-        self.busy = here.channels().find_busy(self.busy);
+        self.busy = here.residents().find_busy(self.busy);
         if self.busy.is_some() {
             if std::mem::take(&mut self.said_clear) {
                 self.drain.seat.is_busy();

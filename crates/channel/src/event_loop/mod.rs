@@ -3,7 +3,7 @@
 //! | to understand | read |
 //! |---|---|
 //! | one turn | `turn`, with `strategy`, `budget` and `spin_guard` |
-//! | what lives on the loop | `local_loop`, `registrations` |
+//! | what lives on the loop | `local_loop`, `registrations`; `residents` of the layer above |
 //! | what other threads hold | `handle`, `group`, `waker`, `command` |
 //! | draining | `drain`, then `draining` on the loop and `agreement` between loops |
 //! | how loops are made | `builder`, `by_hand` |
@@ -21,6 +21,7 @@ pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod local_loop;
 pub(crate) mod registrations;
+pub(crate) mod residents;
 pub(crate) mod spin_guard;
 pub(crate) mod strategy;
 pub(crate) mod turn;

@@ -26,6 +26,7 @@ use crate::event_loop::budget::TaskBudget;
 use crate::event_loop::builder::LoopOptions;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::{Here, LocalLoop};
+use crate::event_loop::residents::Residents;
 use crate::event_loop::spin_guard::{BackOff, SpinGuard, Verdict, WaitOutcome};
 use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy};
 use crate::event_loop::waker::LoopWaker;
@@ -262,7 +263,7 @@ impl Wheel {
         self.idle = false;
         let io = (events > 0).then(|| io_done.since(waited));
         let local = &self.local;
-        local.channels().begin_turn();
+        local.residents().begin_turn();
         let on_command = &mut |command: LoopCommand| command.perform(local);
         let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
         let polled = local.poll_futures();

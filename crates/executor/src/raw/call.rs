@@ -99,8 +99,10 @@ impl<A: Argument, R: Default + 'static, const N: usize> Drop for Call<A, R, N> {
 pub struct InlineCall<T: 'static> {
     call: ReferenceCall<T>,
     /// Crosses threads as a boxed closure would: the words alone would be shared too.
-    _as: PhantomData<Box<dyn FnOnce(&T) + Send>>,
+    _as: PhantomData<BoxedCall<T>>,
 }
+
+type BoxedCall<T> = Box<dyn FnOnce(&T) + Send>;
 
 /// How many words of a command are stored inline: an `Arc` and a `Box`, or two tokens. One more, and an entry of
 /// a loop's queue would be larger than a task.

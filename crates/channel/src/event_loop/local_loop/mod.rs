@@ -15,13 +15,13 @@ use std::sync::{Arc, Weak};
 use waterwheel_executor::engine::run_as;
 use waterwheel_executor::{CommandSender, Error, Nanos, Origin, UserCode};
 
-use crate::channel::channels::Channels;
 use crate::driver::Driver;
 use crate::event_loop::berths::{Berth, Berths};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::draining::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::registrations::Registrations;
+use crate::event_loop::residents::{Residents, ResidentsAbove};
 use crate::futures::{Futures, LocalJoin, Sleepers};
 use crate::metrics::Counters;
 use crate::tail::Tail;
@@ -40,7 +40,7 @@ struct Parts {
     /// `None` once it is closed.
     driver: RefCell<Option<Box<dyn Driver>>>,
     registrations: Registrations,
-    channels: Channels,
+    residents: ResidentsAbove,
     drain: CurrentDrain,
     futures: Futures,
     sleepers: Sleepers,
@@ -81,7 +81,7 @@ impl LocalLoop {
         let parts = Parts {
             driver: RefCell::new(Some(driver)),
             registrations: Registrations::default(),
-            channels: Channels::default(),
+            residents: ResidentsAbove::default(),
             drain: CurrentDrain::default(),
             futures: Futures::default(),
             sleepers: Sleepers::default(),
@@ -143,8 +143,16 @@ impl LocalLoop {
         self.parts.futures.spawn_local(self, Origin::here(), future)
     }
 
-    pub(crate) fn channels(&self) -> &Channels {
-        &self.parts.channels
+    /// What the layer above keeps on this loop, as the loop knows it.
+    #[inline]
+    pub(super) fn residents(&self) -> &impl Residents {
+        &self.parts.residents
+    }
+
+    /// The same, as the layer above knows it.
+    #[inline]
+    pub(crate) fn residents_above(&self) -> &ResidentsAbove {
+        &self.parts.residents
     }
 
     pub(crate) fn drain(&self) -> &CurrentDrain {
@@ -213,14 +221,14 @@ impl LocalLoop {
 
     /// Whether something is still registered, or on its way out.
     pub(crate) fn is_populated(&self) -> bool {
-        self.registrations() > 0 || self.channels().len() > 0
+        self.registrations() > 0 || self.residents().count() > 0
     }
 
     /// The shutdown has begun: whatever is registered goes, and nothing more is.
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
             self.cut_drain_short();
-            self.channels().close_all(&Error::new(LoopShutDown));
+            self.residents().close_all(&Error::new(LoopShutDown));
             for token in self.parts.registrations.to_be_detached() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
@@ -244,7 +252,7 @@ impl LocalLoop {
         self.cut_drain_short();
         self.parts.tail.run(&self.parts.sender);
         let cause = self.cause_of_end();
-        self.channels().end_all(&cause);
+        self.residents().end_all(&cause);
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_as(UserCode::Destructor, origin, || drop(driver));

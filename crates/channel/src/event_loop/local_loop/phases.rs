@@ -11,6 +11,7 @@ use waterwheel_executor::{Fault, Nanos, UserCode};
 use super::LocalLoop;
 use super::attached::driver_panicked;
 use crate::driver::{Detach, IoEvent, Waited};
+use crate::event_loop::residents::Residents;
 use crate::token::Token;
 
 /// At most so many events are dispatched in one turn, so that tasks, timers and a shutdown have theirs: some
@@ -32,12 +33,12 @@ impl LocalLoop {
         let parts = &self.parts;
         // Mostly there is nothing anywhere: one branch for all of them.
         let waiting = parts.futures.ready() | parts.tail.len() | parts.registrations.ended();
-        waiting | parts.channels.left() | usize::from(parts.rebuild.get()) != 0
+        waiting | self.residents().left() | usize::from(parts.rebuild.get()) != 0
     }
 
     /// Does what calls into channels have left behind and was not done at their end.
     pub(crate) fn settle_channels(&self) {
-        self.channels().settle_if_outermost();
+        self.residents().settle();
     }
 
     /// Waits in the driver.
