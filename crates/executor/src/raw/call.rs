@@ -112,6 +112,20 @@ type ReferenceCall<T> = Call<ByRef<T>, (), COMMAND_WORDS>;
 
 impl<T: 'static> InlineCall<T> {
     /// Makes a call of a closure that fits, which is checked when the program is compiled.
+    ///
+    /// ```
+    /// use waterwheel_executor::engine::InlineCall;
+    ///
+    /// let two = [1_usize, 2];
+    /// InlineCall::new(move |given: &usize| assert_eq!(two.iter().sum::<usize>(), *given)).call(&3);
+    /// ```
+    ///
+    /// ```compile_fail
+    /// use waterwheel_executor::engine::InlineCall;
+    ///
+    /// let three = [1_usize, 2, 3];
+    /// InlineCall::new(move |given: &usize| assert_eq!(three.iter().sum::<usize>(), *given)).call(&6);
+    /// ```
     #[inline]
     pub fn new<F: FnOnce(&T) + Send + 'static>(closure: F) -> Self {
         const { assert!(fits::<F, COMMAND_WORDS>(), "box some of what it captures") };
