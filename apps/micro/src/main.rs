@@ -21,6 +21,8 @@
 //! `micro stream <peers> <rounds>` does so over sockets, `micro connections <n>` lets connections come and
 //! go, and `micro chain <by-hand|chain|slots> <lines>` takes lines apart and adds them up in three ways.
 //! `micro datagrams <crowds>` echoes datagrams that come 64 at a time.
+//! `micro rearm <timers> <times>` schedules a timer and cancels another, of so many that wait, as idle timeouts of
+//! connections do.
 //! `micro served <echoes>` echoes over a socket too, on a loop's own thread, of which the main thread
 //! is the peer.
 
@@ -30,6 +32,7 @@ mod datagrams;
 mod hops;
 mod served;
 mod streams;
+mod timers;
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -71,6 +74,7 @@ fn main() -> Outcome {
         "served" => served::served(number(&arguments, 1, 100_000)?),
         "connections" => connections::connections(number(&arguments, 1, 10_000)?),
         "datagrams" => datagrams::datagrams(number(&arguments, 1, 1000)?),
+        "rearm" => timers::rearm(number(&arguments, 1, 10_000)?, number(&arguments, 2, 1_000_000)?),
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);
             chains::chains(kind, number(&arguments, 2, 1_000_000)?)
@@ -101,7 +105,7 @@ fn measure<X: Send + 'static>(arguments: &[String], executor: &EventExecutor<X>)
         Some("m1z") => submission(executor, 1, tasks, false),
         Some("m1x2") => submission(executor, 2, tasks, true),
         Some("m2") => wake_up(executor, if quick { 3_000 } else { 15_000 }),
-        Some("m3") => timers(executor, 1_000_000),
+        Some("m3") => timers::timers(executor, 1_000_000),
         Some("m3acc") => lateness(executor, Duration::from_secs(if quick { 1 } else { 3 })),
         Some("m4") => promises(if quick { 2_000_000 } else { 5_000_000 }),
         _ => Err("usage: micro empty|ready <turns>, or micro [loop|spin] <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]".into()),
@@ -230,50 +234,6 @@ fn wake_up<X: Send + 'static>(executor: &EventExecutor<X>, samples: u64) -> Outc
     let max = histogram.max() as f64 / 1e3;
     println!(r#"{{"impl":"waterwheel","p50_us":{p50:.2},"p99_us":{p99:.2},"max_us":{max:.1}}}"#);
     Ok(())
-}
-
-// m3: timers
-
-fn timers<X: Send + 'static>(executor: &EventExecutor<X>, count: usize) -> Outcome {
-    let on_loop = executor.clone();
-    let (insert, cancel) = executor.submit(move || schedule_and_cancel(&on_loop, count))?.join()?;
-    let each = count as f64;
-    let (insert_ns, cancel_ns) =
-        (insert.as_secs_f64() * 1e9 / each, cancel.as_secs_f64() * 1e9 / each);
-    let per_second = 1e9 / (insert_ns + cancel_ns);
-    println!(
-        r#"{{"impl":"waterwheel","ops_s":{per_second:.0},"insert_ns":{insert_ns:.1},"cancel_ns":{cancel_ns:.1}}}"#
-    );
-    Ok(())
-}
-
-fn schedule_and_cancel<X: Send + 'static>(
-    executor: &EventExecutor<X>,
-    count: usize,
-) -> (Duration, Duration) {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let delays: Vec<_> =
-        (0..count).map(|_| Duration::from_millis(1000 + random.next() % 59_000)).collect();
-    let mut order: Vec<usize> = (0..count).collect();
-    for i in (1..count).rev() {
-        order.swap(i, (random.next() % (i as u64 + 1)) as usize);
-    }
-    let mut times = (Duration::ZERO, Duration::ZERO);
-    let mut handles = Vec::with_capacity(count);
-    for _ in 0..2 {
-        let begun = now();
-        for delay in &delays {
-            handles.push(Some(executor.schedule(*delay, || ()).expect("not shut down")));
-        }
-        let scheduled = now();
-        for &at in &order {
-            let handle: Option<_> = handles[at].take();
-            assert!(handle.is_some_and(|handle| handle.cancel()));
-        }
-        times = (scheduled.since(begun), now().since(scheduled));
-        handles.clear();
-    }
-    times
 }
 
 // m3acc: lateness

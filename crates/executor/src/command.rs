@@ -22,7 +22,7 @@ pub(crate) enum Command<X> {
 pub(crate) enum System<X> {
     /// Call the listeners of a promise.
     Notify(AnyPromise),
-    /// Put a timer into the heap.
+    /// Put a timer into the wheel.
     Schedule(Nanos, TimerRef),
     /// Clear the place of a cancelled timer.
     ClearTimer(AnyPromise),
@@ -74,12 +74,22 @@ impl<X> fmt::Debug for Command<X> {
     }
 }
 
-/// What a loop's heap holds.
+/// What a loop's wheel holds.
 pub(crate) enum Due<X> {
     /// A closure, with the handle that cancels it.
     Timer(TimerRef),
     /// A command of the layer above: no closure, no handle, no allocation.
     Extension(X),
+}
+
+impl<X> Due<X> {
+    /// Notes that a timer was taken out of the wheel because it is due: a cancel from here on finds no place to
+    /// clear.
+    pub(crate) fn leave_wheel(&self) {
+        if let Due::Timer(timer) = self {
+            timer.place().take();
+        }
+    }
 }
 
 /// The extension of a loop that has none.

@@ -16,7 +16,7 @@ use crate::pulse::Pulse;
 use crate::raw::origin::Origin;
 use crate::report::{Reporter, UserCode};
 use crate::sync::per_thread;
-use crate::timer::entry::{Place, TimerRef};
+use crate::timer::entry::Place;
 
 /// Names an executor for the life of the process. Promises carry it instead of a reference, so a
 /// promise neither keeps its executor alive nor costs a reference count.
@@ -65,8 +65,12 @@ pub(crate) trait LocalHalf: Any {
     /// Where the loop says what it is doing.
     fn pulse(&self) -> &Pulse;
 
-    /// Clears the place of a timer that was cancelled; what was there is dropped by the caller.
-    fn clear_timer(&self, place: &Place) -> Option<TimerRef>;
+    /// Notes that the timer at this place was cancelled. Returns whether it is time to clear the places of cancelled
+    /// timers.
+    fn note_cancelled_timer(&self, place: &Place) -> bool;
+
+    /// Takes cancelled timers out of the wheel, and drops them.
+    fn clear_cancelled_timers(&self);
 }
 
 /// How deep listeners may nest before the next ones are queued. Each level costs a few frames of
@@ -135,11 +139,17 @@ fn with_pulse<R>(f: impl FnOnce(&Pulse) -> R) -> Option<R> {
     CURRENT.try_with(find).ok().flatten()
 }
 
-/// Clears the place of a cancelled timer in the heap of the loop on this thread.
+/// Clears the place of a cancelled timer in the wheel of the loop on this thread.
 pub(crate) fn clear_timer(place: &Place) {
-    let cleared = CURRENT
-        .with(|current| current.borrow().as_ref().and_then(|loop_| loop_.local.clear_timer(place)));
-    drop(cleared);
+    let is_time = CURRENT.with(|current| {
+        let current = current.borrow();
+        let local = &current.as_ref()?.local;
+        local.note_cancelled_timer(place).then(|| local.clone())
+    });
+    // Outside of the borrow: what a timer drops may ask for the current loop.
+    if let Some(local) = is_time {
+        local.clear_cancelled_timers();
+    }
 }
 
 /// Makes this thread the given loop's until the guard is dropped, on unwind too; the previous

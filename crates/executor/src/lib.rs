@@ -26,7 +26,7 @@
 //! | how a task gets in | `inbox`, then `admission` (who may enter) and `wake` (who wakes the loop) |
 //! | how the loop turns | [`engine`], then `run_loop` (its life and its teardown) |
 //! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
-//! | how timers work | `timer` (the heap, the entry, repetition), on `raw::work` |
+//! | how timers work | `timer` (the entry, the wheel, repetition), on `raw::work` and `raw::pool` |
 //! | how results travel | `promise`, on `raw::slot` |
 //! | several executors as one | `group`, then `members` (what its handles share) and `group_end` |
 //! | what a loop is seen doing | `pulse` (what it says), `watchdog` (who looks) |
@@ -45,6 +45,7 @@ mod current;
 pub mod engine;
 mod error;
 mod executor;
+mod free_slots;
 mod global;
 mod group;
 mod group_builder;

@@ -15,11 +15,12 @@ use crate::current::{ExecutorId, LocalHalf};
 use crate::hooks::Hooks;
 use crate::promise::AnyPromise;
 use crate::pulse::Pulse;
+use crate::raw::pool;
 use crate::raw::queue::Consumer;
 use crate::shared::Shared;
 use crate::timer::TimerKey;
 use crate::timer::entry::{Place, TimerRef};
-use crate::timer::heap::TimerHeap;
+use crate::timer::wheel::TimerWheel;
 
 /// Room in the local deque to begin with: what the loop submits to itself seldom needs more
 /// (64 × 40 bytes = 2.5 KiB).
@@ -34,9 +35,18 @@ pub(crate) struct Local<X: Send + 'static> {
     inbox: RefCell<Consumer<Command<X>>>,
     /// Taken over from the inbox, in order. Still counted as admitted.
     ready: RefCell<VecDeque<Command<X>>>,
-    timers: RefCell<TimerHeap<Due<X>>>,
-    /// The heap's earliest deadline, where it is found without a look at the heap.
+    timers: RefCell<TimerWheel<Due<X>>>,
+    /// The earliest deadline of the wheel or a lower bound. Copied here with the next two after each change of the
+    /// wheel: a turn in which nothing is due does not touch it.
     next_deadline: Cell<Nanos>,
+    /// `next_deadline` is to be refined before a sleep.
+    is_deadline_stale: Cell<bool>,
+    /// How many timers wait.
+    waiting: Cell<usize>,
+    /// Cancelled timers that were taken out of the wheel and are about to be dropped. Empty; kept for its memory.
+    cleared: RefCell<Vec<Due<X>>>,
+    /// When the loop last looked whether timers are due.
+    now: Cell<Nanos>,
     pub(crate) hooks: RefCell<Hooks>,
     /// The last pass is over: nothing that is queued here would ever run.
     finished: Cell<bool>,
@@ -44,12 +54,17 @@ pub(crate) struct Local<X: Send + 'static> {
 
 impl<X: Send + 'static> Local<X> {
     pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
+        let now = shared.clock.now();
         Self {
             inbox: RefCell::new(shared.inbox.consumer()),
             shared,
             ready: RefCell::new(VecDeque::with_capacity(READY)),
-            timers: RefCell::new(TimerHeap::new()),
+            timers: RefCell::new(TimerWheel::new()),
             next_deadline: Cell::new(Nanos::MAX),
+            is_deadline_stale: Cell::new(false),
+            waiting: Cell::new(0),
+            cleared: RefCell::default(),
+            now: Cell::new(now),
             hooks: RefCell::default(),
             finished: Cell::new(false),
         }
@@ -85,59 +100,76 @@ impl<X: Send + 'static> Local<X> {
         self.ready.borrow().len() + self.shared.inbox.len()
     }
 
-    /// When the loop has to be awake at the latest: at the end of time, which never comes, if there is
-    /// no timer.
+    /// Returns when the loop has to be awake at the latest; the end of time, which never comes, without timers.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Nanos {
+        if self.is_deadline_stale.get() {
+            self.refine_deadline();
+        }
         self.next_deadline.get()
     }
 
-    /// Changes the heap, of which nothing is run or dropped meanwhile.
+    #[cold]
+    fn refine_deadline(&self) {
+        self.clear_cancelled();
+        if self.is_deadline_stale.get() {
+            self.with_timers(TimerWheel::refine);
+            pool::shrink();
+        }
+    }
+
+    /// Takes the timers that were cancelled out of the wheel, and drops them outside of any borrow.
+    pub(crate) fn clear_cancelled(&self) {
+        let mut cleared = self.cleared.take();
+        self.with_timers(|timers| timers.take_cancelled(&mut cleared));
+        cleared.clear();
+        self.cleared.replace(cleared);
+    }
+
+    /// Changes the wheel. `change` neither runs nor drops anything of the user's.
     #[inline]
-    fn with_timers<R>(&self, change: impl FnOnce(&mut TimerHeap<Due<X>>) -> R) -> R {
+    fn with_timers<R>(&self, change: impl FnOnce(&mut TimerWheel<Due<X>>) -> R) -> R {
         let mut timers = self.timers.borrow_mut();
         let result = change(&mut timers);
-        self.next_deadline.set(timers.peek());
+        self.waiting.set(timers.len());
+        self.next_deadline.set(timers.next());
+        self.is_deadline_stale.set(timers.is_stale());
         result
     }
 
     pub(crate) fn timers(&self) -> usize {
-        self.timers.borrow().len()
+        self.waiting.get()
     }
 
-    /// Puts a timer into the heap.
+    /// Puts a timer into the wheel.
     pub(crate) fn schedule(&self, deadline: Nanos, timer: TimerRef) {
         self.with_timers(|timers| {
-            timers.insert_with(deadline, |key| {
+            timers.insert_with(self.now.get(), deadline, |key| {
                 timer.place().set(key);
                 Due::Timer(timer)
             })
         });
     }
 
-    /// Puts a command of the layer above into the heap.
+    /// Puts a command of the layer above into the wheel.
     pub(crate) fn schedule_extension(&self, deadline: Nanos, command: X) -> TimerKey {
-        self.with_timers(|timers| timers.insert(deadline, Due::Extension(command)))
+        self.with_timers(|timers| timers.insert(self.now.get(), deadline, Due::Extension(command)))
     }
 
-    /// Takes a command of the layer above out of the heap again.
+    /// Takes a command of the layer above out of the wheel again.
     pub(crate) fn unschedule_extension(&self, key: TimerKey) -> Option<X> {
         let is_extension = matches!(self.timers.borrow().get(key), Some(Due::Extension(_)));
-        match is_extension.then(|| self.unschedule(key))?? {
+        match is_extension.then(|| self.with_timers(|timers| timers.remove(key)))?? {
             Due::Extension(command) => Some(command),
             Due::Timer(_) => None,
         }
     }
 
-    /// Takes a timer out of the heap; the caller drops it outside of any borrow.
-    fn unschedule(&self, key: TimerKey) -> Option<Due<X>> {
-        self.with_timers(|timers| timers.remove(key))
-    }
-
     /// Whether a timer is due. One at the end of time never is.
     #[inline]
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
-        let next = self.next_deadline();
+        self.now.set(now);
+        let next = self.next_deadline.get();
         next <= now && next < Nanos::MAX
     }
 
@@ -146,16 +178,18 @@ impl<X: Send + 'static> Local<X> {
         if !self.is_due(now) {
             return;
         }
+        self.clear_cancelled();
         self.take_over();
         let mut ready = self.ready.borrow_mut();
         self.with_timers(|timers| {
             while let Some(due) = timers.pop_due(now) {
+                due.leave_wheel();
                 ready.push_back(Command::System(System::Due(due)));
             }
         });
     }
 
-    /// Puts the timers that other threads have scheduled into the heap, past the tasks before them:
+    /// Puts the timers that other threads have scheduled into the wheel, past the tasks before them:
     /// those that are due will stand behind those tasks all the same.
     pub(crate) fn absorb_schedules(&self) {
         self.take_over();
@@ -172,9 +206,10 @@ impl<X: Send + 'static> Local<X> {
         }
     }
 
-    /// Takes any timer out of the heap.
+    /// Takes any timer out of the wheel.
     pub(crate) fn take_any_timer(&self) -> Option<Due<X>> {
-        self.with_timers(TimerHeap::pop_any)
+        self.clear_cancelled();
+        self.with_timers(TimerWheel::pop_any).inspect(Due::leave_wheel)
     }
 
     #[inline]
@@ -220,11 +255,13 @@ impl<X: Send + 'static> LocalHalf for Local<X> {
         &self.shared.vitals.pulse
     }
 
-    fn clear_timer(&self, place: &Place) -> Option<TimerRef> {
-        match self.unschedule(place.take()?)? {
-            Due::Timer(timer) => Some(timer),
-            Due::Extension(_) => unreachable!("a timer's place holds the timer"),
-        }
+    fn note_cancelled_timer(&self, place: &Place) -> bool {
+        let Some(key) = place.take() else { return false };
+        self.with_timers(|timers| timers.cancel(key))
+    }
+
+    fn clear_cancelled_timers(&self) {
+        self.clear_cancelled();
     }
 }
 

@@ -57,8 +57,8 @@ pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
     }
 }
 
-/// Clears a cancelled timer's place in the heap of the executor with this id: at once on its loop,
-/// else when the loop next has time. Its closure is gone already, so nobody is woken for it.
+/// Clears a cancelled timer's place in the wheel of the executor with this id: on its loop together with others,
+/// elsewhere by a command. Its closure is gone already, so nobody is woken for it.
 pub(crate) fn clear_timer(id: ExecutorId, place: &Place, timer: &AnyPromise) {
     if current::is(id) {
         current::clear_timer(place);

@@ -9,6 +9,7 @@ use crate::current;
 use crate::executor::EventExecutor;
 use crate::local::Local;
 use crate::promise::PromiseFuture;
+use crate::raw::block::Allocator;
 use crate::raw::origin::Origin;
 use crate::rejected::{RejectReason, Rejected};
 use crate::timer::MissedTicks;
@@ -107,13 +108,17 @@ impl<X: Send + 'static> EventExecutor<X> {
         let deadline = self.shared().clock.now().plus(delay);
         let id = self.id();
         match &self.shared().timer_limit {
-            None => self.schedule_at(deadline, task, |task| entry::one_shot(id, origin, task)),
-            Some(limit) => self.schedule_within(limit, deadline, task, |permit, task| {
-                entry::one_shot(id, origin, move || {
-                    drop(permit); // It is not pending any more, and may schedule itself anew.
-                    task()
-                })
+            None => self.schedule_at(deadline, task, |allocator, task| {
+                entry::one_shot((id, allocator), origin, task)
             }),
+            Some(limit) => {
+                self.schedule_within(limit, deadline, task, |permit, allocator, task| {
+                    entry::one_shot((id, allocator), origin, move || {
+                        drop(permit); // It is not pending any more, and may schedule itself anew.
+                        task()
+                    })
+                })
+            }
         }
     }
 
@@ -131,9 +136,11 @@ impl<X: Send + 'static> EventExecutor<X> {
         let (due, id) = (self.shared().clock.now().plus(initial_delay), self.id());
         let timing = (due, repeat);
         match &self.shared().timer_limit {
-            None => self.schedule_at(due, task, |task| entry::periodic(id, origin, timing, task)),
-            Some(limit) => self.schedule_within(limit, due, task, |permit, mut task| {
-                entry::periodic(id, origin, timing, move || {
+            None => self.schedule_at(due, task, |allocator, task| {
+                entry::periodic((id, allocator), origin, timing, task)
+            }),
+            Some(limit) => self.schedule_within(limit, due, task, |permit, allocator, mut task| {
+                entry::periodic((id, allocator), origin, timing, move || {
                     let _ = &permit; // Pending between its runs too.
                     task();
                 })
@@ -147,35 +154,37 @@ impl<X: Send + 'static> EventExecutor<X> {
         limit: &Arc<TimerLimit>,
         deadline: Nanos,
         task: F,
-        make: impl FnOnce(TimerPermit, F) -> (TimerRef, PromiseFuture<T>),
+        make: impl FnOnce(TimerPermit, Allocator, F) -> (TimerRef, PromiseFuture<T>),
     ) -> Result<PromiseFuture<T>, Rejected<F>> {
         match limit.enter() {
-            Ok(permit) => self.schedule_at(deadline, task, |task| make(permit, task)),
+            Ok(permit) => {
+                self.schedule_at(deadline, task, |allocator, task| make(permit, allocator, task))
+            }
             Err(bound) => Err(Rejected::new(task, RejectReason::TooManyTimers { bound })),
         }
     }
 
-    /// On the loop straight into its heap; elsewhere through the inbox, waking the loop only if it
+    /// On the loop straight into its wheel; elsewhere through the inbox, waking the loop only if it
     /// would sleep past the deadline.
     fn schedule_at<T: Send + 'static, F>(
         &self,
         deadline: Nanos,
         task: F,
-        make: impl FnOnce(F) -> (TimerRef, PromiseFuture<T>),
+        make: impl FnOnce(Allocator, F) -> (TimerRef, PromiseFuture<T>),
     ) -> Result<PromiseFuture<T>, Rejected<F>> {
         let shared = self.shared();
         if shared.in_event_loop() {
             if shared.inbox.is_closed() {
                 return Err(Rejected::new(task, RejectReason::ShutDown));
             }
-            let (timer, future) = make(task);
+            let (timer, future) = make(Allocator::Pool, task);
             current::with_local::<Local<X>, _>(self.id(), |local| local.schedule(deadline, timer));
             return Ok(future);
         }
         // Not against the bound: it waits for its time, not for the loop, which it may not even wake.
         match shared.admit_system() {
             Ok(permit) => {
-                let (timer, future) = make(task);
+                let (timer, future) = make(Allocator::Global, task);
                 let command = Command::System(System::Schedule(deadline, timer));
                 shared.push(permit, command, Urgency::At(deadline));
                 Ok(future)

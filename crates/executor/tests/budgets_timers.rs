@@ -11,7 +11,7 @@ use waterwheel_executor::{
 #[path = "../../../support/counting_allocator.rs"]
 mod counting_allocator;
 
-use counting_allocator::{allocations, allocations_in};
+use counting_allocator::{allocations, allocations_in, bytes};
 
 /// How long a test waits for something that must happen.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -94,7 +94,7 @@ fn e13_a_timer_without_closure_fires_without_allocating() {
     assert_eq!(fired_by(TIMERS), TIMERS);
 }
 
-/// A manual executor whose heap and queues have grown.
+/// A manual executor whose wheel, pool and queues have grown.
 fn warm() -> (ManualExecutor, EventExecutor) {
     let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
     let executor = manual.executor().clone();
@@ -102,6 +102,9 @@ fn warm() -> (ManualExecutor, EventExecutor) {
     let both = move || {
         for _ in 0..2 * TIMERS {
             drop(inner.schedule(Duration::from_millis(1), || ()).unwrap());
+        }
+        for _ in 0..2 * TIMERS {
+            assert!(inner.schedule(HOUR, || ()).unwrap().cancel());
         }
     };
     executor.execute(both).unwrap();
@@ -120,16 +123,30 @@ fn on_loop<R: Send + 'static>(
 }
 
 #[test]
-fn e13_scheduling_a_closure_on_the_loop_is_one_allocation() {
+fn e13_a_small_closure_is_scheduled_and_cancelled_on_the_loop_without_allocating() {
+    assert_eq!(allocations_on_loop(|n| move || n), 0);
+}
+
+#[test]
+fn e13_a_large_closure_scheduled_on_the_loop_is_one_allocation() {
+    let large = |n| {
+        let array = [n; 16];
+        move || black_box(array)[3]
+    };
+    assert_eq!(allocations_on_loop(large), TIMERS);
+}
+
+/// Schedules closures that `make` makes, and cancels them: what scheduling them allocated.
+fn allocations_on_loop<F: FnOnce() -> u64 + Send + 'static>(
+    make: impl Fn(u64) -> F + Send + 'static,
+) -> u64 {
     let (mut manual, executor) = warm();
     let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
     let schedule = move || {
-        let schedule = |n| executor.schedule(HOUR, move || black_box(n)).unwrap();
-        futures.extend((0..TIMERS).map(schedule));
+        futures.extend((0..TIMERS).map(|n| executor.schedule(HOUR, make(n)).unwrap()));
         futures
     };
-    let (counted, futures) = on_loop(&mut manual, schedule);
-    assert_eq!(counted, TIMERS);
+    let (scheduling, futures) = on_loop(&mut manual, schedule);
     let cancel = move || {
         let cancelled = futures.iter().filter(|future| future.cancel()).count();
         (cancelled, futures)
@@ -137,6 +154,7 @@ fn e13_scheduling_a_closure_on_the_loop_is_one_allocation() {
     let (counted, (cancelled, _)) = on_loop(&mut manual, cancel);
     assert_eq!((counted, cancelled), (0, usize::try_from(TIMERS).unwrap()), "cancelling");
     assert_eq!(manual.executor().stats().timers, 0);
+    scheduling
 }
 
 #[test]
@@ -150,12 +168,12 @@ fn e13_scheduling_a_closure_off_the_loop_is_one_allocation_and_queue_blocks() {
     let blocks = TIMERS / QUEUE_BLOCK + 1;
     assert!((TIMERS..=TIMERS + blocks).contains(&counted), "{counted} for {TIMERS}");
     let (counted, _) = allocations_in(|| manual.run_now());
-    assert_eq!(counted, 0, "the loop puts them into its heap");
+    assert_eq!(counted, 0, "the loop puts them into its wheel");
     let (counted, cancelled) =
         allocations_in(|| futures.iter().filter(|future| future.cancel()).count());
     assert!(counted <= blocks, "{counted} for cancelling {cancelled}");
     let (counted, _) = allocations_in(|| manual.run_now());
-    assert_eq!((counted, manual.executor().stats().timers), (0, 0), "the loop clears its heap");
+    assert_eq!((counted, manual.executor().stats().timers), (0, 0), "the loop clears its wheel");
 }
 
 #[test]
@@ -174,4 +192,52 @@ fn e13_firing_allocates_nothing_once_or_again() {
     let (counted, fired) = allocations_in(|| manual.run_for(tick * 10));
     let timers = usize::try_from(TIMERS).unwrap();
     assert_eq!((counted, fired), (0, 11 * timers));
+}
+
+#[test]
+fn e13_memory_that_a_burst_of_timers_took_is_given_back_although_some_stay() {
+    const BURST: usize = 50_000;
+    let (mut manual, executor) = warm();
+    let before = bytes();
+    let burst = move || {
+        let timers: Vec<_> = (0..BURST).map(|_| executor.schedule(HOUR, || ()).unwrap()).collect();
+        let peak = bytes() - before;
+        let some_stay = |at| at % (BURST / 4) == BURST / 8;
+        for (at, timer) in timers.into_iter().enumerate() {
+            // Dropped, it goes on; cancelled, it goes.
+            assert!(some_stay(at) || timer.cancel());
+        }
+        peak
+    };
+    let (_, peak) = on_loop(&mut manual, burst);
+    manual.run_now();
+    let left = bytes().saturating_sub(before); // The spare memory of the warm-up may have gone too.
+    assert_eq!(manual.executor().stats().timers, 4);
+    assert!(peak > BURST * 128, "{peak} bytes for {BURST} timers");
+    assert!(left < peak / 8, "{left} of {peak} bytes are left");
+}
+
+#[test]
+fn e13_timers_dropped_on_another_thread_leave_their_memory_to_the_loop() {
+    let (mut manual, executor) = warm();
+    let mut round = || {
+        let inner = executor.clone();
+        let schedule = move || {
+            let schedule = |n| inner.schedule(Duration::from_millis(1), move || n).unwrap();
+            (0..4 * TIMERS).map(schedule).collect::<Vec<_>>()
+        };
+        let (_, mut futures) = on_loop(&mut manual, schedule);
+        manual.run_for(Duration::from_millis(1));
+        // The last handles: those of the loop went when the timers fired. The vector comes back, as its memory is
+        // counted on this thread.
+        let clear = move || {
+            futures.clear();
+            futures
+        };
+        drop(std::thread::spawn(clear).join().unwrap());
+        bytes()
+    };
+    let before = (0..3).map(|_| round()).max().unwrap();
+    let after = (0..20).map(|_| round()).max().unwrap();
+    assert!(after <= before + 64 * 1024, "{before} bytes became {after}");
 }

@@ -461,7 +461,6 @@ impl<X: Send + 'static> LoopCore<X> {
 
     /// Fires a timer, and schedules it anew if it repeats.
     fn fire(&self, timer: TimerRef) -> bool {
-        timer.place().take();
         let fired = timer.fire(&|| self.shared.clock.now());
         if let Fired::Again(next) = fired {
             self.local.schedule(next, timer);
@@ -478,8 +477,9 @@ impl<X: Send + 'static> LoopCore<X> {
                 self.fire(timer);
             }
             System::ClearTimer(timer) => {
-                let cleared = self.local.clear_timer(place_of(&timer));
-                drop(cleared);
+                if self.local.note_cancelled_timer(place_of(&timer)) {
+                    self.local.clear_cancelled();
+                }
             }
             System::Due(Due::Extension(command)) => extension(command),
             System::AddHook(hook) => self.local.hooks.borrow_mut().add(*hook),

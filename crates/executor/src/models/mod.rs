@@ -7,6 +7,7 @@
 //! - the real threads of an ordinary test run, a number of times.
 
 mod inbox;
+mod pool;
 mod promise;
 mod pulse;
 mod queue;

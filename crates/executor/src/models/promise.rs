@@ -12,6 +12,7 @@ use crate::clock::Nanos;
 use crate::current::ExecutorId;
 use crate::park::Unpark;
 use crate::promise::{AnyPromise, promise};
+use crate::raw::block::Allocator;
 use crate::raw::origin::Origin;
 use crate::registry::{self, NotifyTarget};
 use crate::sync::{Mutex, lock, yield_now};
@@ -231,10 +232,13 @@ fn e13_a_timer_fires_or_is_cancelled_never_both() {
     model(|| {
         let run = Arc::new(AtomicUsize::new(0));
         let alive = run.clone();
-        let (timer, mut future) =
-            entry::one_shot(ExecutorId::next(), Origin::labelled("timer"), move || {
+        let (timer, mut future) = entry::one_shot(
+            (ExecutorId::next(), Allocator::Global),
+            Origin::labelled("timer"),
+            move || {
                 alive.fetch_add(1, Ordering::SeqCst);
-            });
+            },
+        );
         let canceller = future.canceller();
         let cancel = thread::spawn(move || canceller.cancel());
         let fired = timer.fire(&|| Nanos(1));
@@ -253,7 +257,7 @@ fn e13_a_periodic_timer_cancelled_while_it_runs_stops_and_goes() {
         let held = alive.clone();
         let repeat = Repeat::Rate { period: Duration::from_nanos(1), missed: MissedTicks::CatchUp };
         let (timer, future) = entry::periodic(
-            ExecutorId::next(),
+            (ExecutorId::next(), Allocator::Global),
             Origin::labelled("timer"),
             (Nanos(1), repeat),
             move || drop(Arc::clone(&held)),

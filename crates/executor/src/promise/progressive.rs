@@ -11,7 +11,7 @@ use super::observers::call_listener;
 use super::promise::{Promise, promise};
 use crate::current::{self, ExecutorId};
 use crate::error::Error;
-use crate::raw::block::{Block, Face, Ref};
+use crate::raw::block::{Allocator, Block, Face, Ref};
 use crate::raw::origin::Origin;
 use crate::registry::deliver;
 
@@ -21,7 +21,8 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
     executor: ExecutorId,
 ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
     let (promise, future) = promise(executor);
-    let (reports, heard) = Ref::pair(|| Reports { executor, state: Mutex::default() }, || ());
+    let (reports, heard) =
+        Ref::pair(Allocator::Global, || Reports { executor, state: Mutex::default() }, || ());
     let promise = Some(promise);
     (ProgressivePromise { promise, reports, last: 0 }, ProgressiveFuture { future, reports: heard })
 }

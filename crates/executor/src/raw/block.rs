@@ -16,13 +16,16 @@
 //!   alone in the upper one. All that keep the contents are together one that keeps the memory.
 //! - Whoever finds itself the only handle there is frees the object without another atomic step:
 //!   nobody is left who could count.
+//! - The memory comes from the global allocator, or from the [`pool`] of the thread that made the object. There is
+//!   a table for either, so that whoever frees it knows which.
 
-use std::alloc::{Layout, dealloc};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use super::pool;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A handle that keeps the contents.
@@ -54,6 +57,16 @@ struct Table<D: ?Sized + 'static> {
     /// Drops head and tail, not the memory.
     drop: unsafe fn(NonNull<Header<D>>),
     layout: Layout,
+    allocator: Allocator,
+}
+
+/// Where the memory of a block comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allocator {
+    Global,
+    /// The pool of the thread that makes the block, or the global allocator if the block is too large. For blocks
+    /// that come and go by the thousand on one thread.
+    Pool,
 }
 
 /// How a block looks to those who do not know its type.
@@ -65,8 +78,29 @@ impl<H, T, D: ?Sized + 'static> Block<H, T, D>
 where
     Self: Face<D>,
 {
-    const TABLE: &'static Table<D> =
-        &Table { face: Self::face_of, drop: Self::drop_contents, layout: Layout::new::<Self>() };
+    const GLOBAL: &'static Table<D> = &Self::table(Allocator::Global);
+    const POOLED: &'static Table<D> = &Self::table(Allocator::Pool);
+
+    const fn table(allocator: Allocator) -> Table<D> {
+        let (face, drop, layout) = (Self::face_of, Self::drop_contents, Layout::new::<Self>());
+        Table { face, drop, layout, allocator }
+    }
+
+    /// Allocates a block; returns its memory, and the table that goes with it.
+    #[inline]
+    fn allocate(allocator: Allocator) -> (NonNull<Self>, &'static Table<D>) {
+        let layout = const { Layout::new::<Self>() };
+        if allocator == Allocator::Pool
+            && pool::fits(layout)
+            && let Some(slot) = pool::take()
+        {
+            return (slot.cast(), Self::POOLED);
+        }
+        // SAFETY: a block has a header, so it is not empty.
+        let memory = NonNull::new(unsafe { alloc(layout) });
+        let memory = memory.unwrap_or_else(|| handle_alloc_error(layout));
+        (memory.cast(), Self::GLOBAL)
+    }
 
     unsafe fn face_of(block: NonNull<Header<D>>) -> NonNull<D> {
         // SAFETY: the caller promises a block of this very type, whose contents are alive.
@@ -114,15 +148,20 @@ impl<H, D: ?Sized + 'static> Ref<H, D> {
     /// A new object, and two handles to it. What it is made of is made where it stays: values made
     /// before the memory is there would be moved in, at half the price of all the rest.
     #[inline]
-    pub(crate) fn pair<T>(head: impl FnOnce() -> H, tail: impl FnOnce() -> T) -> (Self, Self)
+    pub(crate) fn pair<T>(
+        allocator: Allocator,
+        head: impl FnOnce() -> H,
+        tail: impl FnOnce() -> T,
+    ) -> (Self, Self)
     where
         Block<H, T, D>: Face<D> + Send + Sync + 'static,
     {
-        let memory = Box::<Block<H, T, D>>::new_uninit();
-        let header =
-            Header { counts: AtomicU64::new(STRONG + ONLY), table: Block::<H, T, D>::TABLE };
-        let block = Box::write(memory, Block { header, head: head(), tail: tail() });
-        let block = NonNull::from(Box::leak(block)).cast();
+        let (block, table) = Block::<H, T, D>::allocate(allocator);
+        let header = Header { counts: AtomicU64::new(STRONG + ONLY), table };
+        // SAFETY: just allocated, for a block of this type. The pointer never becomes a reference: a pool finds the
+        // chunk through it.
+        unsafe { block.write(Block { header, head: head(), tail: tail() }) };
+        let block = block.cast();
         let handle = || Self { any: AnyRef { block }, head: PhantomData };
         (handle(), handle())
     }
@@ -295,9 +334,13 @@ impl<D: ?Sized + 'static> Drop for WeakRef<D> {
 #[inline]
 unsafe fn free<D: ?Sized + 'static>(block: NonNull<Header<D>>) {
     // SAFETY: the caller promises that the memory is still there.
-    let layout = unsafe { block.as_ref() }.table.layout;
-    // SAFETY: `pair` boxed a value of this layout.
-    unsafe { dealloc(block.as_ptr().cast(), layout) };
+    let Table { layout, allocator, .. } = *unsafe { block.as_ref() }.table;
+    match allocator {
+        // SAFETY: `pair` took it from a pool, and nobody will look at it again.
+        Allocator::Pool => unsafe { pool::give_back(block.cast()) },
+        // SAFETY: `pair` allocated it with this layout.
+        Allocator::Global => unsafe { dealloc(block.as_ptr().cast(), layout) },
+    }
 }
 
 /// Half the range before the count would wrap: so many handles can only be leaked ones.
@@ -341,7 +384,8 @@ mod tests {
         struct Aligned;
         assert_eq!(size_of::<Option<Ref<u8, dyn Count>>>(), size_of::<usize>());
         let token = Arc::new(());
-        let (one, other) = Ref::<u8, dyn Count>::pair(|| 7, || Tail(token.clone(), Aligned));
+        let (one, other) =
+            Ref::<u8, dyn Count>::pair(Allocator::Global, || 7, || Tail(token.clone(), Aligned));
         assert_eq!((*one, *other, one.any().count()), (7, 7, 2));
         drop(one);
         assert_eq!(other.into_any().count(), 2);
@@ -350,15 +394,18 @@ mod tests {
 
     #[test]
     fn the_contents_go_with_the_last_handle_that_keeps_them() {
-        let token = Arc::new(());
-        let (one, other) = Ref::<_, dyn Count>::pair(|| "head", || Tail(token.clone(), ()));
-        let weak = one.any().downgrade();
-        let third = weak.upgrade().unwrap();
-        drop((one, other));
-        assert_eq!(third.count(), 2);
-        drop(third);
-        assert_eq!(Arc::strong_count(&token), 1, "a weak handle does not keep them");
-        assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+        for allocator in [Allocator::Global, Allocator::Pool] {
+            let token = Arc::new(());
+            let (one, other) =
+                Ref::<_, dyn Count>::pair(allocator, || "head", || Tail(token.clone(), ()));
+            let weak = one.any().downgrade();
+            let third = weak.upgrade().unwrap();
+            drop((one, other));
+            assert_eq!(third.count(), 2);
+            drop(third);
+            assert_eq!(Arc::strong_count(&token), 1, "a weak handle does not keep them");
+            assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
+        }
     }
 
     #[test]
@@ -369,9 +416,13 @@ mod tests {
                 std::panic::panic_any("on purpose");
             }
         }
-        for weak_left in [false, true] {
+        let both = |allocator| [(allocator, false), (allocator, true)];
+        for (allocator, weak_left) in
+            [Allocator::Global, Allocator::Pool].into_iter().flat_map(both)
+        {
             let token = Arc::new(());
-            let (one, other) = Ref::<_, dyn Count>::pair(|| Bomb, || Tail(token.clone(), ()));
+            let (one, other) =
+                Ref::<_, dyn Count>::pair(allocator, || Bomb, || Tail(token.clone(), ()));
             let weak = weak_left.then(|| one.any().downgrade());
             drop(one);
             assert!(catch_unwind(AssertUnwindSafe(|| drop(other))).is_err());

@@ -4,6 +4,8 @@
 //!   [`task`]: the same, of a user, with its origin.
 //! - [`origin`]: one word that says where a task came from, publishable through an atomic.
 //! - [`block`]: a counted object behind one thin pointer, with a tail that only it knows.
+//! - [`pool`]: memory for blocks of one size, taken on a thread and given back on any.
+//! - [`prefetch`]: a hint to the processor that memory will be read.
 //! - [`queue`]: values from many threads to one, in blocks.
 //! - [`slot`]: a value handed over once between two threads, under one state word.
 //! - [`work`]: a closure in the tail of its own slot, under the same word.
@@ -15,6 +17,8 @@
 pub(crate) mod block;
 pub(crate) mod call;
 pub(crate) mod origin;
+pub(crate) mod pool;
+pub(crate) mod prefetch;
 pub(crate) mod queue;
 pub(crate) mod slot;
 pub(crate) mod task;

@@ -23,7 +23,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::block::{Block, Face, Ref};
+use super::block::{Allocator, Block, Face, Ref};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
 /// The outcome is final.
@@ -79,7 +79,7 @@ pub(crate) fn slot<V, S, D: ?Sized + 'static>(
 where
     Block<Slot<V, S>, (), D>: Face<D> + Send + Sync + 'static,
 {
-    let (filler, taker) = Ref::pair(|| Slot::new(side()), || ());
+    let (filler, taker) = Ref::pair(Allocator::Global, || Slot::new(side()), || ());
     (Filler(filler), Taker(taker))
 }
 

@@ -14,7 +14,7 @@
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-use super::block::{AnyRef, Block, Face, Ref};
+use super::block::{Allocator, AnyRef, Block, Face, Ref};
 use super::slot::{CANCELLED, CLAIMED, DONE, Slot, Taker, UNCANCELLABLE, WATCHED};
 use crate::sync::{Ordering, UnsafeCell};
 
@@ -41,6 +41,7 @@ pub(crate) type WorkBlock<V, S, W, B, D> = Block<Slot<V, S>, Working<W, B>, D>;
 
 /// Makes the end that works and the end that takes.
 pub(crate) fn slot_with_work<V, S, W, B, D: ?Sized + 'static>(
+    allocator: Allocator,
     side: impl FnOnce() -> S,
     work: W,
     beside: impl FnOnce() -> B,
@@ -49,7 +50,7 @@ where
     WorkBlock<V, S, W, B, D>: Face<D> + Send + Sync + 'static,
 {
     let tail = || Working { work: UnsafeCell::new(MaybeUninit::new(work)), beside: beside() };
-    let (worker, taker) = Ref::pair(|| Slot::new(side()), tail);
+    let (worker, taker) = Ref::pair(allocator, || Slot::new(side()), tail);
     (worker.into_any(), Taker::new(taker))
 }
 

@@ -4,21 +4,21 @@
 //! Promise and closure are one allocation, under one word (`raw::work`), which says whose the closure
 //! is: the loop's to run it, or a cancel's to drop it. Cancelling goes through the future like every
 //! other cancel; whoever wins it drops the closure there, on the cancelling thread, and lets the loop
-//! clear the place in its heap when it next has time.
+//! clear the place in its wheel when it next has time.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::heap::TimerKey;
 use super::periodic::Repeat;
+use super::wheel::TimerKey;
 use crate::clock::Nanos;
 use crate::current::ExecutorId;
 use crate::error::ErrorKind;
 use crate::guard::guard_drop;
 use crate::promise::observers::{Outcome, PromiseSlot, Side};
 use crate::promise::{AnyPromise, PromiseFuture, Promised, caught, line_of};
-use crate::raw::block::Face;
+use crate::raw::block::{Allocator, Face};
 use crate::raw::origin::Origin;
 use crate::raw::work::{Owed, WorkBlock, slot_with_work};
 use crate::registry;
@@ -43,7 +43,7 @@ impl TimerRef {
         self.timer().abandon(&self.0);
     }
 
-    /// Where it stands in the heap of its loop. Used on the loop only.
+    /// Where it stands in the wheel of its loop. Used on the loop only.
     pub(crate) fn place(&self) -> &Place {
         self.timer().place()
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for TimerRef {
     }
 }
 
-/// Where a timer stands in the heap of its loop.
+/// Where a timer stands in the wheel of its loop.
 pub(crate) fn place_of(timer: &AnyPromise) -> &Place {
     timer_of(timer).place()
 }
@@ -88,7 +88,7 @@ pub(crate) enum Fired {
 /// A timer that runs once, and its future.
 #[track_caller]
 pub(crate) fn one_shot<T, F>(
-    executor: ExecutorId,
+    (executor, allocator): (ExecutorId, Allocator),
     origin: Origin,
     closure: F,
 ) -> (TimerRef, PromiseFuture<T>)
@@ -96,29 +96,29 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    timer(executor, origin, OneShot(closure))
+    timer((executor, allocator), origin, OneShot(closure))
 }
 
 /// A timer that runs until it is cancelled or panics, and its future. First due at `due`.
 #[track_caller]
 pub(crate) fn periodic<F: FnMut() + Send + 'static>(
-    executor: ExecutorId,
+    (executor, allocator): (ExecutorId, Allocator),
     origin: Origin,
     (due, repeat): (Nanos, Repeat),
     closure: F,
 ) -> (TimerRef, PromiseFuture<()>) {
-    timer(executor, origin, Periodic { closure, due, repeat })
+    timer((executor, allocator), origin, Periodic { closure, due, repeat })
 }
 
 #[track_caller]
 fn timer<T: Send + 'static, W: TimerWork<T>>(
-    executor: ExecutorId,
+    (executor, allocator): (ExecutorId, Allocator),
     origin: Origin,
     work: W,
 ) -> (TimerRef, PromiseFuture<T>) {
     let created = line_of(origin);
     let facts = || Facts { origin, place: Place::new() };
-    let (worker, taker) = slot_with_work(|| Side::new(executor, created), work, facts);
+    let (worker, taker) = slot_with_work(allocator, || Side::new(executor, created), work, facts);
     (TimerRef(worker), PromiseFuture::new(taker))
 }
 
@@ -188,6 +188,9 @@ impl<T: Send + 'static, W: TimerWork<T>> Promised for TimerBlock<T, W> {
     }
 
     fn cancel(&self, me: &AnyPromise) -> bool {
+        // The place is in the block's second cache line. Loaded before the word is changed, both lines are fetched at
+        // once: loads after an atomic operation begin when that is done.
+        self.place().load();
         let Some((watched, work)) = self.cancel_work() else { return false };
         guard_drop(|| drop(work));
         registry::clear_timer(self.head().side.executor, self.place(), me);
@@ -270,7 +273,7 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
     }
 }
 
-/// Where a timer stands in the heap of its loop. An atomic only because the entry is shared: it is
+/// Where a timer stands in the wheel of its loop. An atomic only because the entry is shared: it is
 /// written and read on the loop.
 #[derive(Debug)]
 pub(crate) struct Place(AtomicU64);
@@ -284,6 +287,11 @@ impl Place {
 
     pub(crate) fn set(&self, key: TimerKey) {
         self.0.store(key.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Loads the place from memory.
+    fn load(&self) {
+        std::hint::black_box(self.0.load(Ordering::Relaxed));
     }
 
     pub(crate) fn take(&self) -> Option<TimerKey> {

@@ -1,18 +1,27 @@
-//! Timers: things that are due later (E13).
+//! Timers: work that is due later (E13).
 //!
 //! ```text
-//!   schedule ──► heap (by deadline, then by order of scheduling) ──► due: behind the queued tasks
-//!                 │ peek = how long the loop may sleep                    │
-//!   cancel ───────┘ closure dropped at once, wherever the caller is       └─► run, unless cancelled
+//!   schedule ──► wheel ──► heap of begun ticks ──► due: behind the queued tasks
+//!                 │ next deadline = how long the loop may sleep    │
+//!   cancel ───────┘ closure dropped at once, on the calling        └─► run, unless cancelled
+//!                   thread; taken out of the wheel later
 //! ```
 //!
-//! - `heap`: the queue of deadlines; cancelling is O(log n).
 //! - `entry`: one timer, shared by the loop that fires it and the handle that cancels it.
+//! - `wheel`: all timers of a loop by deadline, in lists; scheduling and cancelling take constant time.
+//! - `slab`: the table of the wheel's timers.
+//! - `tick_heap`: the timers whose tick has begun, in exact order.
+//! - `cancelled`: the timers that were cancelled and are still in the wheel.
 //! - `periodic`: when a repeating timer is due again.
 
+mod cancelled;
 pub(crate) mod entry;
-pub(crate) mod heap;
 pub(crate) mod periodic;
+mod slab;
+mod tick_heap;
+pub(crate) mod wheel;
+#[cfg(all(test, not(loom)))]
+mod wheel_model;
 
-pub use self::heap::TimerKey;
 pub use self::periodic::MissedTicks;
+pub use self::wheel::TimerKey;

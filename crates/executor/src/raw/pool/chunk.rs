@@ -1,0 +1,191 @@
+//! A chunk of a pool: its header, its slots, and the list on which slots come back from other threads.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+
+/// Bytes in a slot: two cache lines, room for a timer with a closure of two words.
+#[cfg(not(loom))]
+pub(super) const SLOT: usize = 128;
+/// Loom's cells are larger.
+#[cfg(loom)]
+pub(super) const SLOT: usize = 1024;
+/// The largest alignment of a slot.
+pub(super) const ALIGN: usize = 64;
+/// Slots in a chunk, by number: 256 KiB, of which only the pages in use are resident. A million timers are 500
+/// chunks.
+pub(super) const SLOTS: usize = if cfg!(miri) { 256 } else { 2048 }; // Miri is slow.
+/// The first slot numbers of a chunk, which are not used. Slot 1 is the header. Slot 0 would be the last one of the
+/// chunk's memory: an allocator that keeps a word between chunks could not put them side by side.
+pub(super) const RESERVED: u32 = 2;
+const CHUNK: usize = SLOT * SLOTS;
+
+/// The header of a chunk.
+///
+/// The pool's thread and all that give slots back read it; `missing` is written by the pool when it is dropped and by
+/// those that give slots back afterwards.
+pub(super) struct Chunk {
+    pub(super) returns: Arc<Returns>,
+    /// The index of the chunk in its pool.
+    pub(super) number: u32,
+    /// Slots that are missing, once the pool is gone; below zero (wrapping) until the pool has added them.
+    missing: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Chunk>() <= SLOT && size_of::<Returned>() <= SLOT);
+
+/// The slots of a pool that other threads gave back, as a linked list. Any thread adds to it; the pool's thread takes
+/// all of it at once, and closes it when the pool goes.
+pub(super) struct Returns {
+    /// The slot given back last; [`closed`] if the pool is gone.
+    last: AtomicPtr<Returned>,
+}
+
+/// A slot in the list of returns.
+pub(super) struct Returned {
+    before: UnsafeCell<*mut Returned>,
+}
+
+impl Returned {
+    /// Returns the slot that was given back before this one.
+    ///
+    /// # Safety
+    /// The list was taken by the caller, and this slot is still in it.
+    pub(super) unsafe fn before(slot: NonNull<Self>) -> *mut Self {
+        // SAFETY: written before the slot was linked, and the caller's since the list was taken.
+        unsafe { slot.as_ref() }.before.with(|before| unsafe { *before })
+    }
+}
+
+/// The end of a list whose pool is gone.
+fn closed() -> *mut Returned {
+    ptr::without_provenance_mut(align_of::<Returned>())
+}
+
+impl Returns {
+    pub(super) fn new() -> Self {
+        Self { last: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Adds a slot. Returns false if the pool is gone.
+    ///
+    /// # Safety
+    /// As for [`give_back`](super::give_back); the slot is of the pool whose list this is.
+    unsafe fn push(&self, slot: NonNull<Returned>) -> bool {
+        let mut last = self.last.load(Ordering::Acquire);
+        while last != closed() {
+            let returned = Returned { before: UnsafeCell::new(last) };
+            // SAFETY: the slot is the caller's until it is linked.
+            unsafe { slot.write(returned) };
+            let linked = self.last.compare_exchange_weak(
+                last,
+                slot.as_ptr(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            match linked {
+                Ok(_) => return true,
+                Err(now) => last = now,
+            }
+        }
+        false
+    }
+
+    /// Takes all slots; returns the last.
+    pub(super) fn take_all(&self) -> *mut Returned {
+        if self.last.load(Ordering::Relaxed).is_null() {
+            return ptr::null_mut();
+        }
+        self.last.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+
+    /// Takes all slots, and lets nobody add to the list any more; returns the last.
+    pub(super) fn close(&self) -> *mut Returned {
+        self.last.swap(closed(), Ordering::AcqRel)
+    }
+}
+
+/// Gives a slot back on a thread other than its pool's, or without that pool.
+///
+/// # Safety
+/// As for [`give_back`](super::give_back).
+pub(super) unsafe fn give_back_elsewhere(slot: NonNull<u8>) {
+    // SAFETY: as the caller promises.
+    let (chunk, _) = unsafe { place_of(slot) };
+    // SAFETY: the chunk lives as long as this slot is taken, and so do its returns.
+    let returns = &unsafe { chunk.as_ref() }.returns;
+    // SAFETY: as the caller promises. Once linked, the chunk may go at any time.
+    if unsafe { returns.push(slot.cast()) } {
+        return;
+    }
+    // SAFETY: the pool is gone, so the chunk lives until nothing is missing; and this slot is.
+    let missing = &unsafe { chunk.as_ref() }.missing;
+    if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: this was the last, and nobody else has found that.
+        unsafe { free_chunk(chunk) };
+    }
+}
+
+/// Returns the chunk of a slot, and the slot's number in it.
+///
+/// # Safety
+/// The slot is one of a chunk.
+#[inline]
+pub(super) unsafe fn place_of(slot: NonNull<u8>) -> (NonNull<Chunk>, usize) {
+    let chunk = slot.as_ptr().map_addr(|address| address & !(CHUNK - 1));
+    let at = (slot.as_ptr().addr() - chunk.addr()) / SLOT + 1;
+    // SAFETY: a chunk is aligned to its size, and the caller promises that the slot is in one; the header is
+    // at its beginning.
+    (unsafe { NonNull::new_unchecked(chunk.cast()) }, at)
+}
+
+const LAYOUT: Layout = match Layout::from_size_align(CHUNK - SLOT, CHUNK) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a power of two"),
+};
+
+/// Allocates a chunk. `None` without memory.
+pub(super) fn new_chunk(returns: Arc<Returns>, number: u32) -> Option<NonNull<Chunk>> {
+    let header = Chunk { returns, number, missing: AtomicU32::new(0) };
+    // SAFETY: the layout is not empty.
+    let chunk = NonNull::new(unsafe { alloc(LAYOUT) })?.cast::<Chunk>();
+    // SAFETY: just allocated, and large enough.
+    unsafe { chunk.write(header) };
+    Some(chunk)
+}
+
+/// Returns a slot of a chunk.
+///
+/// # Safety
+/// The chunk lives, and `slot` is the number of one of its slots, not below [`RESERVED`].
+#[inline]
+pub(super) unsafe fn slot_of(chunk: NonNull<Chunk>, slot: usize) -> NonNull<u8> {
+    // SAFETY: slot 1 is at the beginning, the last one inside of the chunk.
+    unsafe { chunk.cast::<u8>().byte_add((slot - 1) * SLOT) }
+}
+
+/// Leaves a chunk whose pool goes to those that have slots of it: frees it when none is missing.
+///
+/// # Safety
+/// `taken` slots of it have not come back, and the list of returns is closed.
+pub(super) unsafe fn leave_chunk(chunk: NonNull<Chunk>, taken: u32) {
+    // SAFETY: until this has added what is missing, nobody can find it to be zero.
+    let missing = &unsafe { chunk.as_ref() }.missing;
+    if missing.fetch_add(taken, Ordering::AcqRel).wrapping_add(taken) == 0 {
+        // SAFETY: nothing is missing, and nobody else has found that.
+        unsafe { free_chunk(chunk) };
+    }
+}
+
+/// Frees a chunk.
+///
+/// # Safety
+/// Nobody else has a right to any part of it.
+pub(super) unsafe fn free_chunk(chunk: NonNull<Chunk>) {
+    // SAFETY: the caller is the last to know the chunk.
+    unsafe { chunk.drop_in_place() };
+    // SAFETY: allocated by `new_chunk`.
+    unsafe { dealloc(chunk.as_ptr().cast(), LAYOUT) };
+}

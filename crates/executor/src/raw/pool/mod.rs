@@ -1,0 +1,245 @@
+//! Memory for blocks of one size: taken on a thread, given back on any.
+//!
+//! ```text
+//!   thread's Pool ──► chunk 0  ┌────────┬──────┬──────┬──────┐   256 KiB, aligned to as much:
+//!     free slots      chunk 1  │ header │ slot │ slot │ …    │   the address of a slot tells its chunk
+//!     chunks          …        └───┬────┴──────┴──────┴──────┘
+//!                                  ▼
+//!                     Arc<Returns>: the slots that other threads gave back, as a linked list
+//! ```
+//!
+//! For timers: a loop has them by the thousand, of the same size, and takes and gives back most of them
+//! itself. [`FreeSlots`] says which slot is taken first; `chunk` is the memory itself.
+//!
+//! Who touches what, when, by what right:
+//! 1. The pool and the free slots belong to the thread: it alone takes slots, and gives its own back without an
+//!    atomic operation.
+//! 2. A slot that is taken belongs to whoever has it. Another thread that gives it back adds it to
+//!    `Returns`; the pool collects those when it has no free slot left, and when it looks for chunks to free.
+//! 3. A chunk holds its pool's `Returns`. As long as it does, that address names one pool.
+//! 4. A pool that goes closes its `Returns`. From then on each of its chunks counts the slots that are missing,
+//!    and whoever brings the count to zero frees it: the pool adds all that are missing, each slot that comes back
+//!    subtracts one.
+
+mod chunk;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use self::chunk::{
+    ALIGN, Chunk, RESERVED, Returned, Returns, SLOT, SLOTS, free_chunk, give_back_elsewhere,
+    leave_chunk, new_chunk, place_of, slot_of,
+};
+use crate::free_slots::FreeSlots;
+use crate::sync::per_thread;
+
+/// Free slots that are kept in any case: a chunk.
+const SPARE: usize = SLOTS;
+
+per_thread! {
+    static POOL: RefCell<Pool> = RefCell::new(Pool::new());
+}
+
+/// True if a slot can hold a value of this layout.
+pub(crate) const fn fits(layout: Layout) -> bool {
+    layout.size() <= SLOT && layout.align() <= ALIGN
+}
+
+/// Takes a slot of this thread's pool. `None` without memory, and while the thread's locals are torn down.
+#[inline]
+pub(crate) fn take() -> Option<NonNull<u8>> {
+    POOL.try_with(|pool| pool.borrow_mut().take()).ok()?
+}
+
+/// Gives a slot back to its pool.
+///
+/// # Safety
+/// It was taken from a pool, nobody has given it back, and nobody will look at it again.
+#[inline]
+pub(crate) unsafe fn give_back(slot: NonNull<u8>) {
+    let give_back = |pool: &RefCell<Pool>| {
+        let mut pool = pool.borrow_mut();
+        // SAFETY: as the caller promises.
+        unsafe { pool.give_back_own(slot) }
+    };
+    if !POOL.try_with(give_back).unwrap_or(false) {
+        // SAFETY: as the caller promises.
+        unsafe { give_back_elsewhere(slot) };
+    }
+}
+
+/// Frees memory of this thread's pool that a burst of timers has left.
+pub(crate) fn shrink() {
+    // Err: the thread's locals are gone, and the pool with them.
+    let _ = POOL.try_with(|pool| pool.borrow_mut().shrink());
+}
+
+/// The slots of a thread. See the module's documentation.
+pub(crate) struct Pool {
+    /// Made with the first chunk.
+    returns: Option<Arc<Returns>>,
+    chunks: Vec<Option<NonNull<Chunk>>>,
+    slots: FreeSlots,
+    /// Slots that are taken, or given back and not collected.
+    taken: usize,
+    /// Slots given back since the last look for chunks to free.
+    given_back: usize,
+}
+
+impl Pool {
+    pub(crate) const fn new() -> Self {
+        let slots = FreeSlots::new(SLOTS / 64, RESERVED);
+        Self { returns: None, chunks: Vec::new(), slots, taken: 0, given_back: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<NonNull<u8>> {
+        let slot = match self.slots.take() {
+            Some(slot) => slot,
+            None => self.refill()?,
+        };
+        self.taken += 1;
+        let chunk = self.chunks[slot / SLOTS]?;
+        // SAFETY: the chunk is listed, and the first numbers are never taken.
+        Some(unsafe { slot_of(chunk, slot % SLOTS) })
+    }
+
+    /// Takes a slot back if it is of this pool; returns whether it is.
+    ///
+    /// # Safety
+    /// As for [`give_back`].
+    #[inline]
+    pub(crate) unsafe fn give_back_own(&mut self, slot: NonNull<u8>) -> bool {
+        // SAFETY: as the caller promises.
+        let (chunk, at) = unsafe { place_of(slot) };
+        // SAFETY: a chunk lives at least as long as one of its slots is taken, and its header is shared.
+        let header = unsafe { chunk.as_ref() };
+        let is_own = self.returns.as_ref().is_some_and(|own| Arc::ptr_eq(own, &header.returns));
+        if is_own {
+            self.slots.give_back(header.number * SLOTS as u32 + at as u32);
+            self.taken -= 1;
+            self.given_back += 1;
+        }
+        is_own
+    }
+
+    /// Frees chunks without a taken slot, the highest first, if much is free. As many free slots as are taken stay,
+    /// and the spare ones.
+    pub(crate) fn shrink(&mut self) {
+        self.collect();
+        let is_much = self.slots.free() > 2 * (self.taken + SPARE);
+        if !is_much || self.given_back < SPARE + self.chunks.len() {
+            return;
+        }
+        self.given_back = 0;
+        self.slots.forget_recent();
+        for at in (0..self.chunks.len()).rev() {
+            if self.slots.free() < self.taken + SPARE + SLOTS {
+                break;
+            }
+            if self.slots.is_segment_free(at)
+                && let Some(chunk) = self.chunks[at].take()
+            {
+                self.slots.close_segment(at);
+                // SAFETY: none of its slots is taken, and it is no longer listed.
+                unsafe { free_chunk(chunk) };
+            }
+        }
+    }
+
+    /// Makes the slots free that other threads gave back.
+    fn collect(&mut self) {
+        let last = self.returns.as_ref().map_or(ptr::null_mut(), |returns| returns.take_all());
+        self.take_in(last);
+    }
+
+    /// Makes the slots of a list free.
+    fn take_in(&mut self, mut last: *mut Returned) {
+        while let Some(slot) = NonNull::new(last) {
+            // SAFETY: the list was taken, and this slot is the last one of what is left of it.
+            last = unsafe { Returned::before(slot) };
+            // SAFETY: it was linked into the returns of this pool, so it is of this pool, and came back.
+            let own = unsafe { self.give_back_own(slot.cast()) };
+            debug_assert!(own);
+        }
+    }
+
+    /// Returns a slot where none was free: one that came back from another thread, or the first of a new chunk.
+    #[cold]
+    fn refill(&mut self) -> Option<usize> {
+        self.collect();
+        if let Some(slot) = self.slots.take() {
+            return Some(slot);
+        }
+        let freed = self.chunks.iter().position(Option::is_none);
+        let at = freed.unwrap_or(self.chunks.len());
+        let number = u32::try_from(at).ok().filter(|at| *at < u32::MAX / SLOTS as u32)?;
+        let returns = self.returns.get_or_insert_with(|| Arc::new(Returns::new())).clone();
+        let chunk = new_chunk(returns, number)?;
+        match freed {
+            Some(at) => self.chunks[at] = Some(chunk),
+            None => self.chunks.push(Some(chunk)),
+        }
+        self.slots.open_segment(at);
+        self.slots.take()
+    }
+}
+
+/// A slot in the hands of a model, which has no unsafe code.
+#[cfg(test)]
+pub(crate) struct Lent(NonNull<u8>);
+
+// SAFETY: a slot belongs to whoever has it.
+#[cfg(test)]
+unsafe impl Send for Lent {}
+
+#[cfg(test)]
+impl Lent {
+    pub(crate) fn give_back_elsewhere(self) {
+        // SAFETY: taken from a pool by `lend`, and gone with this.
+        unsafe { give_back_elsewhere(self.0) };
+    }
+}
+
+/// For the models.
+#[cfg(test)]
+impl Pool {
+    pub(crate) fn lend(&mut self) -> Lent {
+        Lent(self.take().expect("there is memory"))
+    }
+
+    pub(crate) fn collect_returned(&mut self) {
+        self.collect();
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Returns a function that counts the chunks that live, once the pool is gone: each holds its returns.
+    pub(crate) fn chunks_alive(&self) -> impl Fn() -> usize + use<> {
+        let returns = self.returns.clone();
+        move || returns.as_ref().map_or(0, |returns| Arc::strong_count(returns) - 1)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let Some(returns) = self.returns.clone() else { return };
+        self.take_in(returns.close());
+        self.slots.forget_recent();
+        for at in 0..self.chunks.len() {
+            let Some(chunk) = self.chunks[at].take() else { continue };
+            let taken = self.slots.taken_in_segment(at) as u32;
+            // SAFETY: so many slots are out, and the list of returns was closed above.
+            unsafe { leave_chunk(chunk, taken) };
+        }
+    }
+}
+
+// SAFETY: a pool may be sent as long as nobody uses it meanwhile, which `&mut` says: its chunks are its own.
+unsafe impl Send for Pool {}

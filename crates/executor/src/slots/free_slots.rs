@@ -1,0 +1,168 @@
+//! The free slots of a growing table. Those just given back are taken first, then the lowest.
+//!
+//! - A slot that was just given back is still in the processor's cache: where one timer goes for each that comes,
+//!   no other memory is touched.
+//! - Neighbours are taken in the order of their addresses, so that filling a table that was emptied in random order
+//!   walks through memory forwards. A stack of all free slots would hand them out in the order in which they were
+//!   given back, a cache miss each.
+//! - Low slots are reused before high ones, so that high segments become empty and can be released.
+
+use super::slot_set::{BITS, SlotSet};
+
+/// How many of the slots given back last are kept apart. A loop clears as many cancelled timers at once.
+const RECENT: usize = 64;
+
+/// A set of free slots. See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct FreeSlots {
+    /// A stack of the slots given back last.
+    recent: [u32; RECENT],
+    recents: usize,
+    /// The free slots that are not recent.
+    set: SlotSet,
+    /// No slot of the set is below this one.
+    lowest: usize,
+    /// Words in a segment.
+    segment: usize,
+    /// The slots of a segment's first word that may be taken; those of its other words all may.
+    first_word: u64,
+}
+
+impl FreeSlots {
+    /// Returns a set without segments. A segment has `words` times 64 slots, of which the first
+    /// `reserved` (fewer than 64) are never taken.
+    pub(crate) const fn new(words: usize, reserved: u32) -> Self {
+        Self {
+            recent: [0; RECENT],
+            recents: 0,
+            set: SlotSet::new(),
+            lowest: 0,
+            segment: words,
+            first_word: u64::MAX << reserved,
+        }
+    }
+
+    /// Returns how many slots are free.
+    pub(crate) fn free(&self) -> usize {
+        self.set.len() + self.recents
+    }
+
+    /// Takes a free slot.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<usize> {
+        if self.recents > 0 {
+            self.recents -= 1;
+            return Some(self.recent[self.recents % RECENT] as usize);
+        }
+        let slot = self.set.take_from(self.lowest)?;
+        self.lowest = slot;
+        Some(slot)
+    }
+
+    /// Gives a slot back that was taken.
+    #[inline]
+    pub(crate) fn give_back(&mut self, slot: u32) {
+        if self.recents < RECENT {
+            self.recent[self.recents] = slot;
+            self.recents += 1;
+        } else {
+            self.insert(slot);
+        }
+    }
+
+    fn insert(&mut self, slot: u32) {
+        self.set.insert(slot as usize);
+        self.lowest = self.lowest.min(slot as usize);
+    }
+
+    /// Puts the recent slots to the others. To be called before a segment is asked whether it is free.
+    pub(crate) fn forget_recent(&mut self) {
+        for at in 0..std::mem::take(&mut self.recents) {
+            self.insert(self.recent[at]);
+        }
+    }
+
+    /// Makes the slots of a segment free. It must be the next new one, or one that was closed.
+    pub(crate) fn open_segment(&mut self, segment: usize) {
+        let words = self.words_of(segment);
+        self.set.reserve(words.end * BITS);
+        self.lowest = self.lowest.min(words.start * BITS);
+        self.set.fill_word(words.start, self.first_word);
+        for word in words.skip(1) {
+            self.set.fill_word(word, u64::MAX);
+        }
+    }
+
+    /// True while every slot of a segment is free, and none is recent. A closed one has none.
+    pub(crate) fn is_segment_free(&self, segment: usize) -> bool {
+        let words = self.set.words(self.words_of(segment));
+        words[0] == self.first_word && words[1..].iter().all(|word| *word == u64::MAX)
+    }
+
+    /// Returns how many slots of a segment are taken or recent, of one that is open.
+    pub(crate) fn taken_in_segment(&self, segment: usize) -> usize {
+        let words = self.set.words(self.words_of(segment));
+        let free: u32 = words.iter().map(|word| word.count_ones()).sum();
+        let all = self.first_word.count_ones() as usize + (self.segment - 1) * BITS;
+        all - free as usize
+    }
+
+    /// Makes the slots of a free segment unavailable: its memory is about to go.
+    pub(crate) fn close_segment(&mut self, segment: usize) {
+        debug_assert!(self.is_segment_free(segment));
+        self.words_of(segment).for_each(|word| self.set.empty_word(word));
+    }
+
+    fn words_of(&self, segment: usize) -> std::ops::Range<usize> {
+        segment * self.segment..(segment + 1) * self.segment
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn take_all(slots: &mut FreeSlots) -> Vec<usize> {
+        std::iter::from_fn(|| slots.take()).collect()
+    }
+
+    #[test]
+    fn the_lowest_slot_is_taken_first_but_for_those_that_just_came_back() {
+        let mut slots = FreeSlots::new(2, 1);
+        assert_eq!(slots.take(), None);
+        slots.open_segment(0);
+        slots.open_segment(1);
+        let usable: Vec<_> = (1..128).chain(129..256).collect();
+        assert_eq!(slots.free(), usable.len());
+        assert_eq!(take_all(&mut slots), usable);
+        for recent in [false, true] {
+            for slot in [200, 3, 64, 63, 255] {
+                slots.give_back(slot);
+            }
+            assert_eq!(slots.free(), 5);
+            if recent {
+                assert_eq!(take_all(&mut slots), vec![255, 63, 64, 3, 200]);
+            } else {
+                slots.forget_recent();
+                assert_eq!(take_all(&mut slots), vec![3, 63, 64, 200, 255]);
+            }
+        }
+        usable.iter().rev().for_each(|slot| slots.give_back(*slot as u32));
+        assert_eq!(take_all(&mut slots)[RECENT..].to_vec(), usable[..usable.len() - RECENT]);
+    }
+
+    #[test]
+    fn a_closed_segment_gives_no_slot_until_it_is_opened_again() {
+        let mut slots = FreeSlots::new(1, 0);
+        (0..130).for_each(|segment| slots.open_segment(segment));
+        for _ in 0..64 {
+            slots.take();
+        }
+        assert!(!slots.is_segment_free(0) && slots.is_segment_free(1));
+        assert_eq!((slots.taken_in_segment(0), slots.taken_in_segment(1)), (64, 0));
+        slots.close_segment(1);
+        assert_eq!((slots.take(), slots.free()), (Some(128), 128 * 64 - 1));
+        slots.open_segment(1);
+        assert_eq!((slots.take(), slots.free()), (Some(64), 129 * 64 - 2));
+    }
+}

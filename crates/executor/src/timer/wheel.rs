@@ -1,0 +1,353 @@
+//! The timers of a loop by deadline: a hierarchical wheel of lists, and a heap for the current tick.
+//!
+//! ```text
+//!   deadline (ns):  │ digit 7 │ … │ digit 2 │ digit 1 │ digit 0 │ 20 bits within a tick │
+//!
+//!   level 2:  [ · ■ · · ■ … ]   64 lists of 4.3 s each
+//!   level 1:  [ · · ■ · · … ]   64 lists of 67 ms each      ┐ when `elapsed` enters a list,
+//!   level 0:  [ · · · ■ ■ … ]   64 lists of 1 ms each       ┘ its timers move down
+//!                     │
+//!                     ▼
+//!   heap:     the timers whose tick has begun, in exact order ──► due
+//! ```
+//!
+//! 1. `elapsed` is a tick (2²⁰ ns). A timer whose tick is not later is in the heap. Any other is in the list
+//!    of the highest digit in which its tick differs from `elapsed`: that digit is its level, the digit's
+//!    value its list. Hence lower levels are earlier than higher ones, and lists of a level are in order.
+//! 2. `elapsed` may move up to the beginning of the first list that has timers without any of them being
+//!    in the wrong list. To move further, the lists that have begun by then are emptied first and their
+//!    timers placed anew: each timer moves once for a jump, however far that is, and at most eight times in
+//!    its life.
+//! 3. Timers with equal deadlines are in the same list at any time, in the order of their scheduling: timers
+//!    are appended to lists, and moved from front to back. The heap keeps the order in which it gets them.
+//!    So timers fire in the order of deadlines, then of scheduling, and no number has to be kept for it.
+//! 4. Scheduling appends to a list and cancelling unlinks: constant time, however many timers wait. A timer in
+//!    the heap costs O(log n) of the few that are there.
+//! 5. `next` is the earliest deadline or a lower bound. A new timer lowers it; when the earliest timer goes, it
+//!    stays until [`refine`](TimerWheel::refine) is called, once before a sleep. That scans at most [`MAX_SCAN`]
+//!    timers; of a longer list it takes the earliest deadline that was ever put there. If that timer was
+//!    cancelled, the loop wakes up once for nothing, and places the list's timers anew.
+
+use super::cancelled::CancelledTimers;
+use super::slab::{Links, Slab};
+use super::tick_heap::TickHeap;
+use crate::clock::Nanos;
+
+/// A tick is 2²⁰ ns, about a millisecond.
+const TICK_BITS: u32 = 20;
+const DIGIT_BITS: u32 = 6;
+/// Lists in a level: one for each value of a digit.
+const LISTS: u32 = 1 << DIGIT_BITS;
+/// 20 bits in a tick and 8 digits of 6 bits are more than the 64 of a deadline.
+const LEVELS: u32 = 8;
+/// All lists. Links below this number name the end of a list, links from here on name slots.
+const ENDS: u32 = LISTS * LEVELS;
+/// In place of the previous link: the timer is in the heap, and its next link is the position there.
+const IN_HEAP: u32 = u32::MAX;
+/// The end of a chain of timers that are moved.
+const NONE: u32 = u32::MAX;
+
+/// How many timers are scanned to find the earliest of a list. A turn that goes to sleep pays for it.
+const MAX_SCAN: u32 = 32;
+
+/// Names a timer in the wheel of its loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TimerKey {
+    slot: u32,
+    order: u32,
+}
+
+impl TimerKey {
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.order) << 32 | u64::from(self.slot)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self { slot: bits as u32, order: (bits >> 32) as u32 }
+    }
+}
+
+/// The timers of a loop. See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct TimerWheel<V> {
+    slab: Slab<V>,
+    lists: Box<[List; ENDS as usize]>,
+    /// A bit for each list that has timers, by level.
+    occupied: [u64; LEVELS as usize],
+    heap: TickHeap,
+    cancelled: CancelledTimers,
+    elapsed: u64,
+    next: Nanos,
+    /// `next` is the deadline of a timer that is gone, or memory can be released.
+    is_stale: bool,
+    /// How many timers were ever scheduled, wrapping.
+    scheduled: u32,
+}
+
+/// The two ends of a list.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    /// The last timer and the first one; this end itself, if the list is empty.
+    links: Links,
+    /// The earliest deadline that was put into the list since it was empty.
+    earliest: Nanos,
+}
+
+impl List {
+    fn empty(list: u32) -> Self {
+        Self { links: Links { prev: list, next: list }, earliest: Nanos::MAX }
+    }
+}
+
+impl<V> TimerWheel<V> {
+    pub(crate) fn new() -> Self {
+        let mut lists = Box::new([List::empty(0); ENDS as usize]);
+        (0..ENDS).zip(lists.iter_mut()).for_each(|(at, list)| *list = List::empty(at));
+        Self {
+            slab: Slab::new(),
+            lists,
+            occupied: [0; LEVELS as usize],
+            heap: TickHeap::new(),
+            cancelled: CancelledTimers::new(),
+            elapsed: 0,
+            next: Nanos::MAX,
+            is_stale: false,
+            scheduled: 0,
+        }
+    }
+
+    /// Returns how many timers wait, without those that were cancelled.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len() - self.cancelled.len()
+    }
+
+    /// Returns the earliest deadline or a lower bound; the end of time without timers.
+    #[inline]
+    pub(crate) fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// True if `next` may be that of a timer that is gone or cancelled, or memory can be given back: to be seen to
+    /// before a sleep, by [`take_cancelled`](Self::take_cancelled) and [`refine`](Self::refine).
+    #[inline]
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale || self.cancelled.len() > 0
+    }
+
+    /// Finds the earliest deadline, or a lower bound if that would take long, and releases memory that a burst
+    /// has left.
+    #[cold]
+    pub(crate) fn refine(&mut self) {
+        self.is_stale = false;
+        self.next = self.find_next();
+        if self.slab.may_shrink() {
+            self.slab.shrink();
+            self.heap.shrink();
+        }
+    }
+
+    /// Inserts a timer.
+    #[inline]
+    pub(crate) fn insert(&mut self, now: Nanos, deadline: Nanos, value: V) -> TimerKey {
+        self.insert_with(now, deadline, |_| value)
+    }
+
+    /// Inserts the value that `make` returns for its key. `now` need not be exact: the closer it is to the time,
+    /// the finer is the list.
+    #[inline]
+    pub(crate) fn insert_with(
+        &mut self,
+        now: Nanos,
+        deadline: Nanos,
+        make: impl FnOnce(TimerKey) -> V,
+    ) -> TimerKey {
+        self.advance(now);
+        let order = self.scheduled;
+        self.scheduled = order.wrapping_add(1);
+        let slot = self.slab.insert(deadline, order, |slot| make(TimerKey { slot, order }));
+        self.place(slot, deadline);
+        self.next = self.next.min(deadline);
+        TimerKey { slot, order }
+    }
+
+    /// Returns a timer, if it is still there.
+    pub(crate) fn get(&self, key: TimerKey) -> Option<&V> {
+        let body = self.slab.get(key.slot)?;
+        body.value.as_ref().filter(|_| body.order == key.order)
+    }
+
+    /// Takes a timer out, if it is still there.
+    #[inline]
+    pub(crate) fn remove(&mut self, key: TimerKey) -> Option<V> {
+        self.get(key)?;
+        self.take(key.slot)
+    }
+
+    /// Notes that a timer, which is there, was cancelled: it counts no more. Returns whether it is time to
+    /// [take out](Self::take_cancelled) those that were.
+    #[inline]
+    pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
+        debug_assert!(self.get(key).is_some(), "{key:?} is gone");
+        if self.cancelled.note(key.slot) {
+            self.prefetch_cancelled();
+        }
+        self.cancelled.is_full()
+    }
+
+    /// Asks the processor for the memory of the last group of cancelled timers, and for the neighbours of the
+    /// group before, whose links have come meanwhile.
+    fn prefetch_cancelled(&self) {
+        let (last, before) = self.cancelled.last_groups();
+        last.iter().for_each(|slot| self.slab.prefetch(*slot));
+        for slot in before {
+            let Links { prev, next } = self.slab.links(*slot);
+            for neighbour in [prev, next].into_iter().filter_map(|at| at.checked_sub(ENDS)) {
+                self.slab.prefetch_links(neighbour);
+            }
+        }
+    }
+
+    /// Takes the cancelled timers out, and puts them into `taken`. To be called when it is time, and before anything
+    /// else is taken out.
+    pub(crate) fn take_cancelled(&mut self, taken: &mut Vec<V>) {
+        taken.extend(self.cancelled.take().filter_map(|slot| self.take(slot)));
+    }
+
+    /// Takes the earliest timer out, if it is due.
+    pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<V> {
+        if self.next > now {
+            return None;
+        }
+        self.advance(now);
+        match self.heap.first() {
+            Some((deadline, slot)) if deadline <= now => self.take(slot),
+            _ => {
+                self.refine();
+                None
+            }
+        }
+    }
+
+    /// Takes any timer out.
+    pub(crate) fn pop_any(&mut self) -> Option<V> {
+        let slot = match (self.heap.first(), self.first_list()) {
+            (Some((_, slot)), _) => slot,
+            (None, Some((list, _))) => self.lists[list as usize].links.next - ENDS,
+            (None, None) => return None,
+        };
+        self.take(slot)
+    }
+
+    #[inline]
+    fn take(&mut self, slot: u32) -> Option<V> {
+        let Links { prev, next } = self.slab.links(slot);
+        if prev == IN_HEAP {
+            let slab = &mut self.slab;
+            self.heap.remove(next, |slot, at| *slab.links_mut(slot) = in_heap(at));
+        } else {
+            self.links_mut(prev).next = next;
+            self.links_mut(next).prev = prev;
+            if prev == next {
+                self.empty_list(prev); // The end on both sides: it was the only timer.
+            }
+        }
+        let (deadline, value) = self.slab.remove(slot)?;
+        self.is_stale |= deadline == self.next || self.slab.may_shrink();
+        Some(value)
+    }
+
+    /// Moves `elapsed` to the present, and the timers of lists that have begun to where they belong.
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        let now = now.0 >> TICK_BITS;
+        if now > self.elapsed {
+            self.advance_to(now);
+        }
+    }
+
+    #[cold]
+    fn advance_to(&mut self, now: u64) {
+        let (mut chain, mut last) = (NONE, NONE);
+        while let Some((list, _)) = self.first_list().filter(|(_, begin)| *begin <= now) {
+            let Links { prev, next } = self.empty_list(list);
+            if chain == NONE {
+                chain = next;
+            } else {
+                self.links_mut(last).next = next;
+            }
+            last = prev;
+            self.links_mut(last).next = NONE;
+        }
+        self.elapsed = now;
+        while chain != NONE {
+            let slot = chain - ENDS;
+            chain = self.slab.links(slot).next;
+            self.place(slot, self.slab.deadline(slot));
+        }
+    }
+
+    /// Puts a timer into its list, or into the heap.
+    #[inline]
+    fn place(&mut self, slot: u32, deadline: Nanos) {
+        let tick = deadline.0 >> TICK_BITS;
+        if tick <= self.elapsed {
+            let slab = &mut self.slab;
+            self.heap.push(deadline, slot, |slot, at| *slab.links_mut(slot) = in_heap(at));
+            return;
+        }
+        let level = (tick ^ self.elapsed).ilog2() / DIGIT_BITS;
+        let digit = (tick >> (level * DIGIT_BITS)) as u32 % LISTS;
+        self.occupied[level as usize] |= 1 << digit;
+        let list = level * LISTS + digit;
+        let List { links, earliest } = &mut self.lists[list as usize];
+        *earliest = deadline.min(*earliest);
+        let last = std::mem::replace(&mut links.prev, slot + ENDS);
+        self.links_mut(last).next = slot + ENDS;
+        *self.slab.links_mut(slot) = Links { prev: last, next: list };
+    }
+
+    /// Notes that a list has no timers, and returns the links that it had.
+    fn empty_list(&mut self, list: u32) -> Links {
+        self.occupied[(list / LISTS) as usize] &= !(1 << (list % LISTS));
+        std::mem::replace(&mut self.lists[list as usize], List::empty(list)).links
+    }
+
+    /// Returns the earliest list that has timers, and the tick with which it begins.
+    fn first_list(&self) -> Option<(u32, u64)> {
+        let level = self.occupied.iter().position(|lists| *lists != 0)? as u32;
+        let digit = self.occupied[level as usize].trailing_zeros();
+        let below = level * DIGIT_BITS;
+        let above = self.elapsed >> below >> DIGIT_BITS << DIGIT_BITS;
+        Some((level * LISTS + digit, (above | u64::from(digit)) << below))
+    }
+
+    fn find_next(&self) -> Nanos {
+        if let Some((deadline, _)) = self.heap.first() {
+            return deadline;
+        }
+        let Some((list, _)) = self.first_list() else { return Nanos::MAX };
+        let List { links, earliest: bound } = self.lists[list as usize];
+        let (mut at, mut earliest) = (links.next, Nanos::MAX);
+        for _ in 0..MAX_SCAN {
+            if at == list {
+                return earliest;
+            }
+            earliest = earliest.min(self.slab.deadline(at - ENDS));
+            at = self.slab.links(at - ENDS).next;
+        }
+        bound
+    }
+
+    #[inline]
+    fn links_mut(&mut self, at: u32) -> &mut Links {
+        match at.checked_sub(ENDS) {
+            Some(slot) => self.slab.links_mut(slot),
+            None => &mut self.lists[at as usize].links,
+        }
+    }
+}
+
+fn in_heap(position: u32) -> Links {
+    Links { prev: IN_HEAP, next: position }
+}
