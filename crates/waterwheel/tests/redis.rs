@@ -1,4 +1,4 @@
-//! RESP against what else speaks it: redis-cli and redis-benchmark as clients, redis-server as a server.
+//! RESP against what else speaks it: redis-cli, redis-benchmark and redis-py as clients, redis-server as a server.
 //!
 //! A test whose program is not installed says so and passes: `scripts/test` installs them.
 
@@ -76,6 +76,35 @@ fn k03_what_is_no_resp_is_answered_with_an_error_and_a_close() {
         let said = said.strip_prefix("+PONG\r\n").unwrap_or(&said);
         assert_eq!(said, format!("-ERR Protocol error: RESP: {answer}\r\n"));
     }
+}
+
+/// redis-py, of the system's Python: Debian has it as python3-redis.
+#[test]
+fn k03_a_client_library_is_served() {
+    const PYTHON: &str = "/usr/bin/python3";
+    let there = Command::new(PYTHON).args(["-c", "import redis"]).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        return println!("not tested: {PYTHON} has no module redis");
+    }
+    let redis = Program::start("redis", &[&0]);
+    let port = redis.address().port().to_string();
+    let script = r#"
+import redis, sys
+client = redis.Redis(port=int(sys.argv[1]))
+value = b"\x00\r\n" * 1000
+print(client.ping(), client.set("a", value, ex=100), client.get("a") == value, client.get("none"))
+with client.pipeline(transaction=False) as many:
+    for number in range(1000):
+        many.execute_command("INCR", "n")
+    print(many.execute() == list(range(1, 1001)))
+try:
+    client.execute_command("NOSUCH")
+except redis.ResponseError as error:
+    print(error)
+"#;
+    let said = talk(PYTHON, &["-", &port], script).unwrap();
+    let error = "unknown command or wrong number of arguments";
+    assert_eq!(said, format!("True True True None\nTrue\n{error}\n"));
 }
 
 #[test]
