@@ -228,16 +228,11 @@ impl Wheel {
     /// Phase 2: hands out the events of this round; returns how many.
     #[inline]
     fn process_ready(&self) -> u64 {
-        if self.paused_until.is_some() {
-            return 0;
-        }
-        let events = self.local.dispatch_events();
-        self.local.finish_ended();
-        self.local.settle_channels();
-        events
+        if self.paused_until.is_some() { 0 } else { self.local.dispatch_events() }
     }
 
-    /// Phase 3: tasks and timers as long as the budget lasts, then futures, then tail tasks.
+    /// Phase 3: what events have left behind, tasks and timers as long as the budget lasts, then futures, then tail
+    /// tasks. Mostly there is nothing of all that, and two looks say so.
     #[inline]
     fn run_tasks(
         &mut self,
@@ -263,6 +258,8 @@ impl Wheel {
         self.idle = false;
         let io = (events > 0).then(|| io_done.since(waited));
         let local = &self.local;
+        local.finish_ended();
+        local.settle_channels();
         local.residents().begin_turn();
         let on_command = &mut |command: LoopCommand| command.perform(local);
         let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
@@ -271,6 +268,9 @@ impl Wheel {
         local.finish_ended();
         local.settle_channels();
         core.count_timers();
+        if local.take_rebuild_request() {
+            local.rebuild("asked for");
+        }
         Ran { tasks, polled, at: core.now() }
     }
 
@@ -360,9 +360,6 @@ impl Work<LoopCommand> for Wheel {
             _ => (core.now(), Cause::None),
         };
         let ran = self.run_tasks(core, waited, (events, io_done));
-        if self.local.take_rebuild_request() && cause != Cause::Failed {
-            self.local.rebuild("asked for");
-        }
         if cause != Cause::Io || !self.spin_guard.is_calm() || !self.back_off.is_calm() {
             self.check_spin(&selected, cause, &ran);
         }

@@ -112,7 +112,7 @@ impl ChannelCore {
     #[inline(always)]
     pub(crate) fn go_as_last(self: &Rc<Self>, msg: Msg) -> bool {
         let mut slots = self.handlers.slots.borrow_mut();
-        let at = slots.inward(HEAD, Read::BIT);
+        let at = slots.first_reader();
         let handler = if at == TAIL { None } else { slots.at_mut(at).begin_call() };
         drop(slots);
         let Some(handler) = handler else {
@@ -183,9 +183,10 @@ impl ChannelCore {
         let slot = slots.at_mut(at);
         slot.state = SlotState::Removed;
         // What waits here keeps its place: others stop behind it, and go past it in turn (rule 4).
-        slot.stops = if slot.has_backlog() { Events::ALL } else { Events::NONE };
-        self.handlers.will_stop_for(slot.stops);
-        if let Some(handler) = slot.begin_call() {
+        let stops = if slot.has_backlog() { Events::ALL } else { Events::NONE };
+        self.handlers.will_stop_for(stops);
+        slots.set_stops(at, stops);
+        if let Some(handler) = slots.at_mut(at).begin_call() {
             drop(slots);
             self.finish_call(at, handler);
         }
@@ -291,7 +292,7 @@ impl Drop for Call<'_> {
             let slot = slots.at_mut(self.at);
             slot.handler = Some(handler);
             slot.state = SlotState::Poisoned;
-            slot.stops = Events::NONE;
+            slots.set_stops(self.at, Events::NONE);
             drop(slots);
             // Whoever catches the panic need not be the channel.
             self.core.mark(Work::POISONED);

@@ -314,9 +314,10 @@ impl ChannelCore {
         };
         let slot = slots.at_mut(at);
         slot.state = SlotState::Live;
-        slot.stops = slot.about().map_or(Events::NONE, |about| about.interest);
-        self.handlers.will_stop_for(slot.stops);
-        let Some(handler) = slot.begin_call() else { return Ok(()) };
+        let stops = slot.about().map_or(Events::NONE, |about| about.interest);
+        self.handlers.will_stop_for(stops);
+        slots.set_stops(at, stops);
+        let Some(handler) = slots.at_mut(at).begin_call() else { return Ok(()) };
         drop(slots);
         let mut added = Ok(());
         let name = self.name_of(at);

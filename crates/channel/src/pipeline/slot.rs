@@ -26,7 +26,7 @@ pub(crate) struct Slot {
     pub(crate) next: u32,
     pub(crate) prev: u32,
     /// What the walk stops for.
-    pub(crate) stops: Events,
+    pub(super) stops: Events,
     pub(crate) state: SlotState,
     /// Something waits here.
     waits: bool,

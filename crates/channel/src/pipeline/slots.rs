@@ -41,6 +41,10 @@ pub(crate) struct Slots {
     free: u32,
     /// How many handlers there have been.
     generations: u32,
+    /// The first slot that stops for what was read, and for the end of a round; the tail if none does. Every event of
+    /// the transport begins here, so the walk is made once for all of them.
+    first_reader: u32,
+    first_completer: u32,
 }
 
 impl Slots {
@@ -48,7 +52,7 @@ impl Slots {
         // Both ends, and one handler.
         let mut slots = Vec::with_capacity(3);
         slots.extend([Slot::end(HEAD, TAIL), Slot::end(HEAD, TAIL)]);
-        Self { slots, free: HEAD, generations: 0 }
+        Self { slots, free: HEAD, generations: 0, first_reader: TAIL, first_completer: TAIL }
     }
 
     #[inline]
@@ -71,14 +75,29 @@ impl Slots {
         at
     }
 
+    /// Returns the first slot that stops for what was read; the tail if none does.
+    #[inline]
+    pub(crate) fn first_reader(&self) -> u32 {
+        self.first_reader
+    }
+
     /// Whether this slot, whose handler runs, is the first that the end of a round comes to, and nothing
     /// waits there.
     #[inline]
     pub(crate) fn is_next(&self, at: u32) -> bool {
         let slot = self.at(at);
-        slot.state == SlotState::Live
-            && !slot.has_backlog()
-            && self.inward(HEAD, Events::READ_COMPLETE) == at
+        self.first_completer == at && slot.state == SlotState::Live && !slot.has_backlog()
+    }
+
+    /// Makes a slot stop for these events, and for no others.
+    pub(crate) fn set_stops(&mut self, at: u32, stops: Events) {
+        self.at_mut(at).stops = stops;
+        self.find_first();
+    }
+
+    fn find_first(&mut self) {
+        self.first_reader = self.inward(HEAD, Events::READ);
+        self.first_completer = self.inward(HEAD, Events::READ_COMPLETE);
     }
 
     /// The next slot outward that stops for this event; the head does for all.
@@ -174,6 +193,7 @@ impl Slots {
         *slot = Slot::free();
         self.at_mut(prev).next = next;
         self.at_mut(next).prev = prev;
+        self.find_first();
         self.at_mut(index).next = std::mem::replace(&mut self.free, index);
         left
     }

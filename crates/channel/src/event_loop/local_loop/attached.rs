@@ -155,7 +155,7 @@ impl LocalLoop {
     ///
     /// # Errors
     /// What the driver says; that the token is not attached.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
         // Of a token that is going the driver knows as little as of one that is gone. A panic is left to whoever
         // writes, who catches one anyway, as this is on the way of every answer.

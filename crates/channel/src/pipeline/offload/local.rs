@@ -175,8 +175,8 @@ impl ChannelCore {
         let mut slots = self.handlers.slots.borrow_mut();
         let slot = slots.at_mut(at);
         slot.state = SlotState::Lingering;
-        slot.stops = Events::ALL;
-        self.handlers.will_stop_for(slot.stops);
+        slots.set_stops(at, Events::ALL);
+        self.handlers.will_stop_for(Events::ALL);
     }
 
     /// Sends a last letter through one offloaded handler after the other, from this slot inward; when
