@@ -103,11 +103,8 @@ impl Selector for EpollSelector {
         let _ = epoll::delete(&self.set, fd);
     }
 
-    fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        mut each: impl FnMut(Signal),
-    ) -> io::Result<usize> {
+    #[inline]
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let n = match self.resolution {
             Resolution::Nanoseconds => {
                 sys::epoll_pwait2(self.set.as_fd(), &mut self.events, timespec(timeout).as_ref())?
@@ -116,13 +113,20 @@ impl Selector for EpollSelector {
                 sys::epoll_wait(self.set.as_fd(), &mut self.events, millis(timeout))?
             }
         };
-        for event in &self.events[..n] {
-            each(signal(*event));
-        }
         if n == self.events.len() {
             self.events.resize(2 * n, nothing());
         }
         Ok(n)
+    }
+
+    #[inline]
+    fn signal(&self, at: usize) -> Signal {
+        signal(self.events[at])
+    }
+
+    #[inline]
+    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
+        self.events[..n].iter().map(|event| signal(*event))
     }
 }
 
@@ -180,6 +184,7 @@ const _: () = {
     }
 };
 
+#[inline]
 fn signal(event: EpollEvent) -> Signal {
     if event.u64 == WAKER {
         return Signal::Woken;
@@ -269,9 +274,9 @@ mod tests {
             let token = Token::from_bits(i as u64);
             selector.add(fd.as_fd(), token, Interest::WRITABLE.into()).unwrap();
         }
-        assert_eq!(selector.wait(None, |_| ()).unwrap(), FIRST_ROOM);
+        assert_eq!(selector.wait(None).unwrap(), FIRST_ROOM);
         assert_eq!(selector.events.len(), 2 * FIRST_ROOM);
-        assert_eq!(selector.wait(None, |_| ()).unwrap(), FIRST_ROOM);
+        assert_eq!(selector.wait(None).unwrap(), FIRST_ROOM);
         assert_eq!(selector.events.len(), 2 * FIRST_ROOM, "it was not filled");
     }
 }

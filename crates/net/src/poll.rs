@@ -35,6 +35,8 @@ pub(crate) struct PollSelector {
     tokens: Vec<Option<Token>>,
     /// Where the entry of each token is.
     places: TokenMap<usize>,
+    /// What the last wait has found.
+    found: Vec<Signal>,
 }
 
 impl PollSelector {
@@ -44,6 +46,7 @@ impl PollSelector {
             entries: vec![entry(waker.as_fd(), Interest::READABLE.into())],
             tokens: vec![None],
             places: TokenMap::new(),
+            found: Vec::new(),
         }
     }
 }
@@ -78,24 +81,29 @@ impl Selector for PollSelector {
         }
     }
 
-    fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        mut each: impl FnMut(Signal),
-    ) -> io::Result<usize> {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.found.clear();
         let n = sys::poll(&mut self.entries, timeout)?;
         let told = self.entries.iter().zip(&self.tokens).filter(|(entry, _)| entry.revents != 0);
         for (entry, token) in told.take(n) {
             let has = |flag| entry.revents & flag != 0;
-            match token {
-                Some(token) => each(Signal::Ready(*token, Ready::from_table(&TABLE, has))),
+            self.found.push(match token {
+                Some(token) => Signal::Ready(*token, Ready::from_table(&TABLE, has)),
                 None => {
                     self.waker.drain();
-                    each(Signal::Woken);
+                    Signal::Woken
                 }
-            }
+            });
         }
-        Ok(n)
+        Ok(self.found.len())
+    }
+
+    fn signal(&self, at: usize) -> Signal {
+        self.found[at]
+    }
+
+    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
+        self.found[..n].iter().copied()
     }
 }
 
@@ -128,10 +136,8 @@ mod tests {
     use super::*;
 
     fn signals(selector: &mut PollSelector) -> Vec<Signal> {
-        let mut signals = Vec::new();
-        let n = selector.wait(Some(Duration::ZERO), |signal| signals.push(signal)).unwrap();
-        assert_eq!(n, signals.len());
-        signals
+        let n = selector.wait(Some(Duration::ZERO)).unwrap();
+        (0..n).map(|at| selector.signal(at)).collect()
     }
 
     #[test]

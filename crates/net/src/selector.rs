@@ -83,9 +83,14 @@ pub(crate) trait Selector: Sized + Send {
     /// under this name.
     fn remove(&mut self, fd: BorrowedFd<'_>, token: Token);
 
-    /// Waits, without limit or for so long, and gives each signal to `each`; returns how many there
-    /// were.
-    fn wait(&mut self, timeout: Option<Duration>, each: impl FnMut(Signal)) -> io::Result<usize>;
+    /// Waits, without limit or for so long; returns how many signals there are.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize>;
+
+    /// Returns a signal of the last wait, read where the kernel has written it.
+    fn signal(&self, at: usize) -> Signal;
+
+    /// Returns the first `n` signals of the last wait.
+    fn signals(&self, n: usize) -> impl Iterator<Item = Signal>;
 }
 
 /// What a wait has found.

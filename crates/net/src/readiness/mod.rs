@@ -1,7 +1,7 @@
 //! The driver for selectors that tell when a descriptor is ready: everything but the kernel's set.
 //!
 //! ```text
-//!   attach, set_read, write …  ──► changes ──► wait: apply, ask the selector ──► queue ──► next_event
+//!   attach, set_read, write …  ──► changes ──► wait: apply, ask the selector ──► signals, queue ──► next_event
 //! ```
 //!
 //! - What a registration is to be watched for follows from its state. A call that changes it puts the
@@ -11,9 +11,9 @@
 //! - TCP sockets and sockets for datagrams are edge-triggered if the selector can be: what the kernel has said is
 //!   kept until a system call disproves it. Whoever has work by that at the end of a turn, or when reads are
 //!   turned on, is put on the queue without a word of the kernel. An edge that nobody waits for ends no wait.
-//! - A wait puts the tokens that are ready on the queue. `next_event` takes them one by one and makes
-//!   the system call whose result is the event. A token that was detached meanwhile finds nothing. What is
-//!   put on the queue after the wait belongs to the next [round](round).
+//! - A wait marks the tokens that are ready. `next_event` takes them one by one, from where the selector has them,
+//!   and makes the system call whose result is the event. A token that was detached meanwhile finds nothing. What
+//!   is put on the queue after the wait belongs to the next [round](round).
 //! - While the round is not over `wait` returns at once and does not ask the kernel: nobody can be
 //!   overtaken by what is reported later, and what is ready stays so. Otherwise the kernel is always asked, and
 //!   those whom it names come before those that were queued without it.
@@ -43,7 +43,7 @@ use self::datagrams::{DatagramEndpoint, Inbox};
 use self::endpoint::Endpoint;
 use self::read_block::ReadBlock;
 use self::registration::{Registration, Subject, Watched};
-use self::round::{enqueue, note_change};
+use self::round::{WOKEN, enqueue, note_change};
 use crate::context::{context, errno};
 use crate::foreign::Descriptor;
 use crate::selector::Selector;
@@ -60,10 +60,11 @@ pub(crate) struct ReadinessDriver<S> {
     registrations: TokenMap<Registration>,
     /// Those whose watching may have to change.
     changes: Vec<Token>,
-    /// Tokens with events in this round, from `next` on.
+    /// This round: so many signals of the selector, then the tokens in `queue`. `next` counts through both.
+    signals: usize,
     queue: Vec<Token>,
     next: usize,
-    /// Tokens with events in the next round. A live token is in `queue` or `later`, at most once.
+    /// Tokens with a turn in the next round. A live token is in `queue` or `later`, at most once.
     later: Vec<Token>,
     /// Steps that the token at `next` has taken in this round.
     steps: u32,
@@ -84,6 +85,7 @@ impl<S: Selector> ReadinessDriver<S> {
             clock: Clock::Monotonic,
             registrations: TokenMap::new(),
             changes: Vec::new(),
+            signals: 0,
             queue: Vec::new(),
             next: 0,
             later: Vec::new(),
@@ -304,50 +306,57 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             }
         }
         self.applying = None;
+        self.keep_round();
         self.selector = fresh;
         Ok(moved)
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
-        if self.next < self.queue.len() {
-            let waiting = self.waiting();
-            if waiting > 0 {
-                return Ok(Waited { ready: waiting, woken: false });
+        if self.is_in_round() {
+            let ready = self.left_in_round();
+            if ready > 0 {
+                return Ok(Waited { ready, woken: false });
             }
-            self.steps = 0;
         }
         self.queue.clear();
-        self.next = 0;
+        (self.next, self.signals) = (0, 0);
         if !self.later.is_empty() {
-            self.prune_later();
+            self.begin_with_later();
         }
         loop {
             if !self.changes.is_empty() {
                 self.apply_changes();
             }
             let timeout = match until {
-                _ if !self.queue.is_empty() || !self.later.is_empty() => Some(Duration::ZERO),
+                _ if !self.queue.is_empty() => Some(Duration::ZERO),
                 Some(until) => Some(until.since(self.clock.now())),
                 None => None,
             };
             // An edge that nobody waits for is noted, and ends no wait.
-            let (stale, woken) = match self.select(timeout) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => (false, false),
-                selected => selected?,
+            let (ready, besides) = match self.select(timeout) {
+                Ok(selected) => selected,
+                Err(error) => {
+                    self.signals = 0;
+                    if error.kind() != ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                    (0, 0)
+                }
             };
+            let ready = ready + self.queue.len();
             let due = || until.is_some_and(|until| self.clock.now() >= until);
-            if woken || stale || !self.queue.is_empty() || due() {
-                return Ok(Waited { ready: self.queue.len(), woken });
+            if ready > 0 || besides != 0 || due() {
+                return Ok(Waited { ready, woken: besides & WOKEN != 0 });
             }
         }
     }
 
     fn working_on(&self) -> Option<Token> {
-        self.applying.or_else(|| self.queue.get(self.next).copied())
+        self.applying.or_else(|| self.at_turn())
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
-        if self.next == self.queue.len() { None } else { self.next_in_queue() }
+        if self.is_in_round() { self.next_in_round() } else { None }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use waterwheel_channel::Token;
-use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan};
+use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Readiness};
 
 use super::datagrams::{DatagramEndpoint, Inbox};
 use super::endpoint::{Endpoint, Taken};
@@ -22,8 +22,17 @@ pub(super) struct Registration {
     excess: bool,
     /// It is in the list of those whose watching may have to change.
     pub(super) changing: bool,
-    /// It is in the list of those that have something to say.
-    pub(super) queued: bool,
+    pub(super) turn: Turn,
+}
+
+/// Where a token that is to have a turn is named. In one place at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    None,
+    /// By a signal of the selector, in this round.
+    Signalled,
+    /// In the driver's list of those that have a turn at the end of this round, or in the one for the next.
+    Listed,
 }
 
 /// Where reads go: the driver's, lent to whoever reads.
@@ -41,7 +50,7 @@ pub(super) enum Subject {
 
 impl Registration {
     pub(super) fn new(subject: Subject) -> Self {
-        Self { subject, watched: None, excess: false, changing: false, queued: false }
+        Self { subject, watched: None, excess: false, changing: false, turn: Turn::None }
     }
 
     /// True if the kernel's set is not as it should be. A stream or listener that is edge-triggered may be watched
@@ -169,14 +178,16 @@ impl Subject {
 
     #[inline]
     fn on_ready(&mut self, ready: Ready) -> bool {
-        match self {
-            Subject::Socket(endpoint) => endpoint.on_ready(ready),
-            Subject::Datagrams(endpoint) => endpoint.on_ready(ready),
-            Subject::Foreign(watched) => {
-                watched.ready |= ready;
-                true
-            }
+        // Most are streams: they are told apart from the rest, and the rest only then from each other.
+        if let Subject::Socket(endpoint) = self {
+            return endpoint.on_ready(ready);
         }
+        match self {
+            Subject::Datagrams(endpoint) => return endpoint.on_ready(ready),
+            Subject::Foreign(watched) => watched.ready |= ready,
+            Subject::Socket(_) => {}
+        }
+        true
     }
 
     /// The kernel refuses to watch it: `Failed` is owed.
@@ -281,17 +292,25 @@ impl Watched {
         self.ready != Ready::NONE || self.failure.is_some()
     }
 
-    pub(super) fn next(&mut self, token: Token) -> Option<IoEvent> {
-        let ready = std::mem::take(&mut self.ready);
-        if ready.any(Ready::INVALID) {
+    /// Returns what is to be told of its readiness, if it has not failed. The interest may have changed since the
+    /// kernel was asked.
+    #[inline]
+    pub(super) fn told(&mut self) -> Option<Readiness> {
+        if self.ready.any(Ready::INVALID) || self.failure.is_some() {
+            return None;
+        }
+        let told = std::mem::take(&mut self.ready).told(self.interest);
+        (!told.is_empty()).then_some(told)
+    }
+
+    fn next(&mut self, token: Token) -> Option<IoEvent> {
+        if let Some(told) = self.told() {
+            return Some(IoEvent::Foreign(token, told));
+        }
+        if std::mem::take(&mut self.ready).any(Ready::INVALID) {
             self.break_with(rustix::io::Errno::BADF.into());
         }
-        if let Some(error) = self.failure.take() {
-            return Some(IoEvent::Failed(token, error));
-        }
-        // The interest may have changed since the kernel was asked.
-        let told = ready.told(self.interest);
-        (!told.is_empty()).then_some(IoEvent::Foreign(token, told))
+        self.failure.take().map(|error| IoEvent::Failed(token, error))
     }
 
     fn break_with(&mut self, error: io::Error) {

@@ -23,6 +23,8 @@ use crate::socket::Socket;
 struct Script {
     asked: Vec<String>,
     waits: VecDeque<io::Result<Vec<Signal>>>,
+    /// What the last wait has found.
+    found: Vec<Signal>,
     refuse: Option<&'static str>,
     /// Panics when it is to add this one.
     panics: Option<Token>,
@@ -91,13 +93,20 @@ impl<const EDGES: bool> Selector for Scripted<EDGES> {
         let _ = self.ask("remove", None);
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, each: impl FnMut(Signal)) -> io::Result<usize> {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.ask("wait", None)?;
-        self.script().timeouts.push(timeout);
-        let signals = self.script().waits.pop_front().unwrap_or(Ok(Vec::new()))?;
-        let seen = signals.len();
-        signals.into_iter().for_each(each);
-        Ok(seen)
+        let mut script = self.script();
+        script.timeouts.push(timeout);
+        script.found = script.waits.pop_front().unwrap_or(Ok(Vec::new()))?;
+        Ok(script.found.len())
+    }
+
+    fn signal(&self, at: usize) -> Signal {
+        self.script().found[at]
+    }
+
+    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
+        self.script().found[..n].to_vec().into_iter()
     }
 }
 

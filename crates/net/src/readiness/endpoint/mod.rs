@@ -14,6 +14,7 @@
 //! says it for as long as it lasts, `ready` is dropped at the end of each turn instead.
 
 mod reading;
+mod writing;
 
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
@@ -21,14 +22,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 use socket2::SockRef;
-use waterwheel_channel::driver::{Interest, IoEvent, OutQueue, ReadPlan, Role, Submit};
-use waterwheel_channel::{FileRegion, Parcel, Token};
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Role};
 
 use self::reading::Round;
 pub(super) use self::reading::Taken;
 use super::plan::{Plan, READ_WILL_TELL, max_steps};
 use super::read_block::ReadBlock;
-use crate::parcels;
 use crate::selector::{Ready, Watch};
 use crate::socket::Socket;
 
@@ -40,7 +40,7 @@ pub(super) struct Endpoint {
     phase: Phase,
     /// The kernel says once what is ready.
     edge: bool,
-    /// Reads are on.
+    /// Reads are on, and the end was not told.
     plan: Option<Plan>,
     round: Round,
     /// A read has found the end. Reads may have gone off before that could be told.
@@ -139,7 +139,7 @@ impl Endpoint {
             Phase::Connecting if self.edge => wanted = readable | Interest::WRITABLE,
             Phase::Connecting => return Some(Interest::WRITABLE.into()),
             Phase::Listening | Phase::Connected | Phase::Passing => {
-                if self.plan.is_some() && !self.ended {
+                if self.plan.is_some() {
                     wanted = wanted | readable;
                 }
                 if self.write_pending {
@@ -180,9 +180,8 @@ impl Endpoint {
             Phase::Broken => false,
             Phase::Connecting => ready.any(Ready::WRITE | Ready::ERROR | Ready::HANG_UP),
             Phase::Listening | Phase::Connected | Phase::Passing => {
-                let reads = self.plan.is_some() && !self.ended;
                 ready.any(Ready::ERROR | Ready::INVALID)
-                    || reads && ready.any(READ_WILL_TELL)
+                    || self.plan.is_some() && ready.any(READ_WILL_TELL)
                     || self.write_pending && ready.any(Ready::WRITE | Ready::HANG_UP)
                     || self.tells_finish() && ready.any(Ready::READ_END)
             }
@@ -234,72 +233,7 @@ impl Endpoint {
     }
 
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
-        self.plan = plan.map(Plan::of);
-    }
-
-    #[inline]
-    pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
-        if self.write_pending || self.phase < Phase::Connected {
-            return Err(self.not_to_be_written());
-        }
-        match self.socket.send(queue) {
-            Ok(n) => Ok(Submit::Done(n)),
-            Err(Errno::AGAIN) => Ok(self.on_full()),
-            Err(error) => {
-                self.phase = Phase::Broken;
-                Err(error.into())
-            }
-        }
-    }
-
-    pub(super) fn send_file(&mut self, file: &FileRegion) -> io::Result<Submit> {
-        self.may_be_written()?;
-        let sent = self.socket.send_file(file);
-        self.submitted(sent)
-    }
-
-    pub(super) fn send_parcel(&mut self, parcel: &Parcel) -> io::Result<Submit> {
-        self.may_be_written()?;
-        match parcels::send(&self.socket, parcel, None) {
-            // It was looked at, and not sent.
-            Err(error) if parcels::is_refused(&error) => Err(error),
-            sent => self.submitted(sent),
-        }
-    }
-
-    fn may_be_written(&self) -> io::Result<()> {
-        match self.write_pending || self.phase < Phase::Connected {
-            true => Err(self.not_to_be_written()),
-            false => Ok(()),
-        }
-    }
-
-    fn submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
-        match sent {
-            Ok(n) => Ok(Submit::Done(n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(self.on_full()),
-            Err(error) => {
-                self.phase = Phase::Broken;
-                Err(error)
-            }
-        }
-    }
-
-    /// Notes that a write found no room. The kernel says when there is some, from this moment on; and a stream
-    /// that was hung up would have refused the write.
-    fn on_full(&mut self) -> Submit {
-        self.write_pending = true;
-        self.ready.take(Ready::WRITE | Ready::HANG_UP);
-        Submit::Full
-    }
-
-    #[cold]
-    fn not_to_be_written(&self) -> io::Error {
-        if self.write_pending {
-            let what = "a write is pending: no other may be begun before its Wrote or Failed";
-            return io::Error::new(ErrorKind::InvalidInput, what);
-        }
-        self.not_connected("written to")
+        self.plan = plan.filter(|_| !self.ended).map(Plan::of);
     }
 
     /// Lets the socket go, without closing it. Refused while it connects: the kernel is at it.
@@ -397,21 +331,6 @@ impl Endpoint {
                 None
             }
         }
-    }
-
-    fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
-        // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
-        // sockets report no room then, and would report the hang-up for ever.
-        let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
-        if !self.write_pending || !answer || self.round != Round::Waiting {
-            return None;
-        }
-        self.write_pending = false;
-        self.ready.take(Ready::WRITE);
-        if self.ready.any(Ready::HANG_UP) {
-            self.round = Round::Written; // The hang-up lasts, and answers no other write of this round.
-        }
-        Some(IoEvent::Wrote(token, 0))
     }
 
     /// Ends the round: looks at what no step has dealt with.

@@ -72,7 +72,7 @@ impl Endpoint {
     ) -> Result<(Bytes, bool), Option<Taken>> {
         let Some(plan) = self.plan else { return Err(None) };
         let left = match self.round {
-            Round::Waiting if !self.ended => plan.max_reads,
+            Round::Waiting => plan.max_reads,
             Round::Reading { left } => left,
             _ => 0,
         };
@@ -103,7 +103,7 @@ impl Endpoint {
 
     pub(super) fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
         if matches!(self.round, Round::Waiting | Round::Written) {
-            let plan = self.plan.filter(|_| !self.ended && self.ready.any(READ_WILL_TELL))?;
+            let plan = self.plan.filter(|_| self.ready.any(READ_WILL_TELL))?;
             self.round = Round::Reading { left: plan.max_reads };
         }
         while let Round::Reading { left } = self.round {
@@ -133,8 +133,7 @@ impl Endpoint {
         }
         // Reads may have gone off since the end was seen: it will be there when they are on again.
         let at_end = std::mem::replace(&mut self.round, Round::Over) == Round::AtEnd;
-        self.ended = at_end && self.plan.is_some() || self.ended;
-        (at_end && self.ended).then_some(IoEvent::Eof(token))
+        (at_end && self.plan.is_some()).then(|| self.end(token))
     }
 
     /// What is to be said of one read or accept; nothing: it is to be made again.
@@ -150,8 +149,8 @@ impl Endpoint {
             // Found again: it is told before reads can go off once more, or whoever turns them off after
             // each round would never learn of it.
             Taken::End if self.end_found => {
-                (self.round, self.ended) = (Round::Over, true);
-                Some(IoEvent::Eof(token))
+                self.round = Round::Over;
+                Some(self.end(token))
             }
             Taken::End => {
                 self.end_found = true;
@@ -162,6 +161,11 @@ impl Endpoint {
                 self.complete(token, Round::Over)
             }
         }
+    }
+
+    fn end(&mut self, token: Token) -> IoEvent {
+        (self.ended, self.plan) = (true, None);
+        IoEvent::Eof(token)
     }
 
     fn complete(&mut self, token: Token, next: Round) -> Option<IoEvent> {
