@@ -244,7 +244,7 @@ impl LocalLoop {
         catch_unwind(AssertUnwindSafe(|| self.with_driver(call))).map_err(driver_panicked)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn with_driver<R>(
         &self,
         call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
