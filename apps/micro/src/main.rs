@@ -20,6 +20,7 @@
 //! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one,
 //! `micro stream <peers> <rounds>` does so over sockets, `micro connections <n>` lets connections come and
 //! go, and `micro chain <by-hand|chain|slots> <lines>` takes lines apart and adds them up in three ways.
+//! `micro frames <by-hand|chain|slot> <frames>` takes frames with a length field out of a stream.
 //! `micro datagrams <crowds>` echoes datagrams that come 64 at a time.
 //! `micro rearm <timers> <times>` schedules a timer and cancels another, of so many that wait, as idle timeouts of
 //! connections do.
@@ -29,6 +30,7 @@
 mod chains;
 mod connections;
 mod datagrams;
+mod frames;
 mod hops;
 mod served;
 mod streams;
@@ -78,6 +80,10 @@ fn main() -> Outcome {
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);
             chains::chains(kind, number(&arguments, 2, 1_000_000)?)
+        }
+        "frames" => {
+            let kind = arguments.get(1).map_or("chain", String::as_str);
+            frames::frames(kind, number(&arguments, 2, 1_000_000)?)
         }
         "loop" | "spin" => {
             arguments.remove(0);

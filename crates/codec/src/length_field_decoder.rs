@@ -34,12 +34,18 @@ pub struct LengthFieldDecoder {
     shape: LengthField,
     header: usize,
     strip: usize,
-    /// What a field's value lacks to the length of its frame.
-    addend: i128,
-    /// The frame that is being skipped because it is too long: its length, and how much of it is to come.
+    /// The bits that eight bytes have more than the field.
+    others: u32,
+    /// What a field's value lacks to the length of its frame, modulo 2⁶⁴.
+    addend: u64,
+    /// The least value of a frame that may be and has the bytes to strip, and how far others are beyond it at most.
+    least: u64,
+    span: u64,
+    /// The frame that is being skipped because it is too long.
     skipping: Option<Skipping>,
 }
 
+/// A frame that is too long: its length, and how much of it is to come.
 #[derive(Clone, Copy, Debug)]
 struct Skipping {
     length: u64,
@@ -48,13 +54,15 @@ struct Skipping {
 
 impl LengthFieldDecoder {
     pub(crate) fn new(shape: LengthField) -> Self {
-        Self {
-            shape,
-            header: shape.header(),
-            strip: shape.strip_len(),
-            addend: i128::from(shape.adjustment) + shape.header() as i128,
-            skipping: None,
-        }
+        let (header, strip) = (shape.header(), shape.strip_len());
+        let addend = i128::from(shape.adjustment) + header as i128;
+        let value_of =
+            |frame: usize| (frame as i128 - addend).clamp(0, i128::from(u64::MAX)) as u64;
+        // No frame is longer than it may be when it has the bytes to strip: that was checked.
+        let least = value_of(header.max(strip));
+        let span = value_of(shape.max_frame) - least;
+        let others = 64 - 8 * shape.width as u32;
+        Self { shape, header, strip, others, addend: addend as u64, least, span, skipping: None }
     }
 
     /// Takes the next frame from the front of `buf`, if all of it is there.
@@ -63,6 +71,35 @@ impl LengthFieldDecoder {
     /// The frame is not one that may be. Where bytes were consumed, the next call goes on behind them.
     #[inline]
     pub fn next_frame(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, LengthFieldError> {
+        match self.whole(buf) {
+            Some(length) => Ok(Some(self.take(length, buf))),
+            None => self.other(buf),
+        }
+    }
+
+    /// Returns the length of the frame at the front if all of it is there, nothing is wrong with it, and
+    /// there are eight bytes from its field on.
+    #[inline(always)]
+    fn whole(&self, buf: &[u8]) -> Option<usize> {
+        // The field and what is behind it, at once; the others are shifted away.
+        let eight = u64::from_le_bytes(*buf.get(self.shape.offset..)?.first_chunk()?);
+        let ordered =
+            if self.shape.little_endian { eight << self.others } else { eight.swap_bytes() };
+        let value = ordered >> self.others;
+        let length = value.wrapping_add(self.addend) as usize;
+        let usual = value.wrapping_sub(self.least) <= self.span && self.skipping.is_none();
+        (usual && buf.len() >= length).then_some(length)
+    }
+
+    #[inline(always)]
+    fn take(&self, length: usize, buf: &mut Bytes) -> Bytes {
+        let mut frame = buf.split_to(length);
+        frame.advance(self.strip);
+        frame
+    }
+
+    /// Does the same for everything else: frames that are short, cut off, or wrong.
+    fn other(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, LengthFieldError> {
         if self.skipping.is_some() {
             return self.skip(buf);
         }
@@ -70,7 +107,7 @@ impl LengthFieldDecoder {
             return Ok(None);
         }
         let value = self.shape.value(buf);
-        let length = i128::from(value) + self.addend;
+        let length = self.frame_length(value);
         if length < self.header as i128 || length > self.shape.max_frame as i128 {
             return self.refuse(value, buf);
         }
@@ -82,15 +119,17 @@ impl LengthFieldDecoder {
             buf.advance(length);
             return Err(LengthFieldError::ShorterThanStrip { length, strip: self.strip });
         }
-        let mut frame = buf.split_to(length);
-        frame.advance(self.strip);
-        Ok(Some(frame))
+        Ok(Some(self.take(length, buf)))
+    }
+
+    fn frame_length(&self, value: u64) -> i128 {
+        i128::from(value) + i128::from(self.shape.adjustment) + self.header as i128
     }
 
     #[cold]
     fn refuse(&mut self, value: u64, buf: &mut Bytes) -> Result<Option<Bytes>, LengthFieldError> {
         let adjustment = self.shape.adjustment;
-        let length = i128::from(value) + self.addend;
+        let length = self.frame_length(value);
         if length < self.header as i128 {
             return Err(LengthFieldError::Negative { value, adjustment });
         }
@@ -120,12 +159,21 @@ impl LengthFieldDecoder {
     }
 }
 
+#[inline(never)]
+fn decode_other(decoder: &mut LengthFieldDecoder, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
+    decoder.other(buf).map_err(Error::new)
+}
+
 impl Decoder for LengthFieldDecoder {
     type Out = Bytes;
 
-    #[inline]
+    // A call costs as much as what it does.
+    #[inline(always)]
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
-        self.next_frame(buf).map_err(Error::new)
+        match self.whole(buf) {
+            Some(length) => Ok(Some(self.take(length, buf))),
+            None => decode_other(self, buf),
+        }
     }
 
     fn max_unread(&self) -> usize {

@@ -144,6 +144,12 @@ fn k01_a_frame_shorter_than_what_is_stripped_is_one_error() {
         .gives(b"\x02ab", frames([b""]))
         .gives(b"\x03abc", frames([b"c"]))
         .verify();
+    // The largest value of the field stands for a frame that is too short, too.
+    let error = "length field: a frame has 1 bytes, and 5 are to be stripped of it";
+    let shape = LengthField::new(1).adjustment(-255).strip(5);
+    verify(shape).fails(b"\xff", error).fails(b"\xff", error).fails(b"\xff", error).verify();
+    let stream = Bytes::from(vec![0xff; 16]);
+    assert_eq!(decode(shape.decoder().unwrap(), [stream]), vec![Err(error.to_owned()); 16]);
 }
 
 #[test]
