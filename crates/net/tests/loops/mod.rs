@@ -128,11 +128,13 @@ impl Rig {
         told.recv_timeout(LONG).expect("the timer comes")
     }
 
-    /// Fails if the loop spins (L17).
+    /// Fails if the loop spins (L17). One that has something left to do, because the kernel is slow to tell, comes to
+    /// rest after it; one that spins never does.
     #[track_caller]
     pub(crate) fn assert_calm(&self) {
-        let turns = self.turns_in(WATCH);
-        assert!(turns < SPIN, "{turns} turns in {WATCH:?}");
+        let turns: Vec<u64> =
+            (0..5).map(|_| self.turns_in(WATCH)).take_while(|n| *n >= SPIN).collect();
+        assert!(turns.len() < 5, "{turns:?} turns, each in {WATCH:?}");
     }
 
     /// Waits until the loop has done all it was told, and has gone to sleep.
