@@ -241,3 +241,14 @@ fn e13_timers_dropped_on_another_thread_leave_their_memory_to_the_loop() {
     let after = (0..20).map(|_| round()).max().unwrap();
     assert!(after <= before + 64 * 1024, "{before} bytes became {after}");
 }
+
+#[test]
+fn e13_memory_for_timers_is_taken_with_the_first_one() {
+    let before = bytes();
+    let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
+    let without = bytes() - before;
+    let executor = manual.executor().clone();
+    on_loop(&mut manual, move || drop(executor.schedule(HOUR, || ()).unwrap()));
+    assert!(without < 8 * 1024, "{without} bytes without a timer");
+    assert!(bytes() - before > without + 8 * 1024, "with one, there are lists");
+}

@@ -71,7 +71,8 @@ impl TimerKey {
 #[derive(Debug)]
 pub(crate) struct TimerWheel<V> {
     slab: Slab<V>,
-    lists: Box<[List; ENDS as usize]>,
+    /// Made with the first timer that needs one: there may be thousands of executors without timers.
+    lists: Box<[List]>,
     /// A bit for each list that has timers, by level.
     occupied: [u64; LEVELS as usize],
     heap: TickHeap,
@@ -101,11 +102,9 @@ impl List {
 
 impl<V> TimerWheel<V> {
     pub(crate) fn new() -> Self {
-        let mut lists = Box::new([List::empty(0); ENDS as usize]);
-        (0..ENDS).zip(lists.iter_mut()).for_each(|(at, list)| *list = List::empty(at));
         Self {
             slab: Slab::new(),
-            lists,
+            lists: Box::default(),
             occupied: [0; LEVELS as usize],
             heap: TickHeap::new(),
             cancelled: CancelledTimers::new(),
@@ -296,6 +295,9 @@ impl<V> TimerWheel<V> {
             self.heap.push(deadline, slot, |slot, at| *slab.links_mut(slot) = in_heap(at));
             return;
         }
+        if self.lists.is_empty() {
+            self.make_lists();
+        }
         let level = (tick ^ self.elapsed).ilog2() / DIGIT_BITS;
         let digit = (tick >> (level * DIGIT_BITS)) as u32 % LISTS;
         self.occupied[level as usize] |= 1 << digit;
@@ -305,6 +307,11 @@ impl<V> TimerWheel<V> {
         let last = std::mem::replace(&mut links.prev, slot + ENDS);
         self.links_mut(last).next = slot + ENDS;
         *self.slab.links_mut(slot) = Links { prev: last, next: list };
+    }
+
+    #[cold]
+    fn make_lists(&mut self) {
+        self.lists = (0..ENDS).map(List::empty).collect();
     }
 
     /// Notes that a list has no timers, and returns the links that it had.
