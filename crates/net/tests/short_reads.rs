@@ -44,7 +44,7 @@ fn l05_what_is_behind_urgent_data_is_read_though_the_peer_is_silent() {
                 peer.write_all(b"behind").unwrap();
                 until(&beside, PollFlags::IN | PollFlags::PRI);
                 let read = text(rig, if inline { 13 } else { 12 });
-                assert_eq!(read.replace('|', "").replace('!', ""), "beforebehind", "{read}");
+                assert_eq!(read.replace(['|', '!'], ""), "beforebehind", "{read}");
             }
         });
     }

@@ -106,7 +106,8 @@ impl<const EDGES: bool> Selector for Scripted<EDGES> {
     }
 
     fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
-        self.script().found[..n].to_vec().into_iter()
+        let found: Vec<Signal> = self.script().found[..n].to_vec(); // Not under the lock.
+        found.into_iter()
     }
 }
 
