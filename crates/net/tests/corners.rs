@@ -1,4 +1,4 @@
-//! The corners of level-triggered readiness: none may make waits return at once for ever (L17).
+//! The corners of readiness, level- and edge-triggered: none may make waits return at once for ever (L17).
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The corners of level-triggered readiness under a loop: none makes it spin (L17).
+//! The corners of readiness, level- and edge-triggered under a loop: none makes it spin (L17).
 
 mod common;
 mod loops;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Unopened ──► Attached ◄──► Detached      and from anywhere to Gone
+//!                    └──► Closing            until the driver has let it go
 //! ```
 
 use std::io;
@@ -22,6 +23,8 @@ pub(super) enum Socket<U> {
     Attached(Token),
     /// Not with its loop, or not any more: what comes waits in the kernel.
     Detached(Io),
+    /// Closed, and the driver has not let it go yet.
+    Closing(Token),
     Gone,
 }
 
@@ -33,6 +36,11 @@ impl<U> Socket<U> {
             Socket::Attached(token) => Some(*token),
             _ => None,
         }
+    }
+
+    /// True if the driver has it under this token, or is letting it go.
+    pub(super) fn is_known_by(&self, token: Token) -> bool {
+        matches!(self, Socket::Attached(own) | Socket::Closing(own) if *own == token)
     }
 
     /// Brings one that is detached to the driver; its token, if it was. One that cannot be brought there is
@@ -84,7 +92,13 @@ impl<U> Socket<U> {
 
     pub(super) fn close(&mut self, up: &Upcalls) -> Detach {
         match mem::replace(self, Socket::Gone) {
-            Socket::Attached(token) => up.event_loop().close_socket(token),
+            Socket::Attached(token) => {
+                let detached = up.event_loop().close_socket(token);
+                if detached == Detach::Pending {
+                    *self = Socket::Closing(token);
+                }
+                detached
+            }
             _ => Detach::Done,
         }
     }

@@ -191,8 +191,8 @@ impl Transport for Stream {
                 Some(cause) => Detached::Failed(cause),
                 None => Detached::Stale,
             },
-            Socket::Unopened(_) => Detached::Stale, // Of an attempt that was given up.
-            _ => Detached::Closed(cause),
+            socket if socket.is_known_by(token) => Detached::Closed(cause),
+            _ => Detached::Stale, // Of an attempt that was given up.
         }
     }
 
@@ -258,4 +258,26 @@ impl Transport for Stream {
 
 fn cannot_connect(remote: &Address, error: io::Error) -> Error {
     Error::new(ChannelError::Connect { address: remote.clone(), cause: Error::new(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Slab;
+
+    #[test]
+    fn c12_the_end_of_an_attempt_that_was_given_up_says_nothing_of_the_connection_made_since() {
+        let mut slab = Slab::default();
+        let (given_up, own) = (slab.insert(()), slab.insert(()));
+        let broken = || Some(Error::new(io::Error::from(io::ErrorKind::Other)));
+        for socket in [Socket::Attached(own), Socket::Closing(own)] {
+            let mut stream = Stream::with(socket, &CONNECTED);
+            for cause in [None, broken()] {
+                let told = stream.on_driver_detached(given_up, cause);
+                assert!(matches!(told, Detached::Stale), "{told:?}");
+            }
+            let told = stream.on_driver_detached(own, broken());
+            assert!(matches!(told, Detached::Closed(Some(_))), "{told:?}");
+        }
+    }
 }

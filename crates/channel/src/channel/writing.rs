@@ -170,8 +170,8 @@ impl ChannelCore {
     /// Writes what was flushed, if that is one chunk of bytes and the driver takes the whole of it, which is mostly so.
     /// False if there is more to do: [`write_out`](Self::write_out) does it.
     ///
-    /// The chunk is dropped without a guard of its own: whoever calls this has one, and knows by `dropping` that it was
-    /// a destructor that panicked.
+    /// The driver is called and the chunk is dropped without a guard of their own: the caller has one, with no handler
+    /// on the stack, and tells by `dropping` whether a destructor panicked.
     #[inline(always)]
     pub(super) fn write_one_chunk(self: &Rc<Self>) -> bool {
         let Some(token) = self.stream_token.get() else { return false };
@@ -181,7 +181,7 @@ impl ChannelCore {
             return false;
         }
         let len = out.bytes().len();
-        match self.here.write(token, out.bytes()) {
+        match self.here.write_unguarded(token, out.bytes()) {
             Ok(Submit::Done(written)) if written == len => {
                 let chunk = out.take_one_chunk();
                 drop(out);

@@ -1,4 +1,4 @@
-//! The corners of level-triggered readiness under channels: none makes the loop spin (L17).
+//! The corners of readiness, level- and edge-triggered under channels: none makes the loop spin (L17).
 
 use std::io::Write;
 use std::net::{Shutdown, TcpListener};

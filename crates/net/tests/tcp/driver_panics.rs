@@ -2,6 +2,7 @@
 
 use std::io::{Result, Write};
 use std::net::Shutdown;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -9,13 +10,15 @@ use waterwheel_channel::driver::{
     Detach, Driver, DriverPanicked, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role,
     SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Channel, EventLoopGroup, ServerBootstrap, Token};
+use waterwheel_channel::{
+    Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap, Token,
+};
 use waterwheel_executor::{Error, ErrorKind, Nanos};
 use waterwheel_net::{Epoll, Poll, Tcp};
 use waterwheel_testkit::decorator::{Decorating, Decorator};
 use waterwheel_testkit::loop_suite::blow;
 
-use crate::door::{Door, Notes, group, read_to_end};
+use crate::door::{Door, Notes, group, ip, knock, read_to_end};
 use crate::loops::{LONG, Rig, get};
 
 /// Which call is to panic, once; and whether the driver knows over what.
@@ -233,6 +236,47 @@ fn r05_a_panic_of_the_driver_in_a_call_closes_the_channel_it_was_made_for() {
         assert_served((&mut other_peer, &other_notes));
         let (_next, mut peer, notes) = door.connect();
         assert_served((&mut peer, &notes));
+    });
+}
+
+/// Answers with more than the high-water mark, which is written while the handler runs.
+struct AnswersALot(Sender<String>);
+
+impl Handler for AnswersALot {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        ctx.write(Bytes::from(vec![b'x'; 1 << 20]));
+        ctx.flush();
+        let _ = self.0.send("answered".to_owned());
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        let _ = self.0.send("inactive".to_owned());
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        let _ = self.0.send("removed".to_owned());
+    }
+}
+
+#[test]
+fn r05_a_panic_of_the_driver_is_not_taken_for_one_of_the_handler_that_flushes() {
+    on_every_rig(|rig, fault| {
+        let (tell, told) = channel();
+        let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
+            edit.add_last("a lot", AnswersALot(tell.clone()))?;
+            Ok(())
+        });
+        let server = get(server.bind("127.0.0.1:0"));
+        fault.arm("write");
+        let mut peer = knock(ip(server.local_address()));
+        read_to_end(&mut peer);
+        let told: Vec<_> = (0..3).map_while(|_| told.recv_timeout(LONG).ok()).collect();
+        assert_eq!(told, ["answered", "inactive", "removed"]);
+        let report = rig.report_with("panicked: write");
+        assert!(!report.contains("a lot"), "{report}");
+        get(server.close());
     });
 }
 

@@ -2,17 +2,18 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{SocketKind, Sockets};
 use waterwheel_channel::{
-    Address, Channel, ChannelError, ChannelFuture, Ctx, Events, Handler, HandlerResult, NewChannel,
-    Pipeline, Resolver, Stream, Target,
+    Address, Channel, ChannelError, ChannelFuture, Ctx, EventLoop, Events, Handler, HandlerResult,
+    NewChannel, Pipeline, Resolver, Stream, Target,
 };
 use waterwheel_executor::{Error, Promise, PromiseFuture};
 use waterwheel_testkit::loop_suite::blow;
-use waterwheel_testkit::manual::{Dial, Manual, ManualSockets, Time};
+use waterwheel_testkit::manual::{Dial, Manual, ManualSockets, Peer, Time};
 
 use super::house::{Book, House, LONG, addresses, both, failure, options, secs};
 
@@ -72,6 +73,38 @@ fn c12_the_address_that_answers_is_the_peer_and_the_timer_is_gone() {
         house.settle();
         assert!(channel.is_active() && !peer.is_closed());
         assert_eq!(house.first().stats().timers, 0);
+    });
+}
+
+/// Accepts the next attempt as soon as there is one, in the turn of the loop that has begun it.
+fn accept_at_once(event_loop: EventLoop, sockets: ManualSockets, accepted: Sender<Peer>) {
+    if let Some(dial) = sockets.next_dial() {
+        return accepted.send(dial.accept()).unwrap();
+    }
+    let again = event_loop.clone();
+    event_loop.execute(move || accept_at_once(again, sockets, accepted)).unwrap();
+}
+
+#[test]
+fn c12_the_end_of_an_attempt_that_was_given_up_does_not_close_the_connection_made_since() {
+    both(|house| {
+        let connected = connect(&house, 2, Some(secs(30)));
+        let first = dialled(&house, 1);
+        let (event_loop, sockets) = (house.first(), house.sockets.clone());
+        let (accepted, peers) = channel();
+        // With a driver that lets go later, the end of the first attempt comes together with the connection.
+        let manual = house.manual.clone();
+        let begin = move || {
+            manual.advance(secs(15));
+            accept_at_once(event_loop, sockets, accepted);
+        };
+        house.first().execute(begin).unwrap();
+        let peer = peers.recv_timeout(LONG).unwrap();
+        let channel = connected.join().unwrap();
+        house.settle();
+        assert!(first.is_closed());
+        assert!(channel.is_active() && !peer.is_closed());
+        assert_eq!(channel.peer_address().unwrap().to_string(), "192.0.2.2:80");
     });
 }
 

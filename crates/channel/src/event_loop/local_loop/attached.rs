@@ -155,10 +155,15 @@ impl LocalLoop {
     ///
     /// # Errors
     /// What the driver says; that the token is not attached.
-    #[inline(always)]
     pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        // Of a token that is going the driver knows as little as of one that is gone. A panic is left to whoever
-        // writes, who catches one anyway, as this is on the way of every answer.
+        self.with_live(token, |driver| driver.write(token, queue))
+    }
+
+    /// Writes as [`write`](Self::write) does, for a caller that catches the driver's panic itself and closes the
+    /// token: this is on the way of every answer.
+    #[inline(always)]
+    pub(crate) fn write_unguarded(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
+        // Of a token that is going the driver knows as little as of one that is gone.
         self.with_driver(|driver| driver.write(token, queue))
     }
 
