@@ -9,6 +9,7 @@ use waterwheel_executor::UserCode;
 
 use super::core::guarded;
 use super::handle::Channel;
+use super::shared::ChannelShared;
 
 /// The key of a value that channels carry: a name and a type. Two keys with the same name and type are
 /// the same key.
@@ -117,14 +118,15 @@ impl Entry {
 
 impl Attributes {
     /// Tells companions that their channel is closed. On its loop, with nothing locked.
-    pub(super) fn tell_closed(&self, channel: &Channel) {
+    pub(super) fn tell_closed(&self, shared: &Arc<ChannelShared>) {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = entries.iter().flat_map(|entries| &entries.list);
+        let Some(list) = entries.as_ref().map(|entries| entries.list.iter()) else { return };
         let told: Vec<_> =
             list.filter_map(|entry| Some((entry.on_closed?, entry.value.clone()))).collect();
         drop(entries);
+        let channel = Channel::new(shared.clone());
         for (on_closed, value) in told {
-            on_closed(&*value, channel);
+            on_closed(&*value, &channel);
         }
     }
 
@@ -132,9 +134,8 @@ impl Attributes {
     pub(super) fn drop_companions(&self) {
         let is_companion = |entry: &mut Entry| entry.on_closed.is_some();
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = entries.as_mut().map(|entries| &mut entries.list);
-        let gone: Vec<_> =
-            list.into_iter().flat_map(|it| it.extract_if(.., is_companion)).collect();
+        let Some(list) = entries.as_mut().map(|entries| &mut entries.list) else { return };
+        let gone: Vec<_> = list.extract_if(.., is_companion).collect();
         drop(entries);
         drop(gone);
     }

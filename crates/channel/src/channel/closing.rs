@@ -25,8 +25,6 @@ use crate::pipeline::Completion;
 /// Who waits for the end.
 #[derive(Default)]
 pub(crate) struct Ending {
-    /// The end has been told.
-    told: bool,
     waiting: Vec<Completion>,
     /// For that of the output alone.
     pub(super) output: Vec<Completion>,
@@ -88,18 +86,19 @@ impl ChannelCore {
     }
 
     pub(super) fn tell_closed(self: &Rc<Self>) {
-        self.shared.attributes.tell_closed(&self.channel());
-        let waiting = {
-            let ending = &mut self.rare.make().ending;
-            ending.told = true;
-            std::mem::take(&mut ending.waiting)
-        };
+        self.shared.attributes.tell_closed(&self.shared);
         let death = self.shared.cause().filter(is_death);
         if death.is_some() {
             // Made even if nobody has asked for it yet: whoever comes later learns it too.
             drop(self.shared.closed());
         }
-        if let Some(promise) = self.shared.take_closed() {
+        let promise = self.shared.take_closed();
+        // Whoever asks from now on does not wait any more.
+        let waiting = match self.rare.has_value() {
+            true => std::mem::take(&mut self.rare.make().ending.waiting),
+            false => Vec::new(),
+        };
+        if let Some(promise) = promise {
             promise.complete(death.map_or(Ok(()), Err));
         }
         for done in waiting {
@@ -191,7 +190,7 @@ impl ChannelCore {
         if let Some(cause) = cause {
             self.shared.set_cause(cause);
         }
-        self.rare.make().ending.waiting.push(done);
+        self.wait_for_close(done);
         self.shared.set_closed();
         self.stop_connecting();
         true
@@ -206,7 +205,7 @@ impl ChannelCore {
             return;
         }
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
-        let name = self.ends().name;
+        let name = self.transport.borrow().name();
         let close = || self.move_transport(|transport, up| transport.close(up));
         let detached = guarded(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
@@ -215,6 +214,9 @@ impl ChannelCore {
     }
 
     fn fail_what_is_left(self: &Rc<Self>) {
+        if !self.has_writes_to_fail() && !self.is_output_ending() {
+            return;
+        }
         let error = self.closed_error();
         self.fail_writes(&error);
         self.fail_shutdown(&error);
@@ -222,12 +224,16 @@ impl ChannelCore {
 
     /// It is being closed, or has been: told along with the others, or after them.
     fn join_close(self: &Rc<Self>, done: Completion) {
-        let mut rare = self.rare.make();
-        if rare.ending.told {
-            drop(rare);
+        if self.shared.is_close_told() {
             self.complete_later(done, Ok(()));
         } else {
-            rare.ending.waiting.push(done);
+            self.wait_for_close(done);
+        }
+    }
+
+    fn wait_for_close(&self, done: Completion) {
+        if !done.is_none() {
+            self.rare.make().ending.waiting.push(done);
         }
     }
 
@@ -275,15 +281,14 @@ impl ChannelCore {
         if let Some(server) = &self.shared.parent {
             server.shared().child_closed();
         }
-        let steps = [
-            (Step::Closed, true),
-            (Step::Inactive, ended.inactive),
-            (Step::Unregistered, ended.unregistered),
-            (Step::LastMail, true),
-        ];
-        for (step, _) in steps.into_iter().filter(|(_, taken)| *taken) {
-            self.step(step);
+        self.step(Step::Closed);
+        if ended.inactive {
+            self.step(Step::Inactive);
         }
+        if ended.unregistered {
+            self.step(Step::Unregistered);
+        }
+        self.step(Step::LastMail);
         self.here.channels().settle_if_outermost();
     }
 

@@ -470,8 +470,15 @@ impl ChannelCore {
     }
 
     /// Those that are there now; those they cause wait for the next round.
+    #[inline]
     pub(super) fn tell_completions(self: &Rc<Self>) {
         let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
+        if waiting > 0 {
+            self.tell_next_completions(waiting);
+        }
+    }
+
+    fn tell_next_completions(self: &Rc<Self>, waiting: usize) {
         for _ in 0..waiting {
             let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
             if let Err(error) = &result {
@@ -479,9 +486,7 @@ impl ChannelCore {
             }
             done.complete(result);
         }
-        if waiting > 0 {
-            release_room(&mut self.rare.make().completions);
-        }
+        release_room(&mut self.rare.make().completions);
     }
 
     pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
@@ -501,9 +506,12 @@ pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -
 
 impl Drop for ChannelCore {
     fn drop(&mut self) {
+        if self.shared.is_close_told() {
+            return;
+        }
         // Of a loop that has ended without telling: whoever waits learns that nobody will.
         self.shared.set_closed();
-        self.shared.attributes.tell_closed(&self.channel());
+        self.shared.attributes.tell_closed(&self.shared);
         drop(self.shared.take_closed());
     }
 }

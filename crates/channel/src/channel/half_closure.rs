@@ -102,6 +102,11 @@ impl ChannelCore {
         self.halves.output.get() != Output::Open
     }
 
+    /// True while the output waits for what was flushed before it ends.
+    pub(super) fn is_output_ending(&self) -> bool {
+        self.halves.output.get() == Output::Ending
+    }
+
     /// Tells the handlers, from the loop. When both directions are over so is the channel.
     pub(super) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
         self.enter(|core| core.go(HEAD, UserEvent(Msg::new(which))));
@@ -150,7 +155,7 @@ impl ChannelCore {
 
     /// If the output is to end, looks whether everything is written.
     pub(super) fn end_output_if_written(self: &Rc<Self>) {
-        if self.halves.output.get() != Output::Ending || self.has_to_write() {
+        if !self.is_output_ending() || self.has_to_write() {
             return;
         }
         self.halves.output.set(Output::Over);
@@ -170,7 +175,7 @@ impl ChannelCore {
 
     /// What was to be written before the output ends never will be: the channel is being closed.
     pub(super) fn fail_shutdown(self: &Rc<Self>, error: &Error) {
-        if self.halves.output.get() != Output::Ending {
+        if !self.is_output_ending() {
             return;
         }
         self.halves.output.set(Output::Over);

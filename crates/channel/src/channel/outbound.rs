@@ -270,6 +270,11 @@ impl Outbound {
         }
     }
 
+    /// True if there is nothing in it, and nothing has left it that was not counted and dropped.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.more.is_none() && self.left == 0 && self.bytes.has_no_chunk() && self.spent.is_empty()
+    }
+
     /// The same as [`flush`](Self::flush), if it is bytes that nobody waits for and nothing else.
     /// Whether that has led to nothing.
     #[inline]

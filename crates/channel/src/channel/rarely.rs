@@ -11,6 +11,12 @@ impl<T: Default> Rarely<T> {
         RefMut::map(self.0.borrow_mut(), |value| &mut **value.get_or_insert_default())
     }
 
+    /// True if it was made.
+    #[inline]
+    pub(crate) fn has_value(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
     /// It, if it was made.
     #[inline]
     pub(crate) fn look(&self) -> Option<Ref<'_, T>> {

@@ -239,6 +239,11 @@ impl ChannelShared {
         closed.as_mut()?.promise.take()
     }
 
+    /// True once the close was told to those who waited for it. Changes on its loop only.
+    pub(super) fn is_close_told(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
+    }
+
     /// Notes what closes it. The first cause stays.
     pub(super) fn set_cause(&self, cause: Error) {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);

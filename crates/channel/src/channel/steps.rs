@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::core::{ChannelCore, Work};
 use super::half_closure::HalfClosed;
-use crate::pipeline::event::{Active, Inactive, ReadComplete, Registered, Unregistered};
+use crate::pipeline::event::{Active, Event, Inactive, ReadComplete, Registered, Unregistered};
 use crate::pipeline::slots::HEAD;
 
 /// Something that is announced from the loop only.
@@ -48,8 +48,15 @@ impl Step {
     ];
 }
 
-// One that is not in the list would never be taken, nor would those behind it.
-const _: () = assert!(Step::ALL.len() == Step::Gone as usize + 1);
+// Found by its number: one that is out of its place would be taken for another.
+const _: () = {
+    let mut number = 0;
+    while number < Step::ALL.len() {
+        assert!(Step::ALL[number] as usize == number);
+        number += 1;
+    }
+    assert!(number == Step::Gone as usize + 1);
+};
 
 /// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
 /// life has nine.
@@ -74,7 +81,8 @@ impl Steps {
     fn pop(&self) -> Option<Step> {
         let queue = self.0.get();
         self.0.set(queue >> 4);
-        Step::ALL.iter().copied().find(|step| *step as u64 + 1 == queue & 0xf)
+        let number = (queue & 0xf) as usize;
+        Step::ALL.get(number.wrapping_sub(1)).copied()
     }
 }
 
@@ -93,9 +101,9 @@ impl ChannelCore {
             self.tell_completions();
             let Some(step) = self.next_step() else { return };
             match step {
-                Step::Registered => self.enter(|core| core.go(HEAD, Registered)),
+                Step::Registered => self.announce(Registered),
                 Step::Active => self.enter(|core| {
-                    core.go(HEAD, Active);
+                    core.go_through(Active);
                     core.read_if_auto();
                     core.begin_kept_read();
                 }),
@@ -103,12 +111,12 @@ impl ChannelCore {
                     core.read_if_auto();
                     core.begin_kept_read();
                 }),
-                Step::RoundOver => self.enter(|core| core.go(HEAD, ReadComplete)),
+                Step::RoundOver => self.announce(ReadComplete),
                 Step::InputOver => self.half_closed(HalfClosed::Input),
                 Step::OutputOver => self.half_closed(HalfClosed::Output),
                 Step::Closed => self.tell_closed(),
-                Step::Inactive => self.enter(|core| core.go(HEAD, Inactive)),
-                Step::Unregistered => self.enter(|core| core.go(HEAD, Unregistered)),
+                Step::Inactive => self.announce(Inactive),
+                Step::Unregistered => self.announce(Unregistered),
                 Step::LastMail => self.follow_last_mail(HEAD),
                 Step::RemoveHandlers => self.remove_all_handlers(),
                 Step::Gone => {
@@ -120,6 +128,15 @@ impl ChannelCore {
             }
         }
         self.mark(Work::STEPS);
+    }
+
+    /// Tells the handlers, if one of them stops for it.
+    fn announce<E: Event>(self: &Rc<Self>, event: E) {
+        if self.handlers.may_stop_for(E::BIT) {
+            self.enter(|core| core.go(HEAD, event));
+        } else {
+            event.arrive(self);
+        }
     }
 
     fn next_step(&self) -> Option<Step> {

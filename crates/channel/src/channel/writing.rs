@@ -405,6 +405,11 @@ impl ChannelCore {
         self.rare.look().and_then(|rare| rare.last_write)
     }
 
+    /// False if a close finds nothing that was written and has not left, which is mostly so.
+    pub(super) fn has_writes_to_fail(&self) -> bool {
+        !self.out.borrow().is_unused() || !self.level.is_writable()
+    }
+
     /// Nothing of what waits will be written.
     pub(super) fn fail_writes(self: &Rc<Self>, error: &Error) {
         let waiting = self.out.take();

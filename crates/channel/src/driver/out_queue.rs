@@ -163,6 +163,12 @@ impl OutQueue {
         is_whole
     }
 
+    /// True if there is no chunk: none to be written, none held back, none that was written.
+    #[inline]
+    pub(crate) fn has_no_chunk(&self) -> bool {
+        self.first.is_none()
+    }
+
     /// True if there is one chunk, and it is to be written.
     #[inline]
     pub(crate) fn is_one_chunk(&self) -> bool {

@@ -65,13 +65,19 @@ impl Handlers {
     pub(crate) fn will_stop_for(&self, events: Events) {
         self.stopped_for.set(self.stopped_for.get() | events);
     }
+
+    /// False if no slot stops for this event.
+    #[inline]
+    pub(crate) fn may_stop_for(&self, event: Events) -> bool {
+        self.stopped_for.get().contains(event)
+    }
 }
 
 impl ChannelCore {
     /// Sends an event on its way from one end of the pipeline to the other.
     #[inline(always)]
     pub(crate) fn go_through<E: Event>(self: &Rc<Self>, event: E) {
-        if self.handlers.stopped_for.get().contains(E::BIT) {
+        if self.handlers.may_stop_for(E::BIT) {
             self.walk(if E::INBOUND { HEAD } else { TAIL }, event);
         } else {
             event.arrive(self);
@@ -134,7 +140,7 @@ impl ChannelCore {
     /// way does for all handlers, and each step is one call.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
-        if self.handlers.stopped_for.get().contains(Write::BIT) {
+        if self.handlers.may_stop_for(Write::BIT) {
             self.walk(from, Write(msg, Completion::none()));
         } else {
             self.write_unawaited(msg);
@@ -143,7 +149,7 @@ impl ChannelCore {
 
     #[inline(never)]
     pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
-        if self.handlers.stopped_for.get().contains(Flush::BIT) {
+        if self.handlers.may_stop_for(Flush::BIT) {
             self.walk(from, Flush);
         } else {
             self.flush();

@@ -8,6 +8,7 @@
 //! ```
 
 use std::any::type_name;
+use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 
@@ -48,7 +49,7 @@ use crate::channel::handle::Channel;
 /// ```
 pub struct Edit<'a> {
     core: &'a Rc<ChannelCore>,
-    changes: Vec<Change>,
+    changes: Changes,
 }
 
 /// By their names, not by their places: what runs meanwhile may change the pipeline, too.
@@ -56,6 +57,31 @@ pub struct Edit<'a> {
 enum Change {
     Added(SlotId),
     Removed(SlotId),
+}
+
+/// The changes of an edit, in order. Most edits are of one handler, and allocate nothing.
+#[derive(Default)]
+struct Changes {
+    first: Option<Change>,
+    rest: VecDeque<Change>,
+}
+
+impl Changes {
+    fn push(&mut self, change: Change) {
+        if self.first.is_none() && self.rest.is_empty() {
+            self.first = Some(change);
+        } else {
+            self.rest.push_back(change);
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<Change> {
+        self.first.take().or_else(|| self.rest.pop_front())
+    }
+
+    fn pop_back(&mut self) -> Option<Change> {
+        self.rest.pop_back().or_else(|| self.first.take())
+    }
 }
 
 impl<'a> Edit<'a> {
@@ -68,7 +94,7 @@ impl<'a> Edit<'a> {
             return Err(PipelineError::Closed.into());
         }
         // A panic of `f` rolls back too, in the destructor.
-        let mut edit = Edit { core, changes: Vec::new() };
+        let mut edit = Edit { core, changes: Changes::default() };
         let result = f(&mut edit)?;
         edit.commit()?;
         Ok(result)
@@ -255,8 +281,8 @@ impl<'a> Edit<'a> {
         self.core.check_types()?;
         let mut outcome = Ok(());
         // One at a time: after a panic of a handler the rest is undone.
-        while !self.changes.is_empty() {
-            match self.changes.remove(0) {
+        while let Some(change) = self.changes.pop_front() {
+            match change {
                 Change::Added(slot) => {
                     if let Err(error) = self.core.admit(slot) {
                         outcome = outcome.and(Err(error));
@@ -283,7 +309,7 @@ impl<'a> Edit<'a> {
 /// What was not carried out is undone, the last change first.
 impl Drop for Edit<'_> {
     fn drop(&mut self) {
-        while let Some(change) = self.changes.pop() {
+        while let Some(change) = self.changes.pop_back() {
             match change {
                 Change::Added(slot) => self.withdraw(slot),
                 Change::Removed(slot) => {
@@ -320,15 +346,16 @@ impl ChannelCore {
         let Some(handler) = slots.at_mut(at).begin_call() else { return Ok(()) };
         drop(slots);
         let mut added = Ok(());
-        let name = self.name_of(at);
         self.call(at, handler, |handler, ctx| {
-            added = handler.on_added(ctx);
-            if added.is_err() {
+            added = handler.on_added(ctx).map_err(|cause| {
+                // The name goes with the slot.
+                let name = ctx.core().name_of(at);
                 // Removed while it runs: `on_removed` follows when this call ends.
                 ctx.core().retire_if_present(at);
-            }
+                PipelineError::NotAdded { name, cause }
+            });
         });
-        added.map_err(|cause| PipelineError::NotAdded { name, cause })
+        added
     }
 
     fn retire_if_present(self: &Rc<Self>, at: u32) {

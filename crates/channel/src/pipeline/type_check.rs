@@ -62,14 +62,20 @@ fn check_inbound<'a>(
     ends: Ends,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
+    // Behind a handler that does not say what it takes, nothing is known.
+    let mut handlers = handlers
+        .map_while(|(name, signature)| match signature.inbound.accepts {
+            Types::Unknown => None,
+            Types::These(accepts) => Some((name, accepts, signature.inbound.emits)),
+        })
+        .peekable();
+    if handlers.peek().is_none() {
+        return Ok(());
+    }
     let head = ends.name;
     let mut known = flowing(ends.reads, &head);
-    for (name, signature) in handlers {
-        let Types::These(accepts) = signature.inbound.accepts else {
-            known = None;
-            continue;
-        };
-        let Some(mut types) = known else { continue };
+    for (name, accepts, emits) in handlers {
+        let Some(mut types) = known else { return Ok(()) };
         if !accepts.is_empty() {
             let taken = types.iter().any(|(tag, _)| accepts.contains(tag));
             if let Some((_, emitter)) = types.last().filter(|_| !taken) {
@@ -78,7 +84,7 @@ fn check_inbound<'a>(
             }
             types.retain(|(tag, _)| !accepts.contains(tag));
         }
-        known = match signature.inbound.emits {
+        known = match emits {
             Types::Unknown => None,
             Types::These(emits) => {
                 types.extend(emits.iter().map(|tag| (*tag, name)));
