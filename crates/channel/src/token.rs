@@ -14,6 +14,9 @@ pub struct Token {
 }
 
 impl Token {
+    /// No registration: an index that no table reaches.
+    pub(crate) const NONE: Token = Token { bits: u64::MAX };
+
     fn new(index: u32, generation: u32) -> Self {
         Self { bits: u64::from(generation) << 32 | u64::from(index) }
     }

@@ -142,11 +142,27 @@ impl ChannelCore {
         self.life.set(life);
         self.complete_later(done, Ok(()));
         if first {
-            let transport = self.transport.borrow();
-            self.shared.set_addresses(transport.local_address(), transport.peer_address());
+            self.note_addresses();
             self.shared.set_active(true);
-            drop(transport);
             self.step(Step::Active);
+        }
+    }
+
+    /// Notes the addresses, as far as they were not known before. Where a stream of the driver is bound, the driver
+    /// is asked.
+    fn note_addresses(&self) {
+        let (local, peer) = {
+            let transport = self.transport.borrow();
+            (transport.local_address(), transport.peer_address())
+        };
+        let local = match self.stream_token() {
+            Some(token) if local.is_none() && !self.shared.has_local_address() => {
+                self.here.local_address(token)
+            }
+            _ => local,
+        };
+        if local.is_some() || peer.is_some() {
+            self.shared.add_addresses(local, peer);
         }
     }
 

@@ -13,6 +13,7 @@
 //! A connect that was under way and fails closes the channel, and so does one that is cancelled. One that
 //! is refused at once leaves it as it was: it may be tried again.
 
+use std::cell::RefMut;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -81,29 +82,37 @@ impl ChannelCore {
             pause: None,
             pause_timer: None,
         };
-        *self.connecting.borrow_mut() = Some(Box::new(connecting));
+        self.rare.make().connecting = Some(Box::new(connecting));
         self.attempt();
     }
 
     pub(super) fn is_connecting(&self) -> bool {
-        self.connecting.borrow().is_some()
+        self.rare.look().is_some_and(|rare| rare.connecting.is_some())
+    }
+
+    /// Returns what is under way, if a connect is.
+    fn connecting(&self) -> Option<RefMut<'_, Connecting>> {
+        if !self.is_connecting() {
+            return None;
+        }
+        RefMut::filter_map(self.rare.make(), |rare| rare.connecting.as_deref_mut()).ok()
+    }
+
+    fn take_connecting(&self) -> Option<Box<Connecting>> {
+        if self.is_connecting() { self.rare.make().connecting.take() } else { None }
     }
 
     /// Whether it waits to be connected, for a timer of this loop: its transport knows nothing of that.
     pub(super) fn is_pausing(&self) -> bool {
-        self.connecting.borrow().as_ref().is_some_and(|it| it.pause_timer.is_some())
+        self.connecting().is_some_and(|it| it.pause_timer.is_some())
     }
 
     /// Tries one address after the other, until one is under way or has led somewhere. Returns what was
     /// told if none is left.
     fn attempt(self: &Rc<Self>) -> Option<Error> {
         loop {
-            // A transport calls nobody: the borrow is nobody's way.
-            let progress = match &*self.connecting.borrow() {
-                None => return None,
-                Some(it) => self.move_transport(|transport, up| transport.connect(up, &it.target)),
-            };
-            match progress {
+            let target = self.connecting()?.target.clone();
+            match self.move_transport(|transport, up| transport.connect(up, &target)) {
                 Ok(Progress::Pending) => self.limit_attempt(),
                 Ok(Progress::Later) => {
                     self.limit_attempt();
@@ -121,8 +130,7 @@ impl ChannelCore {
 
     /// The attempt is to be made again after a while.
     fn pause_attempt(self: &Rc<Self>) {
-        let mut connecting = self.connecting.borrow_mut();
-        let Some(it) = connecting.as_mut() else { return };
+        let Some(mut it) = self.connecting() else { return };
         let pause = it.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
         let end = self.here.now().plus(pause);
         it.pause = Some((pause, end));
@@ -137,7 +145,7 @@ impl ChannelCore {
     pub(crate) fn on_connect_pause_over(self: &Rc<Self>) {
         let now = self.here.now();
         // Not if this is about an attempt before.
-        let due = self.connecting.borrow_mut().as_mut().is_some_and(|it| {
+        let due = self.connecting().is_some_and(|mut it| {
             it.pause.is_some_and(|(_, end)| end <= now) && it.pause_timer.take().is_some()
         });
         if due && let Some(error) = self.attempt() {
@@ -148,8 +156,7 @@ impl ChannelCore {
     /// Gives the attempt under way its share of the time, unless it has it.
     fn limit_attempt(self: &Rc<Self>) {
         let now = self.here.now();
-        let mut connecting = self.connecting.borrow_mut();
-        let Some(it) = connecting.as_mut().filter(|it| it.pause.is_none()) else { return };
+        let Some(mut it) = self.connecting().filter(|it| it.pause.is_none()) else { return };
         it.begun = now;
         let Some(deadline) = it.deadline else { return };
         let left = deadline.since(now);
@@ -167,8 +174,7 @@ impl ChannelCore {
     /// or there is no time for more.
     fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
         let now = self.here.now();
-        let mut connecting = self.connecting.borrow_mut();
-        let it = connecting.as_mut()?;
+        let mut it = self.connecting()?;
         it.stop_timers(self);
         it.pause = None;
         it.failures.push(error);
@@ -176,8 +182,8 @@ impl ChannelCore {
             it.target.remote = it.target.others.remove(0);
             return None;
         }
-        let it = connecting.take()?;
-        drop(connecting);
+        drop(it);
+        let it = self.take_connecting()?;
         let failed = all_failed(it.failures);
         self.complete_later(it.done, Err(failed.clone()));
         Some(failed)
@@ -196,20 +202,18 @@ impl ChannelCore {
     pub(crate) fn on_connect_timeout(self: &Rc<Self>) {
         let now = self.here.now();
         // Not if this is about an attempt before: its time was up, but it had failed when that was looked at.
-        let failure =
-            self.connecting.borrow_mut().as_mut().filter(|it| it.until <= now).map(|it| {
-                it.timer = None;
-                let (address, after) = (it.target.remote.clone(), now.since(it.begun));
-                Error::new(ChannelError::ConnectTimeout { address, after })
-            });
+        let failure = self.connecting().filter(|it| it.until <= now).map(|mut it| {
+            it.timer = None;
+            let (address, after) = (it.target.remote.clone(), now.since(it.begun));
+            Error::new(ChannelError::ConnectTimeout { address, after })
+        });
         if let Some(failure) = failure {
             self.on_connect_failed(failure);
         }
     }
 
     pub(super) fn on_connected(self: &Rc<Self>) {
-        let connecting = self.connecting.borrow_mut().take();
-        let Some(mut it) = connecting else { return };
+        let Some(mut it) = self.take_connecting() else { return };
         it.stop_timers(self);
         let wanted = it.done.begin();
         self.move_transport(|transport, up| transport.connected(up));
@@ -222,7 +226,8 @@ impl ChannelCore {
     /// A connect was cancelled: if it is the one under way, the channel is closed. Not if it had ended
     /// before this came, and another has begun.
     pub(crate) fn cancel_connect(self: &Rc<Self>) {
-        if self.connecting.borrow().as_ref().is_some_and(|it| it.done.is_cancelled()) {
+        let is_cancelled = self.connecting().is_some_and(|it| it.done.is_cancelled());
+        if is_cancelled {
             self.close_cancelled();
         }
     }
@@ -234,8 +239,7 @@ impl ChannelCore {
 
     /// The channel is being closed.
     pub(super) fn stop_connecting(self: &Rc<Self>) {
-        let connecting = self.connecting.borrow_mut().take();
-        if let Some(mut it) = connecting {
+        if let Some(mut it) = self.take_connecting() {
             it.stop_timers(self);
             self.complete_later(it.done, Err(self.closed_error()));
         }

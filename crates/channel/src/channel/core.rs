@@ -66,13 +66,12 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
-    /// What the loop's driver writes the channel's stream under, if it does.
-    pub(super) stream_token: Cell<Option<Token>>,
+    /// What the loop's driver writes the channel's stream under; [`Token::NONE`] if it does not.
+    stream_token: Cell<Token>,
     /// It is to be known when something was last written.
     pub(super) notes_writes: Cell<bool>,
     pub(super) dropping: Cell<Dropping>,
     pub(super) transport_end: Cell<TransportEnd>,
-    pub(super) connecting: RefCell<Option<Box<Connecting>>>,
     pub(super) halves: Halves,
     pub(super) unhandled: Flood,
 }
@@ -88,6 +87,7 @@ pub(super) struct Rare {
     /// Those that have not found a place in the short queue.
     pub(super) steps: VecDeque<Step>,
     pub(super) ending: Ending,
+    pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
     pub(super) unhandled_errors: Flood,
     /// When one of them was last reported.
@@ -160,11 +160,10 @@ impl ChannelCore {
             out: RefCell::default(),
             level: Level::default(),
             writing: Cell::default(),
-            stream_token: Cell::default(),
+            stream_token: Cell::new(Token::NONE),
             notes_writes: Cell::new(false),
             dropping: Cell::default(),
             transport_end: Cell::default(),
-            connecting: RefCell::default(),
             halves: Halves::default(),
             unhandled: Flood::default(),
         })
@@ -203,10 +202,16 @@ impl ChannelCore {
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
     ) -> R {
-        self.stream_token.set(None);
+        self.stream_token.set(Token::NONE);
         let moved = self.with_transport(call);
-        self.stream_token.set(self.transport.borrow().stream_token());
+        self.stream_token.set(self.transport.borrow().stream_token().unwrap_or(Token::NONE));
         moved
+    }
+
+    /// The token under which the loop's driver writes the channel's stream, if it does.
+    #[inline(always)]
+    pub(super) fn stream_token(&self) -> Option<Token> {
+        Some(self.stream_token.get()).filter(|token| *token != Token::NONE)
     }
 
     /// Sets an option of the transport.
@@ -470,15 +475,15 @@ impl ChannelCore {
     }
 
     /// Those that are there now; those they cause wait for the next round.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tell_completions(self: &Rc<Self>) {
-        let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
-        if waiting > 0 {
-            self.tell_next_completions(waiting);
+        if self.rare.has_value() {
+            self.tell_those_there();
         }
     }
 
-    fn tell_next_completions(self: &Rc<Self>, waiting: usize) {
+    fn tell_those_there(self: &Rc<Self>) {
+        let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
         for _ in 0..waiting {
             let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
             if let Err(error) = &result {
@@ -486,7 +491,9 @@ impl ChannelCore {
             }
             done.complete(result);
         }
-        release_room(&mut self.rare.make().completions);
+        if waiting > 0 {
+            release_room(&mut self.rare.make().completions);
+        }
     }
 
     pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {

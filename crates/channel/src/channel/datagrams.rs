@@ -104,7 +104,7 @@ impl Transport for Datagrams {
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        self.socket.set_option(up, option, &mut self.options)
+        self.socket.set_option(up, option, |option| self.options.push(option))
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {

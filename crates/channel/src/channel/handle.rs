@@ -10,7 +10,7 @@ use waterwheel_executor::{CommandSender, Error, ExecutorId, PromiseFuture, Share
 use super::attributes::{AttrKey, Attributes};
 use super::error::ChannelError;
 use super::request::{Request, Submitted};
-use super::shared::{ChannelId, ChannelShared};
+use super::shared::{Addresses, ChannelId, ChannelShared};
 use crate::address::{Address, Target};
 use crate::driver::SocketOption;
 use crate::event_loop::command::LoopCommand;
@@ -156,13 +156,13 @@ impl Channel {
     /// Where it is bound.
     #[must_use]
     pub fn local_address(&self) -> Option<Address> {
-        self.shared.addresses().0
+        self.shared.addresses().local
     }
 
     /// Whom it is connected to.
     #[must_use]
     pub fn peer_address(&self) -> Option<Address> {
-        self.shared.addresses().1
+        self.shared.addresses().peer
     }
 
     /// Completes when it has been closed, for whatever reason. Fails only if its loop has died: then with
@@ -414,7 +414,8 @@ impl fmt::Debug for Channel {
             (true, false) => "open",
         };
         write!(f, "Channel({}, {state}", self.id())?;
-        match self.shared.addresses() {
+        let Addresses { local, peer } = self.shared.addresses();
+        match (local, peer) {
             (None, None) => f.write_str(")"),
             (Some(local), None) => write!(f, ", {local})"),
             (None, Some(peer)) => write!(f, ", to {peer})"),

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use super::core::{ChannelCore, Work};
 use crate::pipeline::event::WritabilityChanged;
@@ -12,8 +13,6 @@ use crate::pipeline::slots::HEAD;
 /// How full a channel is.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
-    pub(super) pending: Cell<usize>,
     /// Handlers with too many writes waiting.
     overflow: Cell<u32>,
     writable: Cell<bool>,
@@ -26,7 +25,6 @@ pub(crate) struct Level {
 impl Default for Level {
     fn default() -> Self {
         Self {
-            pending: Cell::new(0),
             overflow: Cell::new(0),
             writable: Cell::new(true),
             announced: Cell::new(true),
@@ -60,13 +58,13 @@ impl Level {
 impl ChannelCore {
     #[inline]
     pub(crate) fn add_pending(self: &Rc<Self>, bytes: usize) {
-        self.set_pending(self.level.pending.get().saturating_add(bytes));
+        self.set_pending(self.pending().saturating_add(bytes));
         self.rise();
     }
 
     #[inline(always)]
     pub(crate) fn remove_pending(self: &Rc<Self>, bytes: usize) {
-        self.set_pending(self.level.pending.get().saturating_sub(bytes));
+        self.set_pending(self.pending().saturating_sub(bytes));
         self.fall();
     }
 
@@ -80,15 +78,20 @@ impl ChannelCore {
         self.fall();
     }
 
+    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
+    #[inline]
+    pub(super) fn pending(&self) -> usize {
+        self.shared.pending.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(super) fn set_pending(&self, bytes: usize) {
-        self.level.pending.set(bytes);
         self.shared.set_pending(bytes);
     }
 
     /// Everything that waits, including what other threads have submitted.
     pub(super) fn waiting(&self) -> usize {
-        self.level.pending.get().saturating_add(self.shared.submitted())
+        self.pending().saturating_add(self.shared.submitted())
     }
 
     pub(crate) fn bytes_before_refusal(&self) -> usize {

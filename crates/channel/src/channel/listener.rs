@@ -8,6 +8,7 @@ use waterwheel_executor::Error;
 use super::error::ChannelError;
 use super::new_channel::NewChannel;
 use super::outbound::Outbound;
+use super::shared::Addresses;
 use super::socket::Socket;
 use super::sockets::{SocketKind, Sockets};
 use super::stream::Stream;
@@ -97,7 +98,7 @@ impl Transport for Listener {
     }
 
     fn set_option(&mut self, up: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
-        self.socket.set_option(up, option, &mut self.options)
+        self.socket.set_option(up, option, |option| self.options.push(option))
     }
 
     fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
@@ -116,12 +117,9 @@ impl Transport for Listener {
     fn on_driver_event(&mut self, up: &Upcalls, event: IoEvent) -> Option<TransportEvent> {
         Some(match event {
             IoEvent::Accepted(_, io, peer) => {
-                let child = Stream::accepted(self.kind, io, self.local_of_child(), peer);
-                let new = NewChannel::new(child);
-                TransportEvent::Read(Msg::new(match up.channel() {
-                    Some(server) => new.parent(server),
-                    None => new,
-                }))
+                let child = Stream::accepted(self.kind, io);
+                let addresses = Addresses { local: self.local_of_child(), peer: Some(peer) };
+                TransportEvent::Read(Msg::new(NewChannel::accepted(child, addresses, up.channel())))
             }
             IoEvent::AcceptFailed(_, error) => TransportEvent::ReadFailed(Error::new(error)),
             IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),

@@ -11,7 +11,8 @@ use super::attributes::{AttrKey, Attributes};
 use super::core::ChannelCore;
 use super::handle::Channel;
 use super::options::ChannelOptions;
-use super::shared::ChannelShared;
+use super::shared::{Addresses, ChannelShared};
+use super::stream::Stream;
 use super::transport::Transport;
 use crate::address::Address;
 use crate::event_loop::berths::Berth;
@@ -60,6 +61,8 @@ pub struct NewChannel {
     options: Arc<ChannelOptions>,
     attributes: Attributes,
     parent: Option<Channel>,
+    /// Those of an accepted connection, where they are known without asking the system.
+    addresses: Addresses,
     /// The loop that was taken for it.
     berth: Option<Berth>,
 }
@@ -101,6 +104,7 @@ impl NewChannel {
             options: ChannelOptions::shared_default(),
             attributes: Attributes::default(),
             parent: None,
+            addresses: Addresses::default(),
             berth: None,
         }
     }
@@ -148,13 +152,19 @@ impl NewChannel {
     /// Where it is bound, as far as that is known before it has a loop.
     #[must_use]
     pub fn local_address(&self) -> Option<Address> {
-        self.transport.local_address()
+        self.addresses.local.clone().or_else(|| self.transport.local_address())
     }
 
     /// Whom it is connected to, if it is.
     #[must_use]
     pub fn peer_address(&self) -> Option<Address> {
-        self.transport.peer_address()
+        self.addresses.peer.clone().or_else(|| self.transport.peer_address())
+    }
+
+    /// A connection that a listener has accepted. Its addresses are kept here and not in its transport, which would
+    /// keep them beside those of the channel. The local one is asked for when the channel is active if it is not known.
+    pub(super) fn accepted(child: Stream, addresses: Addresses, parent: Option<Channel>) -> Self {
+        Self { addresses, parent, ..Self::new(child) }
     }
 
     /// The loop that was taken for it, if it has one to itself.
@@ -219,14 +229,17 @@ impl LocalLoop {
         if self.is_draining() {
             return Err(Error::new(LoopDraining));
         }
-        let NewChannel { transport, initialiser, options, attributes, parent, berth } = new;
+        let NewChannel { transport, initialiser, options, attributes, parent, addresses, berth } =
+            new;
         let berth = match berth {
             None => self.claim()?,
             taken => taken,
         };
         let sender = self.sender().clone();
         let listens = transport.is_listening();
-        let shared = Arc::new(ChannelShared::new(sender, options, attributes, parent, listens));
+        let mut shared = ChannelShared::new(sender, options, attributes, parent, listens);
+        shared.set_early_addresses(addresses);
+        let shared = Arc::new(shared);
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().enter(core.clone()));
         self.keep(berth);

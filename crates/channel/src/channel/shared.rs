@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{CommandSender, Error, Fault, Promise, Rejected, SharedFuture};
@@ -54,7 +54,7 @@ impl fmt::Debug for ChannelId {
 pub(crate) struct ChannelShared {
     pub(crate) id: ChannelId,
     pub(super) sender: CommandSender<LoopCommand>,
-    /// As bits; [`NO_TOKEN`] at first.
+    /// As bits; [`Token::NONE`] at first.
     token: AtomicU64,
     pub(super) options: Arc<ChannelOptions>,
     pub(super) open: AtomicBool,
@@ -71,14 +71,27 @@ pub(crate) struct ChannelShared {
     refused: Flood,
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: WakeFlag,
-    pub(super) addresses: Mutex<(Option<Address>, Option<Address>)>,
-    /// What is known of the close: made when somebody first asks for its future or it has a cause. Whoever
-    /// asks and the loop that tells take turns by the lock, and nothing of the user's runs while it is held.
-    closed: Mutex<Option<Box<Closed>>>,
+    /// Whoever asks and the loop that tells take turns by the lock, and nothing of the user's runs while it is held.
+    known: Mutex<Known>,
     /// The close was told. Changes under that lock only.
     told: AtomicBool,
     pub(super) attributes: Attributes,
     pub(super) parent: Option<Channel>,
+}
+
+/// What is known of a channel as far as it is.
+#[derive(Default)]
+struct Known {
+    addresses: Addresses,
+    /// Of the close: made when somebody first asks for its future or it has a cause.
+    closed: Option<Box<Closed>>,
+}
+
+/// Where a channel is bound, and whom it is connected to.
+#[derive(Clone, Default)]
+pub(super) struct Addresses {
+    pub(super) local: Option<Address>,
+    pub(super) peer: Option<Address>,
 }
 
 #[derive(Default)]
@@ -90,9 +103,6 @@ struct Closed {
     /// The first cause, unless the close was asked for. Kept as long as there is a handle.
     cause: Option<Error>,
 }
-
-/// No token: an index that no table reaches.
-const NO_TOKEN: u64 = u64::MAX;
 
 /// It accepts connections. Never changes.
 const LISTENS: u8 = 1;
@@ -110,7 +120,7 @@ impl ChannelShared {
         Self {
             id: ChannelId::next(),
             sender,
-            token: AtomicU64::new(NO_TOKEN),
+            token: AtomicU64::new(Token::NONE.to_bits()),
             open: AtomicBool::new(true),
             active: AtomicBool::new(false),
             registered: AtomicBool::new(false),
@@ -123,12 +133,20 @@ impl ChannelShared {
             holds: Holds::new(),
             refused: Flood::default(),
             pumping: WakeFlag::new(),
-            addresses: Mutex::default(),
-            closed: Mutex::default(),
+            known: Mutex::default(),
             told: AtomicBool::new(false),
             attributes,
             parent,
         }
+    }
+
+    /// Notes addresses that are known before it is active, and before anybody else can have it.
+    pub(super) fn set_early_addresses(&mut self, addresses: Addresses) {
+        self.known.get_mut().unwrap_or_else(PoisonError::into_inner).addresses = addresses;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -138,7 +156,7 @@ impl ChannelShared {
 
     pub(super) fn set_token(&self, token: Token) {
         let before = self.token.swap(token.to_bits(), Ordering::Relaxed);
-        debug_assert_eq!(before, NO_TOKEN, "a channel is entered once");
+        debug_assert_eq!(before, Token::NONE.to_bits(), "a channel is entered once");
     }
 
     pub(super) fn set_pending(&self, bytes: usize) {
@@ -200,33 +218,40 @@ impl ChannelShared {
         self.active.store(false, Ordering::Release);
     }
 
-    pub(super) fn set_addresses(&self, local: Option<Address>, peer: Option<Address>) {
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = (local, peer);
+    /// Notes addresses, as far as they were not known.
+    pub(super) fn add_addresses(&self, local: Option<Address>, peer: Option<Address>) {
+        let addresses = &mut self.known().addresses;
+        addresses.local = addresses.local.take().or(local);
+        addresses.peer = addresses.peer.take().or(peer);
     }
 
     pub(crate) fn set_peer_address(&self, peer: Address) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(peer);
+        self.known().addresses.peer = Some(peer);
     }
 
-    pub(super) fn addresses(&self) -> (Option<Address>, Option<Address>) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn has_local_address(&self) -> bool {
+        self.known().addresses.local.is_some()
+    }
+
+    pub(super) fn addresses(&self) -> Addresses {
+        self.known().addresses.clone()
     }
 
     /// Completes when it has been closed.
     #[track_caller]
     pub(super) fn closed(&self) -> SharedFuture<()> {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(future) = closed.as_ref().and_then(|closed| closed.future.as_ref()) {
+        let mut known = self.known();
+        if let Some(future) = known.closed.as_ref().and_then(|closed| closed.future.as_ref()) {
             return future.clone();
         }
         let (mut promise, future) = self.sender.executor().new_promise();
         promise.set_uncancellable();
         let future = future.shared();
         if self.told.load(Ordering::Relaxed) {
-            drop(closed);
+            drop(known);
             promise.set_success(());
         } else {
-            let closed = closed.get_or_insert_default();
+            let closed = known.closed.get_or_insert_default();
             (closed.promise, closed.future) = (Some(promise), Some(future.clone()));
         }
         future
@@ -234,9 +259,9 @@ impl ChannelShared {
 
     /// It has been closed. Those who waited for it; who comes later need not wait.
     pub(super) fn take_closed(&self) -> Option<Promise<()>> {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         self.told.store(true, Ordering::Relaxed);
-        closed.as_mut()?.promise.take()
+        known.closed.as_mut()?.promise.take()
     }
 
     /// True once the close was told to those who waited for it. Changes on its loop only.
@@ -246,13 +271,13 @@ impl ChannelShared {
 
     /// Notes what closes it. The first cause stays.
     pub(super) fn set_cause(&self, cause: Error) {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = &mut closed.get_or_insert_default().cause;
-        let surplus = match known {
-            None => known.replace(cause),
+        let mut known = self.known();
+        let first = &mut known.closed.get_or_insert_default().cause;
+        let surplus = match first {
+            None => first.replace(cause),
             Some(_) => Some(cause),
         };
-        drop(closed);
+        drop(known);
         drop(surplus); // Errors hold values of the user's.
     }
 
@@ -263,8 +288,7 @@ impl ChannelShared {
 
     /// What closed it, unless it was asked for.
     pub(super) fn cause(&self) -> Option<Error> {
-        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        closed.as_ref().and_then(|closed| closed.cause.clone())
+        self.known().closed.as_ref().and_then(|closed| closed.cause.clone())
     }
 
     /// The channel, if this is its loop and it is still there.

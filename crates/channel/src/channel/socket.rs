@@ -70,16 +70,16 @@ impl<U> Socket<U> {
         Ok(())
     }
 
-    /// Sets an option, or keeps it among those that are to be set when it is with the driver.
+    /// Sets an option, or has it kept among those that are to be set when it is with the driver.
     pub(super) fn set_option(
         &self,
         up: Option<&Upcalls>,
         option: SocketOption,
-        later: &mut Vec<SocketOption>,
+        keep: impl FnOnce(SocketOption),
     ) -> Result<(), Error> {
         match (self.token(), up) {
             (Some(token), Some(up)) => up.event_loop().set_option(token, option)?,
-            _ => later.push(option),
+            _ => keep(option),
         }
         Ok(())
     }

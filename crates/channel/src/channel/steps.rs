@@ -88,11 +88,16 @@ impl Steps {
 
 impl ChannelCore {
     pub(super) fn step(self: &Rc<Self>, step: Step) {
-        let no_room = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-        if no_room || !self.steps.push(step) {
+        if self.has_more_steps() || !self.steps.push(step) {
             self.rare.make().steps.push_back(step);
         }
         self.mark(Work::STEPS);
+    }
+
+    /// True if some have not found a place in the short queue.
+    #[inline]
+    fn has_more_steps(&self) -> bool {
+        self.rare.has_value() && self.rare.look().is_some_and(|rare| !rare.steps.is_empty())
     }
 
     pub(super) fn take_steps(self: &Rc<Self>) {
@@ -141,8 +146,7 @@ impl ChannelCore {
 
     fn next_step(&self) -> Option<Step> {
         self.steps.pop().or_else(|| {
-            let has_more = self.rare.look().is_some_and(|rare| !rare.steps.is_empty());
-            if has_more { self.rare.make().steps.pop_front() } else { None }
+            if self.has_more_steps() { self.rare.make().steps.pop_front() } else { None }
         })
     }
 }

@@ -29,7 +29,14 @@ static CONNECTED: SocketKind = SocketKind::new("stream");
 pub struct Stream {
     socket: Socket<Dial>,
     kind: &'static SocketKind,
-    local: Option<Address>,
+    /// What is known before the channel is active, and kept by the channel from then on. A stream that a listener
+    /// has accepted has none of it, and no box.
+    early: Option<Box<Early>>,
+}
+
+/// What is known of a stream before it is connected and registered.
+#[derive(Debug, Default)]
+struct Early {
     peer: Option<Address>,
     /// To be set when there is a socket to set them on.
     options: Vec<SocketOption>,
@@ -54,7 +61,8 @@ impl Stream {
     /// A stream that is connected, to this peer if that is known.
     #[must_use]
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
-        Self { peer, ..Self::with(Socket::Detached(io), &CONNECTED) }
+        let early = peer.is_some().then(|| Box::new(Early { peer, ..Early::default() }));
+        Self { early, ..Self::with(Socket::Detached(io), &CONNECTED) }
     }
 
     /// The same, of a kind that is known.
@@ -63,26 +71,27 @@ impl Stream {
         Self { kind, ..self }
     }
 
-    /// The same, of one that a listener has accepted. Where it is bound is asked for if it is not known.
-    pub(super) fn accepted(
-        kind: &'static SocketKind,
-        io: Io,
-        local: Option<Address>,
-        peer: Address,
-    ) -> Self {
-        Self { local, peer: Some(peer), ..Self::with(Socket::Detached(io), kind) }
+    /// A stream that a listener has accepted. The new channel has its addresses.
+    pub(super) fn accepted(kind: &'static SocketKind, io: Io) -> Self {
+        Self::with(Socket::Detached(io), kind)
     }
 
     fn with(socket: Socket<Dial>, kind: &'static SocketKind) -> Self {
-        Self { socket, kind, local: None, peer: None, options: Vec::new() }
+        Self { socket, kind, early: None }
     }
 
     /// What an error of the socket means: that of an attempt to connect names the address.
     fn broken(&self, error: io::Error) -> Error {
-        match (&self.socket, &self.peer) {
-            (Socket::Unopened(_), Some(remote)) => cannot_connect(remote, error),
+        match (&self.socket, self.early.as_deref()) {
+            (Socket::Unopened(_), Some(Early { peer: Some(remote), .. })) => {
+                cannot_connect(remote, error)
+            }
             _ => Error::new(error),
         }
+    }
+
+    fn early(&mut self) -> &mut Early {
+        self.early.get_or_insert_default()
     }
 
     fn attached(&self, to: &'static str) -> Result<Token, Error> {
@@ -111,13 +120,9 @@ impl Transport for Stream {
     }
 
     fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
-        let registered = self
-            .socket
-            .register(|io| up.attach(io, Role::Stream, std::mem::take(&mut self.options)))?;
-        if let (Some(token), None) = (registered, &self.local) {
-            self.local = up.event_loop().local_address(token);
-        }
-        Ok(registered.is_some())
+        let early = &mut self.early;
+        let attach = |io| up.attach(io, Role::Stream, take_options(early));
+        Ok(self.socket.register(attach)?.is_some())
     }
 
     fn deregister(&mut self, up: &Upcalls) -> Result<(), Error> {
@@ -133,22 +138,21 @@ impl Transport for Stream {
         };
         let sockets = sockets.clone();
         let attach = |io| up.attach(io, Role::Connecting(to.remote.clone()), Vec::new());
-        let token = match sockets.dial(to, &self.options).and_then(attach) {
+        let token = match sockets.dial(to, &self.early().options).and_then(attach) {
             Ok(token) => token,
             // So says a Unix socket whose listener has as many waiting as it wants.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Progress::Later),
             Err(error) => return Err(cannot_connect(&to.remote, error)),
         };
         self.socket = Socket::Unopened(Dial::UnderWay(token, sockets));
-        self.peer = Some(to.remote.clone());
+        self.early().peer = Some(to.remote.clone());
         Ok(Progress::Pending)
     }
 
-    fn connected(&mut self, up: &Upcalls) {
+    fn connected(&mut self, _: &Upcalls) {
         if let Socket::Unopened(Dial::UnderWay(token, _)) = self.socket {
             self.socket = Socket::Attached(token);
-            self.options = Vec::new();
-            self.local = up.event_loop().local_address(token);
+            take_options(&mut self.early);
         }
     }
 
@@ -158,7 +162,7 @@ impl Transport for Stream {
         {
             up.event_loop().detach(*token);
             *dial = Dial::Idle(sockets.clone());
-            self.peer = None;
+            self.early().peer = None;
         }
     }
 
@@ -166,7 +170,9 @@ impl Transport for Stream {
         if let (Socket::Unopened(Dial::UnderWay(token, _)), Some(up)) = (&self.socket, up) {
             up.event_loop().set_option(*token, option)?; // And that of the next attempt, if there is one.
         }
-        self.socket.set_option(up, option, &mut self.options)
+        let early = &mut self.early;
+        let keep = |option| early.get_or_insert_default().options.push(option);
+        self.socket.set_option(up, option, keep)
     }
 
     fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
@@ -242,18 +248,18 @@ impl Transport for Stream {
         self.socket.close(up)
     }
 
-    fn local_address(&self) -> Option<Address> {
-        self.local.clone()
-    }
-
     fn peer_address(&self) -> Option<Address> {
-        self.peer.clone()
+        self.early.as_ref()?.peer.clone()
     }
 
     fn peer_credentials(&self, up: &Upcalls) -> Result<Credentials, Error> {
         let token = self.attached("tell who its peer is before it is connected and registered")?;
         Ok(up.event_loop().peer_credentials(token)?)
     }
+}
+
+fn take_options(early: &mut Option<Box<Early>>) -> Vec<SocketOption> {
+    early.as_mut().map(|early| std::mem::take(&mut early.options)).unwrap_or_default()
 }
 
 fn cannot_connect(remote: &Address, error: io::Error) -> Error {

@@ -68,7 +68,7 @@ impl ChannelCore {
             return self.write_any(bytes.into(), Completion::none());
         }
         self.out.borrow_mut().push_bytes(bytes);
-        self.set_pending(self.level.pending.get() + size);
+        self.set_pending(self.pending() + size);
     }
 
     #[inline(never)]
@@ -142,7 +142,7 @@ impl ChannelCore {
         if nothing {
             nothing = self.flush_awaited();
         }
-        if self.level.pending.get() > self.options().water_marks.high() {
+        if self.pending() > self.options().water_marks.high() {
             self.write_out();
         } else if !nothing {
             self.mark(Work::FLUSH);
@@ -174,7 +174,7 @@ impl ChannelCore {
     /// on the stack, and tells by `dropping` whether a destructor panicked.
     #[inline(always)]
     pub(super) fn write_one_chunk(self: &Rc<Self>) -> bool {
-        let Some(token) = self.stream_token.get() else { return false };
+        let Some(token) = self.stream_token() else { return false };
         let mut out = self.out.borrow_mut();
         let is_free = self.writing.get() == Writing::Free && self.is_active();
         if !is_free || !out.is_one_chunk() || self.is_output_over() || self.notes_writes.get() {
@@ -268,7 +268,7 @@ impl ChannelCore {
         }
         for _ in 0..WRITE_SPINS {
             let out = self.out.borrow_mut();
-            let is_over = match self.stream_token.get() {
+            let is_over = match self.stream_token() {
                 Some(token) if !out.bytes().is_empty() => {
                     let written = self.here.write(token, out.bytes());
                     self.after_stream_write(out, written)

@@ -1,6 +1,5 @@
 //! The name of a handler in its pipeline.
 
-use std::borrow::Cow;
 use std::fmt;
 
 /// What a handler is called in its pipeline. A literal costs nothing; [`Name::auto`] makes one from
@@ -11,10 +10,17 @@ use std::fmt;
 ///
 /// assert_eq!(Name::from("lines").to_string(), "lines");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Name {
-    base: Cow<'static, str>,
-    half: Half,
+    text: Text,
+}
+
+/// Three words: with the half beside the text in each variant there is no fourth for it. A channel has a name for
+/// each of its handlers.
+#[derive(Clone, Debug)]
+enum Text {
+    Literal(Half, &'static str),
+    Made(Half, Box<str>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +44,35 @@ impl Name {
     /// To be made from the handler's type: `Echo#0`.
     #[must_use]
     pub const fn auto() -> Self {
-        Self { base: Cow::Borrowed(""), half: Half::Whole }
+        Self { text: Text::Literal(Half::Whole, "") }
     }
 
     /// The inbound half of the codec with this name.
     pub(crate) fn decoder(self) -> Self {
-        Self { half: Half::Decoder, ..self }
+        self.of_half(Half::Decoder)
     }
 
     /// The outbound half of the codec with this name.
     pub(crate) fn encoder(self) -> Self {
-        Self { half: Half::Encoder, ..self }
+        self.of_half(Half::Encoder)
+    }
+
+    fn of_half(mut self, of: Half) -> Self {
+        let (Text::Literal(half, _) | Text::Made(half, _)) = &mut self.text;
+        *half = of;
+        self
+    }
+
+    fn base(&self) -> &str {
+        match &self.text {
+            Text::Literal(_, base) => base,
+            Text::Made(_, base) => base,
+        }
+    }
+
+    fn half(&self) -> Half {
+        let (Text::Literal(half, _) | Text::Made(half, _)) = &self.text;
+        *half
     }
 
     /// Whether both read the same, however they were put together.
@@ -57,11 +81,11 @@ impl Name {
     }
 
     fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
-        self.base.bytes().chain(self.half.suffix().bytes())
+        self.base().bytes().chain(self.half().suffix().bytes())
     }
 
     pub(crate) fn is_auto(&self) -> bool {
-        self.base.is_empty()
+        self.base().is_empty()
     }
 
     /// A name made from a type's name: without its path, and numbered.
@@ -74,25 +98,33 @@ impl Name {
 
 impl PartialEq<str> for Name {
     fn eq(&self, other: &str) -> bool {
-        other.strip_suffix(self.half.suffix()).is_some_and(|base| base == self.base)
+        other.strip_suffix(self.half().suffix()).is_some_and(|base| base == self.base())
     }
 }
 
+impl PartialEq for Name {
+    fn eq(&self, other: &Name) -> bool {
+        (self.base(), self.half()) == (other.base(), other.half())
+    }
+}
+
+impl Eq for Name {}
+
 impl From<&'static str> for Name {
     fn from(name: &'static str) -> Self {
-        Self { base: Cow::Borrowed(name), half: Half::Whole }
+        Self { text: Text::Literal(Half::Whole, name) }
     }
 }
 
 impl From<String> for Name {
     fn from(name: String) -> Self {
-        Self { base: Cow::Owned(name), half: Half::Whole }
+        Self { text: Text::Made(Half::Whole, name.into()) }
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.base, self.half.suffix())
+        write!(f, "{}{}", self.base(), self.half().suffix())
     }
 }
 

@@ -123,6 +123,13 @@ impl Signature {
         Self { inbound: Flow::ANY, outbound: Flow::ANY, answers: Types::Unknown }
     }
 
+    /// True if nothing is known of it: the same as a comparison with [`any`](Self::any), without one of lists.
+    pub(crate) fn is_any(&self) -> bool {
+        let types = [self.inbound.accepts, self.inbound.emits, self.answers];
+        let outbound = [self.outbound.accepts, self.outbound.emits];
+        types.iter().chain(&outbound).all(|types| matches!(types, Types::Unknown))
+    }
+
     /// Passes every message on as it is, and writes none of its own.
     #[must_use]
     pub const fn transparent() -> Self {

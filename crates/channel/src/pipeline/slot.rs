@@ -133,7 +133,7 @@ impl About {
             kind: TypeTag::of_any::<H>(),
             interest,
             generation: 0,
-            signature: (signature != Signature::any()).then(|| Box::new(signature)),
+            signature: (!signature.is_any()).then(|| Box::new(signature)),
             more: None,
         }
     }
@@ -153,6 +153,11 @@ impl About {
 
     pub(crate) fn link(&self) -> Option<Arc<Link>> {
         self.more()?.offloaded.clone()
+    }
+
+    /// True if it says something of its types.
+    pub(crate) fn has_signature(&self) -> bool {
+        self.signature.is_some()
     }
 
     pub(crate) fn signature(&self) -> Signature {
