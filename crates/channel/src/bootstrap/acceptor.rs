@@ -51,7 +51,11 @@ impl Children {
             Workers::Accepting => return self.adopt(here, new),
             Workers::Of(workers, _) => workers,
         };
-        let (worker, new) = match self.with_key(new).or_else(|new| workers.place(new)) {
+        let placed = match self.worker_by_key(&new) {
+            Some(worker) => Ok((worker, new)),
+            None => workers.place(new),
+        };
+        let (worker, new) = match placed {
             Ok(placed) => placed,
             Err(_) if workers.is_shutting_down() => return,
             Err(error) => return self.refused(&error),
@@ -75,18 +79,15 @@ impl Children {
         }
     }
 
-    /// Finds the loop for a connection that has a key. The connection comes back if it has none, or if
-    /// each has a loop to itself; that a key could not be made is reported.
-    fn with_key(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), NewChannel> {
+    /// Finds the loop for a connection that has a key. `None` if it has none, or if each has a loop to itself;
+    /// that a key could not be made is reported.
+    fn worker_by_key(&self, new: &NewChannel) -> Option<EventLoop> {
         match &self.workers {
             Workers::Of(workers, Some(key)) if !workers.is_per_channel() => {
                 let origin = Origin::labelled("child key");
-                match run_user_code(UserCode::Chooser, origin, || key(&new, workers)) {
-                    Ok(worker) => Ok((worker, new)),
-                    Err(_) => Err(new),
-                }
+                run_user_code(UserCode::Chooser, origin, || key(new, workers)).ok()
             }
-            _ => Err(new),
+            _ => None,
         }
     }
 
