@@ -244,7 +244,7 @@ fn order(drivers: &Seeded, manual: &Manual) -> Vec<u64> {
     }
     driver.wait(None).unwrap();
     let events = std::iter::from_fn(|| driver.next_event());
-    let reads = events.filter(|event| matches!(event, IoEvent::Read(..)));
+    let reads = events.filter(|event| matches!(event, IoEvent::LastRead(..)));
     reads.map(|event| event.token().to_bits()).collect()
 }
 

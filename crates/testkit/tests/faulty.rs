@@ -32,7 +32,11 @@ fn events(driver: &mut dyn Driver) -> Vec<String> {
         IoEvent::Failed(token, _) => format!("Failed({token:?})"),
         other => format!("{other:?}"),
     };
-    std::iter::from_fn(|| driver.next_event()).map(text).collect()
+    let split = |event: IoEvent| {
+        let (event, complete) = event.split();
+        std::iter::once(event).chain(complete)
+    };
+    std::iter::from_fn(|| driver.next_event()).flat_map(split).map(text).collect()
 }
 
 #[test]

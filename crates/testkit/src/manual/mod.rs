@@ -26,8 +26,7 @@
 //!
 //! peer.send("hello");
 //! assert_eq!(driver.wait(None)?.ready, 1);
-//! assert!(matches!(driver.next_event(), Some(IoEvent::Read(_, bytes)) if bytes == "hello"));
-//! assert!(matches!(driver.next_event(), Some(IoEvent::ReadComplete(_))));
+//! assert!(matches!(driver.next_event(), Some(IoEvent::LastRead(_, bytes)) if bytes == "hello"));
 //! assert!(driver.next_event().is_none());
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -35,7 +34,7 @@
 //! # Two kinds
 //!
 //! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Full` on a
-//!   full buffer and then `Wrote(0)`; a detach is `Done`.
+//!   full buffer and then `Wrote(0)`; the read that ends a round is a `LastRead`; a detach is `Done`.
 //! - [`Manual::completion`] answers later, as io_uring does: a write that finds room is `Pending`,
 //!   keeps clones of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
 //!   reads that are on, a foreign registration) is `Pending` until `Detached`.

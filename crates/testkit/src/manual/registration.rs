@@ -224,9 +224,12 @@ impl Registration {
     fn read(&mut self, left: u32) -> (Stage, Option<IoEvent>) {
         let Some(plan) = self.reads.filter(|_| left > 0) else { return (Stage::Complete, None) };
         let event = match &self.source {
-            Source::Stream(stream) => {
-                stream.read(plan.size).map(|bytes| IoEvent::Read(self.token, bytes))
-            }
+            Source::Stream(stream) => match stream.read(plan.size) {
+                Some(bytes) if self.is_last_read(stream, left) => {
+                    return (Stage::Idle, Some(IoEvent::LastRead(self.token, bytes)));
+                }
+                read => read.map(|bytes| IoEvent::Read(self.token, bytes)),
+            },
             Source::Listener(listener) => match listener.accept() {
                 Some(Ok((end, address))) => {
                     Some(IoEvent::Accepted(self.token, Io::new(end), address.into()))
@@ -254,6 +257,13 @@ impl Registration {
                 (Stage::Complete, None)
             }
         }
+    }
+
+    /// True if a readiness driver knows by this read that its round is over, and has nothing else to say in it.
+    fn is_last_read(&self, stream: &StreamEnd, left: u32) -> bool {
+        let is_over = left == 1 || !stream.has_input();
+        let says_more = self.is_at_end() || stream.is_reset() || self.failure.is_some();
+        self.mode == Mode::Readiness && is_over && !says_more
     }
 
     fn end(&mut self) -> Option<IoEvent> {
