@@ -8,5 +8,6 @@ mod files;
 mod half_closure;
 mod leaving;
 mod line;
+mod panics;
 mod reads;
 mod writes;
