@@ -13,7 +13,7 @@ use crate::poll::Poll;
 /// 1. [`Epoll`]
 /// 2. [`Poll`]
 ///
-/// [`Driver::name`] says which it was; what was not to be had is logged.
+/// [`Driver::name`] says which it was; drivers that could not be opened are logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
@@ -30,7 +30,7 @@ fn first_of(drivers: &[(&str, &dyn OpenDriver)]) -> io::Result<Box<dyn Driver>> 
         match driver.open() {
             Ok(driver) => return Ok(driver),
             Err(error) => {
-                tracing::warn!(driver = name, %error, "this driver is not to be had");
+                tracing::warn!(driver = name, %error, "cannot open this driver; trying the next one");
                 last = error;
             }
         }

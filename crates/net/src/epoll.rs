@@ -153,7 +153,9 @@ fn finest_resolution(set: &OwnedFd) -> io::Result<Resolution> {
     ))?;
     Ok(*FINEST.get_or_init(|| {
         if found == Resolution::Milliseconds {
-            tracing::warn!("epoll_pwait2 is not to be had: timers wait in whole milliseconds");
+            tracing::warn!(
+                "epoll_pwait2 unavailable (ENOSYS); timers fall back to millisecond waits"
+            );
         }
         found
     }))

@@ -14,7 +14,7 @@ use crate::sys;
 use crate::waker::Waker;
 
 /// Opens poll(2) drivers. The kernel looks at every registration in every wait: for few of them, or
-/// where epoll is not to be had.
+/// where epoll is unavailable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Poll;
 

@@ -144,7 +144,7 @@ impl Channels {
         self.innermost.replace(Rc::as_ptr(core))
     }
 
-    /// It has ended. If it was the outermost one, what is left to do is done.
+    /// A call into a channel has ended. After the outermost one, what is left to do is done.
     #[inline]
     pub(crate) fn ascend(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);
@@ -172,7 +172,7 @@ impl Channels {
         self.innermost.set(Rc::as_ptr(core));
     }
 
-    /// It has ended. True if its channel has something left to do: that is settled by the caller, who says when it
+    /// The only call into a channel has ended. True if its channel has something left to do: that is settled by the caller, who says when it
     /// [ends](Self::end_settling).
     #[inline]
     pub(super) fn end_only(&self) -> bool {
@@ -192,7 +192,7 @@ impl Channels {
         self.settling.set(false);
     }
 
-    /// It has ended in a panic: what is left to do is done later.
+    /// A call into a channel has ended in a panic: what is left to do is done later.
     #[cold]
     pub(crate) fn fall_back(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);

@@ -291,7 +291,7 @@ impl ChannelCore {
         self.enter_anew(call);
     }
 
-    /// The same, of a call that is not made from within the channel itself.
+    /// Calls into the channel from outside of it, as [`enter`](Self::enter) does.
     #[inline(always)]
     pub(super) fn enter_anew(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         let channels = self.here.channels();

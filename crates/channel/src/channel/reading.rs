@@ -155,7 +155,7 @@ impl ChannelCore {
         self.life.get().is_open() && self.reading.in_round.take()
     }
 
-    /// So is the end of a round.
+    /// Ends a round of reads whose last read said nothing of it.
     #[inline]
     pub(super) fn on_round_over(self: &Rc<Self>) {
         if self.life.get().is_open() {

@@ -212,7 +212,9 @@ impl Transport for Stream {
             Socket::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
-        let submitted = if let Some(file) = outbound.file() {
+        let submitted = if !outbound.bytes().is_empty() {
+            up.event_loop().write(token, outbound.bytes()) // Of a transport around this one, which names no token.
+        } else if let Some(file) = outbound.file() {
             up.event_loop().send_file(token, file)
         } else if let Some(parcel) = outbound.parcel() {
             match up.event_loop().send_parcel(token, parcel) {

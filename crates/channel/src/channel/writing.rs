@@ -177,7 +177,9 @@ impl ChannelCore {
         let Some(token) = self.stream_token() else { return false };
         let mut out = self.out.borrow_mut();
         let is_free = self.writing.get() == Writing::Free && self.is_active();
-        if !is_free || !out.is_one_chunk() || self.is_output_over() || self.notes_writes.get() {
+        let is_plain = !self.is_output_over() && !self.notes_writes.get();
+        // While a destructor of sent bytes is on the stack, the next ones are dropped after it.
+        if !is_free || !is_plain || !out.is_one_chunk() || self.dropping.get() != Dropping::No {
             return false;
         }
         let len = out.bytes().len();

@@ -32,7 +32,7 @@ use super::read_block::ReadBlock;
 use crate::selector::{Ready, Watch};
 use crate::socket::Socket;
 
-/// What a turn does not end with before it was looked at: an error, a hang-up, the peer's end while nobody reads.
+/// Readiness that a turn looks at before it ends: an error, a hang-up, the peer's end while nobody reads.
 const TO_SETTLE: Ready = Ready::ERROR.or(Ready::INVALID).or(Ready::HANG_UP).or(Ready::READ_END);
 
 pub(super) struct Endpoint {
