@@ -1,4 +1,4 @@
-//! What can be wrong with a frame, whichever codec it is of (K02).
+//! Errors of frames, common to all codecs of frames (K02).
 
 use std::fmt;
 
@@ -46,11 +46,11 @@ pub enum FrameError {
     /// There is no JSON object or array. Decoding ends here.
     #[error("JSON: '{}' at byte {at} of a frame, where {expected} is expected", .found.escape_ascii())]
     Json {
-        /// What is there.
+        /// The byte that was read.
         found: u8,
         /// Where, in the frame; the first byte is 0.
         at: usize,
-        /// What should be there.
+        /// The syntax that was expected.
         expected: &'static str,
     },
     /// JSON is nested too deeply. Decoding ends here.

@@ -40,7 +40,7 @@ pub(crate) fn write_frame(
 /// Prepares to write `size` bytes in several parts. Returns `false` if the write was cancelled before.
 ///
 /// # Errors
-/// So many bytes would exceed the hard cap: one part might be accepted, and another not.
+/// Fails if this many bytes would exceed the hard cap: one part might be accepted, and another not.
 pub(crate) fn begin_parts(
     ctx: &Ctx<'_>,
     done: &mut Completion,

@@ -37,7 +37,7 @@ const DEFAULT_MAX_DEPTH: usize = 128;
 pub struct JsonDecoder {
     max_frame: usize,
     max_depth: usize,
-    /// So many bytes were looked at.
+    /// Number of bytes scanned so far.
     at: usize,
     /// The brackets that are to come, the innermost last.
     closing: Vec<u8>,

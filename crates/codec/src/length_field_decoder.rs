@@ -36,7 +36,7 @@ pub struct LengthFieldDecoder {
     strip: usize,
     /// The bits that eight bytes have more than the field.
     others: u32,
-    /// What a field's value lacks to the length of its frame, modulo 2⁶⁴.
+    /// Added to a field's value it gives the length of the frame, modulo 2⁶⁴.
     addend: u64,
     /// The least value of a frame that may be and has the bytes to strip, and how far others are beyond it at most.
     least: u64,

@@ -10,8 +10,7 @@ use waterwheel_executor::Error;
 /// Writes messages as lines: `String`, `&'static str` and [`Bytes`], each with a line end behind it.
 /// Anything else passes.
 ///
-/// What would not be one line to whoever reads it is an error of its write, [`EmbeddedLineEnd`], and none
-/// of it is sent.
+/// A message with a line end in it fails its write with [`EmbeddedLineEnd`], and none of it is sent.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -109,7 +108,7 @@ fn check(line: &[u8]) -> HandlerResult {
     }
 }
 
-/// What was to be written as one line has a line end in it: a `\n`, or a `\r` at its end.
+/// A message that was to be one line has a line end in it: a `\n`, or a `\r` at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of {length} bytes has a line end in it, at byte {at}")]
 pub struct EmbeddedLineEnd {

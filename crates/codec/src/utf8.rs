@@ -46,7 +46,7 @@ impl Stage for Utf8 {
     }
 }
 
-/// What should be text is not UTF-8.
+/// A message that should be text is not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("text of {length} bytes is not UTF-8 from byte {at} on")]
 pub struct NotUtf8 {

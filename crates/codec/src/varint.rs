@@ -35,7 +35,7 @@ const CODEC: &str = "varint";
 #[derive(Clone, Debug)]
 pub struct VarintDecoder {
     limit: usize,
-    /// So many bytes of a frame that is too long are to come.
+    /// Bytes still to be skipped of a frame that is too long.
     skip: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a PROXY header.
+//! Errors of PROXY headers.
 
 use crate::quoted::Quoted;
 
@@ -15,7 +15,7 @@ pub enum ProxyError {
     /// A part of a header is not what it should be.
     #[error("PROXY: {found} is no {expected}")]
     Malformed {
-        /// What it should be.
+        /// The syntax that was expected.
         expected: &'static str,
         /// The beginning of what is there.
         found: Quoted,
@@ -40,7 +40,7 @@ pub enum ProxyError {
         /// How many bytes of it came.
         unread: usize,
     },
-    /// Whoever is connected is not trusted to tell addresses.
+    /// The peer is not trusted to send a PROXY header.
     #[error("PROXY: {peer} is not trusted to say whom it speaks for")]
     Untrusted {
         /// Its address.
@@ -51,7 +51,7 @@ pub enum ProxyError {
     NotWritten {
         /// Which version.
         version: u8,
-        /// What it does not have.
+        /// The feature that this version lacks.
         what: &'static str,
     },
 }

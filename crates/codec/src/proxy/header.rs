@@ -1,4 +1,4 @@
-//! What a proxy says about a connection.
+//! The PROXY header: what a proxy says about a connection.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use super::error::ProxyError;
 use super::tlv::ProxyTlv;
 use super::{version1, version2};
 
-/// What a proxy says about a connection: whose it is, and where that one connected to.
+/// A PROXY header: the addresses of the client's connection, and entries of other types.
 ///
 /// As a user event it tells the handlers behind a [`ProxyServer`](crate::ProxyServer).
 ///
@@ -32,7 +32,7 @@ pub struct ProxyHeader {
     pub is_local: bool,
     /// The addresses; `None` if the connection is the proxy's own, or if it does not know them.
     pub addresses: Option<ProxyAddresses>,
-    /// What else is said. Version 1 has no such thing.
+    /// Further entries (TLVs). Version 1 has none.
     pub tlvs: Vec<ProxyTlv>,
 }
 
@@ -41,18 +41,18 @@ pub struct ProxyHeader {
 pub enum ProxyAddresses {
     /// IP addresses of one family.
     Ip {
-        /// Whoever connected.
+        /// The client's address.
         source: SocketAddr,
-        /// Where to.
+        /// The address that the client connected to.
         destination: SocketAddr,
         /// By UDP, and not by TCP.
         is_datagram: bool,
     },
     /// Unix sockets.
     Unix {
-        /// Whoever connected.
+        /// The client's address.
         source: UnixAddress,
-        /// Where to.
+        /// The address that the client connected to.
         destination: UnixAddress,
         /// By datagrams, and not by a stream.
         is_datagram: bool,

@@ -46,7 +46,7 @@ impl<T: Fn(Option<&Address>) -> bool + 'static> ProxyServer<T> {
         Self::with_decoder(trusted, ProxyDecoder::new())
     }
 
-    /// The same with a decoder of other limits.
+    /// A server side with a decoder of other limits.
     pub fn with_decoder(trusted: T, decoder: ProxyDecoder) -> Self {
         let chain = Inbound(Decode::new(Attempt(decoder)).then(Apply { is_done: false }));
         Self { trusted, is_trusted: None, chain }

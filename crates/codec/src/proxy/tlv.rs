@@ -1,4 +1,4 @@
-//! What a PROXY header says besides addresses.
+//! Entries of a PROXY header besides its addresses: type, length, value.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -35,7 +35,7 @@ impl ProxyTlv {
     pub const NOOP: u8 = 0x04;
     /// A name of the connection, up to 128 bytes.
     pub const UNIQUE_ID: u8 = 0x05;
-    /// What is known of the client's TLS: a byte of flags, four of the result of its verification, and
+    /// The client's TLS: a byte of flags, four of the result of its verification, and
     /// [entries](Self::parse) of types `0x21` and up.
     pub const SSL: u8 = 0x20;
     /// The network namespace.

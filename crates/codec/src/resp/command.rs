@@ -14,7 +14,7 @@ const INLINE: usize = 6;
 
 /// A command: what a client writes and a server reads. Its name is the first argument.
 ///
-/// It is kept as it is on the wire, as one piece, with the places of its arguments.
+/// A command is kept as on the wire, in one piece, with the positions of its arguments.
 ///
 /// ```
 /// use waterwheel_codec::RespCommand;

@@ -13,10 +13,10 @@ use crate::frame_parts::{COPIED, begin_parts};
 /// Which RESP is written. As a message, it sets that for what is written behind it, and is not sent itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RespVersion {
-    /// What every client reads, and begins with. Values it does not have are written as the nearest that it has.
+    /// RESP2: every client begins with it. Values that it lacks are written as the nearest that it has.
     #[default]
     Resp2,
-    /// What a client reads that said `HELLO 3`.
+    /// RESP3: for a client that has sent `HELLO 3`.
     Resp3,
 }
 

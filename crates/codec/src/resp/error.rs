@@ -1,4 +1,4 @@
-//! What can be wrong with a RESP message.
+//! Errors of RESP messages.
 
 use crate::quoted::Quoted;
 
@@ -21,7 +21,7 @@ pub enum RespError {
     /// A number, length, boolean or null is not written as one.
     #[error("RESP: {found} is no {expected}")]
     Malformed {
-        /// What it should be.
+        /// The syntax that was expected.
         expected: &'static str,
         /// The beginning of what is there.
         found: Quoted,
@@ -35,7 +35,7 @@ pub enum RespError {
     /// Something is too long.
     #[error("RESP: {what} is longer than the {limit} bytes it may have")]
     TooLong {
-        /// What it is.
+        /// The kind of element that is too long.
         what: &'static str,
         /// How many bytes it may have.
         limit: usize,
@@ -57,7 +57,7 @@ pub enum RespError {
     /// A value stands where it must not.
     #[error("RESP: {what}")]
     Misplaced {
-        /// What is wrong.
+        /// The reason.
         what: &'static str,
     },
     /// The stream ended in the middle of a message.

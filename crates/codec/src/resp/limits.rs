@@ -1,4 +1,4 @@
-//! What a RESP message may be.
+//! Limits of RESP messages.
 
 /// How large a RESP message may be. What exceeds a limit is an error before it is kept.
 ///

@@ -24,9 +24,9 @@ pub(super) struct Scan {
 
 #[derive(Clone, Copy, Debug)]
 enum Level {
-    /// So many values are to come.
+    /// Values still to come.
     Counted(Kind, usize),
-    /// So many have come, and an end is to come.
+    /// Values that have come; an end marker is to come.
     Streamed(Kind, usize),
     Chunks,
 }

@@ -65,7 +65,7 @@ pub enum RespValue {
     Push(Vec<RespValue>),
     /// A value with something said about it; without that in RESP2.
     Attributed {
-        /// What is said.
+        /// The attributes, as pairs.
         attributes: Vec<(RespValue, RespValue)>,
         /// The value.
         value: Box<RespValue>,
@@ -91,7 +91,7 @@ impl RespValue {
     /// Puts the value at the end of `dst`.
     ///
     /// # Errors
-    /// It cannot be written; nothing is put there.
+    /// The value cannot be written; `dst` is as it was.
     pub fn encode(&self, version: RespVersion, dst: &mut BytesMut) -> Result<(), RespError> {
         self.check(true)?;
         self.put(version, dst, &mut |dst, payload| dst.put_slice(payload));
