@@ -93,7 +93,7 @@ impl ChannelCore {
             drop(self.shared.closed());
         }
         let promise = self.shared.take_closed();
-        // Whoever asks from now on does not wait any more.
+        // From now on nobody joins the list: the close was told.
         let waiting = match self.rare.has_value() {
             true => std::mem::take(&mut self.rare.make().ending.waiting),
             false => Vec::new(),

@@ -66,7 +66,7 @@ pub(crate) struct ChannelCore {
     pub(super) level: Level,
     pub(super) reading: Reading,
     pub(super) writing: Cell<Writing>,
-    /// What the loop's driver writes the channel's stream under; [`Token::NONE`] if it does not.
+    /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if it does not.
     stream_token: Cell<Token>,
     /// It is to be known when something was last written.
     pub(super) notes_writes: Cell<bool>,

@@ -61,7 +61,7 @@ pub struct NewChannel {
     options: Arc<ChannelOptions>,
     attributes: Attributes,
     parent: Option<Channel>,
-    /// Those of an accepted connection, where they are known without asking the system.
+    /// Addresses of an accepted connection, as far as they are known without a system call.
     addresses: Addresses,
     /// The loop that was taken for it.
     berth: Option<Berth>,

@@ -71,7 +71,7 @@ pub(crate) struct ChannelShared {
     refused: Flood,
     /// A request to ask the transport for events is on its way.
     pub(super) pumping: WakeFlag,
-    /// Whoever asks and the loop that tells take turns by the lock, and nothing of the user's runs while it is held.
+    /// Written by the loop and read by any thread, under the lock; nothing of the user's runs while it is held.
     known: Mutex<Known>,
     /// The close was told. Changes under that lock only.
     told: AtomicBool,
@@ -79,11 +79,11 @@ pub(crate) struct ChannelShared {
     pub(super) parent: Option<Channel>,
 }
 
-/// What is known of a channel as far as it is.
+/// The addresses of a channel, and its close, as far as they are known.
 #[derive(Default)]
 struct Known {
     addresses: Addresses,
-    /// Of the close: made when somebody first asks for its future or it has a cause.
+    /// The close: made when its future is first asked for, or when it has a cause.
     closed: Option<Box<Closed>>,
 }
 

@@ -48,7 +48,7 @@ impl ChannelCore {
         if done.is_none() { self.write_unawaited(msg) } else { self.write_any(msg, done) }
     }
 
-    /// The same of a message that nobody waits for.
+    /// Writes a message that nobody waits for, and that has passed all handlers.
     #[inline(always)]
     pub(crate) fn write_unawaited(self: &Rc<Self>, msg: Msg) {
         let is_open = self.life.get().is_open() && !self.is_output_over();

@@ -9,13 +9,13 @@ use crate::address::Address;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// It listens; its reads are accepts.
+    /// A listening socket; its reads are accepts.
     Listener,
-    /// It is connected.
+    /// A connected stream.
     Stream,
-    /// It is to be connected to this address.
+    /// A stream that is to be connected to this address.
     Connecting(Address),
-    /// It sends and receives datagrams, and is bound or connected already.
+    /// A socket for datagrams, bound or connected already.
     Datagram,
 }
 

@@ -44,9 +44,9 @@ const SPINS_PER_POLL: u32 = 8;
 pub(crate) struct Wheel {
     local: LocalLoop,
     counters: Arc<Counters>,
-    /// True while the loop waits as the user or trouble wants it: a strategy is asked, the loop spins before it
-    /// sleeps, or the driver is left alone. One look answers for all three.
-    has_own_way: bool,
+    /// True if there is a strategy to ask, a spin before each sleep, or a pause to sleep through. One look answers for
+    /// all three.
+    waits_specially: bool,
     strategy: Option<Arc<dyn SelectStrategy>>,
     strategy_origin: Origin,
     budget: TaskBudget,
@@ -111,7 +111,7 @@ impl Wheel {
         let spin = Some(options.spin).filter(|spin| !spin.is_zero());
         Self {
             counters,
-            has_own_way: spin.is_some() || options.strategy.is_some(),
+            waits_specially: spin.is_some() || options.strategy.is_some(),
             strategy: options.strategy.clone(),
             strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
@@ -131,11 +131,11 @@ impl Wheel {
     /// Phase 1: waits for something to do, or looks whether there is.
     #[inline]
     fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
-        if self.has_own_way { self.select_own_way(core) } else { self.wait(core) }
+        if self.waits_specially { self.select_specially(core) } else { self.wait(core) }
     }
 
     #[inline(never)]
-    fn select_own_way(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn select_specially(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
         if let Some(until) = self.paused_until {
             return self.sleep_through(until, core);
         }
@@ -222,7 +222,7 @@ impl Wheel {
         self.waker.set_paused(false);
         if core.now() >= until {
             self.paused_until = None;
-            self.has_own_way = self.spin.is_some() || self.strategy.is_some();
+            self.waits_specially = self.spin.is_some() || self.strategy.is_some();
         }
         Selected::Unasked
     }
@@ -323,7 +323,7 @@ impl Wheel {
         self.idle = false;
         self.local.rebuild(reason);
         self.paused_until = Some(now.plus(self.back_off.fail()));
-        self.has_own_way = true;
+        self.waits_specially = true;
     }
 
     /// Phase 5: a drain that is over becomes a shutdown, which first lets go of everything that is

@@ -4,7 +4,7 @@
 //!   signature (12) │ version, command (1) │ family, transport (1) │ length (2) │ addresses │ entries
 //! ```
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -171,30 +171,26 @@ fn put_sum(header: &mut [u8], first: usize, tlvs: &[ProxyTlv]) {
 fn put_addresses(addresses: &ProxyAddresses, dst: &mut BytesMut) -> Result<u8, ProxyError> {
     let transport = |is_datagram: bool| if is_datagram { 2 } else { 1 };
     match addresses {
-        ProxyAddresses::Ip {
-            source: SocketAddr::V4(source),
-            destination: SocketAddr::V4(to),
-            is_datagram,
-        } => {
-            dst.put_slice(&source.ip().octets());
-            dst.put_slice(&to.ip().octets());
+        ProxyAddresses::Ip { source, destination, is_datagram } => {
+            let family = match (source.ip(), destination.ip()) {
+                (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                    dst.put_slice(&source.octets());
+                    dst.put_slice(&destination.octets());
+                    0x10
+                }
+                (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                    dst.put_slice(&source.octets());
+                    dst.put_slice(&destination.octets());
+                    0x20
+                }
+                _ => {
+                    let what = "addresses of two families";
+                    return Err(ProxyError::NotWritten { version: 2, what });
+                }
+            };
             dst.put_u16(source.port());
-            dst.put_u16(to.port());
-            Ok(0x10 | transport(*is_datagram))
-        }
-        ProxyAddresses::Ip {
-            source: SocketAddr::V6(source),
-            destination: SocketAddr::V6(to),
-            is_datagram,
-        } => {
-            dst.put_slice(&source.ip().octets());
-            dst.put_slice(&to.ip().octets());
-            dst.put_u16(source.port());
-            dst.put_u16(to.port());
-            Ok(0x20 | transport(*is_datagram))
-        }
-        ProxyAddresses::Ip { .. } => {
-            Err(ProxyError::NotWritten { version: 2, what: "addresses of two families" })
+            dst.put_u16(destination.port());
+            Ok(family | transport(*is_datagram))
         }
         ProxyAddresses::Unix { source, destination, is_datagram } => {
             for address in [source, destination] {

@@ -41,13 +41,16 @@ pub fn l05_a_last_read_ends_its_round(fixture: &dyn Fixture) {
     for _ in 0..3 {
         remote.send(b"hello");
         other_remote.send(b"hello");
+        let ends = |seen: &[IoEvent], of| {
+            seen.iter()
+                .filter(|event| matches!(event, IoEvent::ReadComplete(it) if *it == of))
+                .count()
+        };
+        let seen = bench
+            .until("the ends of two rounds", |seen| ends(seen, token) > 0 && ends(seen, other) > 0);
         for reader in [token, other] {
-            let seen = bench.until("the end of a round", |seen| {
-                seen.iter().any(|event| matches!(event, IoEvent::ReadComplete(of) if *of == reader))
-            });
-            if bytes_of(&seen, token) == b"hello" && bytes_of(&seen, other) == b"hello" {
-                break; // Both in one round.
-            }
+            assert_eq!(bytes_of(&seen, reader), b"hello");
+            assert_eq!(ends(&seen, reader), 1, "{seen:?}");
         }
         bench.assert_quiet();
     }
