@@ -4,7 +4,6 @@ mod support;
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, PipeWriter};
-use std::net::TcpListener;
 
 use rustix::process::Signal;
 use support::{Client, Process};
@@ -22,11 +21,6 @@ fn ends_well(gateway: Process, mut ann: Client) {
     assert_eq!(gateway.status().code(), Some(0));
 }
 
-/// A port that is free now, and most likely in a moment.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// As in `gateway | head -1`.
 #[test]
 fn r04_a_closed_standard_output_costs_neither_lines_nor_the_exit_status() {
@@ -42,8 +36,8 @@ fn r04_a_closed_standard_output_costs_neither_lines_nor_the_exit_status() {
 #[test]
 fn r04_a_full_disk_costs_neither_lines_nor_the_exit_status() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let gateway = Process::start_into(full, free_port(), &["--stats"]);
-    let ann = Client::connect_when_open(gateway.address);
+    let gateway = Process::start_into(full, &["--stats"]);
+    let ann = Client::connect(gateway.address);
     ends_well(gateway, ann);
 }
 
@@ -52,7 +46,7 @@ fn r04_a_full_disk_costs_neither_lines_nor_the_exit_status() {
 fn r04_a_pipe_that_nobody_reads_costs_neither_lines_nor_the_exit_status() {
     let (reader, writer) = io::pipe().unwrap();
     let ours = writer.try_clone().unwrap();
-    let gateway = Process::start_into(writer, free_port(), &["--stats"]);
+    let gateway = Process::start_into(writer, &["--stats"]);
     let mut first = String::new();
     let mut reader = BufReader::new(reader);
     reader.read_line(&mut first).unwrap();

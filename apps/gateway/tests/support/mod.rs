@@ -1,6 +1,7 @@
 //! Clients over TCP, and gateways in this process or in one of their own.
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -36,16 +37,6 @@ impl Client {
         stream.set_write_timeout(Some(LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { reader: BufReader::new(stream) }
-    }
-
-    /// Connects as soon as somebody listens there, and has been greeted.
-    pub(crate) fn connect_when_open(to: SocketAddr) -> Self {
-        let begun = Clock::Monotonic.now();
-        while TcpStream::connect_timeout(&to, LIMIT).is_err() {
-            assert!(Clock::Monotonic.now().since(begun) < LIMIT, "nobody listens at {to}");
-            thread::yield_now();
-        }
-        Self::connect(to)
     }
 
     /// Connects and takes a name.
@@ -175,13 +166,22 @@ impl Process {
         Self::start_from(command, args)
     }
 
-    /// Started at this port, with this for its standard output.
-    pub(crate) fn start_into(stdout: impl Into<Stdio>, port: u16, args: &[&str]) -> Self {
+    /// Starts a gateway with this for its standard output, and asks the kernel where it listens: the gateway
+    /// itself has nowhere to say so.
+    pub(crate) fn start_into(stdout: impl Into<Stdio>, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
-        command.args(["--port", &port.to_string()]).args(args);
-        command.stdin(Stdio::null()).stdout(stdout.into());
-        let child = command.spawn().expect("the gateway starts");
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        command.args(["--port", "0"]).args(args).stdin(Stdio::null()).stdout(stdout.into());
+        let mut child = command.spawn().expect("the gateway starts");
+        let begun = Clock::Monotonic.now();
+        let address = loop {
+            if let Some(address) = listening_address(child.id()) {
+                break address;
+            }
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "the gateway ended before it listened: {ended:?}");
+            assert!(Clock::Monotonic.now().since(begun) < LIMIT, "the gateway does not listen");
+            thread::yield_now();
+        };
         Self { child, stdout: None, address }
     }
 
@@ -254,4 +254,24 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the IPv4 address on which a process listens, from `/proc`: the socket in state TCP_LISTEN (0A)
+/// whose inode is among the process's file descriptors.
+fn listening_address(pid: u32) -> Option<SocketAddr> {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+    let own: Vec<String> = links.map(|link| link.display().to_string()).collect();
+    let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).ok()?;
+    table.lines().skip(1).find_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (local, state, inode) = (*columns.get(1)?, *columns.get(3)?, *columns.get(9)?);
+        if state != "0A" || !own.contains(&format!("socket:[{inode}]")) {
+            return None;
+        }
+        let (ip, port) = local.split_once(':')?;
+        // The kernel prints the four bytes of the address as one number of the machine's byte order.
+        let ip = u32::from_str_radix(ip, 16).ok()?.to_ne_bytes();
+        Some(SocketAddr::from((ip, u16::from_str_radix(port, 16).ok()?)))
+    })
 }
