@@ -19,6 +19,7 @@
 //! | who holds a loop | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
 //! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |
+//! | programs to read | [`examples`] |
 //! | a protocol of your own | [`writing_a_codec`] |
 //! | what was a class of Netty's | [`coming_from_netty`] |
 #![forbid(unsafe_code)]
@@ -29,6 +30,9 @@ pub use waterwheel_codec as codec;
 pub use waterwheel_executor as executor;
 pub use waterwheel_handlers as handlers;
 pub use waterwheel_net as net;
+
+#[doc = include_str!("../../../docs/EXAMPLES.md")]
+pub mod examples {}
 
 #[doc = include_str!("../../../docs/COMING_FROM_NETTY.md")]
 pub mod coming_from_netty {}
