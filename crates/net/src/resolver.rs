@@ -10,7 +10,7 @@ use std::thread;
 use waterwheel_channel::{Address, Resolver};
 use waterwheel_executor::{Error, Promise};
 
-use crate::context::context;
+use crate::error_context::context;
 
 /// So many names are resolved at a time; the system's resolver blocks, for many seconds if a server does
 /// not answer.

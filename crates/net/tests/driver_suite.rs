@@ -1,5 +1,6 @@
 //! The drivers of this crate pass the drivers' suite, with TCP on the loopback.
 
+#[path = "support/loopback.rs"]
 mod loopback;
 
 use waterwheel_net::{Blocking, CoarseEpoll, Epoll, Poll};

@@ -1,5 +1,6 @@
 //! Event loops over the drivers of this crate pass the loops' suite.
 
+#[path = "support/loopback.rs"]
 mod loopback;
 
 use waterwheel_net::{Blocking, CoarseEpoll, Epoll, Poll};

@@ -2,10 +2,10 @@
 #![allow(unsafe_code, reason = "the one room for it; every block says what it owes")]
 
 pub(crate) mod address;
+pub(crate) mod ancillary;
 pub(crate) mod datagrams;
 pub(crate) mod inherited;
 pub(crate) mod multicast;
-pub(crate) mod parcels;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

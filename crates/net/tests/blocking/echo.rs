@@ -9,7 +9,7 @@ use bytes::Bytes;
 use waterwheel_channel::{Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap};
 use waterwheel_net::{Blocking, Epoll, Poll, Tcp};
 
-use crate::bench::{Bench, Echo, assert_echoes, connect, get, ip};
+use crate::support::{Bench, Echo, assert_echoes, connect, get, ip};
 
 #[test]
 fn l13_an_echo_server_has_a_loop_and_a_thread_for_each_connection() {
@@ -69,7 +69,7 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
         (0..5).map(|_| get(client.connect(("localhost", address.port())))).collect();
     for channel in &channels {
         get(channel.write_and_flush(Bytes::from("hello")));
-        assert_eq!(told.recv_timeout(crate::bench::LONG).unwrap(), "hello");
+        assert_eq!(told.recv_timeout(crate::support::LONG).unwrap(), "hello");
     }
     bench.until_channels(11);
     assert_eq!(bench.loops(), 11);
@@ -120,7 +120,7 @@ fn l13_a_second_socket_on_the_loop_of_a_channel_is_refused_by_name() {
     let (server, address) = bench.server(|| Echo);
     let new = || waterwheel_channel::NewChannel::new(waterwheel_channel::Stream::new(Tcp));
     let channel = get(server.event_loop().register(new()));
-    let error = crate::bench::failure(channel.connect(address)).to_string();
+    let error = crate::support::failure(channel.connect(address)).to_string();
     assert!(error.contains("one socket at a time"), "{error}");
     get(channel.close());
     // One that is idle may be taken by name, and is then nobody else's.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_channel::{Channel, DrainOptions};
 use waterwheel_net::Blocking;
 
-use crate::bench::{Bench, Echo, LONG, connect, until};
+use crate::support::{Bench, Echo, LONG, connect, until};
 
 /// Whatever the outcome of each attempt, there is one, no loop is left behind, and nothing hangs.
 #[test]

@@ -14,8 +14,8 @@ use waterwheel_channel::{
 use waterwheel_executor::{Error, Promise};
 use waterwheel_net::{Epoll, Tcp};
 
-use crate::door::{Door, Echo, Probe, echo, group, ip, read_to_end, until};
-use crate::loops::{LONG, Rig, get, on_every_loop};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::probe::{Door, Echo, Probe, echo, group, ip, read_to_end, until};
 
 /// Knows the same addresses for every name.
 struct Knows(Vec<SocketAddr>);

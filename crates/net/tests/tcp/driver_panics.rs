@@ -18,8 +18,8 @@ use waterwheel_net::{Epoll, Poll, Tcp};
 use waterwheel_testkit::decorator::{Decorating, Decorator};
 use waterwheel_testkit::loop_suite::blow;
 
-use crate::door::{Door, Notes, group, ip, knock, read_to_end};
-use crate::loops::{LONG, Rig, get};
+use crate::loop_rig::{LONG, Rig, get};
+use crate::probe::{Door, Notes, group, ip, knock, read_to_end};
 
 /// Which call is to panic, once; and whether the driver knows over what.
 #[derive(Clone, Default)]

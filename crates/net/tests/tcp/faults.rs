@@ -9,8 +9,8 @@ use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, ServerBootstrap};
 use waterwheel_net::Tcp;
 use waterwheel_testkit::loop_suite::blow;
 
-use crate::door::{Door, echo, group, ip, read_to_end, reset, until};
-use crate::loops::{get, on_every_loop, on_loop};
+use crate::loop_rig::{get, on_every_loop, on_loop};
+use crate::probe::{Door, echo, group, ip, read_to_end, reset, until};
 
 #[track_caller]
 fn assert_echoes(address: std::net::SocketAddr) {

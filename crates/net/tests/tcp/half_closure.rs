@@ -8,8 +8,8 @@ use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{ChannelOptions, Offloaded, RemoteHandler, ServerBootstrap};
 use waterwheel_executor::EventExecutorGroup;
 
-use crate::door::{Door, read_to_end, reset};
-use crate::loops::{get, on_every_loop};
+use crate::loop_rig::{get, on_every_loop};
+use crate::probe::{Door, read_to_end, reset};
 
 const ENDED: [&str; 3] = ["inactive", "unregistered", "removed"];
 
@@ -24,7 +24,7 @@ fn c10_the_end_of_the_peer_closes_a_connection_that_does_not_allow_half_closure(
         let (channel, mut peer, notes) = door.connect();
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        channel.closed().wait_timeout(crate::loops::LONG).unwrap();
+        channel.closed().wait_timeout(crate::loop_rig::LONG).unwrap();
         assert_eq!(read_to_end(&mut peer), b"");
         let told = notes.to_the_end();
         assert_eq!(told[0], "read last");

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_executor::{Clock, GlobalExecutor};
 
-use crate::door::{Door, read_to_end};
-use crate::loops::{get, on_every_loop};
+use crate::loop_rig::{get, on_every_loop};
+use crate::probe::{Door, read_to_end};
 
 /// Longer than the test may take.
 const LINGER: Duration = Duration::from_secs(20);

@@ -1,20 +1,22 @@
 //! TCP channels over every driver, with real sockets on the loopback.
 
-#[path = "../loops/mod.rs"]
-mod loops;
+#[path = "../support/loop_rig.rs"]
+mod loop_rig;
+#[path = "../support/probe.rs"]
+mod probe;
 
-mod balance;
 mod bootstraps;
-mod corners;
-mod door;
+mod buffer_owners;
+mod connection_limit;
 mod driver_panics;
-mod each_loop;
-mod existing;
+mod existing_sockets;
 mod faults;
 mod half_closure;
-mod leaving;
-mod limits;
+mod lifecycle_order;
 mod linger;
-mod order;
-mod owners;
-mod writes;
+mod listener_per_loop;
+mod no_spinning;
+mod options;
+mod reregistration;
+mod worker_choice;
+mod writes_and_reads;

@@ -9,8 +9,8 @@ use waterwheel_channel::{Address, Bootstrap, Datagram, Resolver};
 use waterwheel_executor::Promise;
 use waterwheel_net::Udp;
 
-use crate::loops::{LONG, get, on_every_loop};
-use crate::post::{Given, Maker, Post, group, ip, peer, peer_at, received, refusal};
+use crate::loop_rig::{LONG, get, on_every_loop};
+use crate::support::{Given, Maker, Post, group, ip, peer, peer_at, received, refusal};
 
 #[test]
 fn c13_a_port_that_is_left_to_the_system_is_told() {

@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 use rustix::net::{Shutdown, shutdown};
 use waterwheel_channel::{ChannelOptions, Datagram};
 
-use crate::loops::{LONG, get, on_every_loop};
-use crate::post::{Given, Maker, Post, Told, peer, peer_at, received, refusal};
+use crate::loop_rig::{LONG, get, on_every_loop};
+use crate::support::{Given, Maker, Post, Told, peer, peer_at, received, refusal};
 
 /// One byte more than UDP over IPv4 takes.
 fn too_long() -> Vec<u8> {

@@ -1,13 +1,13 @@
 //! UDP channels over every driver, with real sockets on the loopback (C13).
 
-#[path = "../loops/mod.rs"]
-mod loops;
+#[path = "../support/loop_rig.rs"]
+mod loop_rig;
 
 mod addresses;
 mod errors;
-mod leaving;
-mod post;
 mod pressure;
 mod reading;
+mod reregistration;
 mod rounds;
 mod sending;
+mod support;

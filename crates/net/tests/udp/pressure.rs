@@ -9,8 +9,8 @@ use waterwheel_channel::{
     WaterMarks,
 };
 
-use crate::loops::{LONG, Rig, get, on_every_loop};
-use crate::post::{Given, Maker, Post, Told, group, refusal};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::support::{Given, Maker, Post, Told, group, refusal};
 
 /// More than the other end holds.
 const MANY: usize = 600;

@@ -2,8 +2,8 @@
 
 use waterwheel_channel::{ChannelOptions, Datagram, ReceiveSizes};
 
-use crate::loops::on_every_loop;
-use crate::post::{Maker, Post, Told, peer, received, text};
+use crate::loop_rig::on_every_loop;
+use crate::support::{Maker, Post, Told, peer, received, text};
 
 #[test]
 fn c13_whoever_sends_is_told_apart_and_can_be_answered() {

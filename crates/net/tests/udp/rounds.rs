@@ -8,8 +8,8 @@ use waterwheel_channel::{Bootstrap, Channel, Ctx, Datagram, Handler, HandlerResu
 use waterwheel_net::Udp;
 
 use crate::errors::empty_port;
-use crate::loops::{LONG, Rig, get, on_every_loop};
-use crate::post::{Given, Maker, group, ip, peer, peer_at, received};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::support::{Given, Maker, group, ip, peer, peer_at, received};
 
 /// Sends on what it reads, by another channel of the same loop.
 struct Relay(Channel);

@@ -3,8 +3,8 @@
 use waterwheel_channel::Datagram;
 use waterwheel_testkit::faulty::Call;
 
-use crate::loops::{counted, get, on_every_loop};
-use crate::post::{Maker, Post, peer, received};
+use crate::loop_rig::{counted, get, on_every_loop};
+use crate::support::{Maker, Post, peer, received};
 
 #[test]
 fn c13_sixty_four_datagrams_flushed_at_once_go_out_sixteen_at_a_time_and_in_order() {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Socket, Type};
 use waterwheel_channel::{ChannelOptions, UnixAddress};
 
-use crate::door::until;
-use crate::house::{Directory, client};
-use crate::loops::{SPIN, WATCH, get, on_every_loop};
+use crate::loop_rig::{SPIN, WATCH, get, on_every_loop};
+use crate::probe::until;
+use crate::support::{Directory, client};
 
 /// A listener that has as many waiting as it wants.
 fn full(path: &Path) -> (UnixListener, Vec<Socket>) {

@@ -9,10 +9,10 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Tcp, Unix};
 
-use crate::door::group;
-use crate::house::{Directory, client, dial, server};
-use crate::loops::{LONG, get, on_every_loop};
-use crate::parcels::Shows;
+use crate::ancillary_messages::Shows;
+use crate::loop_rig::{LONG, get, on_every_loop};
+use crate::probe::group;
+use crate::support::{Directory, client, dial, server};
 
 fn own() -> Credentials {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());

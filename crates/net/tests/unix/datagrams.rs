@@ -9,10 +9,10 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{UnixDatagrams, passed};
 
-use crate::door::{group, until};
-use crate::house::Directory;
-use crate::loops::{LONG, Rig, get, on_every_loop};
-use crate::parcels::{Parcels, Pipe, Shows, receive, send};
+use crate::ancillary_messages::{Parcels, Pipe, Shows, receive, send};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::probe::{group, until};
+use crate::support::Directory;
 
 fn datagrams(rig: &Rig) -> (Bootstrap, Parcels) {
     let (show, shown) = Shows::pair();

@@ -11,9 +11,9 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_net::existing_stream;
 
-use crate::door::Echo;
-use crate::loops::{LONG, Rig, get, on_every_loop};
-use crate::parcels::{receive, send};
+use crate::ancillary_messages::{receive, send};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::probe::Echo;
 
 /// With each parcel go so many descriptors.
 const EACH: usize = 16;
@@ -81,7 +81,7 @@ fn k14_a_peer_that_passes_descriptors_and_reads_none_makes_an_echo_hold_few() {
 }
 
 fn send_if_room(peer: &UnixStream, passed: &[BorrowedFd<'_>]) -> bool {
-    match crate::parcels::try_send(peer, &TEXT, passed) {
+    match crate::ancillary_messages::try_send(peer, &TEXT, passed) {
         Ok(sent) => {
             assert_eq!(sent, TEXT.len(), "room for all of it, or none");
             true

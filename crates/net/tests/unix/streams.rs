@@ -8,9 +8,9 @@ use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{Address, Channel, Ctx, HandlerResult, In, InboundHandler, UnixAddress};
 
-use crate::door::Probe;
-use crate::house::{Directory, House, client, dial, echo};
-use crate::loops::{LONG, Rig, get, on_every_loop};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::probe::Probe;
+use crate::support::{Directory, House, client, dial, echo};
 
 #[track_caller]
 fn answers(peer: &mut UnixStream, question: &str) {
@@ -22,7 +22,7 @@ fn answers(peer: &mut UnixStream, question: &str) {
 }
 
 /// A client whose handler notes what comes.
-fn probing(rig: &Rig, to: impl Into<Address>) -> (Channel, crate::door::Notes) {
+fn probing(rig: &Rig, to: impl Into<Address>) -> (Channel, crate::probe::Notes) {
     let (tell, told) = std::sync::mpsc::channel();
     let client = client(rig).initialiser(move |edit| {
         edit.add_last("probe", Probe::showing(tell.clone()))?;
@@ -79,7 +79,7 @@ impl InboundHandler for Shouts {
 fn c13_handlers_of_bytes_serve_unix_streams_as_they_are() {
     on_every_loop(|rig| {
         let directory = Directory::new();
-        let server = crate::house::server(rig).child_initialiser(|edit| {
+        let server = crate::support::server(rig).child_initialiser(|edit| {
             edit.add_last("shouts", In(Shouts))?;
             Ok(())
         });

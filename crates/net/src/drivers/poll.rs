@@ -1,0 +1,171 @@
+//! poll(2): what every Unix has, and the reference that the other selectors are compared with.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Driver, Interest, OpenDriver};
+use waterwheel_channel::{Token, TokenMap};
+
+use crate::drivers::readiness::ReadinessDriver;
+use crate::drivers::selector::{Ready, Selector, Signal, Watch};
+use crate::drivers::waker::Waker;
+use crate::sys;
+
+/// Opens poll(2) drivers. The kernel looks at every registration in every wait: for few of them, or
+/// where epoll is unavailable.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Poll;
+
+impl OpenDriver for Poll {
+    fn open(&self) -> io::Result<Box<dyn Driver>> {
+        let waker = Arc::new(Waker::open()?);
+        let selector = PollSelector::new(&waker);
+        Ok(Box::new(ReadinessDriver::new("poll", selector, waker)))
+    }
+}
+
+/// A set for poll(2). The waker is its first entry; it is level-triggered like everything here, and
+/// so has to be drained.
+pub(crate) struct PollSelector {
+    waker: Arc<Waker>,
+    entries: Vec<libc::pollfd>,
+    /// Whose each entry is; the waker's is nobody's.
+    tokens: Vec<Option<Token>>,
+    /// Where the entry of each token is.
+    places: TokenMap<usize>,
+    /// What the last wait has found.
+    found: Vec<Signal>,
+}
+
+impl PollSelector {
+    pub(crate) fn new(waker: &Arc<Waker>) -> Self {
+        Self {
+            waker: waker.clone(),
+            entries: vec![entry(waker.as_fd(), Interest::READABLE.into())],
+            tokens: vec![None],
+            places: TokenMap::new(),
+            found: Vec::new(),
+        }
+    }
+}
+
+impl Selector for PollSelector {
+    const FORGETS_CLOSED: bool = false;
+    const EDGES: bool = false;
+
+    fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
+        Ok(Self::new(waker))
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+        self.places.insert(token, self.entries.len());
+        self.entries.push(entry(fd, watch));
+        self.tokens.push(Some(token));
+        Ok(())
+    }
+
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+        let place = self.places.get(token).ok_or(io::ErrorKind::NotFound)?;
+        self.entries[*place] = entry(fd, watch);
+        Ok(())
+    }
+
+    fn remove(&mut self, _fd: BorrowedFd<'_>, token: Token) {
+        let Some(place) = self.places.remove(token) else { return };
+        self.entries.swap_remove(place);
+        self.tokens.swap_remove(place);
+        if let Some(moved) = self.tokens.get(place).copied().flatten() {
+            self.places.insert(moved, place);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.found.clear();
+        let n = sys::poll(&mut self.entries, timeout)?;
+        let told = self.entries.iter().zip(&self.tokens).filter(|(entry, _)| entry.revents != 0);
+        for (entry, token) in told.take(n) {
+            let has = |flag| entry.revents & flag != 0;
+            self.found.push(match token {
+                Some(token) => Signal::Ready(*token, Ready::from_table(&TABLE, has)),
+                None => {
+                    self.waker.drain();
+                    Signal::Woken
+                }
+            });
+        }
+        Ok(self.found.len())
+    }
+
+    fn signal(&self, at: usize) -> Signal {
+        self.found[at]
+    }
+
+    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
+        self.found[..n].iter().copied()
+    }
+}
+
+const TABLE: [(i16, Ready); 7] = [
+    (libc::POLLIN, Ready::READ),
+    (libc::POLLOUT, Ready::WRITE),
+    (libc::POLLPRI, Ready::PRIORITY),
+    (libc::POLLERR, Ready::ERROR),
+    (libc::POLLHUP, Ready::HANG_UP),
+    (libc::POLLRDHUP, Ready::READ_END),
+    (libc::POLLNVAL, Ready::INVALID),
+];
+
+fn entry(fd: BorrowedFd<'_>, watch: Watch) -> libc::pollfd {
+    let mut events = if watch.has_read_end() { libc::POLLRDHUP } else { 0 };
+    for (wanted, flags) in [
+        (Interest::READABLE, libc::POLLIN),
+        (Interest::WRITABLE, libc::POLLOUT),
+        (Interest::PRIORITY, libc::POLLPRI),
+    ] {
+        if watch.interest.contains(wanted) {
+            events |= flags;
+        }
+    }
+    libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signals(selector: &mut PollSelector) -> Vec<Signal> {
+        let n = selector.wait(Some(Duration::ZERO)).unwrap();
+        (0..n).map(|at| selector.signal(at)).collect()
+    }
+
+    #[test]
+    fn l07_those_that_stay_keep_their_names_when_one_in_the_middle_goes() {
+        let mut selector = PollSelector::new(&Arc::new(Waker::open().unwrap()));
+        let fds: Vec<_> = (0..4).map(|_| Waker::open().unwrap()).collect();
+        let tokens: Vec<_> = (0..4).map(Token::from_bits).collect();
+        for (fd, token) in fds.iter().zip(&tokens) {
+            selector.add(fd.as_fd(), *token, Interest::WRITABLE.into()).unwrap();
+        }
+        selector.remove(fds[1].as_fd(), tokens[1]);
+        selector.remove(fds[1].as_fd(), tokens[1]);
+        selector.modify(fds[3].as_fd(), tokens[3], Interest::NONE.into()).unwrap();
+        let expected = [0, 2].map(|i| Signal::Ready(tokens[i], Ready::WRITE));
+        let mut found = signals(&mut selector);
+        found.sort_by_key(|signal| format!("{signal:?}"));
+        assert_eq!(found, expected);
+        assert!(selector.modify(fds[1].as_fd(), tokens[1], Interest::NONE.into()).is_err());
+    }
+
+    #[test]
+    fn l08_a_descriptor_closed_by_somebody_else_is_told_as_such() {
+        let mut selector = PollSelector::new(&Arc::new(Waker::open().unwrap()));
+        // A high number, which no other test of this process is given meanwhile.
+        let fd = rustix::io::fcntl_dupfd_cloexec(Waker::open().unwrap(), 900).unwrap();
+        let token = Token::from_bits(1);
+        selector.add(fd.as_fd(), token, Interest::READABLE.into()).unwrap();
+        drop(fd);
+        assert_eq!(signals(&mut selector), [Signal::Ready(token, Ready::INVALID)]);
+    }
+}

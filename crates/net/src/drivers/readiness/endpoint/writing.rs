@@ -1,0 +1,101 @@
+//! Writes: what the kernel takes at once, and what waits for room.
+
+use std::io::{self, ErrorKind};
+
+use rustix::io::Errno;
+use waterwheel_channel::driver::{IoEvent, OutQueue, Submit};
+use waterwheel_channel::{FileRegion, Parcel, Token};
+
+use super::reading::Round;
+use super::{Endpoint, Phase};
+use crate::drivers::selector::Ready;
+use crate::sockets::ancillary;
+
+impl Endpoint {
+    #[inline]
+    pub(in crate::drivers::readiness) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
+        if self.write_pending || self.phase < Phase::Connected {
+            return Err(self.not_to_be_written());
+        }
+        match self.socket.send(queue) {
+            Ok(n) => Ok(Submit::Done(n)),
+            Err(Errno::AGAIN) => Ok(self.on_full()),
+            Err(error) => {
+                self.phase = Phase::Broken;
+                Err(error.into())
+            }
+        }
+    }
+
+    pub(in crate::drivers::readiness) fn send_file(
+        &mut self,
+        file: &FileRegion,
+    ) -> io::Result<Submit> {
+        self.may_be_written()?;
+        let sent = self.socket.send_file(file);
+        self.submitted(sent)
+    }
+
+    pub(in crate::drivers::readiness) fn send_parcel(
+        &mut self,
+        parcel: &Parcel,
+    ) -> io::Result<Submit> {
+        self.may_be_written()?;
+        match ancillary::send(&self.socket, parcel, None) {
+            // It was looked at, and not sent.
+            Err(error) if ancillary::is_refused(&error) => Err(error),
+            sent => self.submitted(sent),
+        }
+    }
+
+    fn may_be_written(&self) -> io::Result<()> {
+        match self.write_pending || self.phase < Phase::Connected {
+            true => Err(self.not_to_be_written()),
+            false => Ok(()),
+        }
+    }
+
+    fn submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
+        match sent {
+            Ok(n) => Ok(Submit::Done(n)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(self.on_full()),
+            Err(error) => {
+                self.phase = Phase::Broken;
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes that a write found no room. The kernel says when there is some, from this moment on; and a stream
+    /// that was hung up would have refused the write.
+    fn on_full(&mut self) -> Submit {
+        self.write_pending = true;
+        self.ready.take(Ready::WRITE | Ready::HANG_UP);
+        Submit::Full
+    }
+
+    #[cold]
+    fn not_to_be_written(&self) -> io::Error {
+        if self.write_pending {
+            let what = "a write is pending: no other may be begun before its Wrote or Failed";
+            return io::Error::new(ErrorKind::InvalidInput, what);
+        }
+        self.not_connected("written to")
+    }
+
+    /// Answers a pending write, if there is room or the write itself will tell why there is none.
+    pub(super) fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
+        // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
+        // sockets report no room then, and would report the hang-up for ever.
+        let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
+        if !self.write_pending || !answer || self.round != Round::Waiting {
+            return None;
+        }
+        self.write_pending = false;
+        self.ready.take(Ready::WRITE);
+        if self.ready.any(Ready::HANG_UP) {
+            self.round = Round::Written; // The hang-up lasts, and answers no other write of this round.
+        }
+        Some(IoEvent::Wrote(token, 0))
+    }
+}

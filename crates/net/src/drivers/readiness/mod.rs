@@ -1,0 +1,410 @@
+//! The driver for selectors that tell when a descriptor is ready: everything but the kernel's set.
+//!
+//! ```text
+//!   attach, set_read, write …  ──► changes ──► wait: apply, ask the selector ──► signals, queue ──► next_event
+//! ```
+//!
+//! - What a registration is to be watched for follows from its state. A call that changes it puts the
+//!   token on the list of changes; the kernel is told at the next wait. A socket that is attached and
+//!   begins to read costs one system call, one whose reads go off and on again costs none. Foreign
+//!   registrations are told to the kernel at once, because the caller wants its refusal.
+//! - TCP sockets and sockets for datagrams are edge-triggered if the selector can be: what the kernel has said is
+//!   kept until a system call disproves it. Whoever has work by that at the end of a turn, or when reads are
+//!   turned on, is put on the queue without a word of the kernel. An edge that nobody waits for ends no wait.
+//! - A wait marks the tokens that are ready. `next_event` takes them one by one, from where the selector has them,
+//!   and makes the system call whose result is the event. A token that was detached meanwhile finds nothing. What
+//!   is put on the queue after the wait belongs to the next [round](round).
+//! - While the round is not over `wait` returns at once and does not ask the kernel: nobody can be
+//!   overtaken by what is reported later, and what is ready stays so. Otherwise the kernel is always asked, and
+//!   those whom it names come before those that were queued without it.
+
+mod datagram_endpoint;
+mod endpoint;
+mod read_block;
+mod read_plan;
+mod registration;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use waterwheel_channel::driver::{
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
+};
+use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token, TokenMap};
+use waterwheel_executor::{Clock, Nanos, Unpark};
+
+use self::datagram_endpoint::{DatagramEndpoint, Inbox};
+use self::endpoint::Endpoint;
+use self::read_block::ReadBlock;
+use self::registration::{Registration, Subject, Watched};
+use self::round::{WOKEN, enqueue, note_change};
+use crate::drivers::selector::Selector;
+use crate::drivers::waker::Waker;
+use crate::error_context::{context, errno};
+use crate::foreign::Descriptor;
+
+/// A driver over a selector. See the [module's documentation](self).
+pub(crate) struct ReadinessDriver<S> {
+    name: &'static str,
+    /// It has one socket at a time, and refuses a second.
+    one_socket: bool,
+    selector: S,
+    waker: Arc<Waker>,
+    clock: Clock,
+    registrations: TokenMap<Registration>,
+    /// Those whose watching may have to change.
+    changes: Vec<Token>,
+    /// This round: so many signals of the selector, then the tokens in `queue`. `next` counts through both.
+    signals: usize,
+    queue: Vec<Token>,
+    next: usize,
+    /// Tokens with a turn in the next round. A live token is in `queue` or `later`, at most once.
+    later: Vec<Token>,
+    /// Steps that the token at `next` has taken in this round.
+    steps: u32,
+    /// The token whose change of interest is being applied.
+    applying: Option<Token>,
+    block: ReadBlock,
+    inbox: Inbox,
+}
+
+impl<S: Selector> ReadinessDriver<S> {
+    /// A driver with nothing registered.
+    pub(crate) fn new(name: &'static str, selector: S, waker: Arc<Waker>) -> Self {
+        Self {
+            name,
+            one_socket: false,
+            selector,
+            waker,
+            clock: Clock::Monotonic,
+            registrations: TokenMap::new(),
+            changes: Vec::new(),
+            signals: 0,
+            queue: Vec::new(),
+            next: 0,
+            later: Vec::new(),
+            steps: 0,
+            applying: None,
+            block: ReadBlock::default(),
+            inbox: Inbox::default(),
+        }
+    }
+
+    /// The same, for one socket at a time.
+    pub(crate) fn for_one_socket(self) -> Self {
+        Self { one_socket: true, ..self }
+    }
+
+    /// Does something with a socket, and notes if its watching has to change.
+    fn with_socket<R>(
+        &mut self,
+        token: Token,
+        act: impl FnOnce(&mut Endpoint) -> Result<R>,
+    ) -> Result<R> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let subject = &mut registration.subject;
+        let Subject::Socket(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
+        };
+        let result = act(endpoint);
+        note_change(registration, token, &mut self.changes);
+        result
+    }
+}
+
+impl<S: Selector> Driver for ReadinessDriver<S> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    fn waker(&self) -> Arc<dyn Unpark> {
+        self.waker.clone()
+    }
+
+    fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()> {
+        self.check_free(token)?;
+        self.check_room()?;
+        let subject = match role {
+            Role::Datagram => {
+                let socket = expect(io, token, "a waterwheel_net::DatagramSocket")?;
+                Subject::Datagrams(Box::new(DatagramEndpoint::new(socket, S::EDGES)))
+            }
+            role => {
+                let socket = expect(io, token, "a waterwheel_net::Socket")?;
+                Subject::Socket(Endpoint::new(socket, role, S::EDGES)?)
+            }
+        };
+        let mut registration = Registration::new(subject);
+        note_change(&mut registration, token, &mut self.changes);
+        // It is connected already.
+        if registration.subject.has_work() {
+            enqueue(&mut registration, token, &mut self.later);
+        }
+        self.registrations.insert(token, registration);
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> Detach {
+        if self.applying == Some(token) {
+            self.applying = None;
+        }
+        if let Some(registration) = self.registrations.remove(token) {
+            registration.close(token, &mut self.selector);
+        }
+        Detach::Done
+    }
+
+    fn release(&mut self, token: Token) -> Result<Io> {
+        let subject = &self.registrations.get(token).ok_or_else(|| unknown(token))?.subject;
+        match subject {
+            Subject::Socket(endpoint) => endpoint.may_be_released()?,
+            Subject::Datagrams(_) => {}
+            Subject::Foreign(_) => return Err(wrong_kind(token, subject.kind(), "a socket")),
+        }
+        let mut registration = self.registrations.remove(token).ok_or_else(|| unknown(token))?;
+        registration.leave(token, &mut self.selector);
+        match registration.subject {
+            Subject::Socket(endpoint) => Ok(endpoint.into_socket().into()),
+            Subject::Datagrams(endpoint) => Ok(endpoint.into_socket().into()),
+            Subject::Foreign(_) => unreachable!("it was looked at"),
+        }
+    }
+
+    fn local_address(&self, token: Token) -> Option<Address> {
+        self.registrations.get(token)?.subject.socket()?.local_address()
+    }
+
+    fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let subject = &registration.subject;
+        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
+        subject.socket().ok_or_else(no_socket)?.set_option(option)?;
+        if let Subject::Socket(endpoint) = &mut registration.subject {
+            endpoint.on_option_set();
+        }
+        Ok(())
+    }
+
+    fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
+        let Some(registration) = self.registrations.get_mut(token) else { return };
+        registration.subject.set_read(plan);
+        note_change(registration, token, &mut self.changes);
+        // The kernel may have said before what is ready. Datagrams may have been taken from it, and not given out.
+        if registration.subject.has_work() {
+            enqueue(registration, token, &mut self.later);
+        }
+    }
+
+    fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let subject = &mut registration.subject;
+        let Subject::Socket(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
+        };
+        let written = endpoint.write(queue);
+        if !matches!(written, Ok(Submit::Done(_))) {
+            note_change(registration, token, &mut self.changes);
+        }
+        written
+    }
+
+    fn send_file(&mut self, token: Token, file: &FileRegion) -> Result<Submit> {
+        self.with_socket(token, |endpoint| endpoint.send_file(file))
+    }
+
+    fn send_datagrams(
+        &mut self,
+        token: Token,
+        batch: &mut dyn Iterator<Item = &Datagram>,
+    ) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let subject = &mut registration.subject;
+        let Subject::Datagrams(endpoint) = subject else {
+            return Err(wrong_kind(token, subject.kind(), "a socket for datagrams"));
+        };
+        let sent = endpoint.send(batch);
+        // It may have learnt what became of an earlier one.
+        let tells = endpoint.has_work();
+        note_change(registration, token, &mut self.changes);
+        if tells {
+            enqueue(registration, token, &mut self.later);
+        }
+        sent
+    }
+
+    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let sent = match &mut registration.subject {
+            Subject::Socket(endpoint) => endpoint.send_parcel(parcel),
+            Subject::Datagrams(endpoint) => endpoint.send_parcel(parcel),
+            other => Err(wrong_kind(token, other.kind(), "a socket")),
+        };
+        note_change(registration, token, &mut self.changes);
+        sent
+    }
+
+    fn peer_credentials(&self, token: Token) -> Result<Credentials> {
+        let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
+        let subject = &registration.subject;
+        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
+        subject.socket().ok_or_else(no_socket)?.peer_credentials()
+    }
+
+    fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
+        self.with_socket(token, |endpoint| endpoint.shutdown(how))
+    }
+
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
+        self.check_free(token)?;
+        let source = expect::<Descriptor>(io, token, "what waterwheel_net::foreign_io gives")?;
+        let mut registration = Registration::new(Subject::Foreign(Watched::new(source, interest)?));
+        registration.apply(token, &mut self.selector)?;
+        self.registrations.insert(token, registration);
+        Ok(())
+    }
+
+    fn set_interest(&mut self, token: Token, interest: Interest) -> Result<()> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let Subject::Foreign(watched) = &mut registration.subject else {
+            return Err(wrong_kind(token, "a socket", "a foreign descriptor"));
+        };
+        let before = watched.set_interest(interest)?;
+        let Err(error) = registration.apply(token, &mut self.selector) else { return Ok(()) };
+        match errno(&error) {
+            // Closed behind our back. The caller may be anybody: its owner hears of it by `Failed`.
+            Some(gone @ (Errno::BADF | Errno::NOENT)) => {
+                let what = "the kernel does not watch this descriptor any more";
+                registration.lose(context(what)(gone.into()));
+                enqueue(registration, token, &mut self.later);
+            }
+            _ => registration.restore_interest(before),
+        }
+        Err(error)
+    }
+
+    fn rebuild(&mut self) -> Result<usize> {
+        let mut fresh = self.selector.reopen(&self.waker)?;
+        let mut moved = 0;
+        for (token, registration) in self.registrations.iter_mut() {
+            self.applying = Some(token);
+            match registration.move_to(token, &mut fresh) {
+                Ok(()) => moved += 1,
+                Err(error) => {
+                    registration.subject.on_refused(error);
+                    enqueue(registration, token, &mut self.later);
+                }
+            }
+        }
+        self.applying = None;
+        self.keep_round();
+        self.selector = fresh;
+        Ok(moved)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+        if self.is_in_round() {
+            let ready = self.left_in_round();
+            if ready > 0 {
+                return Ok(Waited { ready, woken: false });
+            }
+        }
+        self.queue.clear();
+        (self.next, self.signals) = (0, 0);
+        if !self.later.is_empty() {
+            self.begin_with_later();
+        }
+        loop {
+            if !self.changes.is_empty() {
+                self.apply_changes();
+            }
+            let timeout = match until {
+                _ if !self.queue.is_empty() => Some(Duration::ZERO),
+                Some(until) => Some(until.since(self.clock.now())),
+                None => None,
+            };
+            // An edge that nobody waits for is noted, and ends no wait.
+            let (ready, besides) = match self.select(timeout) {
+                Ok(selected) => selected,
+                Err(error) => {
+                    self.signals = 0;
+                    if error.kind() != ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                    (0, 0)
+                }
+            };
+            let ready = ready + self.queue.len();
+            let due = || until.is_some_and(|until| self.clock.now() >= until);
+            if ready > 0 || besides != 0 || due() {
+                return Ok(Waited { ready, woken: besides & WOKEN != 0 });
+            }
+        }
+    }
+
+    fn working_on(&self) -> Option<Token> {
+        self.applying.or_else(|| self.at_turn())
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        if self.is_in_round() { self.next_in_round() } else { None }
+    }
+}
+
+impl<S: Selector> ReadinessDriver<S> {
+    /// Whether it takes one more socket.
+    fn check_room(&self) -> Result<()> {
+        if !self.one_socket {
+            return Ok(());
+        }
+        let is_socket = |it: &Registration| !matches!(it.subject, Subject::Foreign(_));
+        match self.registrations.iter().find(|(_, it)| is_socket(it)) {
+            None => Ok(()),
+            Some((token, _)) => {
+                let what = format!(
+                    "the {} driver has one socket at a time, and that is {token:?} now: \
+                     each channel needs a loop of its own",
+                    self.name
+                );
+                Err(Error::new(ErrorKind::ResourceBusy, what))
+            }
+        }
+    }
+
+    fn check_free(&self, token: Token) -> Result<()> {
+        match self.registrations.get(token) {
+            None => Ok(()),
+            Some(_) => {
+                let what = format!("{token:?} is attached already");
+                Err(Error::new(ErrorKind::AlreadyExists, what))
+            }
+        }
+    }
+}
+
+/// What was handed in, if it is what its role needs.
+fn expect<T: 'static>(io: Io, token: Token, expected: &str) -> Result<T> {
+    io.downcast::<T>().map_err(|io| {
+        let why = format!("{token:?} is a {}; expected {expected}", io.kind());
+        io.refused(ErrorKind::InvalidInput, why)
+    })
+}
+
+#[cold]
+fn unknown(token: Token) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{token:?} is not attached"))
+}
+
+#[cold]
+fn wrong_kind(token: Token, was: &str, expected: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("{token:?} is {was}; expected {expected}"))
+}

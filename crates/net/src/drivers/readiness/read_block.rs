@@ -1,0 +1,94 @@
+//! Where a loop's reads go.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::sockets::ancillary::{self, Received};
+use crate::sockets::socket::Socket;
+use crate::sys;
+
+/// Blocks of 64 KiB: 32 reads of the default 2 KiB for one allocation, and the size from which a
+/// larger read no longer saves system calls worth mentioning.
+const BLOCK: usize = 64 * 1024;
+
+/// The block that reads are carved from, one after the other. A block is used again when nobody
+/// holds a part of it any more; whoever keeps few bytes of a read for long copies them out.
+#[derive(Debug, Default)]
+pub(super) struct ReadBlock {
+    /// Always empty: what is free.
+    free: BytesMut,
+}
+
+impl ReadBlock {
+    /// Receives at most `size` bytes. Empty: the peer will send no more.
+    #[inline]
+    pub(super) fn recv(&mut self, fd: BorrowedFd<'_>, size: usize) -> rustix::io::Result<Bytes> {
+        if self.free.capacity() < size {
+            self.refill(size);
+        }
+        sys::recv(fd, &mut self.free, size)
+    }
+
+    /// Receives at most `size` bytes, and what came with them.
+    pub(super) fn recv_parcel(
+        &mut self,
+        socket: &Socket,
+        size: usize,
+    ) -> io::Result<(Bytes, Received)> {
+        if self.free.capacity() < size {
+            self.refill(size);
+        }
+        // Out of its place, so that it is empty there whatever happens.
+        let mut block = std::mem::take(&mut self.free);
+        block.resize(size, 0);
+        let received = ancillary::receive(socket, &mut block, false);
+        block.truncate(received.as_ref().map_or(0, |received| received.whole));
+        let bytes = block.split().freeze();
+        self.free = block;
+        received.map(|received| (bytes, received))
+    }
+
+    #[cold]
+    fn refill(&mut self, size: usize) {
+        self.free.reserve(size.max(BLOCK));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn reads_are_carved_one_behind_the_other_and_do_not_touch() {
+        let (mut there, here) = UnixStream::pair().unwrap();
+        let mut block = ReadBlock::default();
+        there.write_all(b"abcdefgh").unwrap();
+        let reads = [3, 1, 100].map(|size| block.recv(here.as_fd(), size).unwrap());
+        assert_eq!(reads, ["abc", "d", "efgh"].map(Bytes::from));
+        assert_eq!(reads[0].as_ptr().wrapping_add(3), reads[1].as_ptr(), "of one block");
+        drop(there);
+        assert!(block.recv(here.as_fd(), 1).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_block_nobody_holds_is_used_again_and_one_that_is_held_is_not() {
+        let (mut there, here) = UnixStream::pair().unwrap();
+        let mut block = ReadBlock::default();
+        let mut read = |text: &str, size| {
+            there.write_all(text.as_bytes()).unwrap();
+            block.recv(here.as_fd(), size).unwrap()
+        };
+        let first = read("a", BLOCK).as_ptr();
+        let second = read("b", BLOCK);
+        assert_eq!(second.as_ptr(), first, "the same room again");
+        let third = read("c", BLOCK);
+        assert_ne!(third.as_ptr(), first);
+        assert_eq!((second, third), (Bytes::from("b"), Bytes::from("c")));
+    }
+}

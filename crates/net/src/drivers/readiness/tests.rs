@@ -1,0 +1,447 @@
+//! What a kernel does rarely or never on demand, over a selector that does as it is told.
+
+mod edges;
+mod error_queues;
+mod rounds;
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+
+use waterwheel_channel::driver::OpenDriver;
+
+use super::*;
+use crate::drivers::selector::{Ready, Signal, Watch};
+use crate::foreign::foreign_io;
+use crate::sockets::socket::Socket;
+
+/// What was asked of it, and what it is to answer.
+#[derive(Default)]
+struct Script {
+    asked: Vec<String>,
+    waits: VecDeque<io::Result<Vec<Signal>>>,
+    /// What the last wait has found.
+    found: Vec<Signal>,
+    refuse: Option<&'static str>,
+    /// Panics when it is to add this one.
+    panics: Option<Token>,
+    /// What it refuses with.
+    errno: Option<Errno>,
+    timeouts: Vec<Option<Duration>>,
+}
+
+/// Level-triggered, or edge-triggered where that is asked for.
+#[derive(Clone, Default)]
+struct Scripted<const EDGES: bool = false>(Arc<Mutex<Script>>);
+
+impl<const EDGES: bool> Scripted<EDGES> {
+    fn script(&self) -> std::sync::MutexGuard<'_, Script> {
+        self.0.lock().unwrap()
+    }
+
+    /// Makes the next wait find this.
+    fn will_find(&self, signals: &[Signal]) {
+        self.script().waits.push_back(Ok(signals.to_vec()));
+    }
+
+    fn will_fail(&self, kind: ErrorKind) {
+        self.script().waits.push_back(Err(kind.into()));
+    }
+
+    /// What was asked since the last time.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.script().asked)
+    }
+
+    fn ask(&self, what: &'static str, watch: Option<Watch>) -> io::Result<()> {
+        let mut script = self.script();
+        script.asked.push(watch.map_or(what.into(), |watch| format!("{what} {watch:?}")));
+        match script.refuse {
+            Some(refused) if refused == what => Err(match script.errno {
+                Some(errno) => context(format!("no {what}"))(errno.into()),
+                None => io::Error::other(format!("no {what}")),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<const EDGES: bool> Selector for Scripted<EDGES> {
+    const FORGETS_CLOSED: bool = true;
+    const EDGES: bool = EDGES;
+
+    fn reopen(&self, _waker: &Arc<Waker>) -> io::Result<Self> {
+        self.ask("reopen", None)?;
+        Ok(self.clone())
+    }
+
+    fn add(&mut self, _: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+        if self.script().panics.take_if(|at| *at == token).is_some() {
+            std::panic::resume_unwind(Box::new("a fault"));
+        }
+        self.ask("add", Some(watch))
+    }
+
+    fn modify(&mut self, _: BorrowedFd<'_>, _: Token, watch: Watch) -> io::Result<()> {
+        self.ask("modify", Some(watch))
+    }
+
+    fn remove(&mut self, _: BorrowedFd<'_>, _: Token) {
+        let _ = self.ask("remove", None);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.ask("wait", None)?;
+        let mut script = self.script();
+        script.timeouts.push(timeout);
+        script.found = script.waits.pop_front().unwrap_or(Ok(Vec::new()))?;
+        Ok(script.found.len())
+    }
+
+    fn signal(&self, at: usize) -> Signal {
+        self.script().found[at]
+    }
+
+    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
+        let found: Vec<Signal> = self.script().found[..n].to_vec(); // Not under the lock.
+        found.into_iter()
+    }
+}
+
+fn driver() -> (ReadinessDriver<Scripted>, Scripted) {
+    scripted()
+}
+
+fn scripted<const EDGES: bool>() -> (ReadinessDriver<Scripted<EDGES>>, Scripted<EDGES>) {
+    let selector = Scripted::default();
+    let waker = Arc::new(Waker::open().unwrap());
+    (ReadinessDriver::new("scripted", selector.clone(), waker), selector)
+}
+
+/// A stream that is attached, and its peer.
+fn stream<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> (Token, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    let token = Token::from_bits(driver.registrations.len() as u64);
+    driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
+    (token, peer)
+}
+
+fn foreign<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Token {
+    let token = Token::from_bits(driver.registrations.len() as u64);
+    let io = foreign_io(Arc::new(Waker::open().unwrap()));
+    driver.register_foreign(token, io, Interest::READABLE).unwrap();
+    token
+}
+
+fn events<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Vec<String> {
+    std::iter::from_fn(|| driver.next_event()).map(|event| format!("{event:?}")).collect()
+}
+
+fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Waited {
+    driver.wait(Some(Nanos(0))).unwrap()
+}
+
+#[test]
+fn an_idle_wait_without_limit_asks_the_kernel_once() {
+    let (mut driver, selector) = driver();
+    selector.will_find(&[Signal::Woken]);
+    assert_eq!(driver.wait(None).unwrap(), Waited { ready: 0, woken: true });
+    assert_eq!(selector.asked(), ["wait"]);
+    assert_eq!(selector.script().timeouts, [None]);
+}
+
+#[test]
+fn the_kernel_is_told_of_changes_at_the_wait_and_only_if_there_are_any() {
+    let (mut driver, selector) = driver();
+    let (token, _peer) = stream(&mut driver);
+    driver.set_read(token, Some(ReadPlan::default()));
+    assert_eq!(selector.asked(), [""; 0], "not before");
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["add Interest(readable)", "wait"], "both in one");
+    driver.set_read(token, None);
+    driver.set_read(token, Some(ReadPlan { max_reads: 1, size: 9 }));
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["wait"], "it is as it was");
+    driver.set_read(token, None);
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["modify Interest() and the end", "wait"]);
+    driver.set_read(token, Some(ReadPlan::default()));
+    assert_eq!(driver.detach(token), Detach::Done);
+    assert_eq!(selector.asked(), ["remove"]);
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["wait"], "the change went with it");
+}
+
+#[test]
+fn l17_write_interest_is_gone_before_there_is_another_wait() {
+    let (mut driver, selector) = driver();
+    let (token, _peer) = stream(&mut driver);
+    let mut queue = OutQueue::new();
+    queue.push(vec![7; 64 * 1024].into());
+    while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["add Interest(writable) and the end", "wait"]);
+    selector.will_find(&[Signal::Ready(token, Ready::WRITE)]);
+    poll(&mut driver);
+    assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
+    selector.asked();
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["modify Interest() and the end", "wait"]);
+}
+
+#[test]
+fn l06_an_interrupted_wait_goes_on_with_what_is_left_of_its_time() {
+    let (mut driver, selector) = driver();
+    selector.will_fail(ErrorKind::Interrupted);
+    selector.will_fail(ErrorKind::Interrupted);
+    selector.will_find(&[Signal::Woken]);
+    let limit = Duration::from_secs(60);
+    let until = driver.clock().now().plus(limit);
+    assert!(driver.wait(Some(until)).unwrap().woken);
+    let timeouts: Vec<_> = selector.script().timeouts.iter().map(|time| time.unwrap()).collect();
+    assert_eq!(timeouts.len(), 3);
+    assert!(timeouts.is_sorted_by(|earlier, later| earlier > later), "{timeouts:?}");
+    assert!(timeouts[0] <= limit);
+}
+
+#[test]
+fn l06_a_wait_that_fails_says_so_and_loses_nothing() {
+    let (mut driver, selector) = driver();
+    let (token, mut peer) = stream(&mut driver);
+    driver.set_read(token, Some(ReadPlan::default()));
+    selector.will_fail(ErrorKind::Other);
+    assert_eq!(driver.wait(None).unwrap_err().kind(), ErrorKind::Other);
+    peer.write_all(b"x").unwrap();
+    selector.will_find(&[Signal::Ready(token, Ready::READ)]);
+    assert_eq!(driver.wait(None).unwrap().ready, 1);
+    assert_eq!(events(&mut driver).len(), 1, "the read and the end of its round in one");
+}
+
+#[test]
+fn l06_what_the_new_set_refuses_fails_and_the_old_set_stays_if_there_is_no_new_one() {
+    let (mut driver, selector) = driver();
+    let (token, _peer) = stream(&mut driver);
+    let other = foreign(&mut driver);
+    poll(&mut driver);
+    selector.script().refuse = Some("reopen");
+    assert_eq!(driver.rebuild().unwrap_err().to_string(), "no reopen");
+    assert_eq!(events(&mut driver), [""; 0]);
+    selector.script().refuse = Some("add");
+    assert_eq!(driver.rebuild().unwrap(), 0);
+    assert_eq!(driver.wait(None).unwrap().ready, 2, "without blocking");
+    let failed = events(&mut driver);
+    assert!(failed[0].contains(&format!("Failed({token:?}")), "{failed:?}");
+    assert!(failed[1].contains(&format!("Failed({other:?}")), "{failed:?}");
+    assert!(failed.iter().all(|event| event.contains("no add")));
+    selector.script().refuse = None;
+    selector.asked();
+    poll(&mut driver);
+    assert_eq!(driver.rebuild().unwrap(), 2);
+    assert_eq!(selector.asked(), ["wait", "reopen"], "neither is watched again");
+}
+
+#[test]
+fn l17_a_socket_the_kernel_refuses_fails_at_the_next_wait() {
+    let (mut driver, selector) = driver();
+    selector.script().refuse = Some("add");
+    let (token, _peer) = stream(&mut driver);
+    assert_eq!(driver.wait(None).unwrap().ready, 1);
+    assert_eq!(selector.script().timeouts, [Some(Duration::ZERO)], "without blocking");
+    let failed = events(&mut driver);
+    assert!(failed[0].starts_with(&format!("Failed({token:?}")), "{failed:?}");
+    assert_eq!(failed.len(), 1);
+}
+
+#[test]
+fn l08_a_refused_interest_stays_what_it_was() {
+    let (mut driver, selector) = driver();
+    let token = foreign(&mut driver);
+    selector.script().refuse = Some("modify");
+    assert!(driver.set_interest(token, Interest::WRITABLE).is_err());
+    selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::WRITE)]);
+    poll(&mut driver);
+    assert_eq!(events(&mut driver), ["Foreign(Token(0.0), Readiness(readable))"]);
+}
+
+#[test]
+fn l08_what_the_kernel_has_lost_fails_and_is_left_alone() {
+    for errno in [Errno::BADF, Errno::NOENT] {
+        let (mut driver, selector) = driver();
+        let token = foreign(&mut driver);
+        selector.script().refuse = Some("modify");
+        selector.script().errno = Some(errno);
+        let told = driver.set_interest(token, Interest::WRITABLE).unwrap_err();
+        assert!(told.to_string().contains("no modify"), "{told}");
+        assert_eq!(driver.wait(None).unwrap().ready, 1, "without blocking");
+        let failed = events(&mut driver);
+        assert!(failed[0].starts_with(&format!("Failed({token:?}")), "{failed:?}");
+        assert!(failed[0].contains(&format!("code: {}", errno.raw_os_error())), "{failed:?}");
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        selector.asked();
+        poll(&mut driver);
+        assert_eq!(driver.detach(token), Detach::Done);
+        assert_eq!(selector.asked(), ["wait"], "its number may be somebody else's");
+    }
+}
+
+#[test]
+fn l08_a_descriptor_that_is_not_open_fails_and_is_not_watched_any_longer() {
+    let (mut driver, selector) = driver();
+    let token = foreign(&mut driver);
+    let (socket, _peer) = stream(&mut driver);
+    poll(&mut driver);
+    selector.will_find(&[token, socket].map(|token| Signal::Ready(token, Ready::INVALID)));
+    assert_eq!(poll(&mut driver).ready, 2);
+    let failed = events(&mut driver);
+    assert!(failed.iter().all(|event| event.contains("Failed") && event.contains("code: 9")));
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    selector.asked();
+    poll(&mut driver);
+    assert_eq!(selector.asked(), ["remove", "remove", "wait"]);
+}
+
+#[test]
+fn l17_an_error_that_is_none_is_taken_for_readiness() {
+    let (mut driver, selector) = driver();
+    let (token, mut peer) = stream(&mut driver);
+    driver.set_read(token, Some(ReadPlan::default()));
+    peer.write_all(b"x").unwrap();
+    selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::ERROR)]);
+    poll(&mut driver);
+    let round = ["Read(Token(0.0), b\"x\")", "ReadComplete(Token(0.0))"];
+    assert_eq!(events(&mut driver), round);
+    driver.set_read(token, None);
+    selector.will_find(&[Signal::Ready(token, Ready::ERROR)]);
+    poll(&mut driver);
+    assert_eq!(events(&mut driver), [""; 0]);
+}
+
+#[test]
+fn l17_a_connection_that_somebody_else_gave_up_fails() {
+    let (mut driver, selector) = driver();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let socket = Socket::unconnected(address).unwrap();
+    let beside = rustix::io::dup(&socket).unwrap();
+    let token = Token::from_bits(0);
+    driver.attach(token, socket.into(), Role::Connecting(address.into())).unwrap();
+    rustix::net::connect_unspec(&beside).unwrap();
+    rustix::net::sockopt::socket_error(&beside).unwrap().unwrap_err();
+    selector.will_find(&[Signal::Ready(token, Ready::WRITE | Ready::HANG_UP)]);
+    poll(&mut driver);
+    let failed = events(&mut driver);
+    assert!(failed[0].contains("NotConnected"), "{failed:?}");
+    assert_eq!(failed.len(), 1);
+}
+
+#[test]
+fn l07_a_signal_of_the_dead_is_counted_as_nothing() {
+    let (mut driver, selector) = driver();
+    let token = foreign(&mut driver);
+    assert_eq!(driver.detach(token), Detach::Done);
+    selector.will_find(&[Signal::Ready(token, Ready::READ)]);
+    let until = driver.clock().now().plus(Duration::from_secs(60));
+    assert_eq!(driver.wait(Some(until)).unwrap(), Waited::default(), "at once, and with nothing");
+    assert_eq!(events(&mut driver), [""; 0]);
+}
+
+#[test]
+fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
+    for factory in [&crate::Epoll as &dyn OpenDriver, &crate::Poll] {
+        for reading in [false, true] {
+            let mut driver = factory.open().unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (ours, _) = listener.accept().unwrap();
+            crate::sys::note_what_is_sent(ours.as_fd());
+            let token = Token::from_bits(0);
+            driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
+            driver.set_read(token, reading.then(ReadPlan::default));
+            let mut queue = OutQueue::new();
+            queue.push("x".into());
+            assert_eq!(driver.write(token, &queue).unwrap(), Submit::Done(1));
+
+            let until = driver.clock().now().plus(Duration::from_millis(200));
+            let mut turns = 0;
+            while driver.clock().now() < until {
+                turns += driver.wait(Some(until)).unwrap().ready;
+                while let Some(event) = driver.next_event() {
+                    assert!(matches!(event, IoEvent::ReadComplete(_)), "{event:?}");
+                }
+            }
+            assert!((1..5).contains(&turns), "{turns} turns, reading: {reading}");
+        }
+    }
+}
+
+#[test]
+fn c13_a_descriptor_that_the_kernel_passes_to_nobody_leaves_its_stream_as_it_was() {
+    let Some(ring) = crate::sys::ring() else { return }; // Nothing else is refused so.
+    let (mut driver, _) = driver();
+    let (ours, _peer) = UnixStream::pair().unwrap();
+    let token = Token::from_bits(0);
+    driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
+    let parcel = Parcel::new("x", vec![crate::passed(ring)]);
+    let refused = driver.send_parcel(token, &parcel).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "as one that is no descriptor at all");
+    let mut queue = OutQueue::new();
+    queue.push("x".into());
+    assert_eq!(driver.write(token, &queue).unwrap(), Submit::Done(1));
+}
+
+#[test]
+fn r05_a_panic_over_one_registration_keeps_the_changes_of_the_others() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    for rebuilt in [false, true] {
+        let (mut driver, selector) = driver();
+        let plan = Some(ReadPlan { size: 100, max_reads: 1 });
+        let streams = [(); 3].map(|()| stream(&mut driver));
+        streams.iter().for_each(|(token, _)| driver.set_read(*token, plan));
+        let doomed = streams[1].0;
+        if rebuilt {
+            poll(&mut driver);
+        }
+        selector.asked();
+        selector.script().panics = Some(doomed);
+        let act = AssertUnwindSafe(|| match rebuilt {
+            true => _ = driver.rebuild(),
+            false => _ = poll(&mut driver),
+        });
+        catch_unwind(act).unwrap_err();
+        assert_eq!(driver.working_on(), Some(doomed));
+        assert_eq!(driver.detach(doomed), Detach::Done);
+        assert_eq!(driver.working_on(), None);
+        if rebuilt {
+            assert_eq!(driver.rebuild().unwrap(), 2);
+        }
+        poll(&mut driver);
+        let added = selector.asked().into_iter().filter(|asked| asked.starts_with("add")).count();
+        assert_eq!(
+            added,
+            if rebuilt { 3 } else { 2 },
+            "the first of them once more, in the newer set"
+        );
+    }
+}
+
+#[test]
+fn r05_whose_event_is_asked_for_is_who_it_works_on() {
+    let (mut driver, selector) = driver();
+    let plan = Some(ReadPlan { size: 100, max_reads: 1 });
+    let mut streams = [(); 2].map(|()| stream(&mut driver));
+    streams.iter().for_each(|(token, _)| driver.set_read(*token, plan));
+    streams.iter_mut().for_each(|(_, peer)| peer.write_all(b"x").unwrap());
+    selector.will_find(&streams.each_ref().map(|(token, _)| Signal::Ready(*token, Ready::READ)));
+    poll(&mut driver);
+    assert_eq!(driver.working_on(), Some(streams[0].0));
+    assert_eq!(driver.detach(streams[0].0), Detach::Done);
+    assert_eq!(driver.next_event().map(|event| event.token()), Some(streams[1].0));
+    while driver.next_event().is_some() {}
+    assert_eq!(driver.working_on(), None);
+}

@@ -1,0 +1,105 @@
+//! Transports over sockets that are there already.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use waterwheel_channel::transport::{SocketKind, Sockets};
+use waterwheel_channel::{Listener, Stream};
+
+use crate::address::from_kernel;
+use crate::error_context::context;
+use crate::sockets::socket::Socket;
+use crate::sockets::tcp::Tcp;
+use crate::sockets::unix_streams::Unix;
+
+/// The transport of a server over a socket that listens already, of the standard library or any other: for
+/// [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve). TCP, or a Unix stream.
+///
+/// It becomes non-blocking, which whoever else has the same socket will notice, and is not passed on to
+/// programs that this one starts.
+///
+/// ```
+/// use std::net::TcpListener;
+/// use std::time::Duration;
+/// use waterwheel_channel::{EventLoopGroup, ServerBootstrap};
+/// use waterwheel_net::{Auto, Tcp, existing_listener};
+///
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// let listener = existing_listener(TcpListener::bind("127.0.0.1:0")?)?;
+/// let server = ServerBootstrap::new(&group, Tcp).serve(listener).join()?;
+/// assert!(server.is_active() && server.local_address().is_some());
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// It is no socket, none for streams, or does not listen.
+pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
+    let fd = socket.into();
+    let kind = listening(fd.as_fd())?;
+    let socket = adopted(fd)?;
+    let local = socket.local_address();
+    Ok(Listener::listening(kind, socket.into(), local))
+}
+
+/// The transport of a connection that is there already: for
+/// [`Bootstrap::adopt`](waterwheel_channel::Bootstrap::adopt). Otherwise as [`existing_listener`].
+///
+/// ```
+/// use std::net::{TcpListener, TcpStream};
+/// use std::time::Duration;
+/// use waterwheel_channel::{Bootstrap, EventLoopGroup};
+/// use waterwheel_net::{Auto, Tcp, existing_stream};
+///
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let stream = existing_stream(TcpStream::connect(listener.local_addr()?)?)?;
+/// let channel = Bootstrap::new(&group, Tcp).adopt(stream).join()?;
+/// assert_eq!(channel.peer_address(), Some(listener.local_addr()?.into()));
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// It is no socket, none for streams, or is not connected.
+pub fn existing_stream(socket: impl Into<OwnedFd>) -> io::Result<Stream> {
+    let fd = socket.into();
+    let (kind, number) = (of_streams(fd.as_fd())?, fd.as_raw_fd());
+    let peer = rustix::net::getpeername(&fd).map_err(io::Error::from);
+    let peer = peer.map_err(context(format!("the socket {number} is not connected")))?;
+    Ok(Stream::connected(adopted(fd)?.into(), peer.and_then(from_kernel)).of_kind(kind))
+}
+
+/// What kind of socket listens there.
+pub(crate) fn listening(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
+    let kind = of_streams(fd)?;
+    match sockopt::socket_acceptconn(fd)? {
+        true => Ok(kind),
+        false => Err(invalid(format!("the socket {} does not listen", fd.as_raw_fd()))),
+    }
+}
+
+fn of_streams(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
+    let number = fd.as_raw_fd();
+    let kind = sockopt::socket_type(fd).map_err(io::Error::from);
+    let kind = kind.map_err(context(format!("the descriptor {number} is no socket")))?;
+    if kind != SocketType::STREAM {
+        return Err(invalid(format!("the socket {number} is not for streams")));
+    }
+    match sockopt::socket_domain(fd)? {
+        AddressFamily::INET | AddressFamily::INET6 => Ok(Tcp.kind()),
+        AddressFamily::UNIX => Ok(Unix.kind()),
+        other => Err(invalid(format!("the socket {number} is of a family not known: {other:?}"))),
+    }
+}
+
+fn adopted(fd: OwnedFd) -> io::Result<Socket> {
+    fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+    Socket::new(fd)
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}

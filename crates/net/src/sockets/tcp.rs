@@ -1,0 +1,93 @@
+//! TCP: what bootstraps make their channels of.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
+use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
+
+use crate::address::ip;
+use crate::error_context::context;
+use crate::resolver::SystemResolver;
+use crate::sockets::socket::Socket;
+
+/// So many connections wait to be accepted, unless said otherwise: what the kernel allows by default.
+const DEFAULT_BACKLOG: u32 = 4096;
+
+/// TCP over IPv4 and IPv6.
+///
+/// By default writes are sent at once ([`SocketOption::NoDelay`]), and a listener may be bound to an
+/// address whose last connections have not been forgotten yet ([`SocketOption::ReuseAddress`]).
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::{Bootstrap, EventLoopGroup, ServerBootstrap};
+/// use waterwheel_net::{Auto, Tcp};
+///
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// let server = ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0").join()?;
+/// let client = Bootstrap::new(&group, Tcp).connect(server.local_address().unwrap()).join()?;
+/// assert_eq!(client.peer_address(), server.local_address());
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl ServerTransports for Tcp {
+    fn server(&self) -> Box<dyn Transport> {
+        Box::new(Listener::new(Tcp))
+    }
+}
+
+impl Transports for Tcp {
+    fn client(&self) -> Box<dyn Transport> {
+        Box::new(Stream::new(Tcp))
+    }
+
+    fn resolver(&self) -> Option<Arc<dyn Resolver>> {
+        Some(SystemResolver::shared())
+    }
+}
+
+impl Sockets for Tcp {
+    fn kind(&self) -> &'static SocketKind {
+        static TCP: SocketKind = SocketKind::new("tcp");
+        &TCP
+    }
+
+    fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
+        let family = ip(at, "TCP")?;
+        let mut backlog = DEFAULT_BACKLOG;
+        let mut all = vec![SocketOption::ReuseAddress(true), SocketOption::NoDelay(true)];
+        for option in options {
+            match option {
+                SocketOption::Backlog(wanted) => backlog = *wanted,
+                other => all.push(*other),
+            }
+        }
+        let socket = socket(family, &all)?;
+        socket.listen(at, backlog).map_err(context(format!("cannot listen at {at}")))?;
+        let bound = socket.local_address().unwrap_or_else(|| at.clone());
+        Ok((socket.into(), bound))
+    }
+
+    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
+        let all = [&[SocketOption::NoDelay(true)], options].concat();
+        let socket = socket(ip(&target.remote, "TCP")?, &all)?;
+        if let Some(local) = &target.local {
+            ip(local, "TCP")?;
+            socket.bind(local).map_err(context(format!("cannot connect from {local}")))?;
+        }
+        Ok(socket.into())
+    }
+}
+
+/// A socket with these options; the last word counts.
+fn socket(family_of: SocketAddr, options: &[SocketOption]) -> io::Result<Socket> {
+    let socket = Socket::unconnected(family_of)?.kept();
+    socket.set_options(options)?;
+    Ok(socket)
+}

@@ -1,0 +1,72 @@
+//! Datagrams of Unix sockets: what bootstraps make their channels of.
+
+use std::io;
+
+use socket2::{Domain, Type};
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
+use waterwheel_channel::{Address, Datagrams, UnixAddress};
+
+use crate::address::{unix, unix_peer};
+use crate::error_context::context;
+use crate::sockets::datagram_socket::DatagramSocket;
+use crate::sockets::socket::Socket;
+
+/// Datagrams within the machine, at a path or at an abstract name: see [`Datagrams`]. Unlike those of UDP they
+/// arrive, and in order: whoever sends faster than its peer reads is told.
+///
+/// - Connected, a channel waits until its peer has room. One that is not gets an error for each datagram that
+///   its peer has no room for: nobody could tell it when there is.
+/// - Connected without a local address it has none, and nobody can answer it. Bound to
+///   [`Unnamed`](UnixAddress::Unnamed), as a local address too, it gets an abstract name of the system's
+///   choice.
+/// - The file at a path is as that of a [server](crate::Unix).
+/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`passed`](crate::passed).
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::{Bootstrap, Datagram, EventLoopGroup, UnixAddress};
+/// use waterwheel_net::{Auto, UnixDatagrams};
+///
+/// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
+/// let here = Bootstrap::new(&group, UnixDatagrams).bind(UnixAddress::Unnamed).join()?;
+/// let there = Bootstrap::new(&group, UnixDatagrams).connect(here.local_address().unwrap()).join()?;
+/// there.write_and_flush(Datagram::new("hello")).join()?;
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UnixDatagrams;
+
+impl Transports for UnixDatagrams {
+    fn client(&self) -> Box<dyn Transport> {
+        Box::new(Datagrams::new(UnixDatagrams))
+    }
+}
+
+impl DatagramSockets for UnixDatagrams {
+    fn kind(&self) -> &'static SocketKind {
+        static UNIX_DATAGRAMS: SocketKind = SocketKind::new("unix datagrams").passing();
+        &UNIX_DATAGRAMS
+    }
+
+    fn open(
+        &self,
+        local: Option<&Address>,
+        peer: Option<&Address>,
+        options: &[SocketOption],
+    ) -> io::Result<(Io, Address)> {
+        local.map(unix).transpose()?;
+        peer.map(unix_peer).transpose()?;
+        let mut socket = Socket::of_kind(Domain::UNIX, Type::DGRAM, None)?.kept();
+        socket.set_options(options)?;
+        if let Some(local) = local {
+            socket.bind_unix(local).map_err(context(format!("cannot be bound to {local}")))?;
+        }
+        if let Some(peer) = peer {
+            socket.connect(peer)?;
+        }
+        let bound = socket.local_address().unwrap_or(UnixAddress::Unnamed.into());
+        Ok((DatagramSocket::from(socket).into(), bound))
+    }
+}

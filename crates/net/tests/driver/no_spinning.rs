@@ -1,0 +1,179 @@
+//! The corners of readiness, level- and edge-triggered: none may make waits return at once for ever (L17).
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::event::PollFlags;
+use waterwheel_channel::Token;
+use waterwheel_channel::driver::Role;
+use waterwheel_net::Socket;
+
+use crate::driver_rig::{Rig, dup, on_every_driver, pair, reset, until};
+
+/// A stream with its reads off, its peer, and a look at it beside the driver.
+fn stream(rig: &mut Rig) -> (Token, TcpStream, OwnedFd) {
+    let (ours, peer) = pair();
+    let beside = dup(&ours);
+    (rig.attach(Socket::new(ours).unwrap(), Role::Stream), peer, beside)
+}
+
+#[test]
+fn l17_a_reset_with_reads_off_does_not_spin() {
+    on_every_driver(|rig| {
+        let (token, peer, _) = stream(rig);
+        reset(peer);
+        assert_eq!(rig.round(), ["failed ConnectionReset"]);
+        rig.assert_quiet();
+        rig.read_on(token);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_an_end_with_reads_off_does_not_spin() {
+    on_every_driver(|rig| {
+        let (token, mut peer, beside) = stream(rig);
+        peer.write_all(b"last").unwrap();
+        drop(peer);
+        until(&beside, PollFlags::RDHUP);
+        assert_eq!(rig.round(), ["peer finished"]);
+        rig.assert_quiet();
+        rig.read_on(token);
+        assert_eq!(rig.round(), ["read last", "complete", "eof"]);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_an_end_and_an_own_half_close_with_reads_off_do_not_spin() {
+    on_every_driver(|rig| {
+        let (token, mut peer, beside) = stream(rig);
+        peer.write_all(b"last").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        rig.driver.shutdown(token, Shutdown::Write).unwrap();
+        until(&beside, PollFlags::HUP);
+        assert_eq!(rig.round(), ["peer finished"]);
+        rig.assert_quiet();
+        // It has left the set; turning reads on brings it back, with everything.
+        rig.read_on(token);
+        assert_eq!(rig.round(), ["read last", "complete", "eof"]);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_an_own_half_close_after_the_end_does_not_spin() {
+    on_every_driver(|rig| {
+        let (token, peer, beside) = stream(rig);
+        rig.read_on(token);
+        peer.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(rig.round(), ["complete", "eof"]);
+        rig.driver.shutdown(token, Shutdown::Write).unwrap();
+        until(&beside, PollFlags::HUP);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_an_end_is_told_once_however_often_reads_are_turned_on() {
+    on_every_driver(|rig| {
+        let (token, peer, _) = stream(rig);
+        rig.read_on(token);
+        drop(peer);
+        assert_eq!(rig.round(), ["complete", "eof"]);
+        rig.read_off(token);
+        rig.read_on(token);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_a_reset_after_the_end_still_fails() {
+    on_every_driver(|rig| {
+        let (token, peer, beside) = stream(rig);
+        rig.read_on(token);
+        peer.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(rig.round(), ["complete", "eof"]);
+        reset(peer);
+        until(&beside, PollFlags::ERR);
+        assert_eq!(rig.round(), ["failed BrokenPipe"]);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_a_hang_up_answers_a_pending_write_and_then_is_quiet() {
+    on_every_driver(|rig| {
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
+        rig.fill(token);
+        rig.driver.shutdown(token, Shutdown::Both).unwrap();
+        assert_eq!(rig.round(), ["wrote 0"]);
+        rig.assert_quiet();
+        assert!(rig.write(token, b"x").is_err());
+        peer.read_exact(&mut [0]).unwrap();
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_a_peer_that_goes_while_a_local_stream_does_not_read_does_not_spin() {
+    on_every_driver(|rig| {
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
+        peer.write_all(b"last").unwrap();
+        drop(peer);
+        assert_eq!(rig.round(), ["peer finished"]);
+        rig.assert_quiet();
+        rig.read_on(token);
+        assert_eq!(rig.round(), ["read last", "complete", "eof"]);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_a_socket_that_was_never_connected_does_not_spin() {
+    on_every_driver(|rig| {
+        let socket = Socket::unconnected("127.0.0.1:0".parse().unwrap()).unwrap();
+        let token = rig.attach(socket, Role::Stream);
+        rig.assert_quiet();
+        rig.read_on(token);
+        assert_eq!(rig.round(), ["complete", "failed NotConnected"]);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_a_connection_that_is_not_answered_does_not_spin() {
+    on_every_driver(|rig| {
+        // One waits in a queue of one: the kernel drops what comes after.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _first = TcpStream::connect(address).unwrap();
+        let socket = Socket::unconnected(address).unwrap();
+        let token = rig.attach(socket, Role::Connecting(address.into()));
+        rig.assert_quiet();
+        let error = rig.driver.shutdown(token, Shutdown::Both).unwrap_err();
+        assert!(error.to_string().contains("connecting"), "{error}");
+        assert!(rig.write(token, b"x").unwrap_err().to_string().contains("connecting"));
+        rig.detach(token);
+        rig.assert_quiet();
+    });
+}
+
+#[test]
+fn l17_a_listener_that_was_shut_down_fails_once() {
+    on_every_driver(|rig| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let beside = dup(&listener);
+        let token = rig.attach(Socket::new(listener).unwrap(), Role::Listener);
+        rustix::net::shutdown(&beside, rustix::net::Shutdown::Both).unwrap();
+        rig.assert_quiet();
+        rig.read_on(token);
+        assert_eq!(rig.round(), ["complete", "failed InvalidInput"]);
+        rig.assert_quiet();
+    });
+}

@@ -1,0 +1,233 @@
+//! The order of events under a loop, and nothing for the dead (L05, L07).
+
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+
+use bytes::Bytes;
+use rustix::event::PollFlags;
+use rustix::io::fcntl_dupfd_cloexec;
+use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
+use waterwheel_channel::{LocalLoop, Registrant, Token};
+use waterwheel_executor::Error;
+use waterwheel_net::Socket;
+
+use crate::driver_rig::{dup, pair, until};
+use crate::loop_rig::{LONG, Tells, on_every_loop};
+
+/// Writes until there is no room; how much that was.
+fn fill(here: &LocalLoop, token: Token) -> usize {
+    let mut queue = OutQueue::new();
+    queue.push(Bytes::from_static(&[7; 64 * 1024]));
+    let mut written = 0;
+    while let Submit::Done(n) = here.write(token, &queue).unwrap() {
+        written += n;
+    }
+    written
+}
+
+#[test]
+fn l05_what_comes_together_is_told_write_first_then_read_then_the_end() {
+    on_every_loop(|rig| {
+        let (ours, mut peer) = pair();
+        let beside = dup(&ours);
+        let (tell, told) = channel();
+        // All of it in one task: the loop sees it in one round.
+        let _peer = rig.here(move |here| {
+            let io = Socket::new(ours).unwrap().into();
+            let token = here.attach(io, Role::Stream, Tells(tell)).unwrap();
+            here.set_read(token, Some(ReadPlan::default()));
+            let mut written = fill(here, token);
+            peer.write_all(b"last").unwrap();
+            peer.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut room = vec![0; 64 * 1024];
+            while written > 0 {
+                written -= peer.read(&mut room).unwrap();
+            }
+            until(&beside, PollFlags::OUT | PollFlags::IN | PollFlags::RDHUP);
+            peer
+        });
+        let order: Vec<_> = (0..4).map(|_| told.recv_timeout(LONG).unwrap()).collect();
+        assert_eq!(order, ["wrote 0", "read last", "complete", "eof"]);
+        rig.assert_calm();
+    });
+}
+
+/// Reads from the start, and writes as soon as it is connected.
+struct Eager(Sender<String>);
+
+impl Registrant for Eager {
+    fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        if let IoEvent::Connected(token) = event {
+            fill(here, token);
+        }
+        let _ = self.0.send(crate::loop_rig::words(&event));
+        Ok(())
+    }
+
+    fn on_detached(&mut self, _: &LocalLoop, _: Option<Error>) {}
+}
+
+#[test]
+fn l05_a_connection_is_finished_before_anything_else_of_it_is_told() {
+    on_every_loop(|rig| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, told) = channel();
+        let peer = rig.here(move |here| {
+            let socket = Socket::unconnected(address).unwrap();
+            let beside = dup(&socket);
+            let role = Role::Connecting(address.into());
+            let token = here.attach(socket.into(), role, Eager(tell)).unwrap();
+            here.set_read(token, Some(ReadPlan::default()));
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.write_all(b"early").unwrap();
+            until(&beside, PollFlags::IN | PollFlags::OUT);
+            peer
+        });
+        let order: Vec<_> = (0..3).map(|_| told.recv_timeout(LONG).unwrap()).collect();
+        assert_eq!(order, ["connected", "read early", "complete"]);
+        rig.assert_calm();
+        assert!(told.try_recv().is_err(), "the write is pending");
+        drop(peer);
+    });
+}
+
+/// The tokens of a test, and who was told what.
+#[derive(Default)]
+struct Crowd {
+    tokens: Vec<Token>,
+    told: Vec<(usize, String)>,
+}
+
+/// Notes what it is told; at the first event of all, it does what it was made for.
+struct Member {
+    index: usize,
+    crowd: Rc<RefCell<Crowd>>,
+    act: Rc<RefCell<Option<Act>>>,
+}
+
+type Act = Box<dyn FnOnce(&LocalLoop, usize)>;
+
+impl Registrant for Member {
+    fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::words(&event)));
+        let act = self.act.borrow_mut().take();
+        if let Some(act) = act {
+            act(here, self.index);
+        }
+        Ok(())
+    }
+
+    fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
+        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::ending(cause)));
+    }
+}
+
+#[test]
+fn l07_the_first_of_a_thousand_lets_the_rest_go_and_none_of_them_is_called() {
+    const MANY: usize = 1000;
+    on_every_loop(|rig| {
+        let (tell, told) = channel();
+        rig.here(move |here| {
+            let crowd = Rc::new(RefCell::new(Crowd::default()));
+            let (act, all) = (Rc::new(RefCell::new(None::<Act>)), crowd.clone());
+            for index in 0..MANY {
+                let (ours, mut peer) = UnixStream::pair().unwrap();
+                let member = Member { index, crowd: crowd.clone(), act: act.clone() };
+                let io = Socket::new(ours).unwrap().into();
+                let token = here.attach(io, Role::Stream, member).unwrap();
+                here.set_read(token, Some(ReadPlan { max_reads: 1, size: 1 }));
+                crowd.borrow_mut().tokens.push(token);
+                peer.write_all(b"x").unwrap();
+            }
+            *act.borrow_mut() = Some(Box::new(move |here, first| {
+                let tokens = all.borrow().tokens.clone();
+                for (_, token) in tokens.into_iter().enumerate().filter(|(at, _)| *at != first) {
+                    assert!(here.detach(token));
+                }
+                let seen = move || tell.send((first, std::mem::take(&mut all.borrow_mut().told)));
+                drop(here.spawn_local(async move {
+                    waterwheel_channel::sleep(crate::loop_rig::WATCH).await;
+                    let _ = seen();
+                }));
+            }));
+        });
+        let (first, told) = told.recv_timeout(LONG).unwrap();
+        let (ended, events): (Vec<_>, Vec<_>) =
+            told.into_iter().partition(|(_, words)| words.starts_with("gone"));
+        assert!(events.iter().all(|(at, _)| *at == first), "{events:?}");
+        assert_eq!(events[0].1, "read x");
+        assert_eq!(ended.len(), MANY - 1);
+        assert!(ended.iter().all(|(at, words)| *at != first && words == "gone: asked for"));
+        assert_eq!(rig.event_loop.metrics().registrations, 1);
+    });
+}
+
+#[test]
+fn l07_a_number_used_again_in_the_same_batch_is_somebody_else() {
+    // High numbers, which no other test of this process is given meanwhile.
+    const NUMBER: i32 = 15_000;
+    on_every_loop(|rig| {
+        let (tell, told) = channel();
+        let (ready, was_ready) = channel();
+        rig.here(move |here| {
+            let crowd = Rc::new(RefCell::new(Crowd::default()));
+            let act = Rc::new(RefCell::new(None::<Act>));
+            let attach = {
+                let (crowd, act) = (crowd.clone(), act.clone());
+                move |here: &LocalLoop, ours: std::os::fd::OwnedFd| {
+                    let index = crowd.borrow().tokens.len();
+                    let member = Member { index, crowd: crowd.clone(), act: act.clone() };
+                    let io = Socket::new(ours).unwrap().into();
+                    let token = here.attach(io, Role::Stream, member).unwrap();
+                    here.set_read(token, Some(ReadPlan::default()));
+                    crowd.borrow_mut().tokens.push(token);
+                }
+            };
+            // The peers are kept: their end would be one more event.
+            let ends = [(); 2].map(|()| {
+                let (ours, mut peer) = UnixStream::pair().unwrap();
+                let ours = fcntl_dupfd_cloexec(ours, NUMBER).unwrap();
+                let number = ours.as_raw_fd();
+                attach(here, ours);
+                peer.write_all(b"x").unwrap();
+                (number, peer)
+            });
+            *act.borrow_mut() = Some(Box::new(move |here, first| {
+                let victim = 1 - first;
+                let token = crowd.borrow().tokens[victim];
+                assert!(here.detach(token));
+                let (ours, peer) = UnixStream::pair().unwrap();
+                let again = fcntl_dupfd_cloexec(&ours, ends[victim].0).unwrap();
+                assert_eq!(again.as_raw_fd(), ends[victim].0, "the same number");
+                attach(here, again);
+                ready.send((first, victim, peer)).unwrap();
+                let watch = here.clone();
+                drop(watch.spawn_local(async move {
+                    let _ends = ends;
+                    loop {
+                        waterwheel_channel::sleep(crate::loop_rig::WATCH / 4).await;
+                        for entry in std::mem::take(&mut crowd.borrow_mut().told) {
+                            let _ = tell.send(entry);
+                        }
+                    }
+                }));
+            }));
+        });
+        let (first, victim, mut peer) = was_ready.recv_timeout(LONG).unwrap();
+        let next = || told.recv_timeout(LONG).unwrap();
+        let mut batch = [next(), next(), next()];
+        batch[1..].sort();
+        let mut rest = [(first, "complete".into()), (victim, "gone: asked for".into())];
+        rest.sort();
+        assert_eq!(batch[0], (first, "read x".into()));
+        assert_eq!(batch[1..], rest, "nothing for the victim, nothing for its heir");
+        peer.write_all(b"y").unwrap();
+        assert_eq!([next(), next()], [(2, "read y".into()), (2, "complete".into())]);
+    });
+}

@@ -1,0 +1,183 @@
+//! A new selector under a loop with real descriptors: because the old one spins, or because somebody
+//! asks for it (L06).
+
+use std::io::{PipeReader, PipeWriter, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use rustix::event::{EventfdFlags, eventfd};
+use waterwheel_channel::DEFAULT_REBUILD_THRESHOLD;
+use waterwheel_channel::driver::Interest;
+
+use crate::loop_rig::closable::Closable;
+use crate::loop_rig::{LONG, Rig, drain, get, on_epoll_with, on_every_loop};
+
+fn pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&reader, true).unwrap();
+    (reader, writer)
+}
+
+/// Watches a pipe; what comes out of it, piece by piece.
+fn listen(rig: &Rig, reader: PipeReader) -> Receiver<Vec<u8>> {
+    let (tell, heard) = channel();
+    let _ = rig.watch(reader, Interest::READABLE, move |reader, context| {
+        let (bytes, ended) = drain(reader);
+        assert!(ended || !bytes.is_empty(), "told of nothing");
+        let _ = tell.send(bytes); // The test may be over.
+        if ended {
+            context.unregister();
+        }
+        Ok(())
+    });
+    heard
+}
+
+/// Leaves something in the set of an epoll that is ready for ever under the name of a dead
+/// registration: a descriptor that was closed before it was unregistered, while a duplicate of it is
+/// open. The spin begins when this returns; dropping the duplicate would end it.
+#[must_use]
+fn haunt(rig: &Rig) -> impl Sized + use<> {
+    let duplicate = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+    let source = Closable::new(&duplicate);
+    let (handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| {
+        panic!("the dead are not called");
+    });
+    source.close();
+    assert!(get(handle.unregister()));
+    assert_eq!(told.next(), "gone: asked for");
+    rustix::io::write(&duplicate, &1u64.to_ne_bytes()).unwrap();
+    (duplicate, told)
+}
+
+#[test]
+fn l06_a_duplicate_that_haunts_epoll_stops_after_so_many_turns() {
+    for threshold in [3, 16, DEFAULT_REBUILD_THRESHOLD] {
+        on_epoll_with(
+            |builder| builder.rebuild_after(threshold),
+            |rig| {
+                let (reader, mut writer) = pipe();
+                let heard = listen(rig, reader);
+                let writable = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+                let (changed, told) = rig.watch(writable, Interest::READABLE, |_, context| {
+                    context.set_interest(Interest::READABLE).map_err(Into::into)
+                });
+                let before = rig.event_loop.metrics();
+                let _duplicate = haunt(rig);
+                let report = rig.report_with("selector");
+                assert_eq!(report, "the selector spins: selector rebuilt, 2 registrations moved");
+                rig.assert_calm();
+                let metrics = rig.event_loop.metrics();
+                assert_eq!(metrics.rebuilds, 1);
+                assert_eq!(metrics.premature_returns, u64::from(threshold));
+                assert_eq!(metrics.premature_series, u64::from(threshold > 4));
+                assert_eq!(metrics.registrations, 2);
+                let turns = metrics.turns - before.turns;
+                assert!(turns < u64::from(threshold) + 20, "{turns} turns");
+                writer.write_all(b"after").unwrap();
+                assert_eq!(heard.recv_timeout(LONG).unwrap(), b"after");
+                assert_eq!(told.rest(), [""; 0], "it is not interested in that");
+                get(changed.set_interest(Interest::WRITABLE));
+                assert_eq!(told.next(), "Readiness(writable)", "and can still be changed");
+                rig.assert_calm();
+                assert_eq!(heard.try_iter().count(), 0, "nothing twice");
+                assert_eq!(rig.event_loop.metrics().rebuilds, 1);
+            },
+        );
+    }
+}
+
+#[test]
+fn l06_others_lose_nothing_while_epoll_is_haunted() {
+    const PIECES: u32 = 300;
+    on_epoll_with(
+        |builder| builder.rebuild_after(16),
+        |rig| {
+            let (reader, mut writer) = pipe();
+            let heard = listen(rig, reader);
+            let _duplicate = haunt(rig);
+            let mut all = Vec::new();
+            // Each waits for the one before: it may find the loop in a spin, a rebuild or a pause.
+            for piece in 0..PIECES {
+                writer.write_all(&piece.to_ne_bytes()).unwrap();
+                while all.len() < 4 * (piece as usize + 1) {
+                    all.extend(heard.recv_timeout(LONG).expect("every piece arrives"));
+                }
+            }
+            let expected: Vec<u8> = (0..PIECES).flat_map(u32::to_ne_bytes).collect();
+            assert_eq!(all, expected, "once, and in order");
+            rig.report_with("the selector spins: selector rebuilt, 1 registrations moved");
+            rig.assert_calm();
+            assert_eq!(rig.event_loop.metrics().rebuilds, 1);
+            assert!(rig.reports().is_empty(), "and that was all");
+        },
+    );
+}
+
+#[test]
+fn l06_below_three_the_guard_is_off_and_nothing_is_lost() {
+    on_epoll_with(
+        |builder| builder.rebuild_after(2),
+        |rig| {
+            let (reader, mut writer) = pipe();
+            let heard = listen(rig, reader);
+            let _duplicate = haunt(rig);
+            assert!(rig.turns_in(crate::loop_rig::WATCH) > 100, "it spins for ever");
+            writer.write_all(b"x").unwrap();
+            assert_eq!(heard.recv_timeout(LONG).unwrap(), b"x");
+            assert_eq!(rig.event_loop.metrics().rebuilds, 0);
+            rig.event_loop.rebuild().unwrap();
+            rig.report_with("asked for: selector rebuilt, 1 registrations moved");
+            rig.assert_calm();
+        },
+    );
+}
+
+#[test]
+fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
+    const REBUILDS: u64 = 200;
+    const WRITERS: usize = 4;
+    on_every_loop(|rig| {
+        let (stop, stopped) = channel::<()>();
+        let stopped = std::sync::Arc::new(std::sync::Mutex::new(stopped));
+        let pipes: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let (reader, mut writer) = pipe();
+                let heard = listen(rig, reader);
+                let stopped = stopped.clone();
+                let writing = thread::spawn(move || {
+                    let mut written = 0u32;
+                    let go_on = || {
+                        use std::sync::mpsc::TryRecvError;
+                        stopped.lock().unwrap().try_recv() == Err(TryRecvError::Empty)
+                    };
+                    while go_on() {
+                        writer.write_all(&written.to_ne_bytes()).unwrap();
+                        written += 1;
+                    }
+                    written
+                });
+                (heard, writing)
+            })
+            .collect();
+        for n in 1..=REBUILDS {
+            rig.event_loop.rebuild().unwrap();
+            // One at a time: two requests that meet in one turn are one rebuild.
+            rig.report_with("asked for: selector rebuilt, 4 registrations moved");
+            assert_eq!(rig.here(|here| here.handle().metrics().rebuilds), n);
+        }
+        drop(stop);
+        for (heard, writing) in pipes {
+            let written = writing.join().unwrap();
+            // The writer has gone, so the registration ends, and with it what is told.
+            let mut all = Vec::new();
+            while let Ok(piece) = heard.recv_timeout(LONG) {
+                all.extend(piece);
+            }
+            let expected: Vec<u8> = (0..written).flat_map(u32::to_ne_bytes).collect();
+            assert!(all == expected, "{} bytes of {} arrived", all.len(), expected.len());
+        }
+        let metrics = rig.event_loop.metrics();
+        assert_eq!((metrics.rebuilds, metrics.premature_returns), (REBUILDS, 0));
+    });
+}

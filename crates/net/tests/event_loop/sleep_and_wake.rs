@@ -1,0 +1,169 @@
+//! Who wakes a loop, and who need not: sleeps, wake-ups, spinning before a sleep (E10, L02).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use waterwheel_channel::EventLoopGroup;
+use waterwheel_channel::driver::{Interest, OpenDriver};
+use waterwheel_executor::Error;
+use waterwheel_net::{Auto, CoarseEpoll, Epoll, Poll};
+
+use crate::loop_rig::{LONG, Rig, on_every_loop, on_every_loop_with};
+
+/// A spin that outlasts every test: whatever happens must be seen while the loop spins.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+#[test]
+fn l02_a_loop_says_which_driver_was_taken_and_each_can_be_forced() {
+    fn name_of(driver: impl OpenDriver + 'static) -> &'static str {
+        let group = EventLoopGroup::builder(driver).threads(2).build().unwrap();
+        let names: Vec<_> = group.children().map(|child| child.driver_name()).collect();
+        let inside = group.submit(|| waterwheel_channel::EventLoop::current().unwrap());
+        assert_eq!(crate::loop_rig::get(inside.unwrap()).driver_name(), names[0]);
+        assert_eq!(names[0], names[1]);
+        names[0]
+    }
+    assert_eq!(name_of(Auto), "epoll", "the first in its order");
+    assert_eq!(name_of(Epoll), "epoll");
+    assert_eq!(name_of(CoarseEpoll), "epoll");
+    assert_eq!(name_of(Poll), "poll");
+}
+
+#[test]
+fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
+    let rigs = [
+        Rig::new(EventLoopGroup::builder(Epoll)),
+        Rig::new(EventLoopGroup::builder(CoarseEpoll)),
+        Rig::new(EventLoopGroup::builder(Poll)),
+    ];
+    // What is watched and not ready, and a timer far away, do not wake it.
+    let quiet = rigs.each_ref().map(|rig| {
+        let far = rig.event_loop.schedule(Duration::from_secs(3600), || ()).unwrap();
+        let never = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        (rig.watch(never, Interest::READABLE, |_, _| Ok(())), far)
+    });
+    let before = rigs.each_ref().map(|rig| {
+        rig.until_asleep();
+        rig.event_loop.stats()
+    });
+    let (_tell, told) = channel::<()>();
+    assert!(told.recv_timeout(Duration::from_secs(3)).is_err());
+    let after = rigs.each_ref().map(|rig| rig.event_loop.stats());
+    assert_eq!(before, after);
+    drop(quiet);
+}
+
+#[test]
+fn e10_a_later_timer_wakes_nobody_and_an_earlier_one_does() {
+    on_every_loop(|rig| {
+        let hour = Duration::from_secs(3600);
+        let _soonest = rig.event_loop.schedule(hour, || ()).unwrap();
+        rig.until_asleep();
+        let before = rig.event_loop.stats();
+        let _later = rig.event_loop.schedule(2 * hour, || ()).unwrap();
+        assert_eq!(rig.event_loop.stats().wake_ups, before.wake_ups);
+        let _sooner = rig.event_loop.schedule(hour / 2, || ()).unwrap();
+        assert_eq!(rig.event_loop.stats().wake_ups, before.wake_ups + 1);
+    });
+}
+
+#[test]
+fn e10_four_producers_wake_a_loop_at_most_once_a_sleep() {
+    const EACH: u64 = 100_000;
+    on_every_loop(|rig| {
+        let ran = Arc::new(AtomicU64::new(0));
+        let producers = [(); 4].map(|()| {
+            let (event_loop, ran) = (rig.event_loop.clone(), ran.clone());
+            thread::spawn(move || {
+                for _ in 0..EACH {
+                    let ran = ran.clone();
+                    let count = move || {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    };
+                    event_loop.execute(count).unwrap();
+                }
+            })
+        });
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        rig.end();
+        assert_eq!(ran.load(Ordering::Relaxed), 4 * EACH);
+        let (stats, metrics) = (rig.event_loop.stats(), rig.event_loop.metrics());
+        assert!(stats.wake_ups <= stats.sleeps, "{stats:?}");
+        assert_eq!((metrics.premature_returns, metrics.rebuilds), (0, 0));
+    });
+}
+
+#[test]
+fn e10_submissions_reach_a_spinning_loop_without_a_wake_up() {
+    on_every_loop_with(
+        |builder| builder.spin_before_sleep(FOR_EVER),
+        |rig| {
+            for n in 0..1000 {
+                assert_eq!(rig.here(move |_| n), n);
+            }
+            let stats = rig.event_loop.stats();
+            assert_eq!((stats.sleeps, stats.wake_ups), (0, 0));
+            assert!(stats.turns > 1, "{stats:?}");
+        },
+    );
+}
+
+#[test]
+fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
+    on_every_loop_with(
+        |builder| builder.spin_before_sleep(FOR_EVER),
+        |rig| {
+            let source = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+            let (tell, read) = channel();
+            let (_, told) = rig.watch(source.clone(), Interest::READABLE, move |source, _| {
+                rustix::io::read(&**source, &mut [0; 8]).unwrap();
+                tell.send(()).map_err(Error::new)
+            });
+            for _ in 0..20 {
+                rustix::io::write(&*source, &1u64.to_ne_bytes()).unwrap();
+                read.recv_timeout(LONG).expect("it is seen");
+            }
+            assert_eq!(told.take(20), ["Readiness(readable)"; 20]);
+            assert_eq!(rig.event_loop.stats().sleeps, 0, "all of it while it spun");
+            for millis in [0, 1, 7, 30] {
+                let delay = Duration::from_millis(millis);
+                let (tell, rang) = channel();
+                rig.here(move |here| {
+                    let (due, event_loop) = (here.now().plus(delay), here.clone().handle());
+                    let ring = move || {
+                        let here = waterwheel_channel::LocalLoop::current().unwrap();
+                        tell.send((here.now() >= due, here.now().since(due))).unwrap();
+                    };
+                    drop(event_loop.schedule(delay, ring).unwrap());
+                });
+                let (in_time, late) = rang.recv_timeout(LONG).unwrap();
+                assert!(in_time && late < LONG / 2, "{millis} ms: {late:?} late");
+            }
+            assert_eq!(told.rest(), [""; 0]);
+            assert_eq!(rig.event_loop.stats().wake_ups, 0, "nobody had to wake it");
+        },
+    );
+}
+
+#[test]
+fn e10_a_loop_that_spun_in_vain_sleeps() {
+    const SPIN: Duration = Duration::from_millis(20);
+    on_every_loop_with(
+        |builder| builder.spin_before_sleep(SPIN),
+        |rig| {
+            let began = rig.here(|here| here.now());
+            rig.until_asleep();
+            let before = rig.event_loop.stats();
+            let awake = rig.here(|here| here.now());
+            assert!(awake.since(began) >= SPIN, "it spun first");
+            let after = rig.event_loop.stats();
+            assert_eq!(after.wake_ups, before.wake_ups + 1, "asleep, it has to be woken");
+            assert!(after.wake_ups <= after.sleeps);
+            rig.assert_calm();
+        },
+    );
+}

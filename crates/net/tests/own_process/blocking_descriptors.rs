@@ -1,0 +1,112 @@
+//! A server with a loop for each connection and too few descriptors (L13, L16). Alone in its process, whose
+//! limit it is.
+
+#[path = "../support/loop_rig.rs"]
+mod loop_rig;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use waterwheel_channel::{
+    Address, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap,
+};
+use waterwheel_executor::Clock;
+use waterwheel_net::{Blocking, Tcp};
+
+use loop_rig::{LONG, Tells, get};
+
+struct Echo;
+
+impl Handler for Echo {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write_and_flush(msg);
+        Ok(())
+    }
+}
+
+/// Whether it is answered; closed is the other way.
+fn echoes(peer: &mut TcpStream) -> bool {
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    let answered = peer.write_all(b"ping").and_then(|()| peer.read_exact(&mut [0; 4]));
+    match answered.map_err(|error| error.kind()) {
+        Ok(()) => true,
+        Err(std::io::ErrorKind::WouldBlock) => panic!("neither answered nor closed"),
+        Err(_) => false,
+    }
+}
+
+/// How much of the processor the whole process has used.
+fn cpu() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec.try_into().unwrap(), used.tv_nsec.try_into().unwrap())
+}
+
+fn count(directory: &str) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
+}
+
+#[test]
+fn l16_a_server_with_a_loop_for_each_connection_survives_without_descriptors() {
+    let (descriptors, threads) = (count("/proc/self/fd"), count("/proc/self/task"));
+    let (tell, reports) = mpsc::channel();
+    let group = EventLoopGroup::per_channel(Blocking)
+        .reporter(Arc::new(Tells(Mutex::new(tell))))
+        .build()
+        .unwrap();
+    let report_with = |words: &str| {
+        while !reports.recv_timeout(LONG).expect("a report").contains(words) {}
+    };
+    let servers = ServerBootstrap::new(&group, Tcp).child_initialiser(|edit| {
+        edit.add_last("echo", Echo)?;
+        Ok(())
+    });
+    let server = get(servers.bind("127.0.0.1:0"));
+    let Some(Address::Ip(address)) = server.local_address() else { panic!() };
+    let mut first = TcpStream::connect(address).unwrap();
+    assert!(echoes(&mut first));
+
+    let full = getrlimit(Resource::Nofile);
+    let used = count("/proc/self/fd") as u64;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(used + 48), ..full }).unwrap();
+    let mut peers = Vec::new();
+    while let Ok(peer) = TcpStream::connect(address) {
+        peers.push(peer);
+        assert!(peers.len() < 200, "the limit is not felt");
+    }
+    report_with("Too many open files");
+
+    // Nothing is to be had, and nobody spins.
+    let turns = || group.children().map(|it| it.metrics().turns).sum::<u64>();
+    report_with("Too many open files");
+    let (before, busy, since) = (turns(), cpu(), Clock::Monotonic.now());
+    report_with("Too many open files");
+    let (time, turns) = (Clock::Monotonic.now().since(since), turns() - before);
+    assert!(turns < 12, "{turns} turns in {time:?}");
+    let share = (cpu() - busy).as_secs_f64() / time.as_secs_f64();
+    assert!(share < 0.05, "{share} of the processor");
+    assert!(echoes(&mut first));
+
+    // When there is room again those who waited are served; those for whom no loop was to be had are closed.
+    setrlimit(Resource::Nofile, full).unwrap();
+    let served = peers.iter_mut().filter_map(|peer| echoes(peer).then_some(())).count();
+    assert!(served > 10, "{served} of {}", peers.len());
+    assert!(echoes(&mut TcpStream::connect(address).unwrap()));
+
+    // And nothing is left behind.
+    drop((first, peers));
+    drop(group.shutdown_gracefully(Duration::ZERO, LONG).unwrap());
+    for event_loop in group.children() {
+        event_loop.join().unwrap();
+    }
+    drop((group, servers, server));
+    let limit = Clock::Monotonic.now().plus(LONG);
+    while (count("/proc/self/fd"), count("/proc/self/task")) != (descriptors, threads) {
+        let left = (count("/proc/self/fd"), count("/proc/self/task"));
+        assert!(Clock::Monotonic.now() < limit, "{left:?} instead of {:?}", (descriptors, threads));
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,72 @@
+//! Signals end no wait and move no deadline (L06), and writes send none.
+//!
+//! Without the test harness: a signal to the process goes to its main thread, so that is where the
+//! wait has to be.
+
+#[path = "../support/driver_rig.rs"]
+mod driver_rig;
+
+use std::io::ErrorKind;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGPIPE, SIGUSR1};
+use waterwheel_channel::driver::{OutQueue, Waited};
+
+use driver_rig::{LONG, Rig, on_every_driver};
+
+/// What is waited for, under a signal every millisecond.
+const WAIT: Duration = Duration::from_millis(200);
+
+fn main() {
+    let [handled, broken_pipe] = [SIGUSR1, SIGPIPE].map(|signal| {
+        let raised = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal, raised.clone()).unwrap();
+        raised
+    });
+    on_every_driver(l06_a_thousand_signals_a_second_do_not_move_a_deadline);
+    assert!(handled.load(Ordering::Relaxed));
+    on_every_driver(a_write_to_a_broken_pipe_sends_no_signal);
+    assert!(!broken_pipe.load(Ordering::Relaxed));
+}
+
+fn a_write_to_a_broken_pipe_sends_no_signal(rig: &mut Rig) {
+    for chunks in [1, 2] {
+        let (token, _peer) = rig.stream();
+        rig.driver.shutdown(token, Shutdown::Write).unwrap();
+        let mut queue = OutQueue::new();
+        (0..chunks).for_each(|_| queue.push(Bytes::from_static(b"x")));
+        assert_eq!(rig.driver.write(token, &queue).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+}
+
+fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut Rig) {
+    let (stop, stopped) = channel::<()>();
+    let sender = thread::spawn(move || {
+        let mut sent = 0;
+        while stopped.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
+            kill_process(getpid(), Signal::USR1).unwrap();
+            sent += 1;
+            // A deadline that every signal moves would never come.
+            if sent > LONG.as_millis() {
+                break;
+            }
+        }
+        sent
+    });
+    let before = rig.driver.clock().now();
+    let until = before.plus(WAIT);
+    assert_eq!(rig.driver.wait(Some(until)).unwrap(), Waited::default());
+    let waited = rig.driver.clock().now().since(before);
+    drop(stop);
+    let sent = sender.join().unwrap();
+    assert!(waited >= WAIT, "early: {waited:?}");
+    assert!(waited < LONG / 2, "late: {waited:?}");
+    assert!(sent > 10, "only {sent} signals");
+}

@@ -1,0 +1,277 @@
+//! Groups, interfaces and several addresses (C13), each test in a network of its own: it starts itself again
+//! there, where it may do as it likes. Where the system allows no such thing, that is said on the standard
+//! error, and is a failure with `CI=true`.
+//!
+//! ```text
+//!   one   10.1.0.1/24 10.1.0.5/24 fd01::1  ◄── 224.0.0.0/4      two   10.2.0.1/24 fd02::1
+//! ```
+
+#[path = "../support/loop_rig.rs"]
+mod loop_rig;
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+
+use waterwheel_channel::driver::{Interface, Membership, SocketOption};
+use waterwheel_channel::{
+    Bootstrap, Channel, Ctx, Datagram, HandlerResult, In, InboundHandler, Place,
+};
+use waterwheel_net::Udp;
+
+use loop_rig::{LONG, Rig, get, on_every_loop};
+
+/// Set where a test may do as it likes.
+const INSIDE: &str = "WATERWHEEL_TEST_NETWORK";
+
+const NETWORK: &str = "
+    ip link set lo up &&
+    ip link add one type veth peer name one_end && ip link set one_end up &&
+    ip link add two type veth peer name two_end && ip link set two_end up &&
+    ip address add 10.1.0.1/24 dev one && ip address add 10.1.0.5/24 dev one &&
+    ip address add fd01::1/64 dev one nodad &&
+    ip address add 10.2.0.1/24 dev two && ip address add fd02::1/64 dev two nodad &&
+    ip link set one up && ip link set two up && ip route add 224.0.0.0/4 dev one
+";
+
+const PORT: u16 = 5000;
+
+/// Runs the test of this name in a network of its own, over every driver.
+fn in_a_network(name: &str, test: impl Fn(&Rig)) {
+    if std::env::var_os(INSIDE).is_some() {
+        return on_every_loop(test);
+    }
+    let unshared = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", "sh", "-c", script]);
+        command.arg("sh").arg(std::env::current_exe().unwrap()).arg(name).env(INSIDE, "yes");
+        command.output()
+    };
+    let why_not = match unshared(NETWORK) {
+        Ok(tried) if tried.status.success() => None,
+        Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).into_owned()),
+        Err(error) => Some(format!("unshare: {error}")),
+    };
+    if let Some(why) = why_not {
+        // Not by way of the harness, which shows what a test says only if it fails.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: no network of its own: {why}");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "with CI=true a skip is a failure");
+        return;
+    }
+    let ran =
+        unshared(&format!("{} && exec \"$1\" --exact \"$2\" --nocapture", NETWORK.trim())).unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}\n{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains("1 passed"), "no test is called {name}: {said}");
+}
+
+/// The number of an interface.
+fn number(name: &str) -> Interface {
+    let links = Command::new("ip").args(["-o", "link", "show", name]).output().unwrap();
+    let line = String::from_utf8(links.stdout).unwrap();
+    Interface::Index(line.split(':').next().unwrap().parse().unwrap())
+}
+
+/// A channel, and what it hears.
+struct Ears {
+    channel: Channel,
+    heard: Receiver<String>,
+}
+
+struct Listen(std::sync::mpsc::Sender<String>);
+
+impl InboundHandler for Listen {
+    type In = Datagram;
+
+    fn on_read(&mut self, _: &Ctx<'_>, datagram: Datagram) -> HandlerResult {
+        let _ = self.0.send(String::from_utf8_lossy(datagram.bytes()).into_owned());
+        Ok(())
+    }
+}
+
+impl Ears {
+    fn new(rig: &Rig, at: impl Into<Place>, options: &[SocketOption]) -> Self {
+        let (tell, heard) = channel();
+        let mut bootstrap =
+            Bootstrap::new(&rig.event_loop.parent().unwrap(), Udp).initialiser(move |edit| {
+                edit.add_last("listen", In(Listen(tell.clone())))?;
+                Ok(())
+            });
+        for option in options {
+            bootstrap = bootstrap.socket_option(*option);
+        }
+        Self { channel: get(bootstrap.bind(at)), heard }
+    }
+
+    /// One of several at the same port, who is a member.
+    fn member(rig: &Rig, membership: Membership) -> Self {
+        let any = match membership.group {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let options = [SocketOption::ReuseAddress(true), SocketOption::JoinGroup(membership)];
+        Self::new(rig, (any, PORT), &options)
+    }
+
+    fn set(&self, option: SocketOption) {
+        get(self.channel.set_option(option));
+    }
+
+    fn send(&self, to: SocketAddr, text: &'static str) {
+        get(self.channel.write_and_flush(Datagram::to(to, text)));
+    }
+
+    #[track_caller]
+    fn assert_hears(&self, text: &str) {
+        assert_eq!(self.heard.recv_timeout(LONG).as_deref(), Ok(text));
+    }
+}
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+const TO_GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(GROUP), PORT);
+
+/// What is not heard is shown by what is heard next.
+#[test]
+fn c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave() {
+    in_a_network("c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave", |rig| {
+        let here = Membership::new(GROUP).at(number("one"));
+        let members = [Ears::member(rig, here), Ears::member(rig, here)];
+        let other = Ears::member(rig, Membership::new([239, 9, 9, 9]).at(number("one")));
+        // Both by way of the routes.
+        let sender = Ears::new(rig, "10.1.0.1:0", &[]);
+        let routed = Ears::member(rig, Membership::new(GROUP));
+        sender.send(TO_GROUP, "to both");
+        routed.assert_hears("to both");
+        members.iter().for_each(|member| member.assert_hears("to both"));
+        members[0].set(SocketOption::LeaveGroup(here));
+        sender.send(TO_GROUP, "to one");
+        members[1].assert_hears("to one");
+        members[0].set(SocketOption::JoinGroup(here));
+        sender.send(TO_GROUP, "to both again");
+        members.iter().for_each(|member| member.assert_hears("to both again"));
+        sender.send(([239, 9, 9, 9], PORT).into(), "to the other");
+        other.assert_hears("to the other");
+    });
+}
+
+#[test]
+fn c13_who_sends_to_a_group_says_whether_this_machine_hears_it() {
+    in_a_network("c13_who_sends_to_a_group_says_whether_this_machine_hears_it", |rig| {
+        let member = Ears::member(rig, Membership::new(GROUP).at(number("one")));
+        let options = [
+            SocketOption::MulticastInterface(Interface::Address(Ipv4Addr::new(10, 1, 0, 1))),
+            SocketOption::MulticastLoop(false),
+            SocketOption::MulticastTimeToLive(3),
+        ];
+        let sender = Ears::new(rig, "10.1.0.1:0", &options);
+        sender.send(TO_GROUP, "to others");
+        sender.set(SocketOption::MulticastLoop(true));
+        sender.send(TO_GROUP, "to all");
+        member.assert_hears("to all");
+    });
+}
+
+#[test]
+fn c13_a_group_is_heard_at_the_interface_where_it_was_joined() {
+    in_a_network("c13_a_group_is_heard_at_the_interface_where_it_was_joined", |rig| {
+        let by_address = Interface::Address(Ipv4Addr::new(10, 2, 0, 1));
+        for interface in [number("two"), by_address] {
+            let member = Ears::member(rig, Membership::new(GROUP).at(interface));
+            let sender = Ears::new(rig, "0.0.0.0:0", &[]);
+            sender.set(SocketOption::MulticastInterface(number("one")));
+            sender.send(TO_GROUP, "by one");
+            sender.set(SocketOption::MulticastInterface(interface));
+            sender.send(TO_GROUP, "by two");
+            member.assert_hears("by two");
+            get(member.channel.close());
+        }
+    });
+}
+
+#[test]
+fn c13_a_member_may_listen_to_one_source_only() {
+    in_a_network("c13_a_member_may_listen_to_one_source_only", |rig| {
+        let group = Ipv4Addr::new(232, 1, 2, 3);
+        let options = [SocketOption::MulticastInterface(number("one"))];
+        let one = Ears::new(rig, "10.1.0.1:0", &options);
+        let other = Ears::new(rig, "10.1.0.5:0", &options);
+        for interface in [number("one"), Interface::Address(Ipv4Addr::new(10, 1, 0, 1))] {
+            let only = Membership::new(group).at(interface).from_source([10, 1, 0, 5]);
+            let member = Ears::member(rig, only);
+            one.send((group, PORT).into(), "from the wrong one");
+            other.send((group, PORT).into(), "from the right one");
+            member.assert_hears("from the right one");
+            member.set(SocketOption::LeaveGroup(only));
+            other.send((group, PORT).into(), "from the right one, too late");
+            let two = Membership { source: Some([10, 1, 0, 1].into()), ..only };
+            member.set(SocketOption::JoinGroup(two));
+            one.send((group, PORT).into(), "from the one that is right now");
+            member.assert_hears("from the one that is right now");
+            get(member.channel.close());
+        }
+    });
+}
+
+#[test]
+fn c13_groups_of_ipv6_are_joined_and_left_too() {
+    in_a_network("c13_groups_of_ipv6_are_joined_and_left_too", |rig| {
+        let group: Ipv6Addr = "ff05::1234".parse().unwrap();
+        let to_group = SocketAddr::from((group, PORT));
+        let here = Membership::new(group).at(number("one"));
+        let members = [Ears::member(rig, here), Ears::member(rig, here)];
+        let options =
+            [SocketOption::MulticastInterface(number("one")), SocketOption::MulticastTimeToLive(2)];
+        let sender = Ears::new(rig, "[fd01::1]:0", &options);
+        sender.send(to_group, "to both");
+        members.iter().for_each(|member| member.assert_hears("to both"));
+        members[0].set(SocketOption::LeaveGroup(here));
+        sender.set(SocketOption::MulticastLoop(false));
+        sender.send(to_group, "to others");
+        sender.set(SocketOption::MulticastLoop(true));
+        sender.send(to_group, "to one");
+        members[1].assert_hears("to one");
+    });
+}
+
+#[test]
+fn c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only() {
+    in_a_network("c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only", |rig| {
+        let group: Ipv6Addr = "ff35::1234".parse().unwrap();
+        let source: Ipv6Addr = "fd01::1".parse().unwrap();
+        let only = Membership::new(group).at(number("one")).from_source(source);
+        let member = Ears::member(rig, only);
+        let options = [SocketOption::MulticastInterface(number("one"))];
+        let wrong = Ears::new(rig, "[fd02::1]:0", &options);
+        wrong.send((group, PORT).into(), "from the wrong one");
+        let right = Ears::new(rig, "[fd01::1]:0", &options);
+        right.send((group, PORT).into(), "from the right one");
+        member.assert_hears("from the right one");
+        member.set(SocketOption::LeaveGroup(only));
+        assert!(member.channel.is_active());
+    });
+}
+
+#[test]
+fn c13_a_channel_hears_what_is_sent_to_its_own_address() {
+    in_a_network("c13_a_channel_hears_what_is_sent_to_its_own_address", |rig| {
+        let (one, five) =
+            (Ears::new(rig, "10.1.0.1:5000", &[]), Ears::new(rig, "10.1.0.5:5000", &[]));
+        let sender = Ears::new(rig, "10.2.0.1:0", &[]);
+        sender.send(([10, 1, 0, 1], PORT).into(), "to one");
+        sender.send(([10, 1, 0, 5], PORT).into(), "to five");
+        five.assert_hears("to five");
+        one.assert_hears("to one");
+    });
+}
+
+#[test]
+fn c13_broadcasts_reach_all_at_the_port() {
+    in_a_network("c13_broadcasts_reach_all_at_the_port", |rig| {
+        let share = [SocketOption::ReuseAddress(true)];
+        let all = [Ears::new(rig, "0.0.0.0:5000", &share), Ears::new(rig, "0.0.0.0:5000", &share)];
+        let sender = Ears::new(rig, "10.1.0.1:0", &[SocketOption::Broadcast(true)]);
+        sender.send(([10, 1, 0, 255], PORT).into(), "to everybody");
+        all.iter().for_each(|ears| ears.assert_hears("to everybody"));
+    });
+}

@@ -1,0 +1,61 @@
+//! Wake-ups as the kernel counts them: epoll's waker is an eventfd that nobody reads, so its counter
+//! is the number of writes (E10). Alone in its process, to know whose eventfd it is.
+
+#[path = "../support/loop_rig.rs"]
+mod loop_rig;
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use waterwheel_channel::EventLoopGroup;
+use waterwheel_net::Epoll;
+
+use loop_rig::Rig;
+
+const EACH: u64 = 100_000;
+
+#[test]
+fn e10_writes_to_the_eventfd_are_no_more_than_sleeps() {
+    assert!(counters().is_empty(), "nobody else has an eventfd");
+    let rig = Rig::new(EventLoopGroup::builder(Epoll));
+    let ran = Arc::new(AtomicU64::new(0));
+    // First one by one, so that it sleeps now and then, then as fast as they can.
+    for n in 1..=100 {
+        rig.here(|_| ());
+        rig.until_asleep();
+        assert!(counters()[0] <= 2 * n, "one wake-up is one write");
+    }
+    let producers = [(); 4].map(|()| {
+        let (event_loop, ran) = (rig.event_loop.clone(), ran.clone());
+        thread::spawn(move || {
+            for _ in 0..EACH {
+                let ran = ran.clone();
+                let count = move || {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                };
+                event_loop.execute(count).unwrap();
+            }
+        })
+    });
+    producers.into_iter().for_each(|producer| producer.join().unwrap());
+    rig.end();
+    assert_eq!(ran.load(Ordering::Relaxed), 4 * EACH);
+    let stats = rig.event_loop.stats();
+    let [writes] = counters()[..] else { panic!("one eventfd") };
+    assert!(writes >= 100, "it had to be woken each time: {writes}");
+    assert!(writes <= stats.sleeps, "{writes} writes, {stats:?}");
+    assert!(writes >= stats.wake_ups, "{writes} writes, {stats:?}");
+}
+
+/// The counters of all eventfds of this process.
+fn counters() -> Vec<u64> {
+    let infos = fs::read_dir("/proc/self/fdinfo").unwrap();
+    let counter = |info: fs::DirEntry| {
+        let text = fs::read_to_string(info.path()).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("eventfd-count:"))?;
+        Some(u64::from_str_radix(line.trim(), 16).unwrap())
+    };
+    infos.filter_map(|info| counter(info.unwrap())).collect()
+}

@@ -1,0 +1,145 @@
+//! A handler that shows what it reads, and a peer that passes descriptors by itself.
+
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use bytes::Bytes;
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use waterwheel_channel::driver::Io;
+use waterwheel_channel::{Ctx, Datagram, Handler, HandlerResult, Msg, Parcel};
+use waterwheel_executor::Error;
+use waterwheel_net::descriptor;
+
+use crate::loop_rig::LONG;
+
+/// Shows what is read: what is no parcel as one in which nothing is passed.
+pub(crate) struct Shows(Sender<Parcel>);
+
+impl Shows {
+    pub(crate) fn pair() -> (Sender<Parcel>, Parcels) {
+        let (show, shown) = channel();
+        (show, Parcels(shown))
+    }
+
+    pub(crate) fn to(show: Sender<Parcel>) -> Self {
+        Self(show)
+    }
+}
+
+impl Handler for Shows {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let parcel = msg.take::<Parcel>().or_else(|msg| match msg.take::<Datagram>() {
+            Ok(datagram) => {
+                let peer = datagram.peer().cloned();
+                let truncated = datagram.is_truncated();
+                let bytes = datagram.into_bytes();
+                Ok(Parcel { bytes, peer, truncated, ..Parcel::default() })
+            }
+            Err(msg) => msg.take::<Bytes>().map(|bytes| Parcel::new(bytes, Vec::new())),
+        });
+        let _ = self.0.send(parcel.expect("it is one of these"));
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
+        Ok(())
+    }
+}
+
+/// What was read.
+pub(crate) struct Parcels(Receiver<Parcel>);
+
+impl Parcels {
+    #[track_caller]
+    pub(crate) fn next(&self) -> Parcel {
+        self.0.recv_timeout(LONG).expect("something is read")
+    }
+
+    /// Reads on until this text is complete; everything that was passed with it.
+    #[track_caller]
+    pub(crate) fn until(&self, text: &str) -> Vec<Io> {
+        let (mut bytes, mut passed) = (Vec::new(), Vec::new());
+        while bytes.len() < text.len() {
+            let parcel = self.next();
+            bytes.extend_from_slice(&parcel.bytes);
+            passed.extend(parcel.passed);
+        }
+        assert_eq!(String::from_utf8_lossy(&bytes), text);
+        passed
+    }
+}
+
+/// A pipe whose other end is passed; what is written there comes here.
+pub(crate) struct Pipe {
+    reader: std::io::PipeReader,
+    pub(crate) writer: OwnedFd,
+}
+
+impl Pipe {
+    pub(crate) fn new() -> Self {
+        let (reader, writer) = std::io::pipe().unwrap();
+        Self { reader, writer: writer.into() }
+    }
+
+    /// Whether this descriptor is its other end, and the last one.
+    #[track_caller]
+    pub(crate) fn ends_with(mut self, passed: impl Into<OwnedFd>) {
+        drop(self.writer);
+        std::io::Write::write_all(&mut std::io::PipeWriter::from(passed.into()), b"here").unwrap();
+        let mut said = String::new();
+        self.reader.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "here");
+    }
+
+    /// Whether nobody has its other end any more.
+    #[track_caller]
+    pub(crate) fn has_lost_its_end(mut self) {
+        drop(self.writer);
+        assert_eq!(self.reader.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+/// The descriptor that was passed.
+#[track_caller]
+pub(crate) fn unpacked(io: Io) -> OwnedFd {
+    descriptor(io).expect("a descriptor")
+}
+
+/// Sends with the system's own call.
+pub(crate) fn send(peer: impl AsFd, bytes: &[u8], passed: &[BorrowedFd<'_>]) {
+    assert_eq!(try_send(peer, bytes, passed).unwrap(), bytes.len());
+}
+
+/// The same, if there is room.
+pub(crate) fn try_send(
+    peer: impl AsFd,
+    bytes: &[u8],
+    passed: &[BorrowedFd<'_>],
+) -> rustix::io::Result<usize> {
+    let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    assert!(passed.is_empty() || control.push(SendAncillaryMessage::ScmRights(passed)));
+    sendmsg(peer, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())
+}
+
+/// Receives with the system's own call.
+pub(crate) fn receive(peer: impl AsFd) -> (Vec<u8>, Vec<OwnedFd>) {
+    let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let mut bytes = vec![0; 64 * 1024];
+    let mut slices = [IoSliceMut::new(&mut bytes)];
+    let received = recvmsg(peer, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap();
+    let passed = control.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(passed) => passed.collect(),
+        _ => Vec::new(),
+    });
+    let passed = passed.collect();
+    bytes.truncate(received.bytes);
+    (bytes, passed)
+}

@@ -1,0 +1,240 @@
+//! A server on a loop, a peer of the standard library, and what the handlers are told, in words.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+use socket2::SockRef;
+use waterwheel_channel::{
+    Address, Channel, Ctx, EventLoopGroup, HalfClosed, Handler, HandlerResult, Msg, PeerFinished,
+    ServerBootstrap,
+};
+use waterwheel_executor::Error;
+use waterwheel_net::Tcp;
+
+use crate::loop_rig::{LONG, Rig, get};
+
+/// Where a test connects to.
+pub(crate) struct Door {
+    pub(crate) server: Channel,
+    pub(crate) address: SocketAddr,
+    children: Receiver<(Channel, Notes)>,
+}
+
+impl Door {
+    pub(crate) fn open(rig: &Rig, how: impl FnOnce(ServerBootstrap) -> ServerBootstrap) -> Self {
+        let (tell, children) = channel();
+        let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
+            edit.add_last("probe", Probe::showing(tell.clone()))?;
+            Ok(())
+        });
+        let server = get(how(server).bind("127.0.0.1:0"));
+        let address = ip(server.local_address());
+        Self { server, address, children }
+    }
+
+    /// A connection: its channel, its peer, and what its handler is told from now on.
+    #[track_caller]
+    pub(crate) fn connect(&self) -> (Channel, TcpStream, Notes) {
+        let peer = TcpStream::connect(self.address).unwrap();
+        peer.set_read_timeout(Some(LONG)).unwrap();
+        peer.set_nodelay(true).unwrap();
+        let (channel, notes) = self.accepted();
+        (channel, peer, notes)
+    }
+
+    #[track_caller]
+    pub(crate) fn accepted(&self) -> (Channel, Notes) {
+        self.children.recv_timeout(LONG).expect("it is accepted")
+    }
+}
+
+pub(crate) fn group(rig: &Rig) -> EventLoopGroup {
+    rig.event_loop.parent().expect("it has one")
+}
+
+pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
+    match address {
+        Some(Address::Ip(address)) => address,
+        other => panic!("no address of TCP: {other:?}"),
+    }
+}
+
+/// What a handler was told.
+pub(crate) struct Notes(Receiver<String>);
+
+impl Notes {
+    #[track_caller]
+    pub(crate) fn next(&self) -> String {
+        self.0.recv_timeout(LONG).expect("there is something to tell")
+    }
+
+    #[track_caller]
+    pub(crate) fn take(&self, n: usize) -> Vec<String> {
+        (0..n).map(|_| self.next()).collect()
+    }
+
+    /// Everything until the handler is gone.
+    #[track_caller]
+    pub(crate) fn to_the_end(&self) -> Vec<String> {
+        let mut all = vec![self.next()];
+        while all.last().is_none_or(|last| last != "removed") {
+            all.push(self.next());
+        }
+        all
+    }
+
+    pub(crate) fn rest(&self) -> Vec<String> {
+        self.0.try_iter().collect()
+    }
+}
+
+/// Notes what comes in, and shows its channel when it is active.
+pub(crate) struct Probe {
+    tell: Option<(Sender<(Channel, Notes)>, Notes)>,
+    note: Sender<String>,
+}
+
+impl Probe {
+    pub(crate) fn new() -> (Self, Notes) {
+        let (note, notes) = channel();
+        (Self { tell: None, note }, Notes(notes))
+    }
+
+    /// One that shows its channel, and what it notes from then on.
+    pub(crate) fn showing(tell: Sender<(Channel, Notes)>) -> Self {
+        let (note, notes) = channel();
+        Self { tell: Some((tell, Notes(notes))), note }
+    }
+
+    fn note(&self, what: impl Into<String>) -> HandlerResult {
+        let _ = self.note.send(what.into());
+        Ok(())
+    }
+}
+
+impl Handler for Probe {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        match self.tell.take() {
+            Some((tell, notes)) => drop(tell.send((ctx.channel(), notes))),
+            None => self.note("active")?,
+        }
+        Ok(())
+    }
+
+    fn on_registered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        match self.tell {
+            Some(_) => Ok(()),
+            None => self.note("registered"),
+        }
+    }
+
+    fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("unregistered")
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("inactive")
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        let _ = self.note("removed");
+    }
+
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let bytes = msg.take::<Bytes>().expect("bytes");
+        self.note(format!("read {}", String::from_utf8_lossy(&bytes)))
+    }
+
+    fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note("complete")
+    }
+
+    fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.is::<PeerFinished>() {
+            return self.note("peer finished");
+        }
+        match event.get::<HalfClosed>() {
+            Some(half) => self.note(format!("{half:?} over")),
+            None => self.note(event.type_name()),
+        }
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.note(format!("error {error}"))
+    }
+}
+
+/// Writes back what it reads, at the end of each round.
+pub(crate) struct Echo;
+
+impl Handler for Echo {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write(msg);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.flush();
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
+        Ok(())
+    }
+}
+
+/// An echo server on the loops of this rig.
+pub(crate) fn echo(rig: &Rig) -> (Channel, SocketAddr) {
+    let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
+        edit.add_last("echo", Echo)?;
+        Ok(())
+    });
+    let server = get(server.bind("127.0.0.1:0"));
+    let address = ip(server.local_address());
+    (server, address)
+}
+
+/// Closes a connection with a reset.
+pub(crate) fn reset(peer: TcpStream) {
+    SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// Connects, and says something.
+pub(crate) fn knock(address: SocketAddr) -> TcpStream {
+    let mut peer = TcpStream::connect(address).unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.write_all(b"ping").unwrap();
+    peer
+}
+
+/// What it said comes back.
+#[track_caller]
+pub(crate) fn assert_answered(peer: &mut TcpStream) {
+    let mut back = [0; 4];
+    peer.read_exact(&mut back).expect("an answer");
+    assert_eq!(&back, b"ping");
+}
+
+/// Everything until the end; a reset is one too.
+#[track_caller]
+pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    match peer.read_to_end(&mut all).map_err(|error| error.kind()) {
+        Ok(_) | Err(ErrorKind::ConnectionReset) => all,
+        Err(error) => panic!("no end: {error}"),
+    }
+}
+
+/// Waits until something holds that nobody tells of.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let clock = waterwheel_executor::Clock::Monotonic;
+    let limit = clock.now().plus(LONG);
+    while !holds() {
+        assert!(clock.now() < limit, "not {what}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,174 @@
+//! Buffers whose owners write to their channel, or panic, when they are dropped (C05, rules 1 and 11).
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    AttrKey, Channel, ConnectionLimit, Ctx, Handler, HandlerResult, Msg, ServerBootstrap,
+};
+use waterwheel_net::{Epoll, Poll, Tcp};
+
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::probe::{group, ip, knock, read_to_end, until};
+
+/// Owns a buffer. Dropped, it sends the next one to the same channel.
+struct Chain {
+    bytes: Vec<u8>,
+    left: usize,
+    channel: Channel,
+}
+
+impl AsRef<[u8]> for Chain {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                let (bytes, channel) = (std::mem::take(&mut self.bytes), self.channel.clone());
+                self.channel.send(Bytes::from_owner(Chain { bytes, left, channel }));
+            }
+            None => drop(self.channel.close()),
+        }
+    }
+}
+
+/// Answers with a chain of so many pieces of so many bytes, the last of which closes the channel.
+#[derive(Clone, Copy)]
+struct Pieces(usize, usize);
+
+impl Handler for Pieces {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        let bytes = vec![b'x'; self.1];
+        ctx.write_and_flush(Bytes::from_owner(Chain {
+            bytes,
+            left: self.0 - 1,
+            channel: ctx.channel(),
+        }));
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_1_a_buffer_that_writes_to_its_channel_when_it_is_dropped_is_followed_by_the_next() {
+    on_every_loop(|rig| {
+        for pieces in [Pieces(300, 100), Pieces(100, 100_000)] {
+            let limit = ConnectionLimit::new(1);
+            let server = ServerBootstrap::new(&group(rig), Tcp)
+                .connection_limit(&limit)
+                .child_initialiser(move |edit| Ok(edit.add_last("pieces", pieces).map(drop)?));
+            let server = get(server.bind("127.0.0.1:0"));
+            // The second is served when the place of the first was given back.
+            for _ in 0..2 {
+                let mut peer = knock(ip(server.local_address()));
+                assert_eq!(read_to_end(&mut peer).len(), pieces.0 * pieces.1);
+            }
+            until("the place is given back", || limit.open() == 0);
+            get(server.close());
+        }
+    });
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl AsRef<[u8]> for Bomb {
+    fn as_ref(&self) -> &[u8] {
+        b"bomb"
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bomb");
+    }
+}
+
+static BOMB: AttrKey<Bomb> = AttrKey::new("bomb");
+
+/// Where a close panics.
+const POINTS: [&str; 8] = [
+    "sent bytes",
+    "unsent bytes",
+    "completion",
+    "listener",
+    "attribute",
+    "on_inactive",
+    "on_unregistered",
+    "on_removed",
+];
+
+/// Closes its channel when something comes, and panics at a point of that.
+struct Fragile(&'static str);
+
+impl Fragile {
+    fn is_at(&self, point: &str) -> HandlerResult {
+        assert!(self.0 != point, "at {point}");
+        Ok(())
+    }
+}
+
+impl Handler for Fragile {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        match self.0 {
+            "sent bytes" => ctx.write_and_flush(Bytes::from_owner(Bomb)),
+            "unsent bytes" => ctx.write(Bytes::from_owner(Bomb)),
+            "completion" => ctx.close_then(|_| panic!("a completion")),
+            "listener" => ctx.channel().closed().add_listener(|_| panic!("a listener")),
+            "attribute" => drop(ctx.channel().set_attribute(&BOMB, Bomb)),
+            _ => {}
+        }
+        ctx.close();
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.is_at("on_inactive")
+    }
+
+    fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.is_at("on_unregistered")
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        let _ = self.is_at("on_removed");
+    }
+}
+
+fn panics_while_closing(rig: &Rig) {
+    for point in POINTS {
+        let limit = ConnectionLimit::new(1);
+        let server =
+            ServerBootstrap::new(&group(rig), Tcp).connection_limit(&limit).child_initialiser(
+                move |edit| Ok(edit.add_last("fragile", Fragile(point)).map(drop)?),
+            );
+        let server = get(server.bind("127.0.0.1:0"));
+        for _ in 0..2 {
+            let mut peer = TcpStream::connect(ip(server.local_address())).unwrap();
+            peer.set_read_timeout(Some(LONG)).unwrap();
+            peer.write_all(b"x").unwrap();
+            let sent: &[u8] = if point == "sent bytes" { b"bomb" } else { b"" };
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).expect("the socket is closed");
+            assert_eq!(all, sent, "at {point}");
+            rig.report_with("panicked");
+        }
+        until("the place is given back", || limit.open() == 0);
+        get(server.close());
+    }
+}
+
+#[test]
+fn c05_rule_11_a_panic_at_any_point_of_a_close_leaves_neither_a_socket_nor_a_place_behind() {
+    use waterwheel_channel::EventLoopGroup;
+    let builders = [EventLoopGroup::builder(Epoll), EventLoopGroup::builder(Poll)];
+    for builder in builders {
+        let rig = Rig::new(builder);
+        panics_while_closing(&rig);
+        rig.end();
+    }
+}

@@ -1,0 +1,265 @@
+//! How many connections a server may have (C12).
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use waterwheel_channel::{
+    Channel, ConnectionLimit, Ctx, DrainOptions, EventLoopGroup, Handler, HandlerResult, Msg,
+    NewChannel, ServerBootstrap,
+};
+use waterwheel_executor::Error;
+use waterwheel_net::{Epoll, Tcp};
+
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::probe::{Echo, assert_answered, group, ip, knock, read_to_end, until};
+
+/// Makes echo servers with this limit.
+fn limited(group: &EventLoopGroup, limit: &ConnectionLimit) -> ServerBootstrap {
+    ServerBootstrap::new(group, Tcp).connection_limit(limit).child_initialiser(|edit| {
+        edit.add_last("echo", Echo)?;
+        Ok(())
+    })
+}
+
+fn serve(rig: &Rig, limit: &ConnectionLimit) -> (Channel, SocketAddr) {
+    let server = get(limited(&group(rig), limit).bind("127.0.0.1:0"));
+    let address = ip(server.local_address());
+    (server, address)
+}
+
+#[track_caller]
+fn assert_unanswered(peer: &mut TcpStream) {
+    peer.set_nonblocking(true).unwrap();
+    let read = peer.read(&mut [0; 4]).map_err(|error| error.kind());
+    assert_eq!(read, Err(ErrorKind::WouldBlock));
+    peer.set_nonblocking(false).unwrap();
+}
+
+#[test]
+fn c12_at_the_limit_newcomers_wait_until_somebody_goes() {
+    on_every_loop(|rig| {
+        let limit = ConnectionLimit::new(2);
+        let (_server, address) = serve(rig, &limit);
+        let mut served = [knock(address), knock(address)];
+        served.iter_mut().for_each(assert_answered);
+        let mut waiting = [(); 3].map(|()| knock(address));
+        rig.assert_calm();
+        waiting.iter_mut().for_each(assert_unanswered);
+        assert_eq!((limit.open(), limit.most(), limit.turned_away()), (2, 2, 0));
+        // One goes, one comes: in the order in which they stand there.
+        let [first, second] = served;
+        let [mut third, mut fourth, mut fifth] = waiting;
+        drop(first);
+        assert_answered(&mut third);
+        drop(second);
+        assert_answered(&mut fourth);
+        rig.assert_calm();
+        assert_unanswered(&mut fifth);
+        drop(third);
+        assert_answered(&mut fifth);
+        assert_eq!(limit.open(), 2);
+    });
+}
+
+#[test]
+fn c12_newcomers_are_turned_away_if_that_is_wished() {
+    on_every_loop(|rig| {
+        let limit = ConnectionLimit::new(1).turn_away();
+        let (_server, address) = serve(rig, &limit);
+        let mut first = knock(address);
+        assert_answered(&mut first);
+        for n in 1..=3 {
+            assert_eq!(read_to_end(&mut knock(address)), b"");
+            assert_eq!((limit.open(), limit.turned_away()), (1, n));
+        }
+        drop(first);
+        until("there is room", || limit.open() == 0);
+        assert_answered(&mut knock(address));
+    });
+}
+
+#[test]
+fn c12_servers_that_share_a_limit_are_woken_whoever_has_somebody_waiting() {
+    on_every_loop(|rig| {
+        let limit = ConnectionLimit::new(1);
+        let ((one, at_one), (_other, at_other)) = (serve(rig, &limit), serve(rig, &limit));
+        let mut first = knock(at_one);
+        assert_answered(&mut first);
+        let mut at_the_other = knock(at_other);
+        rig.assert_calm();
+        assert_unanswered(&mut at_the_other);
+        // Nobody stands at the door of the server that had the place.
+        drop(first);
+        assert_answered(&mut at_the_other);
+        let mut again = knock(at_one);
+        rig.assert_calm();
+        assert_unanswered(&mut again);
+        drop(at_the_other);
+        assert_answered(&mut again);
+        // A server that is closed leaves nobody standing, and does not keep the others from being woken.
+        let (mut late, mut later) = (knock(at_other), knock(at_one));
+        rig.assert_calm();
+        get(one.close());
+        assert_eq!(read_to_end(&mut later), b"");
+        drop(again);
+        assert_answered(&mut late);
+    });
+}
+
+#[test]
+fn c12_a_limit_can_be_changed_at_any_time() {
+    on_every_loop(|rig| {
+        let limit = ConnectionLimit::new(0);
+        let (_server, address) = serve(rig, &limit);
+        let mut peers = [(); 3].map(|()| knock(address));
+        rig.assert_calm();
+        peers.iter_mut().for_each(assert_unanswered);
+        limit.set_most(2);
+        peers[..2].iter_mut().for_each(assert_answered);
+        limit.set_most(1);
+        rig.assert_calm();
+        assert_unanswered(&mut peers[2]);
+        assert_eq!(limit.open(), 2, "those who are there stay");
+        let [first, second, mut third] = peers;
+        drop(first);
+        until("one is gone", || limit.open() == 1);
+        rig.assert_calm();
+        assert_unanswered(&mut third);
+        drop(second);
+        assert_answered(&mut third);
+    });
+}
+
+/// Lets nobody in whose number is odd.
+struct Picky(usize);
+
+impl Handler for Picky {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.0 += 1;
+        if msg.is::<NewChannel>() && self.0.is_multiple_of(2) {
+            ctx.fire_read(msg);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c12_who_does_not_become_a_channel_takes_no_place() {
+    on_every_loop(|rig| {
+        let (limit, tries) = (ConnectionLimit::new(1), AtomicUsize::new(0));
+        let server = limited(&group(rig), &limit)
+            .initialiser(|edit| {
+                edit.add_last("picky", Picky(0))?;
+                Ok(())
+            })
+            .child_initialiser(move |edit| {
+                if tries.fetch_add(1, Ordering::Relaxed) < 3 {
+                    return Err(Error::new("not yet"));
+                }
+                edit.add_last("echo", Echo)?;
+                Ok(())
+            });
+        let server = get(server.bind("127.0.0.1:0"));
+        let address = ip(server.local_address());
+        for _ in 0..7 {
+            assert_eq!(read_to_end(&mut knock(address)), b"");
+        }
+        let mut served = knock(address);
+        assert_answered(&mut served);
+        assert_eq!(limit.open(), 1);
+        rig.report_with("not yet");
+    });
+}
+
+#[test]
+fn c12_a_handle_of_a_closed_connection_keeps_no_place() {
+    on_every_loop(|rig| {
+        let limit = ConnectionLimit::new(1);
+        let (_server, address) = serve(rig, &limit);
+        let mut first = knock(address);
+        assert_answered(&mut first);
+        let is_child = |channel: &Channel| channel.parent().is_some();
+        let channels = get(rig.event_loop.registered_channels());
+        let kept: Vec<_> = channels.into_iter().filter(is_child).collect();
+        assert_eq!(kept.len(), 1);
+        drop(first);
+        assert_answered(&mut knock(address));
+        assert!(!kept[0].is_open());
+    });
+}
+
+#[test]
+fn l11_a_drain_at_the_limit_closes_those_who_wait_and_ends() {
+    on_every_loop(|rig| {
+        let limit = ConnectionLimit::new(1);
+        let ((_one, at_one), (_other, at_other)) = (serve(rig, &limit), serve(rig, &limit));
+        let mut served = knock(at_one);
+        assert_answered(&mut served);
+        let mut waiting = [knock(at_one), knock(at_other), knock(at_other)];
+        rig.assert_calm();
+        waiting.iter_mut().for_each(assert_unanswered);
+        let drained = group(rig).drain(DrainOptions::default());
+        for peer in &mut waiting {
+            assert_eq!(read_to_end(peer), b"");
+        }
+        drained.wait_timeout(LONG).unwrap();
+        drop(served);
+        until("all are gone", || limit.open() == 0);
+    });
+}
+
+/// Echoes; there is one for each connection that is being served.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(now: &Arc<AtomicUsize>, most: &AtomicUsize) -> Self {
+        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        Self(now.clone())
+    }
+}
+
+impl Handler for Counted {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write_and_flush(msg);
+        Ok(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn c12_under_load_all_are_served_and_never_more_than_so_many_at_a_time() {
+    const MOST: usize = 3;
+    const CLIENTS: usize = 8;
+    const CALLS: usize = 50;
+    let loops = EventLoopGroup::builder(Epoll).threads(3).build().unwrap();
+    let limit = ConnectionLimit::new(MOST);
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = most.clone();
+    let server = limited(&loops, &limit).child_initialiser(move |edit| {
+        edit.add_last("counted", Counted::new(&now, &counted))?;
+        Ok(())
+    });
+    // Three doors, on a loop each.
+    let doors = [(); 3].map(|()| get(server.bind("127.0.0.1:0")));
+    let addresses = doors.each_ref().map(|door| ip(door.local_address()));
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                for n in 0..CALLS {
+                    assert_answered(&mut knock(addresses[(client + n) % 3]));
+                }
+            });
+        }
+    });
+    until("all are gone", || limit.open() == 0);
+    loops.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    assert_eq!(most.load(Ordering::SeqCst), MOST);
+}

@@ -1,0 +1,210 @@
+//! The order of a channel's life under load (C02): thousands that come and go, ended from either side.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::OpenDriver;
+use waterwheel_channel::{
+    Bootstrap, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap,
+};
+use waterwheel_executor::Error;
+use waterwheel_net::{Epoll, Poll, Tcp};
+use waterwheel_testkit::recorder::Log;
+
+use crate::loop_rig::{LONG, get};
+use crate::probe::{ip, reset, until};
+
+/// What was seen of all lives.
+#[derive(Default)]
+struct Lives {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+    wrong: Mutex<Vec<String>>,
+}
+
+/// Where a life is; anything out of order is noted.
+struct Life {
+    lives: Arc<Lives>,
+    seen: Vec<&'static str>,
+    closed: bool,
+    /// Closes its channel after so many reads.
+    patience: usize,
+}
+
+impl Life {
+    fn new(lives: &Arc<Lives>, patience: usize) -> Self {
+        Self { lives: lives.clone(), seen: Vec::new(), closed: false, patience }
+    }
+
+    fn step(&mut self, what: &'static str, after: &[&'static str]) -> HandlerResult {
+        let last = self.seen.last().copied().unwrap_or("nothing");
+        if !after.contains(&last) {
+            let seen = format!("{what} after {:?}", self.seen);
+            self.lives.wrong.lock().unwrap().push(seen);
+        }
+        if self.seen.last() != Some(&what) {
+            self.seen.push(what);
+        }
+        Ok(())
+    }
+}
+
+impl Handler for Life {
+    fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.lives.begun.fetch_add(1, Ordering::Relaxed);
+        self.step("added", &["nothing"])
+    }
+
+    fn on_registered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.step("registered", &["added"])
+    }
+
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.step("active", &["registered"])?;
+        ctx.write_and_flush(Bytes::from("hello"));
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        self.step("read", &["active", "read"])?;
+        self.patience = self.patience.saturating_sub(1);
+        ctx.write_and_flush(msg);
+        if self.patience == 0 && !std::mem::replace(&mut self.closed, true) {
+            ctx.close();
+        }
+        Ok(())
+    }
+
+    fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
+        self.step("error", &["active", "read"])
+    }
+
+    fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let closed = ctx.channel().closed().is_done();
+        self.step(
+            if closed { "inactive" } else { "inactive too early" },
+            &["active", "read", "error"],
+        )
+    }
+
+    fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.step("unregistered", &["inactive", "registered"])
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        // Without the rest, of one that was not registered: the loop was about to end.
+        let _ = self.step("removed", &["unregistered", "added"]);
+        self.lives.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A small generator of numbers: the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// A connection of the standard library's that does one of several things, all of them legal.
+fn visit(address: std::net::SocketAddr, dice: &mut Dice) -> std::io::Result<()> {
+    let mut peer = TcpStream::connect(address)?;
+    peer.set_read_timeout(Some(LONG))?;
+    let mut piece = [0; 64];
+    match dice.below(6) {
+        0 => reset(peer),
+        1 => drop(peer),
+        2 => peer.write_all(b"and gone")?,
+        3 => {
+            peer.write_all(b"one")?;
+            let _ = peer.read(&mut piece);
+            reset(peer);
+        }
+        4 => {
+            peer.write_all(b"last")?;
+            peer.shutdown(std::net::Shutdown::Write)?;
+            while peer.read(&mut piece)? > 0 {}
+        }
+        // Until the server has had enough.
+        _ => while peer.write_all(b"more").is_ok() && matches!(peer.read(&mut piece), Ok(1..)) {},
+    }
+    Ok(())
+}
+
+fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool) {
+    let reports = Log::new();
+    let group = EventLoopGroup::builder(driver)
+        .threads(2)
+        .reporter(Arc::new(reports.clone()))
+        .build()
+        .unwrap();
+    let lives = Arc::new(Lives::default());
+    let of_children = lives.clone();
+    let server = ServerBootstrap::new(&group, Tcp).child_initialiser(move |edit| {
+        edit.add_last("life", Life::new(&of_children, 3))?;
+        Ok(())
+    });
+    let server = get(server.bind("127.0.0.1:0"));
+    let address = ip(server.local_address());
+    let visitors: Vec<_> = (1..=3)
+        .map(|seed| {
+            std::thread::spawn(move || {
+                let mut dice = Dice(seed * 0x9E37_79B9);
+                (0..visits).for_each(|_| drop(visit(address, &mut dice)));
+            })
+        })
+        .collect();
+    // Clients of ours, on the same loops.
+    let of_clients = lives.clone();
+    let clients = Bootstrap::new(&group, Tcp).initialiser(move |edit| {
+        edit.add_last("life", Life::new(&of_clients, 5))?;
+        Ok(())
+    });
+    for n in 0..visits / 4 {
+        let connected = clients.connect(address);
+        match n % 3 {
+            0 => drop(connected.cancel()),
+            1 => drop(connected),
+            _ => drop(connected.wait_timeout(LONG)),
+        }
+    }
+    if shut_down {
+        group.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    }
+    visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
+    if !shut_down {
+        until("all are gone", || {
+            group.children().map(|it| it.metrics().channels).sum::<usize>() == 1
+        });
+        assert!(server.is_active());
+        group.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    }
+    assert_eq!(*lives.wrong.lock().unwrap(), [""; 0]);
+    let (begun, ended) = (lives.begun.load(Ordering::Relaxed), lives.ended.load(Ordering::Relaxed));
+    assert_eq!(begun, ended, "each life has one end");
+    assert!(shut_down || begun >= 3 * visits);
+    let panics: Vec<_> = reports.take().into_iter().filter(|it| it.contains("panicked")).collect();
+    assert_eq!(panics, [""; 0]);
+}
+
+#[test]
+fn c02_thousands_of_connections_that_come_and_go_are_told_of_each_part_once() {
+    come_and_go(Epoll, 1000, false);
+    come_and_go(Poll, 300, false);
+}
+
+#[test]
+fn c02_a_shutdown_in_the_middle_of_it_ends_every_life_in_order() {
+    for _ in 0..3 {
+        come_and_go(Epoll, 300, true);
+        come_and_go(Poll, 100, true);
+    }
+}

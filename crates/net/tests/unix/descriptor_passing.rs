@@ -1,0 +1,335 @@
+//! Descriptors passed over Unix streams (C13).
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::{
+    Channel, Completion, FileRegion, NewChannel, Parcel, Stream, UnixAddress,
+};
+use waterwheel_net::{Socket, existing_stream, passed};
+
+use crate::ancillary_messages::{Parcels, Pipe, Shows, receive, send, unpacked};
+use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::support::{Directory, echo};
+
+/// A connection whose reads are shown, with these options.
+fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, Parcels) {
+    let (ours, peer) = UnixStream::pair().unwrap();
+    peer.set_read_timeout(Some(LONG)).unwrap();
+    let (show, shown) = Shows::pair();
+    let new = NewChannel::new(existing_stream(ours).unwrap()).initialiser(move |edit| {
+        edit.add_last("shows", Shows::to(show))?;
+        Ok(())
+    });
+    let channel = get(rig.event_loop.register(new));
+    for option in options {
+        get(channel.set_option(*option));
+    }
+    (channel, peer, shown)
+}
+
+const TAKES: &[SocketOption] = &[SocketOption::ReceivePassed(true)];
+
+#[test]
+fn c13_a_descriptor_that_a_channel_writes_is_its_peers() {
+    on_every_loop(|rig| {
+        let (channel, peer, _) = connection(rig, &[]);
+        let pipe = Pipe::new();
+        let end = passed(pipe.writer.try_clone().unwrap());
+        get(channel.write_and_flush(Parcel::new("take this", vec![end])));
+        let (bytes, mut passed) = receive(&peer);
+        assert_eq!((bytes.as_slice(), passed.len()), (&b"take this"[..], 1));
+        pipe.ends_with(passed.remove(0));
+    });
+}
+
+#[test]
+fn c13_a_descriptor_that_a_peer_passes_is_read_as_a_parcel() {
+    on_every_loop(|rig| {
+        let (_channel, peer, shown) = connection(rig, TAKES);
+        let (one, other) = (Pipe::new(), Pipe::new());
+        send(&peer, b"two", &[one.writer.as_fd(), other.writer.as_fd()]);
+        let mut parcel = shown.next();
+        assert_eq!((&*parcel.bytes, parcel.passed.len()), (&b"two"[..], 2));
+        assert!(!parcel.truncated && parcel.peer.is_none() && parcel.credentials.is_none());
+        let second = unpacked(parcel.passed.remove(1));
+        let first = unpacked(parcel.passed.remove(0));
+        let flags = rustix::io::fcntl_getfd(&first).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "children do not inherit it");
+        one.ends_with(first);
+        other.ends_with(second);
+        (&peer).write_all(b"plain").unwrap();
+        let plain = shown.next();
+        assert_eq!((&*plain.bytes, plain.passed.len()), (&b"plain"[..], 0));
+        rig.assert_calm();
+    });
+}
+
+#[test]
+fn c13_what_is_passed_and_not_asked_for_is_closed() {
+    on_every_loop(|rig| {
+        let (channel, peer, shown) = connection(rig, &[]);
+        let pipe = Pipe::new();
+        send(&peer, b"unasked", &[pipe.writer.as_fd()]);
+        assert!(shown.until("unasked").is_empty());
+        pipe.has_lost_its_end();
+        // Nor while only credentials are.
+        get(channel.set_option(SocketOption::ReceiveCredentials(true)));
+        let pipe = Pipe::new();
+        send(&peer, b"unasked", &[pipe.writer.as_fd()]);
+        let parcel = shown.next();
+        assert!(parcel.passed.is_empty() && parcel.credentials.is_some() && !parcel.truncated);
+        pipe.has_lost_its_end();
+        // On and off again.
+        get(channel.set_option(SocketOption::ReceiveCredentials(false)));
+        get(channel.set_option(SocketOption::ReceivePassed(true)));
+        let pipe = Pipe::new();
+        send(&peer, b"asked", &[pipe.writer.as_fd()]);
+        pipe.ends_with(unpacked(shown.until("asked").remove(0)));
+        get(channel.set_option(SocketOption::ReceivePassed(false)));
+        let pipe = Pipe::new();
+        send(&peer, b"unasked", &[pipe.writer.as_fd()]);
+        assert!(shown.until("unasked").is_empty());
+        pipe.has_lost_its_end();
+    });
+}
+
+#[test]
+fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
+    on_every_loop(|rig| {
+        let (channel, peer, shown) = connection(rig, TAKES);
+        let pipe = Pipe::new();
+        send(&peer, b"kept", &[pipe.writer.as_fd()]);
+        drop(shown.next());
+        pipe.has_lost_its_end();
+        // One that waits to be sent.
+        let stuck = vec![7; 4_000_000];
+        let written = channel.write_and_flush(Bytes::from(stuck));
+        let pipe = Pipe::new();
+        let end = passed(pipe.writer.try_clone().unwrap());
+        let late = channel.write_and_flush(Parcel::new("late", vec![end]));
+        assert!(!written.is_done());
+        get(channel.close());
+        assert!(late.join().is_err() && written.join().is_err());
+        pipe.has_lost_its_end();
+    });
+}
+
+#[test]
+fn c13_bytes_files_and_parcels_keep_their_order_in_a_stream() {
+    on_every_loop(|rig| {
+        let (channel, mut peer, _) = connection(rig, &[]);
+        let pipes = [Pipe::new(), Pipe::new()];
+        let name = std::env::temp_dir().join(format!("waterwheel-passing-{}", std::process::id()));
+        std::fs::write(&name, "file").unwrap();
+        let file = FileRegion::new(File::open(&name).unwrap(), ..).unwrap();
+        std::fs::remove_file(&name).unwrap();
+        let end = |pipe: &Pipe| vec![passed(pipe.writer.try_clone().unwrap())];
+        let writes = [
+            channel.write(Bytes::from("a")),
+            channel.write(Parcel::new("B", end(&pipes[0]))),
+            channel.write(Bytes::from("c")),
+            channel.write(file),
+            channel.write(Parcel::new("D", end(&pipes[1]))),
+            channel.write_and_flush(Bytes::from("e")),
+        ];
+        let (mut all, mut passed) = (Vec::new(), Vec::new());
+        while all.len() < 9 {
+            let (bytes, more) = receive(&peer);
+            all.extend(bytes);
+            passed.extend(more.into_iter().map(|fd| (all.len(), fd)));
+        }
+        assert_eq!(all, b"aBcfileDe");
+        for write in writes {
+            get(write);
+        }
+        let [one, other] = pipes;
+        let (second, first) = (passed.pop().unwrap(), passed.pop().unwrap());
+        assert!((2..=3).contains(&first.0) && second.0 >= 8, "{first:?} {second:?}");
+        one.ends_with(first.1);
+        other.ends_with(second.1);
+        get(channel.write_and_flush(Bytes::from("behind")));
+        let mut behind = [0; 6];
+        peer.read_exact(&mut behind).unwrap();
+        assert_eq!(&behind, b"behind");
+    });
+}
+
+#[test]
+fn c13_a_parcel_too_large_for_the_kernel_is_passed_once_and_its_bytes_follow() {
+    on_every_loop(|rig| {
+        let (channel, peer, _) = connection(rig, &[SocketOption::SendBuffer(8 * 1024)]);
+        let pipe = Pipe::new();
+        let body: Vec<u8> = (0..1_000_000_u32).map(|n| n as u8).collect();
+        let end = passed(pipe.writer.try_clone().unwrap());
+        let written = channel.write_and_flush(Parcel::new(body.clone(), vec![end]));
+        let (mut all, mut passed) = (Vec::new(), Vec::new());
+        while all.len() < body.len() {
+            let (bytes, more) = receive(&peer);
+            all.extend(bytes);
+            passed.extend(more);
+        }
+        assert!(all == body);
+        get(written);
+        assert_eq!(passed.len(), 1);
+        pipe.ends_with(passed.remove(0));
+    });
+}
+
+#[test]
+fn c13_a_parcel_without_bytes_is_refused_by_a_stream() {
+    on_every_loop(|rig| {
+        let (channel, peer, _) = connection(rig, &[]);
+        let pipe = Pipe::new();
+        let end = passed(pipe.writer.try_clone().unwrap());
+        let error = channel.write_and_flush(Parcel::new("", vec![end])).join().unwrap_err();
+        let said = "a parcel on a stream needs at least one byte for what is passed to travel with";
+        assert_eq!(error.to_string(), said);
+        pipe.has_lost_its_end();
+        get(channel.write_and_flush(Bytes::from("go on")));
+        assert_eq!(receive(&peer).0, b"go on");
+    });
+}
+
+#[test]
+fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
+    on_every_loop(|rig| {
+        let (channel, peer, _) = connection(rig, &[]);
+        let pipe = Pipe::new();
+        let many: Vec<Io> = (0..254).map(|_| passed(pipe.writer.try_clone().unwrap())).collect();
+        let before = channel.write(Bytes::from("before "));
+        let too_many = channel.write(Parcel::new("lost", many));
+        let strange = channel.write(Parcel::new("lost", vec![Io::new("no descriptor")]));
+        let behind = channel.write_and_flush(Bytes::from("behind"));
+        let error = too_many.join().unwrap_err().to_string();
+        assert_eq!(error, "254 descriptors are too many: 253 can be passed");
+        let error = strange.join().unwrap_err().to_string();
+        assert_eq!(error, "a &str cannot be passed: it is no descriptor");
+        get(before);
+        get(behind);
+        let mut all = Vec::new();
+        while all.len() < 13 {
+            all.extend(receive(&peer).0);
+        }
+        assert_eq!(all, b"before behind");
+        pipe.has_lost_its_end();
+        // As many as there may be.
+        let pipe = Pipe::new();
+        let most: Vec<Io> = (0..253).map(|_| passed(pipe.writer.try_clone().unwrap())).collect();
+        get(channel.write_and_flush(Parcel::new("most", most)));
+        assert_eq!(receive(&peer).1.len(), 253);
+        pipe.has_lost_its_end();
+    });
+}
+
+#[test]
+fn c13_a_parcel_that_cannot_be_passed_fails_no_empty_write_beside_it() {
+    on_every_loop(|rig| {
+        for is_awaited in [true, false] {
+            let (channel, peer, _) = connection(rig, &[]);
+            let (tell, told) = mpsc::channel();
+            get(channel.with_pipeline(move |pipeline| {
+                let done = |at| {
+                    let tell = tell.clone();
+                    Completion::local(move |result| _ = tell.send((at, result.is_ok())))
+                };
+                let strange = Parcel::new("lost", vec![Io::new("no descriptor")]);
+                pipeline.write_with(Bytes::new(), done("before"));
+                match is_awaited {
+                    true => pipeline.write_with(strange, done("parcel")),
+                    false => pipeline.write(strange),
+                }
+                pipeline.write_with(Bytes::new(), done("behind"));
+                pipeline.write(Bytes::from("go on"));
+                pipeline.flush();
+            }));
+            assert_eq!(receive(&peer).0, b"go on");
+            let expected = [("before", true), ("parcel", false), ("behind", true)];
+            let expected = expected.iter().filter(|(at, _)| is_awaited || *at != "parcel");
+            for expected in expected {
+                assert_eq!(told.recv_timeout(LONG), Ok(*expected));
+            }
+        }
+    });
+}
+
+/// Writes to a channel when it is dropped.
+struct LastWords(Channel);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.0.send(Bytes::from("last words"));
+    }
+}
+
+#[test]
+fn c13_what_could_not_be_passed_is_dropped_where_it_may_write_to_its_channel() {
+    on_every_loop(|rig| {
+        let (channel, peer, _) = connection(rig, &[]);
+        let strange = Parcel::new("lost", vec![Io::new(LastWords(channel.clone()))]);
+        assert!(channel.write_and_flush(strange).join().is_err());
+        assert_eq!(receive(&peer).0, b"last words");
+        get(channel.write_and_flush(Bytes::from("go on")));
+        assert_eq!(receive(&peer).0, b"go on");
+    });
+}
+
+#[test]
+fn c13_parcels_are_refused_by_streams_of_another_kind() {
+    on_every_loop(|rig| {
+        let (ours, _peer) = UnixStream::pair().unwrap();
+        let stream = Stream::connected(Socket::new(ours).unwrap().into(), None);
+        let channel = get(rig.event_loop.register(NewChannel::new(stream)));
+        let error = channel.write_and_flush(Parcel::new("x", Vec::new())).join().unwrap_err();
+        assert!(error.to_string().contains("Parcel"), "{error}");
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = std::net::TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        let stream = Stream::connected(Socket::new(ours).unwrap().into(), None);
+        let channel = get(rig.event_loop.register(NewChannel::new(stream)));
+        for option in [SocketOption::ReceivePassed(true), SocketOption::ReceiveCredentials(true)] {
+            let error = channel.set_option(option).join().unwrap_err().to_string();
+            assert!(error.contains(option.name()), "{error}");
+        }
+    });
+}
+
+#[test]
+fn c13_many_parcels_to_and_fro_leave_no_descriptor_behind() {
+    on_every_loop(|rig| {
+        let (channel, peer, shown) = connection(rig, TAKES);
+        for round in 0..50 {
+            let pipe = Pipe::new();
+            send(&peer, b"to", &[pipe.writer.as_fd()]);
+            let there = unpacked(shown.until("to").remove(0));
+            get(channel.write_and_flush(Parcel::new("fro", vec![passed(there)])));
+            let (bytes, mut back): (_, Vec<OwnedFd>) = receive(&peer);
+            assert_eq!((bytes.as_slice(), back.len()), (&b"fro"[..], 1), "round {round}");
+            pipe.ends_with(back.remove(0));
+        }
+    });
+}
+
+#[test]
+fn c13_a_parcel_may_be_written_back_as_it_was_read() {
+    on_every_loop(|rig| {
+        let directory = Directory::new();
+        let echo = echo(rig).child_socket_option(SocketOption::ReceivePassed(true));
+        get(echo.bind(UnixAddress::path(directory.path("door"))));
+        // A peer with an address: what it sends says where from.
+        let peer =
+            socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+        peer.bind(&socket2::SockAddr::unix(directory.path("peer")).unwrap()).unwrap();
+        peer.connect(&socket2::SockAddr::unix(directory.path("door")).unwrap()).unwrap();
+        peer.set_read_timeout(Some(LONG)).unwrap();
+        let pipe = Pipe::new();
+        send(&peer, b"to and fro", &[pipe.writer.as_fd()]);
+        let (bytes, mut passed) = receive(&peer);
+        assert_eq!((bytes.as_slice(), passed.len()), (&b"to and fro"[..], 1));
+        pipe.ends_with(passed.remove(0));
+    });
+}

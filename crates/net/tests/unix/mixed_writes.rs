@@ -1,0 +1,170 @@
+//! Writes of all kinds, mixed at random (C07, C13).
+
+use std::ops::Range;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use bytes::Bytes;
+use waterwheel_channel::driver::Io;
+use waterwheel_channel::{
+    Bootstrap, Channel, ChannelFuture, Datagram, Msg, NewChannel, Parcel, UnixAddress,
+};
+use waterwheel_net::{UnixDatagrams, existing_stream, passed};
+
+use crate::ancillary_messages::{Pipe, receive};
+use crate::loop_rig::{LONG, get, on_every_loop};
+use crate::support::Directory;
+
+/// A failure names its seed.
+const SEEDS: Range<u64> = 1..10;
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// One write, and what is to become of it.
+struct Written {
+    future: ChannelFuture,
+    /// `None`: it fails.
+    arrives: Option<Vec<u8>>,
+    cancelled: bool,
+}
+
+/// Writes at random and waits for all of it; what has to arrive, in order.
+fn write_at_random(
+    channel: &Channel,
+    seed: u64,
+    mut make: impl FnMut(&mut Dice, u32) -> (Msg, Option<Vec<u8>>),
+) -> Vec<Vec<u8>> {
+    let dice = &mut Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let (mut all, mut expected) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    for _ in 0..dice.roll(20) + 1 {
+        let mut batch = Vec::new();
+        for _ in 0..dice.roll(60) {
+            let (msg, arrives) = make(dice, at);
+            at += 1;
+            let future = channel.write(msg);
+            batch.push(Written { future, arrives, cancelled: false });
+        }
+        for written in &mut batch {
+            if dice.roll(4) == 0 {
+                written.cancelled = written.future.cancel();
+            }
+        }
+        if dice.roll(5) > 0 {
+            channel.flush();
+        }
+        all.append(&mut batch);
+    }
+    channel.flush();
+    for (nth, written) in all.into_iter().enumerate() {
+        let expects = written.arrives.is_some() && !written.cancelled;
+        written.future.wait_timeout(LONG).expect("done in time");
+        let result = written.future.join();
+        assert_eq!(result.is_ok(), expects, "seed {seed}, write {nth}: {result:?}");
+        if expects {
+            expected.extend(written.arrives);
+        }
+    }
+    assert_eq!(channel.pending_bytes(), 0);
+    assert!(channel.is_writable());
+    expected
+}
+
+#[test]
+fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
+    on_every_loop(|rig| {
+        for seed in SEEDS {
+            let (ours, peer) = UnixStream::pair().unwrap();
+            peer.set_read_timeout(Some(LONG)).unwrap();
+            let new = NewChannel::new(existing_stream(ours).unwrap());
+            let channel = get(rig.event_loop.register(new));
+            let pipe = Pipe::new();
+            let reader = std::thread::spawn(move || {
+                let (mut all, mut passed) = (Vec::new(), 0);
+                loop {
+                    let (bytes, more) = receive(&peer);
+                    passed += more.len();
+                    if bytes.is_empty() {
+                        return (all, passed);
+                    }
+                    all.extend(bytes);
+                }
+            });
+            let mut parcels = 0;
+            let expected = write_at_random(&channel, seed, |dice, at| {
+                let text = format!("<{at}>").repeat(1 + dice.roll(5) as usize * 100);
+                match dice.roll(6) {
+                    0 => (Bytes::new().into(), Some(Vec::new())),
+                    1 => {
+                        let strange = Parcel::new("lost", vec![Io::new(7_u8)]);
+                        (strange.into(), None)
+                    }
+                    2 => {
+                        parcels += 1;
+                        let end = passed(pipe.writer.try_clone().unwrap());
+                        let bytes = text.clone().into_bytes();
+                        (Parcel::new(text, vec![end]).into(), Some(bytes))
+                    }
+                    _ => (Bytes::from(text.clone()).into(), Some(text.into_bytes())),
+                }
+            });
+            get(channel.close());
+            let (all, passed) = reader.join().unwrap();
+            assert!(all == expected.concat(), "seed {seed}");
+            assert!(passed <= parcels);
+            pipe.has_lost_its_end();
+        }
+    });
+}
+
+#[test]
+fn c07_datagrams_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
+    let huge = Bytes::from(vec![0; 10_000_000]);
+    on_every_loop(|rig| {
+        for seed in SEEDS {
+            let directory = Directory::new();
+            let peer = UnixDatagram::bind(directory.path("peer")).unwrap();
+            peer.set_read_timeout(Some(LONG)).unwrap();
+            let bootstrap = Bootstrap::new(&rig.event_loop.parent().unwrap(), UnixDatagrams);
+            let channel = get(bootstrap.connect(UnixAddress::path(directory.path("peer"))));
+            let pipe = Pipe::new();
+            let reader = std::thread::spawn(move || {
+                let mut all = Vec::new();
+                loop {
+                    let mut room = vec![0; 100_000];
+                    let n = peer.recv(&mut room).unwrap();
+                    if &room[..n] == b"the end" {
+                        return all;
+                    }
+                    all.push(room[..n].to_vec());
+                }
+            });
+            let expected = write_at_random(&channel, seed, |dice, at| {
+                let text = format!("<{at}>").repeat(dice.roll(5) as usize * 100);
+                match dice.roll(6) {
+                    0 => (Datagram::new(huge.clone()).into(), None),
+                    1 => (Parcel::new("lost", vec![Io::new(7_u8)]).into(), None),
+                    2 => {
+                        let end = passed(pipe.writer.try_clone().unwrap());
+                        let bytes = text.clone().into_bytes();
+                        (Parcel::new(text, vec![end]).into(), Some(bytes))
+                    }
+                    _ => (Datagram::new(text.clone()).into(), Some(text.into_bytes())),
+                }
+            });
+            get(channel.write_and_flush(Datagram::new("the end")));
+            assert!(reader.join().unwrap() == expected, "seed {seed}");
+            get(channel.close());
+            pipe.has_lost_its_end();
+        }
+    });
+}
