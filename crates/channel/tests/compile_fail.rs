@@ -1,10 +1,16 @@
-//! Programs that must not compile, each with what the compiler says to it.
+//! Programs that must not compile, each with the compiler's message beside it.
 //!
-//! After a new compiler says it in other words: `TRYBUILD=overwrite cargo test --test compile_fail`,
-//! and a look at what has changed.
+//! When a new compiler changes a message: `TRYBUILD=overwrite cargo test --test compile_fail`, then review
+//! the diff.
 
-/// One call for all of them: it makes one project of them, and builds its dependencies once.
+/// All cases in one call: trybuild makes one project of them and builds its dependencies once.
 #[test]
 fn c06_what_does_not_fit_does_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/c06_*.rs");
+}
+
+/// A loop, its pipelines, handlers and contexts are not `Send`.
+#[test]
+fn c01_what_belongs_to_a_loop_does_not_leave_it() {
+    trybuild::TestCases::new().compile_fail("tests/compile_fail/c01_*.rs");
 }

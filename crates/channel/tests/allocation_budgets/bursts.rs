@@ -1,0 +1,247 @@
+//! What a burst has made large is given back when the burst is over (K14), to the byte.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
+use waterwheel_channel::local::Connection;
+use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
+use waterwheel_channel::{
+    Channel, Completion, Ctx, Edit, EventLoopGroup, Handler, HandlerResult, ManualEventLoop, Msg,
+    NewChannel, TypeTag, Types,
+};
+use waterwheel_executor::Error;
+use waterwheel_testkit::manual::Manual;
+
+use crate::counting_allocator::bytes;
+
+/// How many messages a burst has.
+const BURST: usize = 20_000;
+
+/// What may stay of it: a few queues, each with room for some dozens of messages.
+const KEPT: isize = 16 * 1024;
+
+/// A transport that takes all, or nothing, and forgets it.
+struct Valve {
+    open: Arc<AtomicBool>,
+    stream: bool,
+}
+
+const BYTES: Types = Types::These(const { &[TypeTag::of::<Bytes>()] });
+
+impl Transport for Valve {
+    fn name(&self) -> &'static str {
+        "valve"
+    }
+
+    fn reads(&self) -> Types {
+        BYTES
+    }
+
+    fn accepts(&self) -> Types {
+        BYTES
+    }
+
+    fn writes_stream(&self) -> bool {
+        self.stream
+    }
+
+    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
+
+    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+        if !self.open.load(Ordering::Relaxed) {
+            return Ok(Submit::Full);
+        }
+        if self.stream {
+            outbound.wrote(outbound.bytes().len());
+        }
+        while !self.stream && outbound.take().is_some() {}
+        Ok(Submit::Done(1))
+    }
+
+    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+        None
+    }
+
+    fn close(&mut self, _: &Upcalls) -> Detach {
+        Detach::Done
+    }
+}
+
+/// A loop that this thread turns.
+struct House {
+    _manual: Manual,
+    event_loop: ManualEventLoop,
+}
+
+impl House {
+    fn new() -> Self {
+        let manual = Manual::readiness();
+        let event_loop = EventLoopGroup::builder(manual.clone()).build_manual().unwrap();
+        Self { _manual: manual, event_loop }
+    }
+
+    fn add(
+        &mut self,
+        transport: impl Transport,
+        initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Channel {
+        let new = NewChannel::new(transport);
+        let made = self.event_loop.on_loop(|here| here.register_with(new, initialiser));
+        let channel = made.unwrap().unwrap();
+        self.run();
+        channel
+    }
+
+    fn run(&mut self) {
+        loop {
+            self.event_loop.turn(Some(Duration::ZERO));
+            if self.event_loop.is_idle() {
+                return;
+            }
+        }
+    }
+
+    fn on_loop(&mut self, f: impl FnOnce()) {
+        self.event_loop.on_loop(|_| f()).unwrap();
+        self.run();
+    }
+}
+
+/// How many bytes more a channel holds after a burst than after a few messages.
+fn kept(
+    make: impl Fn(&mut House) -> Channel,
+    burst: impl Fn(&mut House, &Channel, usize),
+) -> isize {
+    let mut house = House::new();
+    let channel = make(&mut house);
+    burst(&mut house, &channel, 8);
+    let before = bytes();
+    burst(&mut house, &channel, BURST);
+    bytes().wrapping_sub(before) as isize
+}
+
+/// Writes while the network has no room, then lets it go.
+fn through_a_valve(stream: bool, write: impl Fn(&Channel) + Copy) -> isize {
+    let open = Arc::new(AtomicBool::new(true));
+    let valve = open.clone();
+    kept(
+        |house| house.add(Valve { open: valve.clone(), stream }, |_| Ok(())),
+        |house, channel, messages| {
+            open.store(false, Ordering::Relaxed);
+            house.on_loop(|| {
+                (0..messages).for_each(|_| write(channel));
+                channel.flush();
+            });
+            open.store(true, Ordering::Relaxed);
+            // It is told that there is room as it comes back.
+            house.on_loop(|| drop(channel.deregister()));
+            house.on_loop(|| drop(channel.register()));
+            assert_eq!(channel.pending_bytes(), 0);
+        },
+    )
+}
+
+const SMALL: Bytes = Bytes::from_static(b"x");
+
+#[track_caller]
+fn assert_given_back(kept: isize) {
+    assert!(kept <= KEPT, "{kept} bytes are kept of a burst");
+}
+
+#[test]
+fn k14_the_memory_of_many_small_writes_is_given_back() {
+    assert_given_back(through_a_valve(true, |channel| {
+        channel.send(SMALL);
+    }));
+}
+
+#[test]
+fn k14_the_memory_of_many_messages_is_given_back() {
+    assert_given_back(through_a_valve(false, |channel| {
+        channel.send(SMALL);
+    }));
+}
+
+#[test]
+fn k14_the_memory_of_writes_that_are_waited_for_is_given_back() {
+    for stream in [true, false] {
+        assert_given_back(through_a_valve(stream, |channel| drop(channel.write(SMALL))));
+    }
+}
+
+/// Writes to its own channel while it runs: the writes wait at its slot (rule 2).
+struct WritesToItself(usize);
+
+impl Handler for WritesToItself {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        self.0 = event.take::<usize>().unwrap_or_default();
+        for _ in 0..self.0 {
+            ctx.channel().send(SMALL);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+}
+
+#[test]
+fn k14_the_memory_of_events_that_waited_for_a_handler_is_given_back() {
+    let open = Arc::new(AtomicBool::new(true));
+    assert_given_back(kept(
+        |house| {
+            house.add(Valve { open: open.clone(), stream: true }, |edit| {
+                edit.add_last("itself", WritesToItself(0))?;
+                Ok(())
+            })
+        },
+        |house, channel, messages| house.on_loop(|| channel.fire_user_event(messages)),
+    ));
+}
+
+#[test]
+fn k14_the_memory_between_two_ends_within_the_process_is_given_back() {
+    let (one, other) = Connection::pair();
+    let ends = RefCell::new(VecDeque::from([one, other]));
+    assert_given_back(kept(
+        |house| {
+            let first = house.add(ends.borrow_mut().pop_front().unwrap(), |_| Ok(()));
+            house.add(ends.borrow_mut().pop_front().unwrap(), |edit| {
+                edit.add_last("swallows", Swallows)?;
+                Ok(())
+            });
+            first
+        },
+        |house, channel, messages| {
+            house.on_loop(|| {
+                (0..messages).for_each(|_| drop(channel.write(SMALL)));
+                channel.flush();
+            });
+            assert_eq!(channel.pending_bytes(), 0);
+        },
+    ));
+}
+
+struct Swallows;
+
+impl Handler for Swallows {
+    fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+        Ok(())
+    }
+}

@@ -1,0 +1,372 @@
+//! Accepts that fail: a pause, and no spinning (L16). Listeners that leave and end.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Io, SocketOption};
+use waterwheel_channel::transport::{SocketKind, Sockets};
+use waterwheel_channel::{
+    Address, Channel, ChannelOptions, ConnectionLimit, Ctx, EventLoopGroup, Handler, HandlerResult,
+    In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
+};
+use waterwheel_executor::Error;
+use waterwheel_testkit::faulty::{Call, Faulty, Times};
+use waterwheel_testkit::manual::{Manual, ManualSockets, Port, Time};
+use waterwheel_testkit::recorder::Log;
+
+use crate::support::{House, both, secs};
+
+/// Notes what comes by, and passes it on.
+struct Notes(Log);
+
+impl Handler for Notes {
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.push("complete");
+        ctx.fire_read_complete();
+        Ok(())
+    }
+
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.0.push(format!("error {error}"));
+        ctx.fire_error(error);
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.push("unregistered");
+        ctx.fire_unregistered();
+        Ok(())
+    }
+}
+
+/// Counts what is accepted before the acceptor has it.
+struct Counts(Log);
+
+impl InboundHandler for Counts {
+    type In = NewChannel;
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, new: NewChannel) -> HandlerResult {
+        self.0.push("accepted");
+        ctx.fire_read(new);
+        Ok(())
+    }
+}
+
+fn noting(house: &House, log: &Log) -> ServerBootstrap {
+    let log = log.clone();
+    house.server().initialiser(move |edit| {
+        edit.add_last("notes", Notes(log.clone()))?;
+        edit.add_last("counts", In(Counts(log.clone())))?;
+        Ok(())
+    })
+}
+
+fn server(house: &House) -> (Channel, Port, Log) {
+    let log = Log::new();
+    let (server, port) = house.bind(&noting(house, &log));
+    (server, port, log)
+}
+
+/// An accept fails for want of descriptors, with connections behind it.
+fn fail(house: &House, port: &Port) -> waterwheel_testkit::manual::Peer {
+    port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+    let peer = port.connect().unwrap();
+    house.settle();
+    peer
+}
+
+fn failed() -> String {
+    format!("error {}", std::io::Error::from(ErrorKind::OutOfMemory))
+}
+
+#[test]
+fn l16_a_failed_accept_pauses_for_a_second_and_is_told_and_reported() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let turns = house.first().metrics().turns;
+        let peer = fail(&house, &port);
+        assert_eq!(log.take(), ["complete".to_owned(), failed()]);
+        let reports = house.reports.take();
+        assert_eq!(reports.len(), 1);
+        assert!(reports[0].contains("out of memory"), "{reports:?}");
+        house.manual.advance(secs(1) - Duration::from_nanos(1));
+        house.settle();
+        assert!(house.first().metrics().turns - turns < 5, "it does not spin");
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        house.manual.advance(Duration::from_nanos(1));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+        assert!(server.is_active() && !peer.is_closed());
+        assert_eq!(house.first().stats().timers, 0);
+    });
+}
+
+#[test]
+fn l16_a_cause_that_lasts_is_told_once_a_second() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        for _ in 0..3 {
+            port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        }
+        house.settle();
+        for left in [2, 1, 0] {
+            assert_eq!((log.take(), port.backlog()), (vec!["complete".into(), failed()], left));
+            house.manual.advance(secs(1));
+            house.settle();
+        }
+        let _peer = port.connect().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_every_pause_is_reported_however_many_there_were_but_at_most_one_a_second() {
+    both(|house| {
+        let (_server, port, _log) = server(&house);
+        let first = port.connect().unwrap();
+        house.settle();
+        for _ in 0..7 {
+            port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        }
+        house.settle();
+        for pause in 1..=6 {
+            assert_eq!(house.reports.take().len(), 1, "pause {pause}");
+            house.manual.advance(secs(1));
+            house.settle();
+        }
+        assert_eq!(house.reports.take().len(), 1);
+        // A connection that closes ends the pause: the next one begins before a second is over.
+        port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        port.fail_accept(ErrorKind::OutOfMemory).unwrap();
+        first.finish();
+        house.settle();
+        assert_eq!(house.reports.take().len(), 1, "the eighth: their number has doubled");
+        house.manual.advance(Duration::from_millis(999));
+        house.settle();
+        assert_eq!(house.reports.take(), [""; 0]);
+    });
+}
+
+#[test]
+fn l16_a_connection_that_closes_ends_the_pause() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        let first = port.connect().unwrap();
+        house.settle();
+        let _waiting = fail(&house, &port);
+        drop(log.take());
+        first.finish();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+        house.manual.advance(secs(1));
+        house.settle();
+        let _next = port.connect().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_a_pause_ends_neither_the_wait_at_the_limit_nor_that_the_pause() {
+    both(|house| {
+        let (log, limit) = (Log::new(), ConnectionLimit::new(1));
+        let (_server, port) = house.bind(&noting(&house, &log).connection_limit(&limit));
+        let first = fail(&house, &port);
+        let _second = port.connect().unwrap();
+        // There is room, but the pause is not over.
+        limit.set_most(2);
+        limit.set_most(1);
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["complete".to_owned(), failed()], 2));
+        // It is, and there is room for one.
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 1));
+        house.manual.advance(secs(10));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        first.finish();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+        assert_eq!(limit.open(), 1);
+    });
+}
+
+#[test]
+fn l16_a_pause_that_was_ended_does_not_shorten_the_next() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        let first = port.connect().unwrap();
+        house.settle();
+        let _second = fail(&house, &port);
+        let _third = fail(&house, &port);
+        drop(log.take());
+        house.manual.advance(Duration::from_millis(600));
+        first.finish();
+        house.settle();
+        assert_eq!(log.take(), ["accepted".into(), "complete".into(), failed()]);
+        house.manual.advance(Duration::from_millis(900));
+        house.settle();
+        assert_eq!(
+            log.take(),
+            [""; 0],
+            "the second of the first pause is over, that of this one is not"
+        );
+        house.manual.advance(Duration::from_millis(100));
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_a_connection_that_was_gone_does_not_pause_the_others() {
+    both(|house| {
+        let (_server, port, log) = server(&house);
+        port.fail_accept(ErrorKind::ConnectionAborted).unwrap();
+        let _peer = port.connect().unwrap();
+        house.settle();
+        let log = log.take();
+        assert!(
+            log.contains(&"accepted".into()) && !log.iter().any(|it| it.contains("error")),
+            "{log:?}"
+        );
+    });
+}
+
+#[test]
+fn l16_reads_that_go_off_and_on_in_the_pause_do_not_shorten_it() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let _peer = fail(&house, &port);
+        drop(log.take());
+        server.set_auto_read(false);
+        server.set_auto_read(true);
+        server.read();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+    });
+}
+
+#[test]
+fn l16_reads_that_went_off_in_the_pause_stay_off() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let _peer = fail(&house, &port);
+        drop(log.take());
+        server.set_auto_read(false);
+        house.manual.advance(secs(5));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 1));
+        server.read();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+    });
+}
+
+#[test]
+fn l16_without_auto_read_a_read_in_the_pause_is_done_after_it() {
+    both(|house| {
+        let log = Log::new();
+        let manual_read = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+        let (server, port) = house.bind(&noting(&house, &log).options(manual_read));
+        server.read();
+        let _peer = fail(&house, &port);
+        assert_eq!(log.take(), ["complete".to_owned(), failed()]);
+        server.read();
+        house.settle();
+        assert_eq!(port.backlog(), 1);
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "complete"]);
+        let _later = port.connect().unwrap();
+        house.settle();
+        assert_eq!(port.backlog(), 1, "one round was asked for");
+    });
+}
+
+#[test]
+fn l16_a_close_in_the_pause_ends_the_listener() {
+    both(|house| {
+        let (server, port, _log) = server(&house);
+        let peer = fail(&house, &port);
+        server.close().join().unwrap();
+        house.settle();
+        assert!(port.is_closed() && peer.is_closed());
+        house.manual.advance(secs(2));
+        house.settle();
+    });
+}
+
+#[test]
+fn c04_a_listener_that_leaves_lets_connections_wait() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        server.deregister().join().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["unregistered"]);
+        let peers: Vec<_> = (0..3).map(|_| port.connect().unwrap()).collect();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec![], 3));
+        server.register().join().unwrap();
+        house.settle();
+        assert_eq!(log.take(), ["accepted", "accepted", "accepted", "complete"]);
+        assert!(peers.iter().all(|peer| !peer.is_closed()));
+    });
+}
+
+#[test]
+fn l16_a_pause_outlasts_a_leave() {
+    both(|house| {
+        let (server, port, log) = server(&house);
+        let _peer = fail(&house, &port);
+        drop(log.take());
+        server.deregister().join().unwrap();
+        server.register().join().unwrap();
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["unregistered".into()], 1));
+        house.manual.advance(secs(1));
+        house.settle();
+        assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
+    });
+}
+
+/// Makes the sockets of another, and writes down with which options they listen.
+struct Watched(ManualSockets, Log);
+
+impl Sockets for Watched {
+    fn kind(&self) -> &'static SocketKind {
+        self.0.kind()
+    }
+
+    fn listen(&self, at: &Address, options: &[SocketOption]) -> std::io::Result<(Io, Address)> {
+        self.1.push(format!("{options:?}"));
+        self.0.listen(at, options)
+    }
+
+    fn dial(&self, target: &Target, options: &[SocketOption]) -> std::io::Result<Io> {
+        self.0.dial(target, options)
+    }
+}
+
+#[test]
+fn c11_a_bind_that_the_driver_refuses_can_be_tried_again_with_the_same_options() {
+    let (manual, log) = (Manual::readiness(), Log::new());
+    let driver = Faulty::new(manual.clone());
+    let faults = driver.faults();
+    let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
+    let listener = Listener::new(Watched(manual.sockets(), log.clone()));
+    let server = group.register(NewChannel::new(listener)).join().unwrap();
+    server.set_option(SocketOption::Backlog(7)).join().unwrap();
+    let here: std::net::SocketAddr = "192.0.2.9:80".parse().unwrap();
+    faults.fail(Call::Attach, Times::Next(1), ErrorKind::OutOfMemory);
+    server.bind(here).join().unwrap_err();
+    assert_eq!(server.local_address(), None);
+    server.bind(here).join().unwrap();
+    assert_eq!(log.take(), ["[Backlog(7)]"; 2]);
+    manual.set_time(Time::Jumps);
+    group.shutdown_gracefully(Duration::ZERO, secs(5)).unwrap().join().unwrap();
+}

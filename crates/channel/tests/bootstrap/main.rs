@@ -1,0 +1,7 @@
+//! Bootstraps: servers that accept, clients that connect, over a manually driven driver and its clock.
+
+mod support;
+
+mod accept;
+mod connect;
+mod servers_and_clients;

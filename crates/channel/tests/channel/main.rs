@@ -1,0 +1,4 @@
+//! Channels: registration, lifecycle, and users and transports that misuse them.
+
+mod lifecycle;
+mod misuse;

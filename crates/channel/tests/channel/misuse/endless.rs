@@ -1,0 +1,232 @@
+//! Handlers that ask their channel, from inside of a call, for what they were called for (rule 2).
+
+use std::time::Duration;
+
+use waterwheel_channel::{
+    Address, Channel, Completion, Ctx, Events, Handler, HandlerResult, Msg, Target,
+};
+use waterwheel_executor::Error;
+
+use super::support::{Puppet, Stage, Trouble};
+
+/// Passes nothing on: asks the channel for it again, this many times for each.
+struct Again(usize);
+
+impl Again {
+    fn ask(&self, again: impl Fn()) -> HandlerResult {
+        (0..self.0).for_each(|_| again());
+        Ok(())
+    }
+}
+
+impl Handler for Again {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        self.ask(|| ctx.pipeline().fire_read(1_u8))
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.ask(|| ctx.pipeline().fire_read_complete())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        self.ask(|| ctx.channel().fire_user_event(1_u8))
+    }
+
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.ask(|| ctx.pipeline().fire_error(error.clone()))
+    }
+
+    fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().bind(to.clone())))
+    }
+
+    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().connect(to.remote.clone())))
+    }
+
+    fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().disconnect()))
+    }
+
+    fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().close()))
+    }
+
+    fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().deregister()))
+    }
+
+    fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().shutdown_output()))
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, _: Msg, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        self.ask(|| drop(ctx.channel().write(1_u8)))
+    }
+
+    fn flush(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.ask(|| ctx.channel().flush())
+    }
+
+    fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.ask(|| ctx.channel().read())
+    }
+}
+
+fn nowhere() -> Address {
+    Address::local("nowhere")
+}
+
+type Begin = fn(&Channel);
+
+/// How each of them begins.
+const BEGINNINGS: [(&str, Begin); 13] = [
+    ("on_read", |channel| drop(channel.with_pipeline(|pipeline| pipeline.fire_read(1_u8)))),
+    ("on_read_complete", |channel| {
+        drop(channel.with_pipeline(|pipeline| pipeline.fire_read_complete()));
+    }),
+    ("on_user_event", |channel| channel.fire_user_event(1_u8)),
+    ("on_error", |channel| {
+        drop(channel.with_pipeline(|pipeline| pipeline.fire_error(Error::new("oh"))));
+    }),
+    ("bind", |channel| drop(channel.bind(nowhere()))),
+    ("connect", |channel| drop(channel.connect(nowhere()))),
+    ("disconnect", |channel| drop(channel.disconnect())),
+    ("close", |channel| drop(channel.close())),
+    ("deregister", |channel| drop(channel.deregister())),
+    ("shutdown_output", |channel| drop(channel.shutdown_output())),
+    ("write", |channel| drop(channel.write(1_u8))),
+    ("flush", |channel| channel.flush()),
+    ("read", |channel| channel.read()),
+];
+
+/// A channel with such a handler. It does not read by itself.
+fn again(stage: &mut Stage, times: usize) -> Channel {
+    let channel = stage.register(Puppet(Trouble::None), |_| Ok(()));
+    stage.on(|_| channel.set_auto_read(false));
+    let added = stage.on(|_| {
+        channel.with_pipeline(move |pipeline| pipeline.add_last("again", Again(times)).map(drop))
+    });
+    added.join().expect("the loop runs").expect("it is added");
+    channel
+}
+
+#[test]
+fn c05_rule_2_a_handler_that_asks_its_channel_for_the_same_again_lets_others_have_their_turn() {
+    for (what, begin) in BEGINNINGS {
+        let mut stage = Stage::new();
+        let channel = again(&mut stage, 1);
+        let other = stage.register(Puppet(Trouble::None), |_| Ok(()));
+        stage.on(|_| begin(&channel));
+        let event_loop = stage.event_loop.event_loop();
+        let task = event_loop.submit(|| ()).expect("a task");
+        let timer = event_loop.schedule(Duration::ZERO, || ()).expect("a timer");
+        let written = other.write_and_flush(1_u8);
+        (0..3).for_each(|_| _ = stage.event_loop.turn(Some(Duration::ZERO)));
+        assert!(task.is_done() && timer.is_done(), "{what}");
+        assert!(written.is_done(), "{what}");
+        assert!(channel.is_open(), "{what} goes on");
+    }
+}
+
+/// Lets a handler that has begun with this, and causes so many for each, come to what it comes to.
+fn comes_to_an_end(what: &str, begin: Begin, times: usize) {
+    let mut stage = Stage::new();
+    let channel = again(&mut stage, times);
+    let other = stage.register(Puppet(Trouble::None), |_| Ok(()));
+    stage.on(|_| begin(&channel));
+    while channel.is_open() {
+        stage.event_loop.turn(Some(Duration::ZERO));
+    }
+    stage.run();
+    assert!(channel.closed().is_done(), "{what}");
+    let late = channel.write(1_u8);
+    stage.run();
+    let error = late.join().expect_err("it is closed").to_string();
+    assert!(error.contains("`again` does not come to an end"), "{what}: {error}");
+    let reports = stage.reports.take();
+    assert!(reports.iter().any(|it| it.contains("`again`")), "{what}: {reports:?}");
+    assert_eq!(channel.pending_bytes(), 0, "{what}");
+    assert_eq!(stage.on(|here| here.registered_channels()), [other], "{what}");
+}
+
+#[test]
+fn c05_rule_2_a_handler_that_asks_for_more_and_more_is_named_and_its_channel_closed() {
+    for (what, begin) in BEGINNINGS {
+        comes_to_an_end(what, begin, 2);
+    }
+}
+
+#[test]
+fn c05_rule_2_a_handler_that_does_not_come_to_an_end_is_named_and_its_channel_closed() {
+    comes_to_an_end("flush", |channel| channel.flush(), 1);
+}
+
+/// Answers every event with writes, as many as it is told, which wait for it.
+struct Burst(usize);
+
+impl Handler for Burst {
+    fn interest(&self) -> Events {
+        Events::USER_EVENT | Events::WRITE
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        (0..self.0).for_each(|_| drop(ctx.channel().write(1_u8)));
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_2_however_many_events_one_call_causes_they_are_delivered() {
+    let mut stage = Stage::new();
+    let channel = stage.register(Puppet(Trouble::None), |edit| {
+        edit.add_last("burst", Burst(200_000))?;
+        Ok(())
+    });
+    stage.on(|_| channel.fire_user_event(()));
+    let last = stage.on(|_| channel.write_and_flush(1_u8));
+    assert!(last.is_done(), "what has an end is not put off");
+    assert!(channel.is_open());
+}
+
+/// Asks for a close again and again; when it is removed, says so.
+struct Removed(std::rc::Rc<std::cell::Cell<bool>>);
+
+impl Handler for Removed {
+    fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        drop(done.take());
+        drop(ctx.channel().close());
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.0.set(true);
+    }
+}
+
+#[test]
+fn c05_rule_4_a_handler_can_be_removed_while_the_rest_of_its_events_waits() {
+    let mut stage = Stage::new();
+    let removed = std::rc::Rc::new(std::cell::Cell::new(false));
+    let told = removed.clone();
+    let channel = stage.register(Puppet(Trouble::None), |edit| {
+        edit.add_last("again", Removed(told))?;
+        Ok(())
+    });
+    stage.on(|_| drop(channel.close()));
+    assert!(channel.is_open());
+    let gone = stage.on(|_| channel.with_pipeline(|pipeline| pipeline.remove("again").map(drop)));
+    assert!(gone.join().expect("the loop runs").is_ok());
+    stage.run();
+    assert!(removed.get(), "it has taken its leave");
+    assert!(channel.closed().is_done(), "what it asked for last goes past it");
+    let reports = stage.reports.take();
+    assert_eq!(reports, [""; 0], "nothing was given up");
+}

@@ -1,0 +1,34 @@
+//! Channels that write to each other, one inside the other.
+
+use super::support::{Puppet, Stage, on_event};
+
+/// Writes to the next one as long as that takes more; but for the last one, everybody also asks the
+/// next one to do the same.
+#[test]
+fn c07_rule_6_writes_that_wait_to_be_let_in_count() {
+    const CHANNELS: usize = 20;
+    const MOST: usize = 1000;
+    let mut stage = Stage::new();
+    let mut next = stage.register(Puppet::default(), |_| Ok(()));
+    for _ in 0..CHANNELS {
+        let target = next.clone();
+        next = stage.register(Puppet::default(), |edit| {
+            edit.add_last(
+                "app",
+                on_event(move |_| {
+                    target.fire_user_event(());
+                    let mut written = 0;
+                    while target.is_writable() {
+                        drop(target.write(vec![0; 1024]));
+                        written += 1;
+                        assert!(written < MOST, "nothing holds it back");
+                    }
+                }),
+            )?;
+            Ok(())
+        });
+    }
+    stage.on(|_| next.fire_user_event(()));
+    stage.run();
+    assert_eq!(stage.reports.take(), Vec::<String>::new());
+}

@@ -1,0 +1,53 @@
+//! Sockets that a driver refuses, and whose destructors call the loop that offered them (rule 1).
+
+use std::sync::{Arc, Mutex};
+
+use waterwheel_channel::driver::Io;
+use waterwheel_channel::{
+    Channel, Ctx, Handler, HandlerResult, LocalLoop, NewChannel, Stream, Token,
+};
+
+use super::support::Stage;
+
+/// Shows its channel.
+struct Shows(Arc<Mutex<Option<Channel>>>);
+
+impl Handler for Shows {
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        *self.0.lock().expect("nobody panics here") = Some(ctx.channel());
+        Ok(())
+    }
+}
+
+/// No socket at all. Dropped, it asks the loop and the channel for something, and says so.
+struct Strange(Arc<Mutex<Option<Channel>>>, Arc<Mutex<Vec<&'static str>>>);
+
+impl Drop for Strange {
+    fn drop(&mut self) {
+        let here = LocalLoop::current().expect("it is dropped on the loop");
+        here.detach(Token::from_bits(7));
+        let channel = self.0.lock().expect("nobody panics here").take().expect("it was added");
+        channel.send(1_u8);
+        drop(channel.close());
+        self.1.lock().expect("nobody panics here").push("dropped");
+    }
+}
+
+#[test]
+fn c05_rule_1_a_socket_that_a_driver_refuses_is_dropped_where_nothing_is_borrowed() {
+    let mut stage = Stage::new();
+    let (shown, said) = (Arc::default(), Arc::default());
+    let io = Io::new(Strange(Arc::clone(&shown), Arc::clone(&said)));
+    let new = NewChannel::new(Stream::connected(io, None));
+    let registered = stage.on(|here| {
+        here.register_with(new, |edit| {
+            edit.add_last("shows", Shows(shown))?;
+            Ok(())
+        })
+    });
+    let error = registered.expect_err("nobody knows what that is").to_string();
+    assert!(error.contains("watches nothing"), "{error}");
+    stage.run();
+    assert_eq!(*said.lock().expect("nobody panics here"), ["dropped"]);
+    assert_eq!(stage.reports.take(), [""; 0]);
+}

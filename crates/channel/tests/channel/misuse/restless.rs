@@ -1,0 +1,44 @@
+//! Handlers that let their channel come and go for ever.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use waterwheel_channel::{Ctx, Handler, HandlerResult};
+
+use super::support::{Puppet, Stage};
+
+/// Leaves as soon as it has come, and comes as soon as it has left.
+struct Restless(Rc<Cell<usize>>);
+
+impl Handler for Restless {
+    fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.set(self.0.get() + 1);
+        ctx.deregister();
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        // A loop that is kept busy for ever would not come to say so.
+        assert!(self.0.get() < 10_000, "nobody else has a turn");
+        drop(ctx.channel().register());
+        Ok(())
+    }
+}
+
+#[test]
+fn c04_a_channel_that_comes_and_goes_for_ever_lets_others_have_their_turn() {
+    let mut stage = Stage::new();
+    let times = Rc::new(Cell::new(0));
+    let seen = times.clone();
+    let channel = stage.register(Puppet::default(), |edit| {
+        edit.add_last("restless", Restless(seen))?;
+        Ok(())
+    });
+    for _ in 0..10 {
+        let before = times.get();
+        stage.event_loop.turn(Some(Duration::ZERO));
+        assert!(times.get() > before, "it goes on");
+    }
+    assert!(channel.is_open());
+}

@@ -1,0 +1,7 @@
+//! Groups of channels (C14).
+
+#[path = "../local/support.rs"]
+mod support;
+
+mod load;
+mod operations;

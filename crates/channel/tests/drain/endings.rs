@@ -1,0 +1,267 @@
+//! How drains end, and how they never begin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::TaskOnly;
+use waterwheel_channel::{
+    DrainOptions, Drained, EventLoopGroup, Handler, LoopShutDown, Message, NewChannel, Stream,
+    local,
+};
+use waterwheel_executor::InvalidShutdown;
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::manual::Manual;
+
+use crate::support::{Bench, Log, PATIENCE, SECOND, Told, drain, how, is, stuck, ten_seconds};
+
+struct Nothing;
+
+impl Handler for Nothing {}
+
+fn block() -> Bytes {
+    Bytes::from_static(&[7; 1000])
+}
+
+#[test]
+fn l11_a_drain_ends_when_no_bytes_are_pending() {
+    let log = Log::default();
+    let mut channel = stuck(Told::new(&log));
+    channel.on_loop(|channel| channel.send(block()));
+    let drained = drain(&mut channel);
+    assert_eq!(how(&drained), None);
+    channel.set_room(999);
+    assert_eq!(how(&drained), None, "one is left");
+    assert!(channel.channel().is_open());
+    channel.set_room(1);
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert!(!channel.channel().is_open(), "and then the loop shuts down");
+    assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
+    let sent: usize =
+        std::iter::from_fn(|| channel.read_outbound::<Bytes>()).map(|bytes| bytes.len()).sum();
+    assert_eq!(sent, 1000, "nothing was lost");
+}
+
+#[test]
+fn l11_a_channel_that_is_closed_and_still_writes_is_waited_for() {
+    let manual = Manual::completion();
+    let mut bench = Bench::over(manual.clone());
+    let (io, peer) = manual.pair();
+    let channel = bench.register(NewChannel::new(Stream::connected(io, None)), Nothing);
+    manual.hold_completions();
+    channel.send(block());
+    drop(channel.close());
+    bench.run();
+    let drained = bench.drain();
+    bench.run();
+    assert_eq!(how(&drained), None, "what it has written is under way");
+    manual.release();
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(peer.receive(1000).len(), 1000);
+}
+
+#[test]
+fn l11_what_was_written_and_not_flushed_is_pending_too() {
+    let mut channel = stuck(Nothing);
+    channel.clear_faults();
+    channel.on_loop(|channel| drop(channel.write(block())));
+    let drained = drain(&mut channel);
+    assert_eq!(how(&drained), None);
+    channel.on_loop(|channel| channel.flush());
+    channel.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap().len(), 1000);
+}
+
+/// Weighs nothing.
+struct Feather;
+
+impl Message for Feather {}
+
+#[test]
+fn l11_a_message_that_weighs_nothing_is_waited_for() {
+    let made = Embedded::new(|_| Ok(()));
+    let mut channel = made.unwrap();
+    channel.set_room(0);
+    channel.on_loop(|channel| channel.send(Feather));
+    let drained = drain(&mut channel);
+    assert_eq!((how(&drained), channel.channel().pending_bytes()), (None, 0));
+    channel.set_room(1);
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert!(channel.read_outbound::<Feather>().is_some());
+}
+
+#[test]
+fn l11_what_was_submitted_before_is_sent_even_if_it_weighs_nothing() {
+    let made = Embedded::new(|_| Ok(()));
+    let mut channel = made.unwrap();
+    let drained = channel.channel().event_loop().drain(ten_seconds());
+    // Behind the drain, from elsewhere, when nothing is pending yet.
+    channel.channel().send(Feather);
+    channel.run();
+    assert!(channel.read_outbound::<Feather>().is_some());
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}
+
+#[test]
+fn l11_the_deadline_ends_a_drain_and_tells_how_many_channels_had_something_left() {
+    let log = Log::default();
+    let mut channel = stuck(Told::new(&log));
+    channel.on_loop(|channel| channel.send(block()));
+    let drained = drain(&mut channel);
+    channel.advance(10 * SECOND - Duration::from_nanos(1));
+    assert_eq!(how(&drained), None);
+    channel.advance(Duration::from_nanos(1));
+    assert_eq!(how(&drained), Some(Drained::DeadlineReached { channels: 1 }));
+    assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
+    assert!(!channel.channel().is_open());
+}
+
+#[test]
+fn l11_a_deadline_of_nothing_still_tells_everybody() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let channel = bench.connected(Told::new(&log));
+    let _hold = channel.hold();
+    let at_once = DrainOptions::within(Duration::ZERO).shutdown(Duration::ZERO, SECOND).unwrap();
+    let drained = bench.event_loop().drain(at_once);
+    bench.advance(Duration::ZERO);
+    assert_eq!(how(&drained), Some(Drained::DeadlineReached { channels: 1 }));
+    assert_eq!(log.take(), ["draining, 0ns left", "inactive"]);
+}
+
+#[test]
+fn l11_the_shutdown_that_follows_has_the_times_that_were_given() {
+    let mut bench = Bench::new();
+    let options = DrainOptions::within(SECOND).shutdown(3 * SECOND, 5 * SECOND).unwrap();
+    let drained = bench.event_loop().drain(options);
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert!(bench.event_loop().is_shutting_down() && !bench.is_over(), "the quiet period");
+    bench.advance(3 * SECOND - Duration::from_nanos(1));
+    assert!(!bench.is_over());
+    bench.advance(Duration::from_nanos(1));
+    assert!(bench.is_over());
+}
+
+#[test]
+fn l11_a_drain_with_nothing_left_ends_the_loop_without_the_clock_moving() {
+    for options in [DrainOptions::default(), DrainOptions::within(SECOND)] {
+        let (mut bench, log) = (Bench::new(), Log::default());
+        let idle = bench.connected(Told::new(&log));
+        let drained = bench.event_loop().drain(options);
+        bench.run();
+        assert_eq!(how(&drained), Some(Drained::Complete));
+        assert!(bench.is_over() && !idle.is_open(), "{options:?} has no quiet period");
+    }
+}
+
+#[test]
+fn l11_options_that_contradict_each_other_are_refused() {
+    let refused = DrainOptions::default().shutdown(2 * SECOND, SECOND);
+    assert_eq!(refused, Err(InvalidShutdown { quiet: 2 * SECOND, timeout: SECOND }));
+}
+
+#[test]
+fn l11_a_drain_joins_the_one_before() {
+    let mut bench = Bench::new();
+    let channel = bench.connected(Nothing);
+    let _hold = channel.hold();
+    let first = bench.drain();
+    let shorter = DrainOptions::within(SECOND);
+    let second = bench.event_loop().drain(shorter);
+    bench.advance(5 * SECOND);
+    assert_eq!([how(&first), how(&second)], [None, None], "the first options stay");
+    bench.advance(5 * SECOND);
+    let late = bench.event_loop().drain(shorter);
+    let reached = Some(Drained::DeadlineReached { channels: 1 });
+    assert_eq!([how(&first), how(&second), how(&late)], [reached; 3]);
+    assert!(!late.cancel(), "it belongs to all");
+}
+
+#[test]
+fn l11_a_shutdown_ends_a_drain_at_once() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let channel = bench.connected(Told::new(&log));
+    let _hold = channel.hold();
+    let drained = bench.drain();
+    bench.run();
+    bench.shut_down();
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::CutShort { channels: 1 }));
+    assert!(bench.is_over() && !channel.is_open());
+    assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
+}
+
+#[test]
+fn l11_an_immediate_shutdown_and_a_dropped_loop_end_a_drain_too() {
+    for at_once in [true, false] {
+        let mut bench = Bench::new();
+        let channel = bench.connected(Nothing);
+        let _hold = channel.hold();
+        let drained = bench.drain();
+        bench.run();
+        if at_once {
+            drop(bench.event_loop().shutdown());
+            bench.run();
+        } else {
+            drop(bench);
+        }
+        drained.wait_timeout(PATIENCE).unwrap();
+        assert_eq!(how(&drained), Some(Drained::CutShort { channels: 1 }));
+    }
+}
+
+#[test]
+fn l11_a_shutdown_before_the_loop_came_to_the_drain_cuts_it_short() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let channel = bench.connected(Told::new(&log));
+    let _hold = channel.hold();
+    let drained = bench.drain();
+    bench.shut_down();
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::CutShort { channels: 1 }));
+    assert_eq!(log.take(), ["inactive"], "nobody was told: it never began");
+}
+
+#[test]
+fn l11_a_loop_that_is_shut_down_is_not_drained() {
+    let mut bench = Bench::new();
+    bench.shut_down();
+    let refused = |bench: &Bench| bench.drain().try_get().expect("at once").unwrap_err();
+    assert!(is::<LoopShutDown>(&refused(&bench)));
+    assert!(!bench.event_loop().is_draining());
+    bench.run();
+    assert!(bench.is_over() && is::<LoopShutDown>(&refused(&bench)));
+}
+
+#[test]
+fn l11_a_loop_that_was_never_started_has_nothing_to_end() {
+    let group = EventLoopGroup::builder(TaskOnly).threads(2).build().unwrap();
+    let drained = group.drain(ten_seconds());
+    group.termination().wait_timeout(PATIENCE).unwrap();
+    drained.wait_timeout(PATIENCE).unwrap();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert!(group.children().all(|child| child.thread_properties().is_none()), "no thread");
+    assert!(group.register(local::pair().0).join().is_err());
+}
+
+#[test]
+fn l11_a_panic_in_a_handler_that_is_told_closes_that_channel_and_no_other() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    let boom = bench.connected(Told::then(&log, |_| blow("told")));
+    let counting = Told::then(&log, move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
+    let other = bench.connected(counting);
+    let hold = other.hold();
+    let drained = bench.drain();
+    bench.run();
+    assert!(!boom.is_open() && other.is_open());
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    drop(hold);
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}

@@ -1,0 +1,197 @@
+//! What changes while a loop drains, and what does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use waterwheel_channel::local::{self, Connection, Listener};
+use waterwheel_channel::{
+    Ctx, Drained, Handler, HandlerResult, LoopDraining, LoopShutDown, NewChannel,
+};
+use waterwheel_executor::State;
+
+use crate::support::{Bench, Log, SECOND, Told, drain, how, is, stuck};
+
+struct Nothing;
+
+impl Handler for Nothing {}
+
+#[test]
+fn l11_a_drain_stops_accepting_and_closes_what_listens() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let name = "l11-listening";
+    let server = bench.register(NewChannel::new(Listener::new().listen(name).unwrap()), Nothing);
+    let unbound = bench.register(NewChannel::new(Listener::new()), Nothing);
+    let other = bench.connected(Told::new(&log));
+    let hold = other.hold();
+    let drained = bench.drain();
+    bench.run();
+    assert!(!server.is_open() && !unbound.is_open(), "neither accepts, nor ever will");
+    assert!(server.closed().is_done());
+    assert!(other.is_open(), "the others go on");
+    assert_eq!(log.take(), ["draining, 10s left"]);
+    Listener::new().listen(name).expect("the name is free again");
+    assert_eq!(how(&drained), None);
+    drop(hold);
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}
+
+#[test]
+fn l11_a_draining_loop_refuses_channels_and_says_why() {
+    let mut bench = Bench::new();
+    let told = bench.connected(Nothing);
+    let hold = told.hold();
+    let _drained = bench.drain();
+    let refused = bench.event_loop().register(local::pair().0);
+    let error = bench.outcome(refused).unwrap_err();
+    assert!(is::<LoopDraining>(&error), "{error}");
+    let (new, peer) = local::pair();
+    let here = bench.on(|here| here.register_with(new, |_| Ok(())));
+    let error = here.unwrap_err();
+    assert!(is::<LoopDraining>(&error) && !is::<LoopShutDown>(&error), "{error}");
+    drop(peer);
+    drop(hold);
+    bench.run();
+    assert!(bench.is_over());
+    let refused = bench.event_loop().register(local::pair().0);
+    assert!(!is::<LoopDraining>(&bench.outcome(refused).unwrap_err()), "it is shut down");
+}
+
+#[test]
+fn l11_a_channel_that_had_left_its_loop_may_come_back_to_be_drained() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let (one, other) = local::pair();
+    let (one, _other) = (bench.register(one, Nothing), bench.register(other, Told::new(&log)));
+    let left = one.deregister();
+    bench.outcome(left).unwrap();
+    let hold = one.hold();
+    let drained = bench.drain();
+    bench.run();
+    let back = one.register();
+    bench.outcome(back).unwrap();
+    let sent = one.write_and_flush("late".to_owned());
+    drop(hold);
+    bench.outcome(sent).unwrap();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert!(log.take().contains(&"read late".to_owned()));
+}
+
+#[test]
+fn l11_every_channel_is_told_by_an_event_and_once() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let channels: Vec<_> = (0..3).map(|_| bench.connected(Told::new(&log))).collect();
+    let unconnected = bench.register(NewChannel::new(Connection::new()), Told::new(&log));
+    let hold = unconnected.hold();
+    let [first, second] = [bench.drain(), bench.drain()];
+    bench.run();
+    let draining = "draining, 10s left".to_owned();
+    assert_eq!(log.take(), vec![draining; channels.len() + 1]);
+    drop(hold);
+    bench.run();
+    assert_eq!([how(&first), how(&second)], [Some(Drained::Complete); 2]);
+}
+
+#[test]
+fn l11_the_state_stays_started_and_everybody_can_see_that_the_loop_drains() {
+    let mut bench = Bench::new();
+    let event_loop = bench.event_loop();
+    let channel = bench.connected(Nothing);
+    let hold = channel.hold();
+    assert!(!event_loop.is_draining() && !bench.on(|here| here.is_draining()));
+    let drained = bench.drain();
+    assert!(event_loop.is_draining(), "from the call on");
+    bench.run();
+    assert!(event_loop.is_draining() && bench.on(|here| here.is_draining()));
+    assert_eq!(event_loop.state(), State::Started);
+    let ran = event_loop.submit(|| 6 * 7).unwrap();
+    assert_eq!(bench.outcome(ran).unwrap(), 42);
+    let seen = event_loop.clone();
+    drained.add_listener(move |_| assert!(!seen.is_draining(), "it is over when that is told"));
+    drop(hold);
+    bench.run();
+    assert!(!event_loop.is_draining() && event_loop.is_terminated());
+}
+
+#[test]
+fn l11_timers_fire_while_the_loop_drains() {
+    struct Ticking(Log, usize);
+    impl Handler for Ticking {
+        fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+            ctx.schedule(SECOND, 0);
+            Ok(())
+        }
+
+        fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
+            self.1 += 1;
+            self.0.add(format!("tick {}", self.1));
+            ctx.schedule(SECOND, 0);
+            Ok(())
+        }
+    }
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let channel = bench.connected(Ticking(log.clone(), 0));
+    let hold = channel.hold();
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let counted = ticks.clone();
+    let count = move || _ = counted.fetch_add(1, Ordering::Relaxed);
+    let _timer = bench.event_loop().schedule_at_fixed_rate(SECOND, SECOND, count);
+    let drained = bench.drain();
+    for _ in 0..3 {
+        bench.advance(SECOND);
+    }
+    assert_eq!(log.take(), ["tick 1", "tick 2", "tick 3"]);
+    assert_eq!(ticks.load(Ordering::Relaxed), 3);
+    drop(hold);
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}
+
+#[test]
+fn l11_channels_read_and_write_while_the_loop_drains() {
+    let (mut bench, log) = (Bench::new(), Log::default());
+    let (one, other) = local::pair();
+    let one = bench.register(one, Nothing);
+    let _other = bench.register(other, Told::new(&log));
+    let hold = one.hold();
+    let drained = bench.drain();
+    bench.run();
+    for word in ["one", "two"] {
+        let sent = one.write_and_flush(word.to_owned());
+        bench.outcome(sent).unwrap();
+    }
+    assert_eq!(log.take(), ["draining, 10s left", "read one", "read two"]);
+    drop(hold);
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}
+
+#[test]
+fn l11_a_handler_that_is_told_finishes_and_closes() {
+    let log = Log::default();
+    let mut channel = stuck(Told::then(&log, |ctx| {
+        ctx.write_and_flush(Bytes::from_static(b"goodbye"));
+        ctx.close();
+    }));
+    channel.clear_faults();
+    let drained = drain(&mut channel);
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "goodbye");
+    assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
+    assert!(!channel.channel().is_open());
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}
+
+#[test]
+fn l11_a_loop_that_drains_sleeps_until_something_changes() {
+    let mut bench = Bench::new();
+    let channel = bench.connected(Nothing);
+    let hold = channel.hold();
+    let drained = bench.drain();
+    bench.run();
+    let before = bench.turns();
+    bench.advance(9 * SECOND);
+    assert_eq!(bench.turns(), before + 2, "the test's own: there is nothing to do");
+    drop(hold);
+    bench.run();
+    assert_eq!(how(&drained), Some(Drained::Complete));
+}

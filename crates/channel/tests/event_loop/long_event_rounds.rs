@@ -1,0 +1,168 @@
+//! Rounds of events that are long, or have no end: tasks, timers and a shutdown have their turn all the
+//! same (L03, L05), and a watchdog says what goes on (O02).
+
+use std::collections::VecDeque;
+use std::io::Result;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Driver, Interest, Io, IoEvent, OpenDriver, Readiness, Waited};
+use waterwheel_channel::{EventLoopGroup, Foreign, Token, on_ready};
+use waterwheel_executor::{Nanos, SlowWork, UserCode};
+use waterwheel_testkit::decorator::{Decorating, Decorator};
+use waterwheel_testkit::manual::Manual;
+
+use crate::told::Told;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// More than a loop dispatches in one turn.
+const MANY: usize = 5000;
+
+/// Gives out events of its first registration: so many in one round, or without end.
+struct Talkative {
+    inner: Box<dyn Driver>,
+    script: Arc<Mutex<Script>>,
+    token: Option<Token>,
+}
+
+#[derive(Default)]
+struct Script {
+    left: usize,
+    is_endless: bool,
+    /// Called before the next event is given out.
+    first: VecDeque<Box<dyn FnOnce() + Send>>,
+}
+
+impl Decorator for Talkative {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Driver {
+        &mut *self.inner
+    }
+
+    fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
+        self.inner.register_foreign(token, io, interest)?;
+        self.token = Some(token);
+        Ok(())
+    }
+
+    fn detach(&mut self, token: Token) -> waterwheel_channel::driver::Detach {
+        self.token = None;
+        self.inner.detach(token)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+        let script = self.script.lock().unwrap();
+        let more = self.token.is_some() && (script.is_endless || script.left > 0);
+        drop(script);
+        let waited = self.inner.wait(if more { Some(Nanos(0)) } else { until })?;
+        Ok(Waited { ready: waited.ready + usize::from(more), ..waited })
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent> {
+        let Some(token) = self.token else { return self.inner.next_event() };
+        let mut script = self.script.lock().unwrap();
+        if let Some(first) = script.first.pop_front() {
+            drop(script);
+            first();
+            script = self.script.lock().unwrap();
+        }
+        if script.is_endless {
+            return Some(IoEvent::Foreign(token, Readiness::READABLE));
+        }
+        if script.left == 0 {
+            drop(script);
+            return self.inner.next_event();
+        }
+        script.left -= 1;
+        Some(IoEvent::Foreign(token, Readiness::READABLE))
+    }
+}
+
+fn talkative(manual: &Manual) -> (impl OpenDriver + use<>, Arc<Mutex<Script>>) {
+    let script = Arc::<Mutex<Script>>::default();
+    let shared = script.clone();
+    let decorate = move |inner| Talkative { inner, script: shared.clone(), token: None };
+    (Decorating::new(manual.clone(), decorate), script)
+}
+
+#[test]
+fn l05_a_round_without_an_end_leaves_tasks_timers_and_a_shutdown_their_turn() {
+    let manual = Manual::readiness();
+    let (driver, script) = talkative(&manual);
+    let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
+    let (end, _source) = manual.foreign();
+    let ready = on_ready(|(): &(), _, _| Ok(()));
+    let foreign = Foreign::new(Arc::new(()), end);
+    group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
+    script.lock().unwrap().is_endless = true;
+    group.submit(|| ()).unwrap().wait_timeout(LONG).expect("a task has its turn");
+    let timer = group.next().schedule(Duration::ZERO, || ()).unwrap();
+    timer.wait_timeout(LONG).expect("a timer has its turn");
+    let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
+    ended.wait_timeout(LONG).expect("it shuts down");
+}
+
+#[test]
+fn l05_a_long_round_goes_on_in_the_next_turn_and_loses_nothing() {
+    let manual = Manual::readiness();
+    let (driver, script) = talkative(&manual);
+    let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
+    let (end, _source) = manual.foreign();
+    let (seen, when) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (tell, told) = mpsc::channel();
+    let (event_loop, at_task) = (group.next(), when.clone());
+    let ready = on_ready(move |(): &(), _, _| {
+        let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
+        if count == 1 {
+            let (seen, at_task) = (seen.clone(), at_task.clone());
+            let task = move || at_task.store(seen.load(Ordering::Relaxed), Ordering::Relaxed);
+            event_loop.execute(task).map_err(waterwheel_executor::Error::new)?;
+        }
+        if count == MANY {
+            let _ = tell.send(());
+        }
+        Ok(())
+    });
+    let foreign = Foreign::new(Arc::new(()), end);
+    group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
+    script.lock().unwrap().left = MANY;
+    group.submit(|| ()).unwrap().wait_timeout(LONG).expect("it is awake");
+    told.recv_timeout(LONG).expect("all events");
+    let when = when.load(Ordering::Relaxed);
+    assert!(when > 0 && when < MANY, "the task ran after {when} of {MANY} events");
+    let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
+    ended.wait_timeout(LONG).expect("it shuts down");
+}
+
+#[test]
+fn o02_a_round_that_does_not_end_is_named_though_no_event_of_it_is_slow() {
+    let (watchdog, told) = Told::watchdog();
+    let manual = Manual::readiness();
+    let (driver, script) = talkative(&manual);
+    let group = EventLoopGroup::builder(driver).threads(1).watchdog(&watchdog).build().unwrap();
+    let (end, _source) = manual.foreign();
+    let ready = on_ready(|(): &(), _, _| Ok(()));
+    let foreign = Foreign::new(Arc::new(()), end);
+    group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
+    let (tell, slow) = mpsc::channel();
+    let is_round = |work: &SlowWork| work.activity.what == UserCode::Round && !work.is_over;
+    let inside = told.clone();
+    let hold = move || tell.send(inside.next(is_round)).unwrap();
+    script.lock().unwrap().first.push_back(Box::new(hold));
+    // A task may be run in the turn that goes on, and the loop sleep after it: until a round begins there is another.
+    let glance = Duration::from_millis(10);
+    let slow = (0..LONG.as_millis() / glance.as_millis()).find_map(|_| {
+        drop(group.submit(|| ()));
+        slow.recv_timeout(glance).ok()
+    });
+    let slow = slow.expect("a round that is told to be slow");
+    let text = "the round of events from the driver has held the loop for ";
+    assert!(slow.to_string().starts_with(text), "{slow}");
+    let over = told.next(|work| work.activity.what == UserCode::Round && work.is_over);
+    assert!(over.held_for >= slow.held_for);
+}

@@ -1,0 +1,17 @@
+//! The event loop: its turns, timers, futures, metrics, watchdog and end. The loops' suite of the testkit
+//! has more, over every driver.
+
+mod panicking_driver;
+#[path = "../../../../support/told.rs"]
+mod told;
+
+mod driver_back_off;
+mod futures_across_loops;
+mod long_event_rounds;
+mod metrics;
+mod regressions;
+mod shutdown;
+mod sleep_and_interval;
+mod tail_tasks;
+mod task_share;
+mod watchdog;

@@ -1,0 +1,229 @@
+//! How loops end (L10, L14, E16): what is in flight, in which order things go, and loops that die.
+
+use std::future::pending;
+use std::io::ErrorKind as IoErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use waterwheel_channel::driver::{Interest, Io, Readiness, Role, TaskOnly};
+use waterwheel_channel::{
+    EventLoop, EventLoopGroup, Foreign, ForeignContext, ForeignHandler, LocalLoop, Registrant,
+};
+use waterwheel_executor::{Error, ErrorKind, LoopLocal};
+use waterwheel_testkit::loop_suite::{Bench, Reports};
+use waterwheel_testkit::manual::{ForeignSource, Manual};
+
+use crate::panicking_driver::Doomed;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn add(&self, entry: impl Into<String>) {
+        self.0.lock().unwrap().push(entry.into());
+    }
+
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// A handler that notes its end, and whether its source is closed by then.
+struct Ends(Log, ForeignSource);
+
+impl ForeignHandler<()> for Ends {
+    fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn on_unregistered(&mut self, (): &(), cause: Option<Error>) {
+        let cause = cause.map(|cause| cause.to_string()).unwrap_or_default();
+        self.0.add(format!("unregistered, closed {}: {cause}", self.1.is_closed()));
+    }
+}
+
+fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, Ends, ForeignSource) {
+    let (end, source) = manual.foreign();
+    (Foreign::new(Arc::new(()), end), Ends(log.clone(), source.clone()), source)
+}
+
+/// Notes that it was dropped, and whether on its loop and after its driver.
+struct Noted {
+    what: &'static str,
+    log: Log,
+    event_loop: EventLoop,
+    source: ForeignSource,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let on_loop = self.event_loop.in_event_loop();
+        self.log.add(format!(
+            "{}, on loop {on_loop}, closed {}",
+            self.what,
+            self.source.is_closed()
+        ));
+    }
+}
+
+const TOLD: &str = "unregistered, closed true: the event loop is shutting down";
+
+#[test]
+fn l10_a_shutdown_waits_for_what_is_in_flight() {
+    let (manual, log) = (Manual::completion(), Log::default());
+    let mut bench = Bench::new(&manual);
+    let (foreign, handler, source) = watched(&manual, &log);
+    bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
+    manual.hold_completions();
+    let timeout = Duration::from_secs(10);
+    let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, timeout).unwrap();
+    bench.turns(5);
+    manual.advance(timeout - Duration::from_nanos(1));
+    bench.turns(5);
+    assert!(!bench.hand.is_over() && !source.is_closed() && log.taken().is_empty());
+    manual.release();
+    bench.turns(3);
+    assert_eq!(log.taken(), [TOLD]);
+    assert!(bench.hand.is_over() && source.is_closed());
+}
+
+#[test]
+fn l10_the_timeout_bounds_the_wait_for_what_is_in_flight() {
+    let (manual, log) = (Manual::completion(), Log::default());
+    let mut bench = Bench::new(&manual);
+    let (foreign, handler, _source) = watched(&manual, &log);
+    bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
+    manual.hold_completions();
+    let timeout = Duration::from_secs(10);
+    let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, timeout).unwrap();
+    bench.turns(5);
+    assert!(!bench.hand.is_over());
+    manual.advance(timeout);
+    bench.turns(2);
+    assert!(bench.hand.is_over());
+    assert_eq!(log.taken(), [TOLD], "the driver went first, and took it along");
+}
+
+#[test]
+fn l10_without_anything_in_flight_a_shutdown_is_quick() {
+    let (manual, log) = (Manual::readiness(), Log::default());
+    let mut bench = Bench::new(&manual);
+    let (foreign, handler, _source) = watched(&manual, &log);
+    bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
+    let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    bench.turns(2);
+    assert!(bench.hand.is_over());
+    assert_eq!(log.taken(), [TOLD]);
+}
+
+#[test]
+fn e16_the_driver_goes_before_futures_and_loop_locals() {
+    static LOCAL: LoopLocal<Mutex<Option<Noted>>> = LoopLocal::new(Mutex::default);
+    for manual in [Manual::readiness(), Manual::completion()] {
+        let log = Log::default();
+        let mut bench = Bench::new(&manual);
+        let event_loop = bench.event_loop();
+        let (foreign, handler, source) = watched(&manual, &log);
+        bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
+        let noted = |what| Noted {
+            what,
+            log: log.clone(),
+            event_loop: event_loop.clone(),
+            source: source.clone(),
+        };
+        let (future, local) = (noted("future"), noted("loop-local"));
+        bench.here(|here| {
+            LOCAL.with(|slot| *slot.lock().unwrap() = Some(local));
+            drop(here.spawn_local(async move {
+                let _noted = future;
+                pending::<()>().await;
+            }));
+        });
+        bench.turn();
+        drop(bench);
+        let order =
+            [TOLD, "future, on loop true, closed true", "loop-local, on loop true, closed true"];
+        assert_eq!(log.taken(), order);
+    }
+}
+
+#[test]
+fn e16_a_loop_whose_driver_panics_dies_in_order() {
+    let (manual, log) = (Manual::readiness(), Log::default());
+    let reports = Arc::new(Reports::default());
+    let doomed = Doomed::new(manual.clone());
+    let doom = doomed.doom();
+    let builder = EventLoopGroup::builder(doomed).threads(1).name("doomed");
+    let group = builder.reporter(reports.clone()).build().unwrap();
+    let event_loop = group.next();
+    let (foreign, handler, source) = watched(&manual, &log);
+    let registered = event_loop.register_foreign(foreign, Interest::READABLE, handler);
+    registered.wait_timeout(PATIENCE).expect("it is registered");
+    let noted = Noted { what: "future", log: log.clone(), event_loop: event_loop.clone(), source };
+    let kept = event_loop.spawn(async move {
+        let _noted = noted;
+        pending::<()>().await;
+    });
+    manual.until_idle();
+    doom.strike();
+    drop(event_loop.execute(|| ()));
+    let ended = group.termination();
+    ended.wait_timeout(PATIENCE).expect("a dead loop has terminated");
+    let cause = event_loop.termination().join().unwrap_err();
+    assert!(matches!(cause.kind(), ErrorKind::LoopDied { cause, .. } if cause.contains("doom")));
+    let told = format!("unregistered, closed true: {cause}");
+    assert_eq!(log.taken(), [told.as_str(), "future, on loop true, closed true"]);
+    assert!(kept.unwrap().join().is_err());
+    assert!(event_loop.execute(|| ()).is_err());
+}
+
+#[test]
+fn e16_a_panic_of_the_driver_reaches_whoever_turns_the_loop_by_hand() {
+    let (manual, log) = (Manual::readiness(), Log::default());
+    let doomed = Doomed::new(manual.clone());
+    let doom = doomed.doom();
+    let mut bench = Bench::new(&doomed);
+    let (foreign, handler, _source) = watched(&manual, &log);
+    bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
+    bench.turn();
+    doom.strike();
+    assert!(catch_unwind(AssertUnwindSafe(|| bench.turn())).is_err());
+    assert!(LocalLoop::current().is_none(), "the thread is its own again");
+    let ran = bench.event_loop().submit(|| ()).unwrap();
+    drop(bench);
+    assert!(ran.is_done(), "what was accepted runs");
+    assert_eq!(log.taken(), [TOLD]);
+}
+
+#[test]
+fn l14_a_task_only_loop_says_that_it_watches_nothing() {
+    struct Never;
+    impl Registrant for Never {
+        fn on_event(
+            &mut self,
+            _: &LocalLoop,
+            _: waterwheel_channel::driver::IoEvent,
+        ) -> Result<(), Error> {
+            unreachable!("it is not registered")
+        }
+
+        fn on_detached(&mut self, _: &LocalLoop, _: Option<Error>) {
+            unreachable!("it is not registered")
+        }
+    }
+    let mut bench = Bench::new(&TaskOnly);
+    let refused = bench.here(|here| here.attach(Io::new(7_u8), Role::Stream, Never)).unwrap_err();
+    assert_eq!(refused.kind(), IoErrorKind::Unsupported);
+    assert!(refused.to_string().contains("task-only") && refused.to_string().contains("u8"));
+    let (foreign, handler, source) = watched(&Manual::readiness(), &Log::default());
+    let registered = bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler));
+    assert_eq!(registered.unwrap_err().kind(), IoErrorKind::Unsupported);
+    bench.turn();
+    assert!(source.is_closed(), "it was dropped");
+    assert_eq!(bench.metrics().registrations, 0);
+    assert_eq!(bench.event_loop().driver_name(), "task-only");
+}

@@ -1,0 +1,303 @@
+//! O02: what holds an event loop beyond a limit is named while it still does: which handler of which
+//! channel, and what it was called for.
+//!
+//! What is slow in here waits for the watchdog to tell of it: it cannot have been told of too late.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{Interest, Readiness, TaskOnly};
+use waterwheel_channel::{
+    Completion, Ctx, Edit, EventLoopGroup, Foreign, Handler, HandlerResult, Msg, Offloaded,
+    RemoteCtx, RemoteHandler, on_ready,
+};
+use waterwheel_executor::{Error, EventExecutorGroup, SlowWork, UserCode, Watchdog};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::loop_suite::{Bench, blow};
+use waterwheel_testkit::manual::Manual;
+use waterwheel_testkit::recorder::{Log, Moment};
+
+use crate::told::{LIMIT, Told};
+
+fn embedded(
+    watchdog: &Watchdog,
+    make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+) -> Embedded {
+    let mut channel = Embedded::builder().watchdog(watchdog).build(make).unwrap();
+    channel.run();
+    channel
+}
+
+/// A call of a handler, while it runs.
+fn call(name: &'static str, call: &'static str) -> impl Fn(&SlowWork) -> bool {
+    move |work| {
+        let place = work.activity.place.as_ref();
+        !work.is_over && place.is_some_and(|place| &*place.name == name && place.call == call)
+    }
+}
+
+fn of(what: UserCode) -> impl Fn(&SlowWork) -> bool {
+    move |work| work.activity.what == what && !work.is_over
+}
+
+#[test]
+fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
+    let (watchdog, told) = Told::watchdog();
+    let (log, inside) = (Log::new(), told.clone());
+    let (tell, slow) = mpsc::channel();
+    let mut channel = embedded(&watchdog, |edit| {
+        let read = move |_: &Ctx<'_>| {
+            tell.send(inside.next(call("app", "on_read"))).unwrap();
+            Ok(())
+        };
+        edit.add_last("app", log.recorder().at(Moment::Read, read))?;
+        Ok(())
+    });
+    channel.write_inbound(Bytes::from_static(b"hello"));
+    let slow = slow.try_recv().unwrap();
+    let place = slow.activity.place.as_ref().unwrap();
+    assert_eq!(&*place.of, format!("{:?}", channel.channel().id()));
+    assert_eq!(slow.activity.what, UserCode::Handler);
+    let kind = slow.activity.origin.label().unwrap();
+    assert!(kind.ends_with("Recorder"), "{kind}");
+    let id = channel.channel().id();
+    let text = format!("the handler `app` of channel {id}, in on_read, has held the loop for ");
+    assert!(slow.to_string().starts_with(&text), "{slow}");
+    let metrics = channel.channel().event_loop().metrics();
+    assert!(metrics.slow_works >= 1 && metrics.longest_hold >= LIMIT);
+}
+
+/// Passes reads on, and is slow before or after.
+struct Slow {
+    told: Told,
+    name: &'static str,
+    before: bool,
+    tell: mpsc::Sender<SlowWork>,
+}
+
+impl Handler for Slow {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let slow = || self.tell.send(self.told.next(call(self.name, "on_read"))).unwrap();
+        if self.before {
+            slow();
+        }
+        ctx.fire_read(msg);
+        if !self.before {
+            slow();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn o02_of_handlers_that_call_each_other_the_innermost_is_named_and_the_outer_comes_back() {
+    let (watchdog, told) = Told::watchdog();
+    let (tell, slow) = mpsc::channel();
+    let handler = |name, before| Slow { told: told.clone(), name, before, tell: tell.clone() };
+    let mut channel = embedded(&watchdog, |edit| {
+        edit.add_last("outer", handler("outer", false))?;
+        edit.add_last("inner", handler("inner", true))?;
+        Ok(())
+    });
+    channel.write_inbound(Bytes::from_static(b"hello"));
+    let (inner, outer) = (slow.try_recv().unwrap(), slow.try_recv().unwrap());
+    assert!(inner.told < outer.told, "one piece of work holds the loop all along");
+    assert!(inner.within.is_some());
+    let place = |work: &SlowWork| work.activity.place.clone().unwrap().name;
+    assert_eq!((&*place(&inner), &*place(&outer)), ("inner", "outer"));
+}
+
+#[test]
+fn o02_each_method_of_a_handler_has_its_name() {
+    let moments = [
+        (Moment::Added, "on_added"),
+        (Moment::Active, "on_active"),
+        (Moment::UserEvent, "on_user_event"),
+        (Moment::Write, "write"),
+        (Moment::Flush, "flush"),
+        (Moment::Close, "close"),
+        (Moment::Inactive, "on_inactive"),
+        (Moment::Removed, "on_removed"),
+    ];
+    for (moment, method) in moments {
+        let (watchdog, told) = Told::watchdog();
+        let log = Log::new();
+        let (tell, slow) = mpsc::channel();
+        let mut channel = embedded(&watchdog, |edit| {
+            let held = move |_: &Ctx<'_>| {
+                tell.send(told.next(call("app", method))).unwrap();
+                Ok(())
+            };
+            edit.add_last("app", log.recorder().at(moment, held))?;
+            Ok(())
+        });
+        channel.on_loop(|channel| {
+            channel.fire_user_event(Bytes::from_static(b"event"));
+            channel.send(Bytes::from_static(b"out"));
+        });
+        channel.run();
+        channel.close();
+        assert!(slow.try_recv().is_ok(), "{method}");
+    }
+}
+
+#[test]
+fn o02_timers_and_destructors_of_handlers_are_named() {
+    struct Late(Told, mpsc::Sender<SlowWork>);
+    impl Handler for Late {
+        fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+            ctx.schedule(Duration::from_secs(1), 7);
+            Ok(())
+        }
+        fn on_timer(&mut self, _: &Ctx<'_>, _: u32) -> HandlerResult {
+            self.1.send(self.0.next(call("late", "on_timer"))).unwrap();
+            Ok(())
+        }
+    }
+    impl Drop for Late {
+        fn drop(&mut self) {
+            self.1.send(self.0.next(call("late", "drop"))).unwrap();
+        }
+    }
+    let (watchdog, told) = Told::watchdog();
+    let (tell, slow) = mpsc::channel();
+    let mut channel = embedded(&watchdog, |edit| {
+        edit.add_last("late", Late(told, tell))?;
+        Ok(())
+    });
+    channel.advance(Duration::from_secs(1));
+    assert_eq!(slow.try_recv().unwrap().within.unwrap().what, UserCode::Command);
+    channel.close();
+    assert_eq!(slow.try_recv().unwrap().activity.what, UserCode::Handler);
+}
+
+#[test]
+fn o02_a_completion_is_named_inside_of_what_completes_it() {
+    let (watchdog, told) = Told::watchdog();
+    let (tell, slow) = mpsc::channel();
+    let mut channel = embedded(&watchdog, |_| Ok(()));
+    let done = Completion::local(move |_| tell.send(told.next(of(UserCode::Listener))).unwrap());
+    channel.with_pipeline(|pipeline| {
+        pipeline.write_with(Bytes::from_static(b"out"), done);
+        pipeline.flush();
+    });
+    let origin = slow.try_recv().unwrap().activity.origin;
+    assert_eq!(origin.location().unwrap().file(), file!());
+}
+
+#[test]
+fn o02_a_panic_of_a_watched_handler_leaves_nothing_behind() {
+    let (watchdog, _told) = Told::watchdog();
+    let reports = Log::new();
+    let builder = Embedded::builder().watchdog(&watchdog).reporter(Arc::new(reports.clone()));
+    let log = Log::new();
+    let make = |edit: &mut Edit<'_>| {
+        edit.add_last("first", log.recorder())?;
+        edit.add_last("broken", log.recorder().at(Moment::Read, |_| blow("broken")))?;
+        Ok(())
+    };
+    let mut channel = builder.build(make).unwrap();
+    channel.write_inbound(Bytes::from_static(b"hello"));
+    assert!(!channel.channel().is_open());
+    assert!(reports.take()[0].contains("`broken` of channel"), "named as ever");
+    assert_eq!(channel.channel().event_loop().running(), None);
+}
+
+#[test]
+fn o02_handlers_that_are_watched_see_and_are_what_they_would_be_without() {
+    let (watchdog, _told) = Told::watchdog();
+    let scene = |builder: waterwheel_testkit::embedded::EmbeddedBuilder| {
+        let log = Log::new();
+        let make = |edit: &mut Edit<'_>| {
+            edit.add_last("first", log.recorder())?;
+            edit.add_last("second", log.recorder())?;
+            Ok(())
+        };
+        let mut channel = builder.build(make).unwrap();
+        channel.run();
+        channel.write_inbound(Bytes::from_static(b"in"));
+        let found = channel.with_pipeline(|pipeline| {
+            use waterwheel_testkit::recorder::Recorder;
+            let slot = pipeline.slot_of::<Recorder>();
+            (slot, pipeline.with_handler("second", |_: &mut Recorder| ()).is_some())
+        });
+        channel.on_loop(|channel| {
+            channel.fire_user_event(Bytes::from_static(b"event"));
+            channel.send(Bytes::from_static(b"out"));
+            channel.read();
+            drop(channel.shutdown_output());
+        });
+        channel.fail(Error::new(std::io::Error::other("failed")));
+        channel.close();
+        (log.take(), found)
+    };
+    let watched = scene(Embedded::builder().watchdog(&watchdog));
+    assert!(watched.0.len() > 20, "{watched:?}");
+    assert!(watched.1.is_some_and(|(slot, found)| slot.is_some() && found));
+    assert_eq!(watched, scene(Embedded::builder()));
+}
+
+#[test]
+fn o02_futures_and_callbacks_are_named() {
+    let (watchdog, told) = Told::watchdog();
+    let group = EventLoopGroup::builder(TaskOnly).threads(2).name("io").watchdog(&watchdog);
+    let group = group.build().unwrap();
+    let inside = told.clone();
+    let future = async move { inside.next(of(UserCode::Future)) };
+    let slow = group.spawn(future).unwrap().join().unwrap();
+    assert_eq!(slow.activity.origin.location().unwrap().file(), file!());
+    assert!(slow.executor.starts_with("io-") && slow.thread.unwrap().starts_with("io-"));
+
+    let manual = Manual::readiness();
+    let mut bench = Bench::with(&manual, |builder| builder.watchdog(&watchdog));
+    let (end, source) = manual.foreign();
+    let (tell, slow) = mpsc::channel();
+    let foreign = Foreign::new(Arc::new(()), end);
+    let handler = on_ready(move |(): &(), _, _| {
+        tell.send(told.next(of(UserCode::Callback))).unwrap();
+        Ok(())
+    });
+    bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
+    source.set_ready(Readiness::READABLE);
+    bench.turn();
+    let slow = slow.try_recv().unwrap();
+    assert!(slow.within.is_none() && &*slow.executor == "bench");
+    assert_eq!(slow.activity.origin.location().unwrap().file(), file!());
+}
+
+/// A remote handler that is slow to read.
+struct Remote(Told, mpsc::Sender<SlowWork>);
+
+impl RemoteHandler for Remote {
+    fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+        self.1.send(self.0.next(call("far", "on_read"))).unwrap();
+        ctx.fire_read(msg);
+        Ok(())
+    }
+}
+
+#[test]
+fn o02_an_offloaded_handler_is_named_on_its_executor() {
+    let (watchdog, told) = Told::watchdog();
+    let group = EventExecutorGroup::builder().threads(1).name("far").watchdog(&watchdog);
+    let group = group.build().unwrap();
+    let (tell, slow) = mpsc::channel();
+    let make = |edit: &mut Edit<'_>| {
+        edit.add_last("far", Offloaded::new(&group, move || Remote(told, tell)))?;
+        Ok(())
+    };
+    let mut channel = Embedded::new(make).unwrap();
+    channel.run();
+    channel.write_inbound(Bytes::from_static(b"hello"));
+    // The loop is turned by hand: what the executor sends back waits for it.
+    let turned = (0..10_000).find_map(|_| {
+        channel.run();
+        slow.recv_timeout(Duration::from_millis(2)).ok()
+    });
+    let slow = turned.unwrap();
+    assert_eq!(&*slow.executor, "far-0");
+    let place = slow.activity.place.unwrap();
+    assert_eq!(&*place.of, format!("{:?}", channel.channel().id()));
+    assert_eq!(slow.within.unwrap().what, UserCode::Task);
+}

@@ -1,0 +1,332 @@
+//! How much flows between two local channels, and when it stops (C07, C09).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use waterwheel_channel::local::{self as transport, QUEUED_BYTES, QUEUED_MESSAGES};
+use waterwheel_channel::{Channel, ChannelOptions, Completion, Message};
+use waterwheel_testkit::loop_suite::blow;
+
+use crate::support::{Log, Record, Stage};
+
+/// The size of the messages in here: it divides the bytes that may be queued.
+const SIZE: usize = 1024;
+
+fn block() -> Bytes {
+    Bytes::from_static(&[7; SIZE])
+}
+
+fn unread() -> ChannelOptions {
+    ChannelOptions { auto_read: false, ..ChannelOptions::default() }
+}
+
+/// Two ends, of which the second does not read by itself.
+fn one_sided(stage: &mut Stage, log: &Log, options: ChannelOptions) -> (Channel, Channel) {
+    let (a, b) = transport::pair();
+    let a = stage.register(0, a, Record::new("a", log));
+    (a, stage.register(1, b.options(options), Record::new("b", log)))
+}
+
+/// Counts how many of it are alive.
+struct Counted(Arc<AtomicUsize>, usize);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>, size: usize) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self(alive.clone(), size)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Message for Counted {
+    fn size_hint(&self) -> usize {
+        self.1
+    }
+}
+
+#[test]
+fn c07_a_peer_that_does_not_read_makes_the_writer_unwritable_and_memory_stays_at_the_mark() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, _b) = one_sided(stage, &log, unread());
+        let alive = Arc::new(AtomicUsize::new(0));
+        stage.on(0, |_| {
+            for _ in 0..100_000 {
+                if !a.is_writable() {
+                    break;
+                }
+                a.send(Counted::new(&alive, SIZE));
+            }
+        });
+        let marks = ChannelOptions::default().water_marks;
+        let expected = QUEUED_BYTES / SIZE + marks.high() / SIZE + 1;
+        assert_eq!(alive.load(Ordering::Relaxed), expected, "the queue, the buffer, and one more");
+        assert!(!a.is_writable());
+        assert_eq!(a.pending_bytes(), marks.high() + SIZE);
+        assert_eq!(log.of("a")[3..], ["unwritable"]);
+    });
+}
+
+#[test]
+fn c07_the_writer_goes_on_when_half_of_the_queue_is_read() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let round = ChannelOptions { reads_per_round: 1, ..unread() };
+        let (a, b) = one_sided(stage, &log, round);
+        let full = QUEUED_BYTES / SIZE;
+        stage.on(0, |_| (0..full + 2).for_each(|_| a.send(block())));
+        assert_eq!(a.pending_bytes(), 2 * SIZE, "two found no room");
+        for read in 1..=full {
+            b.read();
+            stage.run();
+            let waits = if read < full / 2 { 2 * SIZE } else { 0 };
+            assert_eq!(a.pending_bytes(), waits, "after {read} reads");
+        }
+        b.set_auto_read(true);
+        stage.run();
+        assert_eq!(log.of("b").iter().filter(|entry| *entry == "read complete").count(), full + 2);
+    });
+}
+
+#[test]
+fn c07_messages_that_weigh_nothing_are_counted() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, unread());
+        let alive = Arc::new(AtomicUsize::new(0));
+        let wrote = Rc::new(RefCell::new(0));
+        stage.on(0, |here| {
+            here.with_pipeline(&a, |pipeline| {
+                for _ in 0..QUEUED_MESSAGES + 10 {
+                    let wrote = wrote.clone();
+                    let count = move |_| *wrote.borrow_mut() += 1;
+                    pipeline.write_with(Counted::new(&alive, 0), Completion::local(count));
+                }
+                pipeline.flush();
+            })
+        });
+        assert_eq!(*wrote.borrow(), QUEUED_MESSAGES);
+        b.set_auto_read(true);
+        stage.run();
+        assert_eq!(*wrote.borrow(), QUEUED_MESSAGES + 10);
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "all were read");
+    });
+}
+
+#[test]
+fn c07_one_message_larger_than_the_queue_passes() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, _b) = one_sided(stage, &log, ChannelOptions::default());
+        let alive = Arc::new(AtomicUsize::new(0));
+        for size in [10 * QUEUED_BYTES, usize::MAX / 2, 1] {
+            stage.outcome(a.write_and_flush(Counted::new(&alive, size))).unwrap();
+        }
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+        assert_eq!(log.count("b: read complete"), 3);
+    });
+}
+
+#[test]
+fn c07_a_writer_that_waits_learns_that_its_peer_is_gone() {
+    Stage::each(|stage| {
+        for reads in [true, false] {
+            let log = Log::default();
+            let (a, b) = one_sided(stage, &log, unread());
+            stage.on(0, |_| a.set_auto_read(reads));
+            let full = QUEUED_BYTES / SIZE;
+            stage.on(0, |_| (0..full).for_each(|_| a.send(block())));
+            log.note("a: wrote", a.write_and_flush(block()));
+            stage.run();
+            assert_eq!(log.of("a")[3..], [""; 0], "it waits");
+            // The last words of the one that closes are heard by one that reads.
+            b.send("last words".to_owned());
+            stage.outcome(b.close()).unwrap();
+            assert!(!a.is_open());
+            let told = log.of("a");
+            let heard = ["read last words", "read complete", "wrote failed: the channel is closed"];
+            let broken =
+                ["wrote failed: the channel is closed: the peer has closed the connection"];
+            let expected: &[&str] = if reads { &heard } else { &broken };
+            assert_eq!(told[3..told.len() - 3], *expected);
+            assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
+        }
+    });
+}
+
+#[test]
+fn c07_a_writer_that_waits_goes_on_after_it_left_its_loop_and_came_back() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, unread());
+        let full = QUEUED_BYTES / SIZE;
+        stage.on(0, |_| (0..full + 1).for_each(|_| a.send(block())));
+        stage.outcome(a.deregister()).unwrap();
+        b.set_auto_read(true);
+        stage.run();
+        assert_eq!(a.pending_bytes(), SIZE, "nobody could tell it");
+        stage.outcome(a.register()).unwrap();
+        assert_eq!(a.pending_bytes(), 0);
+        assert_eq!(log.count("b: read bytes::bytes::Bytes"), full + 1);
+    });
+}
+
+#[test]
+fn c07_what_was_never_read_is_dropped_with_the_reader_and_on_its_loop() {
+    struct Noted(Log, Channel);
+    impl Message for Noted {}
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            // It may call the channel that is being closed: nothing is locked, nothing borrowed.
+            self.1.set_auto_read(false);
+            self.1.send("from a destructor".to_owned());
+            let (here, open) = (self.1.in_event_loop(), self.1.is_open());
+            self.0.add(format!("dropped, on its loop {here}, open {open}"));
+        }
+    }
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, ChannelOptions { auto_read: true, ..unread() });
+        stage.on(1, |_| b.set_auto_read(false));
+        a.send(Noted(log.clone(), b.clone()));
+        a.send(Noted(log.clone(), b.clone()));
+        stage.run();
+        stage.outcome(b.close()).unwrap();
+        assert_eq!(log.count("dropped, on its loop true, open false"), 2);
+        assert!(!a.is_open());
+        assert_eq!(stage.reports(), [""; 0]);
+    });
+}
+
+#[test]
+fn c07_a_message_that_panics_when_it_is_dropped_harms_nothing_else() {
+    struct Bomb;
+    impl Message for Bomb {}
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            blow("a destructor");
+        }
+    }
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, unread());
+        let alive = Arc::new(AtomicUsize::new(0));
+        a.send(Counted::new(&alive, 1));
+        a.send(Bomb);
+        a.send(Bomb);
+        a.send(Counted::new(&alive, 1));
+        stage.run();
+        stage.outcome(b.close()).unwrap();
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+        assert_eq!(log.of("b")[3..], ["inactive", "unregistered", "removed"]);
+        assert_eq!(stage.reports().len(), 2, "the bombs");
+        let (c, d) = stage.pair(Record::new("c", &log), Record::new("d", &log));
+        c.send("the loop is well".to_owned());
+        stage.run();
+        assert_eq!(log.of("d")[3..], ["read the loop is well", "read complete"]);
+        drop(d);
+    });
+}
+
+#[test]
+fn c09_nothing_is_read_that_was_not_asked_for() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, ChannelOptions { reads_per_round: 2, ..unread() });
+        stage.on(0, |_| (1..=7).for_each(|n| a.send(format!("{n}"))));
+        assert_eq!(log.of("b")[3..], [""; 0]);
+        b.read();
+        stage.run();
+        assert_eq!(log.of("b")[3..], ["read 1", "read 2", "read complete"]);
+        b.read();
+        stage.run();
+        assert_eq!(log.of("b")[6..], ["read 3", "read 4", "read complete"]);
+        b.set_auto_read(true);
+        stage.run();
+        let rest = ["read 5", "read 6", "read complete", "read 7", "read complete"];
+        assert_eq!(log.of("b")[9..], rest);
+        stage.on(1, |_| b.set_auto_read(false));
+        a.send("8".to_owned());
+        stage.outcome(a.close()).unwrap();
+        assert_eq!(log.of("b").len(), 14, "not even the end");
+        assert!(b.is_active());
+        b.read();
+        stage.run();
+        b.read();
+        stage.run();
+        let end = ["read 8", "read complete", "inactive", "unregistered", "removed"];
+        assert_eq!(log.of("b")[14..], end);
+    });
+}
+
+#[test]
+fn c09_reading_that_is_turned_off_in_the_middle_of_a_round_stops_there() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let stops = Record::new("b", &log).on_read(|ctx, msg| {
+            if msg.get::<String>().is_some_and(|text| text == "2") {
+                ctx.channel().set_auto_read(false);
+            }
+            Ok(())
+        });
+        let (a, b) = stage.pair(Record::new("a", &log), stops);
+        stage.on(0, |here| {
+            here.with_pipeline(&a, |pipeline| {
+                (1..=4).for_each(|n| pipeline.write(format!("{n}")));
+                pipeline.flush();
+            })
+        });
+        assert_eq!(log.of("b")[3..], ["read 1", "read 2", "read complete"]);
+        stage.on(1, |_| b.set_auto_read(true));
+        assert_eq!(log.of("b")[6..], ["read 3", "read 4", "read complete"]);
+    });
+}
+
+#[test]
+fn c09_a_turn_reads_one_round() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = one_sided(stage, &log, unread());
+        stage.on(0, |_| (0..64).for_each(|_| a.send("flood".to_owned())));
+        b.set_auto_read(true);
+        for turn in 1..=4 {
+            stage.bench(1).turn();
+            assert_eq!(log.count("b: read flood"), turn * 16);
+            assert_eq!(log.count("b: read complete"), turn);
+        }
+    });
+}
+
+#[test]
+fn c09_two_flooded_channels_of_one_loop_alternate() {
+    const MESSAGES: usize = 64;
+    Stage::each(|stage| {
+        let log = Log::default();
+        let mut ends = Vec::new();
+        for who in ["x", "y"] {
+            let (a, b) = transport::pair();
+            let a = stage.register(0, a, Record::new("writer", &log));
+            let b = stage.register(1, b.options(unread()), Record::new(who, &log));
+            stage.on(0, |_| (0..MESSAGES).for_each(|n| a.send(format!("{n}"))));
+            ends.push((a, b));
+        }
+        log.take();
+        // In one call into a channel: what it leaves behind is done when both read.
+        let readers: Vec<_> = ends.iter().map(|(_, b)| b.clone()).collect();
+        let begin = || readers.iter().for_each(|b| b.set_auto_read(true));
+        stage.bench(1).here(|here| here.with_pipeline(&readers[0], |_| begin()));
+        stage.run();
+        let entries = log.take();
+        let rounds: Vec<_> =
+            entries.iter().filter_map(|entry| entry.strip_suffix(": read complete")).collect();
+        assert_eq!(rounds, ["x", "y"].repeat(MESSAGES / 16));
+    });
+}

@@ -1,0 +1,74 @@
+//! What becomes of local channels when their loop shuts down (L10).
+
+use std::time::Duration;
+
+use waterwheel_channel::local::{self as transport, Connection};
+use waterwheel_channel::{Address, NewChannel};
+
+use crate::support::{Log, PATIENCE, Record, Stage, fresh_name};
+
+#[test]
+fn l10_a_shutdown_closes_all_channels_at_its_start() {
+    Stage::each(|stage| {
+        let (log, name) = (Log::default(), fresh_name("ending"));
+        let server = transport::listen(name.as_str()).unwrap();
+        let server = stage.register(0, server, Record::new("server", &log));
+        let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
+        stage.on(0, |_| {
+            drop(a.write_and_flush("flushed before".to_owned()));
+            log.note("a: wrote", a.write("never flushed".to_owned()));
+        });
+        // Long enough for the channels to be told before the loop is over.
+        let quiet = Duration::from_secs(3600);
+        drop(stage.event_loop(0).shutdown_gracefully(quiet, quiet).unwrap());
+        for _ in 0..10 {
+            stage.turn();
+        }
+        let event_loop = stage.event_loop(0);
+        assert!(event_loop.is_shutting_down() && !event_loop.is_shut_down(), "it is quiet");
+        for (channel, who) in [(&server, "server"), (&a, "a")] {
+            assert!(!channel.is_open() && channel.closed().is_done());
+            let told = log.of(who);
+            assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
+        }
+        assert_eq!(
+            log.of("a")[3],
+            "wrote failed: the channel is closed: the event loop is shutting down"
+        );
+        assert_eq!(log.of("b")[3..5], ["read flushed before", "read complete"]);
+        assert!(!b.is_open(), "with its peer, or with the loop");
+        // The name is free again.
+        drop(transport::listen(name.as_str()).unwrap());
+    });
+}
+
+#[test]
+fn l10_what_was_asked_for_when_a_shutdown_began_is_told_once_each() {
+    Stage::each(|stage| {
+        let (log, name) = (Log::default(), fresh_name("refused"));
+        let server = transport::listen(name.as_str()).unwrap();
+        let _server = stage.register(1, server, Record::new("server", &log));
+        let client = NewChannel::new(Connection::new());
+        let client = stage.register(0, client, Record::new("client", &log));
+        let event_loop = stage.event_loop(0);
+        drop(event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap());
+        log.note("connected", client.connect(Address::local(name.as_str())));
+        log.note("wrote", client.write_and_flush(1_u8));
+        log.note("closed", client.close());
+        stage.bench(0).until_over();
+        stage.run();
+        let entries = log.take();
+        for what in ["connected", "wrote", "closed"] {
+            // They came before the channels were closed, and after the shutdown was asked for.
+            let told = entries.iter().filter(|entry| entry.starts_with(what)).count();
+            assert_eq!(told, 1, "{what}: {entries:?}");
+        }
+        assert!(client.closed().is_done());
+        let client_told: Vec<_> =
+            entries.iter().filter(|entry| entry.starts_with("client: ")).collect();
+        let ends = ["client: inactive", "client: unregistered", "client: removed"];
+        assert_eq!(client_told[client_told.len() - 3..], ends);
+        let late = client.write_and_flush(1_u8).join().unwrap_err();
+        assert_eq!(late.to_string(), "the channel is closed");
+    });
+}

@@ -1,0 +1,413 @@
+//! Local channels across threads (C01, C08), and for long (rule 7).
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use waterwheel_channel::driver::TaskOnly;
+use waterwheel_channel::local::{self as transport, Connection};
+use waterwheel_channel::{
+    Address, Channel, Completion, Ctx, EventLoop, EventLoopGroup, Handler, HandlerResult, Msg,
+    NewChannel,
+};
+
+use crate::support::{Log, PATIENCE, Record, Stage, end, fresh_name, threads};
+
+/// Adds a handler to a channel that is to be registered.
+fn with<H: Handler>(new: NewChannel, made: impl FnOnce() -> H + Send + 'static) -> NewChannel {
+    new.initialiser(|edit| {
+        edit.add_last("handler", made())?;
+        Ok(())
+    })
+}
+
+/// Sends back what it reads, one more each time, until that is enough.
+struct PingPong {
+    enough: u64,
+    seen: Rc<Cell<u64>>,
+}
+
+impl Handler for PingPong {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let n = msg.take::<u64>().expect("a number");
+        self.seen.set(n);
+        if n < self.enough {
+            ctx.write_and_flush(n + 1);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c08_a_million_messages_to_and_fro_use_no_stack_and_starve_nobody() {
+    const MESSAGES: u64 = 1_000_000;
+    const STACK: usize = 128 * 1024;
+    let small = thread::Builder::new().stack_size(STACK).spawn(|| {
+        let mut hand = EventLoopGroup::builder(TaskOnly).build_manual().unwrap();
+        let seen = Rc::new(Cell::new(0));
+        let (one, other) = transport::pair();
+        let ends = [one, other].map(|new| {
+            let handler = PingPong { enough: MESSAGES, seen: seen.clone() };
+            let registered = hand.on_loop(|here| {
+                here.register_with(new, |edit| {
+                    edit.add_last("ping-pong", handler)?;
+                    Ok(())
+                })
+            });
+            registered.expect("a loop").expect("registered")
+        });
+        let event_loop = hand.event_loop();
+        let ticks = Arc::new(AtomicU64::new(0));
+        let ticking = ticks.clone();
+        let period = Duration::from_micros(100);
+        let timer = event_loop.schedule_at_fixed_rate(period, period, move || {
+            ticking.fetch_add(1, Ordering::Relaxed);
+        });
+        ends[0].send(1_u64);
+        let (mut tasks, mut most) = (0, 0);
+        while seen.get() < MESSAGES {
+            let before = seen.get();
+            let ran = event_loop.submit(|| ()).unwrap();
+            assert!(hand.turn(None));
+            assert!(ran.is_done(), "a task runs in the next turn");
+            most = most.max(seen.get() - before);
+            tasks += 1;
+        }
+        drop(timer);
+        (tasks, most, ticks.load(Ordering::Relaxed))
+    });
+    let (tasks, most, ticks) = small.unwrap().join().expect("no overflow");
+    assert!(tasks > 1000, "{tasks} tasks");
+    assert!(most < 1000, "at most {most} messages in a turn");
+    assert!(ticks > 10, "{ticks} ticks");
+}
+
+#[test]
+fn c08_a_call_from_elsewhere_is_one_command_and_one_on_the_loop_is_none() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
+        let depth = |stage: &mut Stage, at| stage.bench(at).metrics().queue_depth;
+        let calls: [fn(&Channel); 9] = [
+            |a| drop(a.write("1".to_owned())),
+            |a| drop(a.write_and_flush("2".to_owned())),
+            |a| a.send("3".to_owned()),
+            Channel::flush,
+            Channel::read,
+            |a| a.set_auto_read(true),
+            |a| a.fire_user_event(1_u8),
+            |a| drop(a.deregister()),
+            |a| drop(a.register()),
+        ];
+        for (at, call) in calls.into_iter().enumerate() {
+            // What was taken is counted as waiting until the loop next settles its count.
+            let before = depth(stage, 0);
+            call(&a);
+            assert_eq!(depth(stage, 0), before + 1, "call {at}");
+            stage.run();
+            let before = depth(stage, 0);
+            stage.bench(0).here(|_| call(&a));
+            assert_eq!(depth(stage, 0), before, "call {at} on the loop");
+            stage.run();
+        }
+        assert_eq!(log.count("b: read 1") + log.count("b: read 2") + log.count("b: read 3"), 6);
+    });
+}
+
+#[test]
+fn c08_many_messages_wake_the_other_loop_once() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
+        for burst in 1..=3 {
+            let before = stage.bench(1).metrics().queue_depth;
+            stage.bench(0).here(|_| (0..100).for_each(|n| a.send(format!("{n}"))));
+            let apart = usize::from(stage.are_apart());
+            let after = stage.bench(1).metrics().queue_depth;
+            assert_eq!(after, before + apart, "one command, or none");
+            stage.run();
+            assert_eq!(log.count("b: read 99"), burst, "all of them");
+        }
+    });
+}
+
+#[test]
+fn c08_a_peer_that_does_not_read_is_not_woken() {
+    Stage::each(|stage| {
+        let log = Log::default();
+        let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
+        stage.on(1, |_| b.set_auto_read(false));
+        // The first message finds the note that it left when it last looked; no further one does.
+        stage.on(0, |_| a.send("1".to_owned()));
+        stage.bench(0).here(|_| a.send("2".to_owned()));
+        assert!(stage.bench(1).hand.is_idle());
+        assert_eq!(log.of("b")[3..], [""; 0]);
+    });
+}
+
+/// Notes the thread of each call.
+struct WhichThread(Arc<Mutex<Vec<ThreadId>>>);
+
+impl WhichThread {
+    fn note(&self) {
+        self.0.lock().unwrap().push(thread::current().id());
+    }
+}
+
+impl Handler for WhichThread {
+    fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note();
+        Ok(())
+    }
+
+    fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note();
+        Ok(())
+    }
+
+    fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+        self.note();
+        Ok(())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        self.note();
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.note();
+        Ok(())
+    }
+}
+
+impl Drop for WhichThread {
+    fn drop(&mut self) {
+        self.note();
+    }
+}
+
+#[test]
+fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
+    let group = threads(2);
+    let (one, other) = transport::pair();
+    let notes = [one, other].map(|new| {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let handler = notes.clone();
+        let channel = group.register(with(new, || WhichThread(handler))).join().unwrap();
+        let id = channel.event_loop().submit(|| thread::current().id()).unwrap().join().unwrap();
+        (channel, id, notes)
+    });
+    assert_ne!(notes[0].1, notes[1].1);
+    let [(a, ..), (b, ..)] = &notes;
+    thread::scope(|scope| {
+        for channel in [a, b] {
+            scope.spawn(|| channel.write_and_flush(1_u8).join().unwrap());
+        }
+    });
+    b.close().join().unwrap();
+    a.closed().wait_timeout(PATIENCE).unwrap();
+    end(&group);
+    for (_, id, notes) in &notes {
+        let notes = notes.lock().unwrap();
+        assert!(notes.len() >= 5, "{notes:?}");
+        assert!(notes.iter().all(|noted| noted == id), "{notes:?} on {id:?}");
+    }
+}
+
+/// Writes numbers as fast as it may, and checks those that come.
+struct Flood {
+    next: u64,
+    last: u64,
+    expected: u64,
+    done: mpsc::Sender<u64>,
+}
+
+impl Flood {
+    fn pour(&mut self, ctx: &Ctx<'_>) {
+        while ctx.is_writable() && self.next < self.last {
+            ctx.write(self.next);
+            self.next += 1;
+        }
+        ctx.flush();
+    }
+}
+
+impl Handler for Flood {
+    fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.pour(ctx);
+        Ok(())
+    }
+
+    fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.pour(ctx);
+        Ok(())
+    }
+
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let n = msg.take::<u64>().expect("a number");
+        assert_eq!(n, self.expected, "in order, none lost, none doubled");
+        self.expected += 1;
+        if self.expected == self.last {
+            let _ = self.done.send(n);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c13_two_threads_that_flood_each_other_lose_and_reorder_nothing() {
+    const MESSAGES: u64 = 100_000;
+    let group = threads(2);
+    let (done, finished) = mpsc::channel();
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        let (one, other) = transport::pair();
+        for new in [one, other] {
+            let done = done.clone();
+            let flood = || Flood { next: 0, last: MESSAGES, expected: 0, done };
+            ends.push(group.register(with(new, flood)).join().unwrap());
+        }
+    }
+    for _ in &ends {
+        assert_eq!(finished.recv_timeout(PATIENCE), Ok(MESSAGES - 1));
+    }
+    assert!(ends.iter().all(Channel::is_active));
+    end(&group);
+}
+
+/// Counts what it reads from each of several writers, which number their messages.
+struct PerWriter {
+    expected: [u64; 2],
+    left: u64,
+    done: mpsc::Sender<()>,
+}
+
+impl Handler for PerWriter {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let n = msg.take::<u64>().expect("a number");
+        let (writer, n) = ((n >> 32) as usize, n & u64::from(u32::MAX));
+        assert_eq!(n, self.expected[writer], "in order");
+        self.expected[writer] += 1;
+        self.left -= 1;
+        if self.left == 0 {
+            let _ = self.done.send(());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn c13_two_threads_that_write_to_one_channel_keep_their_order() {
+    const MESSAGES: u64 = 50_000;
+    let group = threads(2);
+    let (one, other) = transport::pair();
+    let (done, finished) = mpsc::channel();
+    let a = group.register(one).join().unwrap();
+    let reader = || PerWriter { expected: [0; 2], left: 2 * MESSAGES, done };
+    let _b = group.register(with(other, reader)).join().unwrap();
+    thread::scope(|scope| {
+        for writer in 0..2_u64 {
+            let a = &a;
+            scope.spawn(move || {
+                for n in 0..MESSAGES {
+                    a.send(writer << 32 | n);
+                }
+            });
+        }
+    });
+    finished.recv_timeout(PATIENCE).unwrap();
+    end(&group);
+}
+
+/// Registers what it reads with the next loop of the group, to be read and echoed.
+struct Accept {
+    group: EventLoopGroup,
+}
+
+impl Handler for Accept {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let accepted = msg.take::<NewChannel>().expect("a channel");
+        drop(self.group.register(with(accepted, || Echo)));
+        Ok(())
+    }
+}
+
+struct Echo;
+
+impl Handler for Echo {
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        ctx.write_and_flush(msg);
+        Ok(())
+    }
+}
+
+/// Tells what it reads, and that it is over.
+struct Tell(mpsc::Sender<Option<u64>>);
+
+impl Handler for Tell {
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let _ = self.0.send(msg.take::<u64>().ok());
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        let _ = self.0.send(None);
+        Ok(())
+    }
+}
+
+#[test]
+fn c13_clients_of_several_threads_come_and_go() {
+    const CLIENTS: u64 = 500;
+    let group = threads(2);
+    let name = fresh_name("busy");
+    let accept = Accept { group: group.clone() };
+    let server = with(transport::listen(name.as_str()).unwrap(), || accept);
+    let server = group.register(server).join().unwrap();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for n in 0..CLIENTS {
+                    let (tell, told) = mpsc::channel();
+                    let client = with(NewChannel::new(Connection::new()), || Tell(tell));
+                    let client = group.register(client).join().unwrap();
+                    client.connect(Address::local(name.as_str())).join().unwrap();
+                    client.write_and_flush(n).join().unwrap();
+                    assert_eq!(told.recv_timeout(PATIENCE), Ok(Some(n)));
+                    client.close().join().unwrap();
+                    assert_eq!(told.recv_timeout(PATIENCE), Ok(None));
+                }
+            });
+        }
+    });
+    server.close().join().unwrap();
+    // Each accepted channel has learned of its client's end.
+    let registered = |child: EventLoop| child.registered_channels().join().unwrap().len();
+    while group.children().map(registered).sum::<usize>() > 0 {}
+    end(&group);
+}
+
+#[test]
+fn l10_a_shutdown_in_the_middle_of_traffic_ends() {
+    for _ in 0..20 {
+        let group = threads(2);
+        let (done, finished) = mpsc::channel();
+        let mut ends = Vec::new();
+        for _ in 0..4 {
+            let (one, other) = transport::pair();
+            for new in [one, other] {
+                let done = done.clone();
+                let flood = || Flood { next: 0, last: u64::MAX, expected: 0, done };
+                ends.push(group.register(with(new, flood)).join().unwrap());
+            }
+        }
+        end(&group);
+        assert!(ends.iter().all(|channel| channel.closed().is_done() && !channel.is_open()));
+        drop((done, finished));
+    }
+}

@@ -1,0 +1,185 @@
+//! How an operation's completion travels.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+
+use waterwheel_channel::{
+    Completion, Ctx, Handler, HandlerResult, Msg, Offloaded, RemoteCompletion, RemoteCtx,
+    RemoteHandler,
+};
+use waterwheel_executor::Error;
+
+use crate::support::{Bench, number};
+
+/// Does with a write what its number says.
+struct Does(Sender<RemoteCompletion>);
+
+const PASS: u32 = 0;
+const SUCCEED: u32 = 1;
+const FAIL: u32 = 2;
+const DROP: u32 = 3;
+const RETURN_ERROR: u32 = 4;
+const FORGET: u32 = 5;
+const KEEP: u32 = 6;
+
+impl RemoteHandler for Does {
+    fn write(&mut self, ctx: &RemoteCtx, msg: Msg, done: &mut RemoteCompletion) -> HandlerResult {
+        match number(&msg) {
+            PASS => ctx.write_with(msg, done.take()),
+            SUCCEED => done.take().succeed(),
+            FAIL => done.take().fail(Error::new("failed on purpose")),
+            DROP => drop(done.take()),
+            RETURN_ERROR => return Err(Error::new("returned")),
+            KEEP => self.0.send(done.take()).unwrap(),
+            FORGET => {}
+            other => unreachable!("{other}"),
+        }
+        Ok(())
+    }
+}
+
+fn told(result: Result<(), Error>) -> String {
+    result.map_or_else(|error| error.to_string(), |()| String::from("done"))
+}
+
+const EXPECTED: [(u32, &str); 6] = [
+    (PASS, "done"),
+    (SUCCEED, "done"),
+    (FAIL, "failed on purpose"),
+    (DROP, "the completion was dropped without being told anything"),
+    (RETURN_ERROR, "returned"),
+    (FORGET, "the handler `does` neither passed the operation on nor completed it"),
+];
+
+/// Writes what user events say, with a closure on the loop for a completion.
+struct Writes(Rc<RefCell<Vec<(u32, String)>>>);
+
+impl Handler for Writes {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        let (what, log) = (number(&event), self.0.clone());
+        ctx.write_then(what, move |result| log.borrow_mut().push((what, told(result))));
+        ctx.flush();
+        Ok(())
+    }
+}
+
+#[test]
+fn c03_a_completion_on_the_loop_learns_what_the_remote_handler_did() {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let (sender, kept) = channel();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+        edit.add_last("writes", Writes(log.clone()))?;
+        Ok(())
+    });
+    for (what, _) in EXPECTED {
+        bench.handle().fire_user_event(what);
+    }
+    bench.channel.run();
+    assert!(log.borrow().is_empty(), "nothing is told before the handler has had it");
+    bench.settle();
+    let mut seen = log.take();
+    seen.sort_unstable();
+    assert_eq!(seen, EXPECTED.map(|(what, told)| (what, told.to_owned())));
+
+    bench.handle().fire_user_event(KEEP);
+    bench.settle();
+    assert!(log.borrow().is_empty());
+    let done = kept.recv().unwrap();
+    std::thread::spawn(move || done.succeed()).join().unwrap();
+    bench.settle();
+    assert_eq!(log.take(), [(KEEP, String::from("done"))], "told from any thread, later");
+}
+
+#[test]
+fn c03_a_promise_travels_and_learns_the_same() {
+    let (sender, kept) = channel();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+        Ok(())
+    });
+    for (what, expected) in EXPECTED {
+        let written = bench.handle().write_and_flush(what);
+        bench.channel.run();
+        assert!(!written.is_done());
+        bench.settle();
+        let told = told(written.join());
+        if what == DROP {
+            assert!(told.contains("was dropped uncompleted"), "{told}");
+        } else {
+            assert_eq!(told, expected);
+        }
+    }
+    let written = bench.handle().write(KEEP);
+    bench.settle();
+    kept.recv().unwrap().fail(Error::new("late"));
+    assert_eq!(told(written.join()), "late");
+}
+
+#[test]
+fn c03_a_write_that_was_cancelled_in_the_mailbox_is_not_sent() {
+    let (sender, _kept) = channel();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+        Ok(())
+    });
+    bench.settle();
+    let written = bench.handle().write_and_flush(PASS);
+    bench.channel.run();
+    assert!(written.cancel());
+    bench.settle();
+    assert_eq!(bench.outbound(), [0; 0]);
+    assert_eq!(bench.handle().pending_bytes(), 0);
+}
+
+#[test]
+fn c03_a_remote_handlers_own_writes_have_futures() {
+    struct Asks(Sender<waterwheel_channel::ChannelFuture>);
+    impl RemoteHandler for Asks {
+        fn on_user_event(&mut self, ctx: &RemoteCtx, event: Msg) -> HandlerResult {
+            self.0.send(ctx.write_future(event)).unwrap();
+            ctx.flush();
+            self.0.send(ctx.close_future()).unwrap();
+            self.0.send(ctx.write_future(9u32)).unwrap();
+            Ok(())
+        }
+    }
+    let (sender, futures) = channel();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("asks", Offloaded::on(executor, || Asks(sender)))?;
+        Ok(())
+    });
+    bench.handle().fire_user_event(1u32);
+    bench.settle();
+    let told: Vec<_> = futures.try_iter().map(|future| told(future.join())).collect();
+    assert_eq!(told, ["done", "done", "the channel is closed"]);
+    assert_eq!(bench.outbound(), [1]);
+}
+
+#[test]
+fn c03_completions_are_not_forgotten_when_the_loop_ends() {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let (sender, kept) = channel();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+        edit.add_last("writes", Writes(log.clone()))?;
+        Ok(())
+    });
+    bench.handle().fire_user_event(KEEP);
+    bench.settle();
+    let Bench { channel, mut remote, .. } = bench;
+    drop(channel);
+    assert_eq!(log.take().len(), 1, "failed with the channel");
+    kept.recv().unwrap().succeed();
+    remote.run_now();
+    assert!(log.borrow().is_empty(), "told once");
+}
+
+#[test]
+fn c03_a_completion_may_be_none() {
+    let done = RemoteCompletion::none();
+    assert!(done.is_none() && format!("{done:?}").contains("nobody"));
+    done.succeed();
+    assert!(Completion::none().is_none());
+}

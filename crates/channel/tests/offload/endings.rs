@@ -1,0 +1,369 @@
+//! Channels, handlers, executors and loops that end.
+
+use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
+use waterwheel_executor::{Error, EventExecutor};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Log;
+
+use crate::support::{Bench, Inner, Recorder};
+
+fn recorded(log: &Log) -> Bench {
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("remote", Recorder::on(executor, "remote", log))?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    drop(log.take());
+    bench
+}
+
+#[test]
+fn c03_a_closed_channel_tells_its_offloaded_handler_everything_in_order() {
+    let log = Log::new();
+    let mut bench = recorded(&log);
+    bench.channel.write_inbound(1u32);
+    let written = bench.channel.on_loop(|channel| channel.write_and_flush(2u32));
+    bench.channel.fail(Error::new("cut"));
+    bench.channel.run();
+    assert!(bench.handle().closed().is_done(), "the future does not wait for the handler");
+    drop(log.take());
+    bench.settle();
+    let expected = [
+        "remote read 1",
+        "remote read complete",
+        "remote begin read",
+        "remote write 2",
+        "remote flush",
+        "remote error cut",
+        "remote inactive",
+        "remote unregistered",
+        "inner read 1",
+        "inner error cut",
+        "inner inactive",
+        "inner unregistered",
+        "inner removed",
+        "remote removed",
+        "remote dropped",
+    ];
+    assert_eq!(log.take(), expected);
+    assert!(written.join().unwrap_err().to_string().contains("closed"));
+    assert_eq!((bench.inbound(), bench.handle().pending_bytes()), (vec![1], 0));
+}
+
+/// Says when it is removed.
+struct Leaves(&'static str, Log);
+
+impl Handler for Leaves {
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.1.push(format!("{} removed", self.0));
+    }
+}
+
+#[test]
+fn c02_handlers_are_removed_from_the_tail_to_the_head_across_executors() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("outer", Leaves("outer", log.clone()))?;
+        edit.add_last("one", Recorder::on(executor, "one", &log))?;
+        edit.add_last("middle", Leaves("middle", log.clone()))?;
+        edit.add_last("two", Recorder::on(executor, "two", &log))?;
+        edit.add_last("inner", Leaves("inner", log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    bench.channel.fail(Error::new("cut"));
+    bench.settle();
+    let leaves = |line: &String| line.ends_with("removed") || line.ends_with("dropped");
+    let left: Vec<String> = log.take().into_iter().filter(leaves).collect();
+    let expected = [
+        "inner removed",
+        "two removed",
+        "two dropped",
+        "middle removed",
+        "one removed",
+        "one dropped",
+        "outer removed",
+    ];
+    assert_eq!(left, expected);
+    assert!(bench.channel.with_pipeline(|_| ()).is_none(), "and the loop has forgotten it");
+}
+
+#[test]
+fn c03_a_close_goes_through_the_handler_behind_what_was_written() {
+    let log = Log::new();
+    let mut bench = recorded(&log);
+    let (written, closed) = bench.channel.on_loop(|channel| {
+        let written = channel.write_and_flush(1u32);
+        (written, channel.close())
+    });
+    bench.settle();
+    written.join().unwrap();
+    closed.join().unwrap();
+    assert_eq!(bench.outbound(), [1]);
+}
+
+/// Panics when it is told to.
+struct Fragile(Log);
+
+impl RemoteHandler for Fragile {
+    fn on_read(&mut self, _: &RemoteCtx, _: Msg) -> HandlerResult {
+        panic!("on purpose");
+    }
+
+    fn on_inactive(&mut self, _: &RemoteCtx) -> HandlerResult {
+        self.0.push("fragile inactive");
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &RemoteCtx) {
+        self.0.push("fragile removed");
+    }
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        let here = EventExecutor::current().map(|executor| executor.name().to_owned());
+        self.0.push(format!("fragile dropped on {}", here.unwrap_or_default()));
+    }
+}
+
+#[test]
+fn c03_a_panic_closes_the_channel_and_names_the_handler() {
+    let log = Log::new();
+    let fragile = log.clone();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("fragile", Offloaded::on(executor, || Fragile(fragile)))?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    drop(log.take());
+    bench.channel.write_inbound(1u32);
+    let written = bench.handle().write_and_flush(2u32);
+    bench.settle();
+    let seen = log.take();
+    let expected = [
+        "inner write 2",
+        "fragile dropped on remote",
+        "inner inactive",
+        "inner unregistered",
+        "inner removed",
+    ];
+    assert_eq!(seen, expected, "it only gets its destructor, on its executor");
+    let reports = bench.reports.take();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert!(reports[0].contains("`fragile`") && reports[0].contains("on purpose"), "{reports:?}");
+    assert!(!bench.handle().is_open() && bench.handle().closed().is_done());
+    let error = written.join().unwrap_err().to_string();
+    assert!(error.contains("panicked: on purpose"), "{error}");
+    assert_eq!(bench.handle().pending_bytes(), 0);
+}
+
+#[test]
+fn c03_what_was_flushed_before_a_panic_is_sent() {
+    struct AnswersOnce(bool);
+    impl RemoteHandler for AnswersOnce {
+        fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+            assert!(!self.0, "on purpose");
+            self.0 = true;
+            ctx.write_and_flush(msg);
+            Ok(())
+        }
+    }
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("once", Offloaded::on(executor, || AnswersOnce(false)))?;
+        Ok(())
+    });
+    bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
+    bench.settle();
+    assert_eq!(bench.outbound(), [1]);
+    assert!(!bench.handle().is_open());
+}
+
+#[test]
+fn c03_a_panic_while_it_is_built_closes_the_channel() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        let build = || -> Recorder { panic!("no plan") };
+        edit.add_last("unbuilt", Offloaded::on(executor, build))?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    assert!(!bench.handle().is_open());
+    let reports = bench.reports.take();
+    assert!(reports.len() == 1 && reports[0].contains("`unbuilt`"), "{reports:?}");
+    let expected = ["inner active", "inner inactive", "inner unregistered", "inner removed"];
+    assert_eq!(log.take(), expected, "the channel's life goes past the dead");
+}
+
+#[test]
+fn c03_a_handler_that_cannot_be_added_closes_the_channel_with_an_error() {
+    struct Refuses(Log);
+    impl RemoteHandler for Refuses {
+        fn on_added(&mut self, _: &RemoteCtx) -> HandlerResult {
+            Err(Error::new("not here"))
+        }
+
+        fn on_removed(&mut self, _: &RemoteCtx) {
+            self.0.push("refuses removed");
+        }
+    }
+    let log = Log::new();
+    let refuses = log.clone();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("refuses", Offloaded::on(executor, || Refuses(refuses)))?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    let expected = [
+        "refuses removed",
+        "inner active",
+        "inner error `refuses` could not be added: not here",
+        "inner inactive",
+        "inner unregistered",
+        "inner removed",
+    ];
+    assert_eq!(log.take(), expected);
+    assert!(!bench.handle().is_open());
+}
+
+#[test]
+fn c03_an_executor_that_is_shut_down_refuses_the_handler() {
+    let executor = EventExecutor::builder().build().unwrap();
+    executor.shutdown().wait().unwrap();
+    let log = Log::new();
+    let refused = Embedded::new(|edit| {
+        edit.add_last("remote", Recorder::on(&executor, "remote", &log))?;
+        Ok(())
+    });
+    let error = refused.unwrap_err().to_string();
+    assert!(
+        error.contains("`remote` could not be added") && error.contains("shut down"),
+        "{error}"
+    );
+    assert_eq!(log.take(), [""; 0], "never built");
+}
+
+#[test]
+fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
+    let log = Log::new();
+    let mut bench = recorded(&log);
+    drop(bench.remote.executor().shutdown());
+    bench.remote.run_now();
+    assert!(bench.remote.executor().is_shut_down());
+    let written = bench.handle().write_and_flush(2u32);
+    bench.settle();
+    let error = written.join().unwrap_err().to_string();
+    let gone = "the executor of the offloaded handler `remote` is gone: task rejected";
+    assert!(error.starts_with(gone), "{error}");
+    let seen = log.take();
+    assert_eq!(
+        seen[..2],
+        ["inner write 2", "remote dropped"],
+        "no method of it is called any more"
+    );
+    assert!(seen[2].contains(gone), "{seen:?}");
+    assert_eq!(seen[3..], ["inner inactive", "inner unregistered", "inner removed"]);
+    assert!(!bench.handle().is_open());
+}
+
+#[test]
+fn c03_an_executor_that_shuts_down_ends_what_it_has_begun() {
+    let log = Log::new();
+    let mut bench = recorded(&log);
+    for n in 0..500 {
+        bench.write(n);
+    }
+    drop(bench.remote.executor().shutdown());
+    bench.remote.run_now();
+    bench.channel.run();
+    let out = bench.outbound();
+    assert!(out.iter().copied().eq(0..500), "though no task is accepted: {out:?}");
+}
+
+#[test]
+fn c03_a_handler_that_does_not_come_to_an_end_does_not_keep_the_loop() {
+    let log = Log::new();
+    let mut bench = recorded(&log);
+    bench.channel.write_inbound(1u32);
+    let channel = bench.handle();
+    let Bench { channel: embedded, mut remote, .. } = bench;
+    // Its loop ends here, and its executor has not run.
+    drop(embedded);
+    assert!(channel.closed().is_done());
+    assert_eq!(log.take(), ["inner removed"]);
+    remote.run_now();
+    let seen = log.take();
+    let expected = ["remote inactive", "remote unregistered", "remote removed", "remote dropped"];
+    assert_eq!(seen[seen.len() - 4..], expected, "it is told all the same: {seen:?}");
+    assert_eq!(seen[0], "remote read 1");
+    assert_eq!(channel.pending_bytes(), 0);
+}
+
+#[test]
+fn c03_both_ends_may_go_in_any_order() {
+    let log = Log::new();
+    let bench = recorded(&log);
+    let channel = bench.handle();
+    drop(channel.write_and_flush(1u32));
+    let Bench { channel: embedded, remote, .. } = bench;
+    drop(remote);
+    drop(embedded);
+    assert!(channel.closed().is_done());
+    assert!(log.take().contains(&String::from("remote dropped")));
+    assert_eq!(channel.pending_bytes(), 0);
+}
+
+/// A handler on the loop that panics when something comes in.
+struct Panics;
+
+impl Handler for Panics {
+    fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+        panic!("behind");
+    }
+}
+
+fn before_one_that_panics(log: &Log) -> Bench {
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("remote", Recorder::on(executor, "remote", log))?;
+        edit.add_last("panics", Panics)?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    drop(log.take());
+    bench
+}
+
+const AFTER_THE_PANIC: [&str; 4] =
+    ["inner read 2", "inner inactive", "inner unregistered", "inner removed"];
+
+#[test]
+fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
+    let log = Log::new();
+    let mut bench = before_one_that_panics(&log);
+    bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
+    bench.settle();
+    assert!(!bench.handle().is_open());
+    let mut seen = log.take();
+    seen.retain(|line| line.starts_with("inner"));
+    assert_eq!(seen, AFTER_THE_PANIC, "what came along with the first is seen to after the panic");
+}
+
+#[test]
+fn c03_a_panic_of_a_handler_behind_does_not_keep_a_removed_handlers_slot() {
+    let log = Log::new();
+    let mut bench = before_one_that_panics(&log);
+    bench.channel.with_pipeline(|pipeline| {
+        pipeline.remove("remote").unwrap();
+        pipeline.fire_read(1u32);
+        pipeline.fire_read(2u32);
+    });
+    bench.settle();
+    let mut seen = log.take();
+    seen.retain(|line| line.starts_with("inner"));
+    assert_eq!(seen, AFTER_THE_PANIC, "what waited behind the removed handler goes past it");
+}

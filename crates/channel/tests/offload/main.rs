@@ -1,0 +1,14 @@
+//! Handlers that run on another executor than their channel's loop (C03).
+//!
+//! Most of it goes by hand, on one thread: an embedded channel, and an executor that runs when the test
+//! says so. What is about threads has real ones, in `threads`.
+
+mod support;
+
+mod completions;
+mod endings;
+mod order;
+mod pending;
+mod removal;
+mod threads;
+mod wire;

@@ -1,0 +1,284 @@
+//! Where it runs, and in which order.
+
+use waterwheel_channel::{
+    Address, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler, Signature, TypeTag,
+};
+use waterwheel_executor::EventExecutor;
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::recorder::Log;
+
+use crate::support::{Bench, Inner, Recorder, number};
+
+#[test]
+fn c03_an_offloaded_handler_is_built_and_called_only_by_its_executor() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
+        Ok(())
+    });
+    bench.channel.write_inbound(1u32);
+    bench.write(2);
+    bench.channel.run();
+    assert_eq!(log.take(), [""; 0], "its executor has not run");
+    assert_eq!((bench.inbound(), bench.outbound()), (vec![], vec![]));
+    bench.remote.run_now();
+    let first = ["remote built", "remote added", "remote registered", "remote active"];
+    assert_eq!(log.take()[..4], first);
+    assert_eq!((bench.inbound(), bench.outbound()), (vec![], vec![]), "the loop has not run");
+    bench.settle();
+    assert_eq!((bench.inbound(), bench.outbound()), (vec![1], vec![2]));
+}
+
+#[test]
+fn c03_every_event_comes_to_an_offloaded_handler_in_order() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.settle();
+    assert_eq!(
+        log.take(),
+        [
+            "remote built",
+            "remote added",
+            "remote registered",
+            "remote active",
+            "remote begin read",
+            "inner active",
+        ]
+    );
+    bench.channel.on_loop(|channel| {
+        channel.fire_user_event(1u32);
+        channel.send(2u32);
+        drop(channel.connect(Address::local("there")));
+        drop(channel.bind(Address::local("here")));
+    });
+    bench.channel.write_inbound(3u32);
+    bench.channel.on_loop(|channel| drop(channel.deregister()));
+    bench.settle();
+    let expected = [
+        "inner write 2",
+        "remote user event 1",
+        "remote write 2",
+        "remote flush",
+        "remote connect",
+        "remote bind",
+        "remote read 3",
+        "remote read complete",
+        "remote begin read",
+        "remote deregister",
+        "inner read 3",
+        "remote unregistered",
+        "inner unregistered",
+    ];
+    assert_eq!(log.take(), expected);
+    bench.channel.on_loop(|channel| drop(channel.disconnect()));
+    bench.settle();
+    let expected = ["remote disconnect", "remote inactive", "inner inactive"];
+    assert_eq!(log.take()[..3], expected);
+}
+
+/// Cares about nothing.
+struct Silent;
+
+impl RemoteHandler for Silent {}
+
+#[test]
+fn c03_a_handler_that_cares_about_nothing_is_not_skipped() {
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    bench.channel.write_inbound(1u32);
+    bench.write(2);
+    bench.channel.run();
+    assert_eq!((bench.inbound(), bench.outbound()), (vec![], vec![]), "they wait for its executor");
+    bench.settle();
+    assert_eq!((bench.inbound(), bench.outbound()), (vec![1], vec![2]));
+}
+
+/// Answers each request twice, and passes it on in between.
+struct Answers;
+
+impl RemoteHandler for Answers {
+    fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+        let request = number(&msg);
+        ctx.write(request * 10);
+        ctx.fire_read(msg);
+        ctx.write(request * 10 + 1);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        ctx.flush();
+        ctx.fire_read_complete();
+        Ok(())
+    }
+}
+
+#[test]
+fn c03_pipelined_requests_are_answered_in_order() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("before", Inner(log.clone()))?;
+        edit.add_last("answers", Offloaded::on(executor, || Answers))?;
+        edit.add_last("behind", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.channel.write_inbound_all((1u32..=3).map(Msg::new));
+    bench.settle();
+    bench.channel.write_inbound(4u32);
+    bench.settle();
+    assert_eq!(bench.outbound(), [10, 11, 20, 21, 30, 31, 40, 41]);
+    assert_eq!(bench.inbound(), [1, 2, 3, 4]);
+    let answers = ["inner write 10", "inner read 1", "inner write 11", "inner write 20"];
+    let seen = log.take();
+    let first = seen.iter().position(|line| line == answers[0]).unwrap();
+    assert_eq!(seen[first..first + 4], answers, "in the order of emission, in both directions");
+}
+
+#[test]
+fn c03_more_than_a_batch_keeps_its_order() {
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    for n in 0..2000 {
+        bench.write(n);
+    }
+    let before = bench.remote.executor().stats().tasks;
+    bench.settle();
+    assert!(bench.outbound().into_iter().eq(0..2000));
+    let tasks = bench.remote.executor().stats().tasks - before;
+    assert!((2..=100).contains(&tasks), "{tasks} tasks: many letters each, and not all at once");
+}
+
+#[test]
+fn c03_a_batch_is_one_task_so_others_have_their_turn() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    for n in 0..1000 {
+        bench.write(n);
+    }
+    let other = log.clone();
+    bench.remote.executor().execute(move || other.push("other task")).unwrap();
+    bench.remote.run_now();
+    bench.channel.run();
+    assert_eq!(log.take(), ["other task"]);
+    let out = bench.outbound().len();
+    assert!(out > 0 && out < 1000, "{out} went out before");
+}
+
+#[test]
+fn c03_two_offloaded_handlers_in_a_row_keep_the_order() {
+    let log = Log::new();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("first", Offloaded::on(executor, || Silent))?;
+        edit.add_last("second", Offloaded::on(executor, || Answers))?;
+        edit.add_last("third", Offloaded::on(executor, || Silent))?;
+        edit.add_last("inner", Inner(log.clone()))?;
+        Ok(())
+    });
+    bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
+    bench.write(7);
+    bench.settle();
+    let mut out = bench.outbound();
+    out.retain(|answer| *answer != 7);
+    assert_eq!(out, [10, 11, 20, 21]);
+    assert_eq!(bench.inbound(), [1, 2]);
+}
+
+#[test]
+fn c03_a_context_may_be_kept_and_used_from_another_thread() {
+    struct Keeps(std::sync::mpsc::Sender<RemoteCtx>);
+    impl RemoteHandler for Keeps {
+        fn on_active(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+            self.0.send(ctx.clone()).unwrap();
+            Ok(())
+        }
+    }
+    let (sender, kept) = std::sync::mpsc::channel();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("keeps", Offloaded::on(executor, || Keeps(sender)))?;
+        Ok(())
+    });
+    bench.settle();
+    let ctx = kept.recv().unwrap();
+    assert_eq!((ctx.name(), ctx.is_active(), ctx.is_writable()), ("keeps", true, true));
+    assert_eq!((ctx.channel(), ctx.executor()), (bench.handle(), bench.remote.executor()));
+    let writer = std::thread::spawn(move || {
+        ctx.write_and_flush(1u32);
+        ctx.fire_read(2u32);
+    });
+    writer.join().unwrap();
+    bench.settle();
+    assert_eq!((bench.outbound(), bench.inbound()), (vec![1], vec![2]));
+}
+
+#[test]
+fn c03_an_error_goes_to_the_handlers_own_error_method() {
+    struct Fails(Log);
+    impl RemoteHandler for Fails {
+        fn on_read(&mut self, _: &RemoteCtx, _: Msg) -> HandlerResult {
+            Err("unreadable".into_error())
+        }
+
+        fn on_error(
+            &mut self,
+            ctx: &RemoteCtx,
+            error: waterwheel_executor::Error,
+        ) -> HandlerResult {
+            self.0.push(format!("own {error}"));
+            ctx.fire_error(error);
+            Err("worse".into_error())
+        }
+    }
+    let log = Log::new();
+    let fails = log.clone();
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("fails", Offloaded::on(executor, || Fails(fails)))?;
+        Ok(())
+    });
+    bench.channel.write_inbound(1u32);
+    bench.settle();
+    assert_eq!(log.take(), ["own unreadable"]);
+    assert_eq!(bench.channel.read_error().unwrap().to_string(), "unreadable");
+    let reports = bench.reports.take();
+    assert!(
+        reports.len() == 1 && reports[0].contains("`fails` failed, 1 so far: worse"),
+        "{reports:?}"
+    );
+    assert!(bench.handle().is_open());
+}
+
+/// Makes an error of a text.
+trait IntoError {
+    fn into_error(self) -> waterwheel_executor::Error;
+}
+
+impl IntoError for &'static str {
+    fn into_error(self) -> waterwheel_executor::Error {
+        waterwheel_executor::Error::new(self)
+    }
+}
+
+#[test]
+fn c06_an_offloaded_handler_says_its_types_when_it_is_added() {
+    let executor = EventExecutor::builder().build().unwrap();
+    let strings =
+        Signature::transparent().inbound(TypeTag::list::<String>(), TypeTag::list::<u32>());
+    let refused = Embedded::builder().stream().build(|edit| {
+        edit.add_last("silent", Offloaded::on(&executor, || Silent).signed(strings))?;
+        Ok(())
+    });
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("`silent` accepts") && error.contains("String"), "{error}");
+}

@@ -1,0 +1,190 @@
+//! What waits in a mailbox counts, and holds back those who fill it.
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    ChannelOptions, HandlerResult, Msg, Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler,
+    WaterMarks,
+};
+use waterwheel_testkit::recorder::Log;
+
+use crate::support::Bench;
+
+struct Silent;
+
+impl RemoteHandler for Silent {}
+
+/// Takes what is written, and lets nothing out.
+struct Swallows;
+
+impl RemoteHandler for Swallows {
+    fn write(&mut self, _: &RemoteCtx, _: Msg, done: &mut RemoteCompletion) -> HandlerResult {
+        done.take().succeed();
+        Ok(())
+    }
+}
+
+fn marks(low: usize, high: usize) -> ChannelOptions {
+    ChannelOptions { water_marks: WaterMarks::new(low, high).unwrap(), ..ChannelOptions::default() }
+}
+
+fn bytes(n: usize) -> Bytes {
+    Bytes::from(vec![0; n])
+}
+
+#[test]
+fn c03_writes_in_the_mailbox_are_pending_bytes() {
+    let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    let channel = bench.handle();
+    bench.channel.on_loop(|channel| drop(channel.write(bytes(150))));
+    assert_eq!((channel.pending_bytes(), channel.is_writable()), (150, true));
+    bench.channel.on_loop(|channel| drop(channel.write(bytes(51))));
+    assert_eq!((channel.pending_bytes(), channel.is_writable()), (201, false));
+    bench.settle();
+    assert_eq!((channel.pending_bytes(), channel.is_writable()), (201, false), "in the buffer now");
+    channel.flush();
+    bench.settle();
+    assert_eq!((channel.pending_bytes(), channel.is_writable()), (0, true));
+}
+
+#[test]
+fn c03_bytes_that_a_handler_swallows_are_no_longer_pending() {
+    let log = Log::new();
+    let told = log.clone();
+    struct Tells(Log);
+    impl waterwheel_channel::Handler for Tells {
+        fn on_writability_changed(&mut self, ctx: &waterwheel_channel::Ctx<'_>) -> HandlerResult {
+            self.0.push(format!("writable: {}", ctx.is_writable()));
+            Ok(())
+        }
+    }
+    let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
+        edit.add_last("tells", Tells(told))?;
+        edit.add_last("swallows", Offloaded::on(executor, || Swallows))?;
+        Ok(())
+    });
+    bench.settle();
+    bench.channel.on_loop(|channel| drop(channel.write(bytes(500))));
+    bench.channel.run();
+    assert_eq!(log.take(), ["writable: false"]);
+    bench.settle();
+    let channel = bench.handle();
+    assert_eq!((channel.pending_bytes(), channel.is_writable()), (0, true));
+    assert_eq!(log.take(), ["writable: true"]);
+}
+
+#[test]
+fn c03_what_the_handler_emits_is_pending_at_once() {
+    struct Emits;
+    impl RemoteHandler for Emits {
+        fn on_user_event(&mut self, ctx: &RemoteCtx, _: Msg) -> HandlerResult {
+            ctx.write(bytes(300));
+            assert!(!ctx.is_writable());
+            Ok(())
+        }
+    }
+    let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
+        edit.add_last("emits", Offloaded::on(executor, || Emits))?;
+        Ok(())
+    });
+    bench.settle();
+    let channel = bench.handle();
+    channel.fire_user_event(1u32);
+    bench.channel.run();
+    bench.remote.run_now();
+    assert_eq!(channel.pending_bytes(), 300, "on its way to the loop");
+    bench.settle();
+    assert_eq!(channel.pending_bytes(), 300, "in the buffer");
+    channel.flush();
+    bench.settle();
+    assert_eq!(channel.pending_bytes(), 0);
+    assert_eq!(bench.reports.take(), [""; 0]);
+}
+
+#[test]
+fn c03_many_writes_without_weight_make_the_channel_unwritable() {
+    struct Weightless;
+    impl waterwheel_channel::Message for Weightless {}
+    let mut bench = Bench::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    let channel = bench.handle();
+    let write =
+        |bench: &mut Bench| bench.channel.on_loop(|channel| drop(channel.write(Weightless)));
+    for _ in 0..64 {
+        write(&mut bench);
+    }
+    assert!(channel.is_writable());
+    write(&mut bench);
+    assert!(!channel.is_writable(), "the 65th");
+    bench.settle();
+    assert!(channel.is_writable());
+}
+
+#[test]
+fn c03_the_hard_cap_holds_for_the_mailbox() {
+    let marks = WaterMarks::new(100, 200).unwrap().limit(300).unwrap();
+    let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
+    let mut bench = Bench::with_options(options, |edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    let first = bench.channel.on_loop(|channel| channel.write(bytes(250)));
+    let second = bench.channel.on_loop(|channel| channel.write_and_flush(bytes(51)));
+    bench.channel.run();
+    assert!(second.join().unwrap_err().to_string().contains("may: 51 more are refused"));
+    bench.handle().flush();
+    bench.settle();
+    first.join().unwrap();
+    assert_eq!(bench.handle().pending_bytes(), 0);
+}
+
+#[test]
+fn c03_a_slow_handler_holds_reading_back() {
+    let options = ChannelOptions { reads_per_round: 16, ..ChannelOptions::default() };
+    let mut bench = Bench::with_options(options, |edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+        Ok(())
+    });
+    bench.settle();
+    bench.channel.write_inbound_all((0u32..1000).map(Msg::new));
+    assert_eq!(bench.channel.unread(), 1000 - 16, "one round is on its way to the handler");
+    bench.channel.run();
+    assert_eq!(bench.channel.unread(), 1000 - 16, "and no more until it has read them");
+    bench.remote.run_now();
+    bench.channel.run();
+    assert_eq!(bench.channel.unread(), 1000 - 32);
+    bench.settle();
+    assert_eq!(bench.channel.unread(), 0);
+    assert!(bench.inbound().into_iter().eq(0..1000));
+}
+
+#[test]
+fn c03_a_handler_may_hold_reading_back_itself() {
+    struct Stingy {
+        rounds: u32,
+    }
+    impl RemoteHandler for Stingy {
+        fn read(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+            self.rounds += 1;
+            if self.rounds <= 2 {
+                ctx.read();
+            }
+            Ok(())
+        }
+    }
+    let options = ChannelOptions { reads_per_round: 10, ..ChannelOptions::default() };
+    let mut bench = Bench::with_options(options, |edit, executor| {
+        edit.add_last("stingy", Offloaded::on(executor, || Stingy { rounds: 0 }))?;
+        Ok(())
+    });
+    bench.channel.write_inbound_all((0u32..100).map(Msg::new));
+    bench.settle();
+    assert_eq!(bench.channel.unread(), 80);
+}

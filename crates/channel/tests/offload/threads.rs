@@ -1,0 +1,361 @@
+//! Real loops and real executors: where handlers run, and that nothing is lost or reordered in a race.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use waterwheel_channel::driver::TaskOnly;
+use waterwheel_channel::{
+    Channel, Edit, EventLoop, EventLoopGroup, HandlerResult, Msg, NewChannel, Offloaded,
+    RemoteCompletion, RemoteCtx, RemoteHandler,
+};
+use waterwheel_executor::{Clock, Error, EventExecutorGroup};
+
+use crate::support::number;
+use crate::wire::Wire;
+
+/// Longer than any of this takes: a test that hangs fails instead.
+const AT_MOST: Duration = Duration::from_secs(60);
+
+fn loops(threads: usize) -> EventLoopGroup {
+    EventLoopGroup::builder(TaskOnly).threads(threads).name("io").build().unwrap()
+}
+
+fn workers(threads: usize) -> EventExecutorGroup {
+    EventExecutorGroup::builder().threads(threads).name("worker").build().unwrap()
+}
+
+fn open(
+    event_loop: &EventLoop,
+    make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send + 'static,
+) -> (Channel, Wire, Receiver<u32>) {
+    let (wire, (sender, out)) = (Wire::default(), channel());
+    let new = NewChannel::new(wire.transport(sender)).initialiser(make);
+    (event_loop.register(new).join().unwrap(), wire, out)
+}
+
+fn end(loops: &EventLoopGroup, workers: &EventExecutorGroup) {
+    loops.shutdown_gracefully(Duration::ZERO, AT_MOST).unwrap().wait_timeout(AT_MOST).unwrap();
+    workers.shutdown_gracefully(Duration::ZERO, AT_MOST).unwrap().wait_timeout(AT_MOST).unwrap();
+}
+
+/// Says on which threads it was built, called and dropped.
+struct Says(Sender<ThreadId>);
+
+impl Says {
+    fn at(group: &EventExecutorGroup, ids: &Sender<ThreadId>) -> Offloaded<Self> {
+        let ids = ids.clone();
+        Offloaded::new(group, move || {
+            ids.send(thread::current().id()).unwrap();
+            Says(ids)
+        })
+    }
+
+    fn say(&self) {
+        self.0.send(thread::current().id()).unwrap();
+    }
+}
+
+impl RemoteHandler for Says {
+    fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+        self.say();
+        ctx.fire_read(msg);
+        Ok(())
+    }
+
+    fn flush(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        self.say();
+        ctx.flush();
+        Ok(())
+    }
+
+    fn on_removed(&mut self, _: &RemoteCtx) {
+        self.say();
+    }
+}
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        self.say();
+    }
+}
+
+#[test]
+fn c03_all_offloaded_handlers_of_a_channel_run_on_one_thread_of_the_group() {
+    let (loops, workers) = (loops(2), workers(4));
+    let mut used = HashSet::new();
+    for _ in 0..8 {
+        let (ids, said) = channel();
+        let (group, one) = (workers.clone(), ids.clone());
+        let (opened, wire, out) = open(&loops.next(), move |edit| {
+            edit.add_last("one", Says::at(&group, &one))?;
+            edit.add_last("two", Says::at(&group, &one))?;
+            Ok(())
+        });
+        let third = Says::at(&workers, &ids);
+        drop(ids);
+        opened
+            .with_pipeline(move |pipeline| pipeline.add_last("three", third))
+            .join()
+            .unwrap()
+            .unwrap();
+        wire.send(1u32);
+        opened.write_and_flush(2u32).join().unwrap();
+        assert_eq!(out.recv_timeout(AT_MOST).unwrap(), 2);
+        opened.close().join().unwrap();
+        let said: HashSet<_> = said.iter().collect();
+        assert_eq!(said.len(), 1, "built, called, removed and dropped on one thread");
+        used.extend(said);
+    }
+    assert_eq!(used.len(), 4, "different channels, all threads");
+    let io: Vec<_> =
+        loops.children().map(|child| child.submit(|| thread::current().id())).collect();
+    for id in io {
+        assert!(!used.contains(&id.unwrap().join().unwrap()), "none of them a loop's");
+    }
+    end(&loops, &workers);
+}
+
+/// Answers with the same, and counts by it.
+struct Echo;
+
+impl RemoteHandler for Echo {
+    fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+        ctx.write(msg);
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &RemoteCtx) -> HandlerResult {
+        ctx.flush();
+        ctx.fire_read_complete();
+        Ok(())
+    }
+}
+
+/// Passes everything on.
+struct Silent;
+
+impl RemoteHandler for Silent {}
+
+const IN: u32 = 20_000;
+
+#[test]
+fn c03_order_holds_in_both_directions_under_load_from_several_threads() {
+    let (loops, workers) = (loops(2), workers(2));
+    let ends: Vec<_> = loops
+        .children()
+        .map(|event_loop| {
+            let group = workers.clone();
+            open(&event_loop, move |edit| {
+                edit.add_last("silent", Offloaded::new(&group, || Silent))?;
+                edit.add_last("echo", Offloaded::new(&group, || Echo))?;
+                Ok(())
+            })
+        })
+        .collect();
+    thread::scope(|scope| {
+        for (opened, wire, out) in ends {
+            let writer = opened.clone();
+            scope.spawn(move || (0..IN).for_each(|n| wire.send(n)));
+            scope.spawn(move || {
+                for n in 0..IN {
+                    writer.send(IN + n);
+                }
+            });
+            scope.spawn(move || {
+                let (mut echoed, mut written) = (0, IN);
+                while (echoed, written) != (IN, 2 * IN) {
+                    let n = out.recv_timeout(AT_MOST).unwrap();
+                    let expected = if n < IN { &mut echoed } else { &mut written };
+                    assert_eq!(n, *expected);
+                    *expected += 1;
+                }
+                opened.close().join().unwrap();
+            });
+        }
+    });
+    end(&loops, &workers);
+}
+
+#[test]
+fn c03_handlers_may_come_and_go_while_data_flows() {
+    let (loops, workers) = (loops(1), workers(2));
+    let group = workers.clone();
+    let (opened, wire, out) = open(&loops.next(), move |edit| {
+        edit.add_last("changing", Offloaded::new(&group, || Silent))?;
+        edit.add_last("echo", Offloaded::new(&group, || Echo))?;
+        Ok(())
+    });
+    let changed = opened.clone();
+    thread::scope(|scope| {
+        scope.spawn(move || (0..IN).for_each(|n| wire.send(n)));
+        let group = workers.clone();
+        scope.spawn(move || {
+            for _ in 0..200 {
+                let new = Offloaded::new(&group, || Silent);
+                let replaced = changed.with_pipeline(move |pipeline| {
+                    pipeline.replace("changing", "changing", new).map(drop)
+                });
+                replaced.join().unwrap().unwrap();
+            }
+        });
+        for n in 0..IN {
+            assert_eq!(out.recv_timeout(AT_MOST).unwrap(), n);
+        }
+    });
+    opened.close().join().unwrap();
+    assert_eq!(opened.pending_bytes(), 0);
+    end(&loops, &workers);
+}
+
+#[test]
+fn c03_a_loop_that_shuts_down_in_the_middle_leaves_nothing_hanging() {
+    for round in 0..20 {
+        let (loops, workers) = (loops(1), workers(1));
+        let (removed, gone) = channel();
+        struct Tells(Sender<()>);
+        impl RemoteHandler for Tells {
+            fn on_removed(&mut self, _: &RemoteCtx) {
+                self.0.send(()).unwrap();
+            }
+        }
+        let group = workers.clone();
+        let (opened, wire, _out) = open(&loops.next(), move |edit| {
+            edit.add_last("tells", Offloaded::new(&group, || Tells(removed)))?;
+            Ok(())
+        });
+        let start = Arc::new(Barrier::new(2));
+        let (writer, ready) = (opened.clone(), start.clone());
+        let writing = thread::spawn(move || {
+            ready.wait();
+            let writes: Vec<_> = (0..200u32).map(|n| writer.write_and_flush(n)).collect();
+            (0..200u32).for_each(|n| wire.send(n));
+            writes
+        });
+        start.wait();
+        if round % 2 == 0 {
+            loops
+                .shutdown_gracefully(Duration::ZERO, AT_MOST)
+                .unwrap()
+                .wait_timeout(AT_MOST)
+                .unwrap();
+        } else {
+            loops.shutdown().wait_timeout(AT_MOST).unwrap();
+        }
+        for written in writing.join().unwrap() {
+            let ended = written.wait_timeout(AT_MOST);
+            assert!(ended.is_ok(), "each write is told what became of it");
+        }
+        gone.recv_timeout(AT_MOST).unwrap();
+        opened.closed().wait_timeout(AT_MOST).unwrap();
+        end(&loops, &workers);
+    }
+}
+
+#[test]
+fn c03_workers_that_shut_down_in_the_middle_close_the_channel() {
+    for _ in 0..20 {
+        let (loops, workers) = (loops(1), workers(1));
+        let group = workers.clone();
+        let (opened, wire, _out) = open(&loops.next(), move |edit| {
+            edit.add_last("silent", Offloaded::new(&group, || Silent))?;
+            Ok(())
+        });
+        let writer = opened.clone();
+        let writing = thread::spawn(move || {
+            let writes: Vec<_> = (0..200u32).map(|n| writer.write_and_flush(n)).collect();
+            (0..200u32).for_each(|n| wire.send(n));
+            writes
+        });
+        workers.shutdown().wait_timeout(AT_MOST).unwrap();
+        let writes = writing.join().unwrap();
+        // If it was all through before: the next one finds nobody.
+        drop(opened.write_and_flush(0u32));
+        opened.closed().wait_timeout(AT_MOST).unwrap();
+        for written in writes {
+            assert!(written.wait_timeout(AT_MOST).is_ok());
+        }
+        end(&loops, &workers);
+    }
+}
+
+#[test]
+fn c03_a_writer_that_waits_for_room_gets_it() {
+    struct Swallows;
+    impl RemoteHandler for Swallows {
+        fn write(&mut self, _: &RemoteCtx, _: Msg, done: &mut RemoteCompletion) -> HandlerResult {
+            done.take().succeed();
+            Ok(())
+        }
+
+        /// Nothing comes back to the loop that would make it look.
+        fn flush(&mut self, _: &RemoteCtx) -> HandlerResult {
+            Ok(())
+        }
+    }
+    let (loops, workers) = (loops(1), workers(1));
+    let group = workers.clone();
+    let (opened, _wire, _out) = open(&loops.next(), move |edit| {
+        edit.add_last("swallows", Offloaded::new(&group, || Swallows))?;
+        Ok(())
+    });
+    let began = Clock::Monotonic.now();
+    let wait_for_room = || {
+        while !opened.is_writable() {
+            assert!(
+                Clock::Monotonic.now().since(began) < AT_MOST,
+                "nobody has looked since it became lighter"
+            );
+            thread::yield_now();
+        }
+    };
+    // Every write that makes the channel unwritable is one more chance to miss that it is not so any more.
+    for n in 0..IN {
+        wait_for_room();
+        opened.send(n);
+    }
+    wait_for_room();
+    end(&loops, &workers);
+    assert_eq!(opened.pending_bytes(), 0);
+}
+
+#[test]
+fn c03_a_slow_handler_bounds_what_is_read_ahead() {
+    struct Counts {
+        waiting: Arc<Barrier>,
+        first: bool,
+    }
+    impl RemoteHandler for Counts {
+        fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
+            if std::mem::take(&mut self.first) {
+                self.waiting.wait(); // The test looks now.
+                self.waiting.wait();
+            }
+            if number(&msg) == IN - 1 {
+                ctx.write_and_flush(msg);
+            }
+            Ok(())
+        }
+    }
+    let (loops, workers) = (loops(1), workers(1));
+    let waiting = Arc::new(Barrier::new(2));
+    let (group, shared) = (workers.clone(), waiting.clone());
+    let (opened, wire, out) = open(&loops.next(), move |edit| {
+        let build = move || Counts { waiting: shared, first: true };
+        edit.add_last("counts", Offloaded::new(&group, build))?;
+        Ok(())
+    });
+    (0..IN).for_each(|n| wire.send(n));
+    waiting.wait();
+    // The loop answers: it has had its chance to read on.
+    for _ in 0..100 {
+        opened.event_loop().submit(|| ()).unwrap().join().unwrap();
+    }
+    let unread = wire.unread();
+    assert!(unread >= IN as usize - 32, "{unread} of {IN} are unread");
+    waiting.wait();
+    assert_eq!(out.recv_timeout(AT_MOST).unwrap(), IN - 1);
+    end(&loops, &workers);
+}

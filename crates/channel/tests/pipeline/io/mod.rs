@@ -1,0 +1,9 @@
+//! Reads and writes of a channel: rounds, pauses, flushes, water marks.
+
+mod flushes;
+mod last_write_time;
+mod misbehaving_messages;
+mod read_pauses;
+mod reads;
+mod water_marks;
+mod writes;

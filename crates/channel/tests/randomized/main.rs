@@ -1,0 +1,4 @@
+//! Random programs over channels and pipelines.
+
+mod actions;
+mod pipeline_model;

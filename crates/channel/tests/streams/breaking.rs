@@ -1,0 +1,196 @@
+//! Streams that connect, or do not, and break in the middle of whatever they do (C02).
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use waterwheel_channel::{
+    Channel, ChannelOptions, Completion, Ctx, Edit, Events, Handler, HandlerResult, NewChannel,
+    Stream, Target,
+};
+use waterwheel_executor::Error;
+use waterwheel_testkit::faulty::{Call, Times};
+use waterwheel_testkit::loop_suite::Bench;
+use waterwheel_testkit::manual::{Dial, Manual};
+
+use crate::support::{Line, Log, Probe, both};
+
+/// Connects as soon as it can, and notes what came of it.
+struct Connects(Log);
+
+impl Handler for Connects {
+    fn interest(&self) -> Events {
+        Events::REGISTERED
+    }
+
+    fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        let log = self.0.clone();
+        let note = move |result: Result<(), Error>| {
+            let text = result
+                .map_or_else(|error| format!("not connected: {error}"), |()| "connected".into());
+            log.borrow_mut().push(text);
+        };
+        ctx.connect_with(Target::from(nowhere()), Completion::local(note));
+        ctx.fire_registered();
+        Ok(())
+    }
+}
+
+fn nowhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 9))
+}
+
+fn dial(manual: &Manual) -> (Bench, Channel, Dial, Log) {
+    let mut bench = Bench::new(manual);
+    let log = Log::default();
+    let add = |edit: &mut Edit<'_>| {
+        edit.add_last("probe", Probe::new(&log))?;
+        edit.add_first("connects", Connects(log.clone()))?;
+        Ok(())
+    };
+    let sockets = manual.sockets();
+    let new = NewChannel::new(Stream::new(sockets.clone()));
+    let channel = bench.here(|here| here.register_with(new, add)).unwrap();
+    bench.turns(3);
+    let dial = sockets.next_dial().expect("it connects");
+    (bench, channel, dial, log)
+}
+
+#[test]
+fn c02_a_connect_is_told_before_the_channel_is_active() {
+    both(|manual| {
+        let (mut bench, channel, dial, log) = dial(&manual);
+        assert_eq!((dial.target(), channel.is_active()), (Some(nowhere()), false));
+        let peer = dial.accept();
+        peer.send("early");
+        bench.turns(5);
+        let order = ["added", "registered", "connected", "active", "read 5", "read complete"];
+        assert_eq!(*log.borrow(), order);
+        assert!(channel.is_active());
+    });
+}
+
+#[test]
+fn c02_a_refused_connect_closes_a_channel_that_never_was_active() {
+    for why in [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset] {
+        both(|manual| {
+            let (mut bench, channel, dial, log) = dial(&manual);
+            dial.refuse(why);
+            bench.turns(5);
+            let refused = format!(
+                "not connected: cannot connect to {}: {}",
+                nowhere(),
+                std::io::Error::from(why)
+            );
+            let order = ["added", "registered", &*refused, "unregistered", "removed"];
+            assert_eq!(*log.borrow(), order);
+            assert!(channel.closed().is_done());
+        });
+    }
+}
+
+#[test]
+fn c02_a_close_fails_the_connect_that_is_under_way() {
+    both(|manual| {
+        let (mut bench, channel, dial, log) = dial(&manual);
+        bench.here(|_| drop(channel.close()));
+        bench.turns(5);
+        let order = [
+            "added",
+            "registered",
+            "not connected: the channel is closed",
+            "unregistered",
+            "removed",
+        ];
+        assert_eq!(*log.borrow(), order);
+        assert!(channel.closed().is_done() && dial.is_closed());
+    });
+}
+
+/// It is closed because it was reset, and everybody knows.
+fn assert_reset(line: &Line, told: &[(usize, bool)]) {
+    let log = line.taken_log();
+    let end: Vec<&str> = log.iter().rev().take(3).rev().map(String::as_str).collect();
+    assert_eq!(end, ["inactive", "unregistered", "removed"], "{log:?}");
+    assert_eq!(log.iter().filter(|entry| *entry == "inactive").count(), 1, "{log:?}");
+    assert_eq!(line.told(), told);
+    assert!(line.channel.closed().is_done() && line.peer.is_closed());
+    assert_eq!(line.channel.pending_bytes(), 0);
+}
+
+#[test]
+fn c02_a_reset_in_the_middle_of_a_read_closes_the_channel() {
+    both(|manual| {
+        let options = ChannelOptions::default();
+        let mut line = Line::with(&manual, &manual, options, |_, peer| peer.reset());
+        line.peer.send("hello");
+        line.run();
+        let log = line.log.borrow().clone();
+        assert!(log.contains(&"read 5".into()), "{log:?}");
+        assert!(log.iter().any(|entry| entry.starts_with("error connection reset")), "{log:?}");
+        assert_reset(&line, &[]);
+    });
+}
+
+#[test]
+fn c02_a_reset_fails_writes_that_were_not_flushed() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        line.write(0, "hello", false);
+        line.peer.reset();
+        line.run();
+        assert_reset(&line, &[(0, false)]);
+    });
+}
+
+#[test]
+fn c02_a_reset_fails_the_flush_that_meets_it() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        line.write(0, "hello", false);
+        line.write(1, "world", false);
+        line.peer.reset();
+        line.here(|channel| channel.flush());
+        line.write(2, "late", true);
+        line.run();
+        assert_eq!(line.told().len(), 3);
+        let mut told = line.told();
+        told.sort_unstable();
+        assert_eq!(told, [(0, false), (1, false), (2, false)]);
+        let told = line.told();
+        assert_reset(&line, &told);
+    });
+}
+
+#[test]
+fn c02_a_reset_fails_a_write_that_waits_for_room() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        line.peer.set_limit(3);
+        line.write(0, "abc", true);
+        line.run();
+        line.write(1, "hello", true);
+        line.run();
+        line.peer.reset();
+        line.run();
+        assert_reset(&line, &[(0, true), (1, false)]);
+    });
+}
+
+#[test]
+fn c02_what_fails_after_a_broken_write_says_why() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        line.bench.faults.fail(Call::Write, Times::Next(1), ErrorKind::BrokenPipe);
+        let (first, second) = line.here(|channel| {
+            (
+                channel.write_and_flush(bytes::Bytes::from("x")),
+                channel.write(bytes::Bytes::from("y")),
+            )
+        });
+        line.run();
+        let error = first.join().unwrap_err().to_string();
+        assert!(error.starts_with("the channel is closed: ") && error.contains("pipe"), "{error}");
+        assert!(second.join().is_err());
+        assert_reset(&line, &[]);
+    });
+}

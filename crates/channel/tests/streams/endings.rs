@@ -1,0 +1,172 @@
+//! Loops that end while their channels are busy (L10, E16).
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::driver::{Interest, Readiness};
+use waterwheel_channel::{
+    Ctx, Edit, Foreign, ForeignContext, ForeignHandler, Handler, LocalLoop, NewChannel, Stream,
+};
+use waterwheel_executor::Error;
+use waterwheel_testkit::loop_suite::Bench;
+use waterwheel_testkit::manual::{Manual, Peer};
+
+use crate::support::{Line, both};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const ENDED: [&str; 3] = ["inactive", "unregistered", "removed"];
+
+fn shut_down(line: &Line) {
+    let event_loop = line.bench.event_loop();
+    drop(event_loop.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
+}
+
+#[test]
+fn l10_a_shutdown_waits_for_writes_under_way() {
+    let manual = Manual::completion();
+    let mut line = Line::new(&manual);
+    line.run();
+    line.taken_log();
+    manual.hold_completions();
+    line.write(0, "first ", true);
+    line.write(1, "second", true);
+    shut_down(&line);
+    line.bench.turns(5);
+    manual.advance(TIMEOUT - Duration::from_nanos(1));
+    line.bench.turns(5);
+    assert!(!line.bench.hand.is_over() && !line.channel.closed().is_done());
+    assert!(!line.channel.is_open(), "but closed it is to everybody, from the start");
+    manual.release();
+    line.bench.turns(6);
+    assert!(line.bench.hand.is_over() && line.channel.closed().is_done());
+    assert_eq!(line.peer.received(), "first second");
+    assert_eq!(line.told(), [(0, true), (1, true)]);
+    assert_eq!(line.taken_log(), ENDED);
+}
+
+#[test]
+fn l10_the_timeout_bounds_the_wait_for_writes_under_way() {
+    let manual = Manual::completion();
+    let mut line = Line::new(&manual);
+    line.run();
+    line.taken_log();
+    manual.hold_completions();
+    line.write(0, "never", true);
+    shut_down(&line);
+    line.bench.turns(5);
+    assert!(!line.bench.hand.is_over());
+    manual.advance(TIMEOUT);
+    line.bench.turns(2);
+    assert!(line.bench.hand.is_over() && line.channel.closed().is_done() && line.peer.is_closed());
+    assert_eq!(line.told(), [(0, false)]);
+    assert_eq!(line.taken_log(), ENDED);
+    assert_eq!(line.channel.pending_bytes(), 0);
+}
+
+#[test]
+fn l10_a_shutdown_closes_channels_and_tells_foreign_registrations_at_its_start() {
+    struct Told(Arc<AtomicUsize>);
+    impl ForeignHandler<()> for Told {
+        fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn on_unregistered(&mut self, (): &(), cause: Option<Error>) {
+            assert!(cause.is_some());
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        let (io, _source) = manual.foreign();
+        let told = Arc::new(AtomicUsize::new(0));
+        let (foreign, handler) = (Foreign::new(Arc::new(()), io), Told(told.clone()));
+        line.bench
+            .here(|here| here.register_foreign(foreign, Interest::READABLE, handler))
+            .unwrap();
+        line.run();
+        line.taken_log();
+        let event_loop = line.bench.event_loop();
+        // A quiet period: the loop goes on, its channels do not.
+        drop(event_loop.shutdown_gracefully(TIMEOUT / 2, TIMEOUT).unwrap());
+        line.bench.turns(4);
+        assert!(!line.bench.hand.is_over());
+        assert_eq!(
+            (line.taken_log(), told.load(Ordering::Relaxed)),
+            (ENDED.map(Into::into).into(), 1)
+        );
+        assert!(line.channel.closed().is_done() && line.peer.is_closed());
+        let (io, peer) = manual.pair();
+        let late = NewChannel::new(Stream::connected(io, None));
+        assert!(line.bench.here(|here| here.register_with(late, |_| Ok(()))).is_err());
+        assert!(peer.is_closed(), "what comes too late is closed");
+    });
+}
+
+/// Counts who is alive; one that is not dropped on its loop stays counted.
+struct Counted {
+    alive: Rc<Cell<usize>>,
+    removed: Rc<Cell<usize>>,
+}
+
+impl Handler for Counted {
+    fn on_removed(&mut self, _: &Ctx<'_>) {
+        self.removed.set(self.removed.get() + 1);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if LocalLoop::current().is_some() {
+            self.alive.set(self.alive.get() - 1);
+        }
+    }
+}
+
+#[test]
+fn e16_a_loop_that_is_dropped_takes_its_channels_along() {
+    both(|manual| {
+        let (alive, removed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let mut bench = Bench::new(&manual);
+        let (mut channels, mut peers, mut writes) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let (io, peer) = manual.pair();
+            peer.set_limit(3);
+            let add = |edit: &mut Edit<'_>| {
+                for name in ["one", "two"] {
+                    alive.set(alive.get() + 1);
+                    let (alive, removed) = (alive.clone(), removed.clone());
+                    edit.add_last(name, Counted { alive, removed })?;
+                }
+                Ok(())
+            };
+            let new = NewChannel::new(Stream::connected(io, None));
+            let channel = bench.here(|here| here.register_with(new, add)).unwrap();
+            channels.push(channel);
+            peers.push(peer);
+        }
+        bench.turns(3);
+        manual.hold_completions();
+        for channel in &channels {
+            bench.here(|_| {
+                writes.push(channel.write_and_flush(Bytes::from("hello")));
+                writes.push(channel.write(Bytes::from("world")));
+            });
+        }
+        writes.extend(channels.iter().map(|channel| channel.write(Bytes::from("from outside"))));
+        assert_eq!((alive.get(), removed.get()), (6, 0));
+        drop(bench);
+        assert_eq!((alive.get(), removed.get()), (0, 6));
+        assert_eq!(Rc::strong_count(&alive), 1, "nothing of them is left");
+        assert!(channels.iter().all(|channel| channel.closed().is_done() && !channel.is_open()));
+        assert!(channels.iter().all(|channel| channel.pending_bytes() == 0));
+        assert!(writes.iter().all(|write| write.is_done()));
+        assert!(peers.iter().all(Peer::is_closed));
+        let late = channels[0].write_and_flush(Bytes::from("too late"));
+        assert!(late.join().is_err());
+    });
+}

@@ -1,0 +1,149 @@
+//! Panics in the course of a read, and of what it leaves to be done (rule 11). None of them may hold up others on the
+//! loop, nor leave it with something to do for ever.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use waterwheel_channel::{Channel, Ctx, Handler, HandlerResult, Msg, NewChannel, Stream};
+use waterwheel_testkit::loop_suite::{Bench, blow};
+use waterwheel_testkit::manual::{Manual, Peer};
+
+use crate::support::both;
+
+/// Bytes whose destructor writes to a channel, and panics.
+struct Bomb(Option<Channel>);
+
+impl AsRef<[u8]> for Bomb {
+    fn as_ref(&self) -> &[u8] {
+        b"bomb"
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if let Some(channel) = self.0.take() {
+            drop(channel.write_and_flush(Bytes::from("wish")));
+        }
+        blow("a bomb");
+    }
+}
+
+fn bomb(channel: Option<Channel>) -> Bytes {
+    Bytes::from_owner(Bomb(channel))
+}
+
+type OnRead = Box<dyn FnMut(&Ctx<'_>)>;
+
+struct Acts(OnRead);
+
+impl Handler for Acts {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        (self.0)(ctx);
+        Ok(())
+    }
+}
+
+/// A loop with a channel that does something when it reads, and two others that do not.
+struct Three {
+    bench: Bench,
+    manual: Manual,
+    channels: Vec<(Channel, Peer)>,
+}
+
+impl Three {
+    fn new(manual: &Manual, on_read: impl FnMut(&Ctx<'_>, &[Channel]) + 'static) -> Self {
+        let mut bench = Bench::new(manual);
+        let others: Rc<RefCell<Vec<Channel>>> = Rc::default();
+        let (known, mut on_read) = (others.clone(), on_read);
+        let first: OnRead = Box::new(move |ctx| {
+            let known = known.borrow().clone();
+            on_read(ctx, &known);
+        });
+        let acts = [first, Box::new(|_| ()), Box::new(|_| ())];
+        let mut channels = Vec::new();
+        for act in acts {
+            let (io, peer) = manual.pair();
+            let new = NewChannel::new(Stream::connected(io, None));
+            let channel = bench
+                .here(|here| {
+                    here.register_with(new, |edit| {
+                        Ok(edit.add_last("acts", Acts(act)).map(drop)?)
+                    })
+                })
+                .unwrap();
+            channels.push((channel, peer));
+        }
+        others.borrow_mut().extend(channels.iter().map(|(channel, _)| channel.clone()));
+        Self { bench, manual: manual.clone(), channels }
+    }
+
+    /// The first is sent something; returns what each peer has got when the loop has nothing left to do.
+    fn run(&mut self) -> Vec<String> {
+        self.bench.turns(3);
+        self.channels[0].1.send("go");
+        let (mut quiet, mut events) = (0, 0);
+        for _ in 0..1000 {
+            self.bench.turn();
+            let now = self.manual.counts().events;
+            quiet = if now == events && self.bench.hand.is_idle() { quiet + 1 } else { 0 };
+            events = now;
+            if quiet == 3 {
+                let text = |bytes: Bytes| String::from_utf8(bytes.into()).unwrap();
+                return self.channels.iter().map(|(_, peer)| text(peer.received())).collect();
+            }
+        }
+        panic!("the loop is never idle");
+    }
+
+    fn open(&self) -> Vec<bool> {
+        self.channels.iter().map(|(channel, _)| channel.is_open()).collect()
+    }
+}
+
+#[test]
+fn c05_rule_11_a_handler_that_closes_its_channel_and_panics_leaves_nothing_to_do() {
+    both(|manual| {
+        let mut three = Three::new(&manual, |ctx, all| {
+            ctx.write(Bytes::from("mine"));
+            ctx.flush();
+            drop(all[1].write_and_flush(Bytes::from("other")));
+            drop(all[0].close());
+            blow("after its end");
+        });
+        assert_eq!(three.run()[1], "other");
+        assert_eq!(three.open(), [false, true, true]);
+        assert!(three.channels[0].1.is_closed());
+    });
+}
+
+#[test]
+fn c05_rule_11_sent_bytes_that_panic_when_they_are_dropped_hold_up_nobody() {
+    both(|manual| {
+        let mut three = Three::new(&manual, |ctx, all| {
+            ctx.write(bomb(None));
+            ctx.flush();
+            for other in &all[1..] {
+                drop(other.write_and_flush(bomb(None)));
+            }
+        });
+        for _ in 0..3 {
+            assert_eq!(three.run(), ["bomb", "bomb", "bomb"]);
+        }
+        assert_eq!(three.open(), [true, true, true]);
+    });
+}
+
+#[test]
+fn c05_rule_11_what_a_destructor_of_sent_bytes_writes_is_sent_though_it_panics() {
+    both(|manual| {
+        let mut three = Three::new(&manual, |ctx, all| {
+            ctx.write(bomb(Some(all[0].clone())));
+            ctx.flush();
+            drop(all[1].write_and_flush(bomb(Some(all[0].clone()))));
+            drop(all[2].write_and_flush(bomb(Some(all[1].clone()))));
+        });
+        assert_eq!(three.run(), ["bombwishwish", "bombwish", "bomb"]);
+        assert_eq!(three.open(), [true, true, true]);
+    });
+}

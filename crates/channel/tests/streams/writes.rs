@@ -1,0 +1,126 @@
+//! How a stream writes (C07).
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_channel::{ChannelOptions, Ctx};
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_testkit::manual::Peer;
+
+use crate::support::{Line, both};
+
+#[test]
+fn c07_several_writes_are_one_write_of_the_driver() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        for (number, word) in ["one ", "two ", "", "three"].into_iter().enumerate() {
+            line.write(number, word, false);
+        }
+        line.run();
+        assert_eq!((manual.counts().writes, line.channel.pending_bytes()), (0, 13));
+        line.here(|channel| channel.flush());
+        line.run();
+        assert_eq!(line.peer.received(), "one two three");
+        assert_eq!(manual.counts().writes, 1);
+        assert_eq!(line.told(), [(0, true), (1, true), (2, true), (3, true)]);
+        assert_eq!(line.channel.pending_bytes(), 0);
+    });
+}
+
+#[test]
+fn c07_no_write_is_begun_while_one_is_pending() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        line.peer.set_limit(4);
+        manual.hold_completions();
+        for number in 0..5 {
+            line.write(number, "abcd", true);
+        }
+        line.bench.turns(3);
+        let begun = manual.counts().writes;
+        assert!(begun <= 2, "one, and in readiness one that found no room: {begun}");
+        line.write(5, "efgh", true);
+        line.bench.turns(3);
+        assert_eq!(manual.counts().writes, begun);
+        manual.release();
+        line.peer.set_limit(1000);
+        line.run();
+        assert_eq!(line.peer.received(), "abcdabcdabcdabcdabcdefgh");
+        assert_eq!(manual.counts().writes, begun + 1, "the rest went together");
+        assert_eq!(line.told(), (0..6).map(|number| (number, true)).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn c07_room_again_repeats_the_write() {
+    both(|manual| {
+        let mut line = Line::new(&manual);
+        line.peer.set_limit(0);
+        line.write(0, "hello", true);
+        line.run();
+        assert_eq!((manual.counts().writes, line.channel.pending_bytes()), (1, 5));
+        assert_eq!(line.told(), []);
+        line.peer.set_limit(2);
+        let mut all = Vec::new();
+        for _ in 0..10 {
+            line.run();
+            all.extend(line.peer.received());
+        }
+        assert_eq!((all.as_slice(), line.told()), (&b"hello"[..], vec![(0, true)]));
+        assert!(manual.counts().writes <= 8, "it does not spin: {:?}", manual.counts());
+        assert_eq!(line.channel.pending_bytes(), 0);
+    });
+}
+
+#[test]
+fn c07_a_flush_in_many_parts_lets_others_run_in_between() {
+    let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
+    channel.short_writes(1);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    channel.on_loop(|channel| {
+        let note = |seen: &Arc<Mutex<Vec<usize>>>| {
+            let (seen, channel) = (seen.clone(), channel.clone());
+            channel.event_loop().execute(move || {
+                seen.lock().unwrap().push(channel.pending_bytes());
+            })
+        };
+        note(&seen).unwrap();
+        channel.send(Bytes::from(vec![7; 40]));
+        note(&seen).unwrap();
+    });
+    channel.run();
+    assert_eq!(*seen.lock().unwrap(), [24, 8], "sixteen parts, then the rest in its turn");
+    assert_eq!(std::iter::from_fn(|| channel.read_outbound::<Bytes>()).count(), 40);
+    assert_eq!(channel.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn c07_a_write_is_noted_when_the_driver_has_done_it() {
+    both(|manual| {
+        let when = Rc::new(Cell::new(None));
+        let tells = when.clone();
+        let asks = move |ctx: &Ctx<'_>, _: &Peer| tells.set(ctx.last_write());
+        let mut line = Line::with(&manual, &manual, ChannelOptions::default(), asks);
+        line.peer.send(b"when?");
+        line.run();
+        manual.hold_completions();
+        line.peer.set_limit(0);
+        line.write(0, "hello", true);
+        line.run();
+        line.peer.send(b"when?");
+        line.run();
+        assert_eq!(when.get(), None, "it is under way, or waits");
+        manual.advance(Duration::from_secs(1));
+        manual.release();
+        line.peer.set_limit(1000);
+        line.run();
+        let then = manual.clock().now();
+        manual.advance(Duration::from_secs(1));
+        line.peer.send(b"when?");
+        line.run();
+        assert_eq!((line.told(), when.get()), (vec![(0, true)], Some(then)));
+    });
+}
