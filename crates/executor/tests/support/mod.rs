@@ -1,7 +1,8 @@
 //! What the tests share: gates, logs, suppliers, and a loop whose sleep can be watched.
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
-pub(crate) mod watched;
+pub(crate) mod futures;
+pub(crate) mod observed_executor;
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,0 +1,251 @@
+//! What timers may allocate, to the allocation.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
+use waterwheel_executor::{
+    Clock, EventExecutor, ManualExecutor, PromiseFuture, TimerKey, TokenPark, VirtualClock,
+};
+
+use crate::counting_allocator::{allocations, allocations_in, bytes};
+
+/// How long a test waits for something that must happen.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Timers in a measurement.
+const TIMERS: u64 = 1000;
+
+/// The queue between threads takes its memory in blocks of this many entries.
+const QUEUE_BLOCK: u64 = 31;
+
+fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
+    future.wait_timeout(LIMIT).expect("completed in time");
+    future.join().unwrap()
+}
+
+/// A loop whose commands are bare numbers.
+struct Commands(TokenPark);
+
+impl Work<u32> for Commands {
+    fn turn(&mut self, core: &mut LoopCore<u32>) -> Turn {
+        core.wait(&mut self.0);
+        core.run_tasks(Pass::Queued, &mut |command| drop(black_box(Box::new(command))));
+        core.check_shutdown()
+    }
+
+    fn on_command(&mut self, command: u32) {
+        black_box(command);
+    }
+}
+
+fn command_loop() -> EventExecutor<u32> {
+    let park = TokenPark::new(Clock::Monotonic);
+    let unpark = park.unparker();
+    EventExecutor::builder().build_loop(unpark, Box::new(|| Box::new(Commands(park)))).unwrap()
+}
+
+/// Schedules commands and takes them back, in another order: how many came back.
+fn schedule_and_cancel(executor: &EventExecutor<u32>, keys: &mut Vec<TimerKey>) -> usize {
+    for n in 0..TIMERS {
+        let delay = HOUR + Duration::from_millis(n * 7919 % TIMERS);
+        keys.push(executor.send_after(delay, 7).unwrap());
+    }
+    keys.drain(..).filter(|key| executor.take_back(*key) == Some(7)).count()
+}
+
+#[test]
+fn e13_a_timer_without_closure_is_scheduled_and_cancelled_without_allocating() {
+    let executor = command_loop();
+    let inner = executor.clone();
+    let measured = move || {
+        let mut keys = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
+        let warm_up = schedule_and_cancel(&inner, &mut keys);
+        let standing = inner.send_after(HOUR, 1).unwrap();
+        let (counted, came_back) = allocations_in(|| schedule_and_cancel(&inner, &mut keys));
+        (counted, came_back == warm_up, came_back, inner.take_back(standing))
+    };
+    let outcome = get(executor.submit(measured).unwrap());
+    assert_eq!(outcome, (0, true, usize::try_from(TIMERS).unwrap(), Some(1)));
+}
+
+#[test]
+fn e13_a_timer_without_closure_fires_without_allocating() {
+    let executor = command_loop();
+    let fired_by = |count: u64| {
+        let inner = executor.clone();
+        let schedule = move || {
+            for n in 0..count {
+                inner.send_after(Duration::from_micros(n % 50), 7).unwrap();
+            }
+            allocations()
+        };
+        let before = get(executor.submit(schedule).unwrap());
+        // Behind all of them: due later than any.
+        get(executor.schedule(Duration::from_millis(1), allocations).unwrap()) - before
+    };
+    fired_by(TIMERS);
+    // One box each in the test's own loop, which shows that they all came, and nothing beside.
+    assert_eq!(fired_by(TIMERS), TIMERS);
+}
+
+/// A manual executor whose wheel, pool and queues have grown.
+fn warm() -> (ManualExecutor, EventExecutor) {
+    let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
+    let executor = manual.executor().clone();
+    let inner = executor.clone();
+    let both = move || {
+        for _ in 0..2 * TIMERS {
+            drop(inner.schedule(Duration::from_millis(1), || ()).unwrap());
+        }
+        for _ in 0..2 * TIMERS {
+            assert!(inner.schedule(HOUR, || ()).unwrap().cancel());
+        }
+    };
+    executor.execute(both).unwrap();
+    assert_eq!(manual.run_for(Duration::from_millis(1)), 2 * usize::try_from(TIMERS).unwrap() + 1);
+    (manual, executor)
+}
+
+/// Calls `f` on the loop: what it allocated there.
+fn on_loop<R: Send + 'static>(
+    manual: &mut ManualExecutor,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> (u64, R) {
+    let measured = manual.executor().submit(move || allocations_in(f)).unwrap();
+    manual.run_now();
+    measured.join().unwrap()
+}
+
+#[test]
+fn e13_a_small_closure_is_scheduled_and_cancelled_on_the_loop_without_allocating() {
+    assert_eq!(allocations_on_loop(|n| move || n), 0);
+}
+
+#[test]
+fn e13_a_large_closure_scheduled_on_the_loop_is_one_allocation() {
+    let large = |n| {
+        let array = [n; 16];
+        move || black_box(array)[3]
+    };
+    assert_eq!(allocations_on_loop(large), TIMERS);
+}
+
+/// Schedules closures that `make` makes, and cancels them: what scheduling them allocated.
+fn allocations_on_loop<F: FnOnce() -> u64 + Send + 'static>(
+    make: impl Fn(u64) -> F + Send + 'static,
+) -> u64 {
+    let (mut manual, executor) = warm();
+    let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
+    let schedule = move || {
+        futures.extend((0..TIMERS).map(|n| executor.schedule(HOUR, make(n)).unwrap()));
+        futures
+    };
+    let (scheduling, futures) = on_loop(&mut manual, schedule);
+    let cancel = move || {
+        let cancelled = futures.iter().filter(|future| future.cancel()).count();
+        (cancelled, futures)
+    };
+    let (counted, (cancelled, _)) = on_loop(&mut manual, cancel);
+    assert_eq!((counted, cancelled), (0, usize::try_from(TIMERS).unwrap()), "cancelling");
+    assert_eq!(manual.executor().stats().timers, 0);
+    scheduling
+}
+
+#[test]
+fn e13_scheduling_a_closure_off_the_loop_is_one_allocation_and_queue_blocks() {
+    let (mut manual, executor) = warm();
+    let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
+    let (counted, ()) = allocations_in(|| {
+        let schedule = |n| executor.schedule(HOUR, move || black_box(n)).unwrap();
+        futures.extend((0..TIMERS).map(schedule));
+    });
+    let blocks = TIMERS / QUEUE_BLOCK + 1;
+    assert!((TIMERS..=TIMERS + blocks).contains(&counted), "{counted} for {TIMERS}");
+    let (counted, _) = allocations_in(|| manual.run_now());
+    assert_eq!(counted, 0, "the loop puts them into its wheel");
+    let (counted, cancelled) =
+        allocations_in(|| futures.iter().filter(|future| future.cancel()).count());
+    assert!(counted <= blocks, "{counted} for cancelling {cancelled}");
+    let (counted, _) = allocations_in(|| manual.run_now());
+    assert_eq!((counted, manual.executor().stats().timers), (0, 0), "the loop clears its wheel");
+}
+
+#[test]
+fn e13_firing_allocates_nothing_once_or_again() {
+    let (mut manual, executor) = warm();
+    let tick = Duration::from_millis(1);
+    let mut futures = Vec::new();
+    for n in 0..TIMERS {
+        drop(executor.schedule(tick, move || black_box(n)).unwrap());
+        let again = move || {
+            black_box(n);
+        };
+        futures.push(executor.schedule_at_fixed_rate(tick, tick, again).unwrap());
+    }
+    manual.run_now();
+    let (counted, fired) = allocations_in(|| manual.run_for(tick * 10));
+    let timers = usize::try_from(TIMERS).unwrap();
+    assert_eq!((counted, fired), (0, 11 * timers));
+}
+
+#[test]
+fn e13_memory_that_a_burst_of_timers_took_is_given_back_although_some_stay() {
+    const BURST: usize = 50_000;
+    let (mut manual, executor) = warm();
+    let before = bytes();
+    let burst = move || {
+        let timers: Vec<_> = (0..BURST).map(|_| executor.schedule(HOUR, || ()).unwrap()).collect();
+        let peak = bytes() - before;
+        let some_stay = |at| at % (BURST / 4) == BURST / 8;
+        for (at, timer) in timers.into_iter().enumerate() {
+            // Dropped, it goes on; cancelled, it goes.
+            assert!(some_stay(at) || timer.cancel());
+        }
+        peak
+    };
+    let (_, peak) = on_loop(&mut manual, burst);
+    manual.run_now();
+    let left = bytes().saturating_sub(before); // The spare memory of the warm-up may have gone too.
+    assert_eq!(manual.executor().stats().timers, 4);
+    assert!(peak > BURST * 128, "{peak} bytes for {BURST} timers");
+    assert!(left < peak / 8, "{left} of {peak} bytes are left");
+}
+
+#[test]
+fn e13_timers_dropped_on_another_thread_leave_their_memory_to_the_loop() {
+    let (mut manual, executor) = warm();
+    let mut round = || {
+        let inner = executor.clone();
+        let schedule = move || {
+            let schedule = |n| inner.schedule(Duration::from_millis(1), move || n).unwrap();
+            (0..4 * TIMERS).map(schedule).collect::<Vec<_>>()
+        };
+        let (_, mut futures) = on_loop(&mut manual, schedule);
+        manual.run_for(Duration::from_millis(1));
+        // The last handles: those of the loop went when the timers fired. The vector comes back, as its memory is
+        // counted on this thread.
+        let clear = move || {
+            futures.clear();
+            futures
+        };
+        drop(std::thread::spawn(clear).join().unwrap());
+        bytes()
+    };
+    let before = (0..3).map(|_| round()).max().unwrap();
+    let after = (0..20).map(|_| round()).max().unwrap();
+    assert!(after <= before + 64 * 1024, "{before} bytes became {after}");
+}
+
+#[test]
+fn e13_memory_for_timers_is_taken_with_the_first_one() {
+    let before = bytes();
+    let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
+    let without = bytes() - before;
+    let executor = manual.executor().clone();
+    on_loop(&mut manual, move || drop(executor.schedule(HOUR, || ()).unwrap()));
+    assert!(without < 8 * 1024, "{without} bytes without a timer");
+    assert!(bytes() - before > without + 8 * 1024, "with one, there are lists");
+}

@@ -1,0 +1,167 @@
+//! E21: what happens when nobody holds the executor any more.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use waterwheel_executor::{EventExecutor, State};
+
+use crate::support::{Counter, Gate, SOON, Supplier};
+
+fn executor() -> EventExecutor {
+    EventExecutor::builder().build().unwrap()
+}
+
+#[test]
+fn e21_the_last_handle_ends_it_after_what_is_queued_and_without_blocking() {
+    let (executor, ran) = (executor(), Counter::new());
+    let gate = Gate::hold(&executor);
+    (0..1000).for_each(|_| executor.execute(ran.task()).unwrap());
+    let ended = executor.termination();
+    drop(executor); // Would never return if it waited: the loop stands at the gate.
+    assert!(!ended.is_done());
+    gate.open();
+    ended.wait_timeout(SOON).unwrap();
+    ended.join().unwrap();
+    assert_eq!(ran.ran(), 1000);
+}
+
+#[test]
+fn e21_the_quiet_period_is_zero() {
+    let executor = executor();
+    executor.submit(|| ()).unwrap().join().unwrap();
+    let ended = executor.termination();
+    let begun = waterwheel_executor::Clock::Monotonic.now();
+    drop(executor);
+    ended.wait_timeout(SOON).unwrap();
+    let took = waterwheel_executor::Clock::Monotonic.now().since(begun);
+    assert!(took < waterwheel_executor::DEFAULT_QUIET_PERIOD, "{took:?}");
+}
+
+#[test]
+fn e21_a_clone_anywhere_keeps_it_alive() {
+    let executor = executor();
+    let (clone, labelled) = (executor.clone(), executor.labelled("label"));
+    executor.execute(|| ()).unwrap();
+    drop(executor);
+    assert_eq!(clone.state(), State::Started);
+    drop(clone);
+    assert_eq!(labelled.inner().state(), State::Started);
+    assert_eq!(labelled.submit(|| 7).unwrap().join().unwrap(), 7);
+    let ended = labelled.inner().termination();
+    drop(labelled);
+    ended.wait_timeout(SOON).unwrap();
+}
+
+#[test]
+fn e21_the_last_handle_may_go_on_the_loop_thread() {
+    let (executor, ran) = (executor(), Counter::new());
+    let ended = executor.termination();
+    let gate = Gate::hold(&executor);
+    let (inner, after) = (executor.clone(), ran.task());
+    let holds_the_last = move || {
+        inner.execute(after).unwrap();
+        drop(inner);
+    };
+    executor.execute(holds_the_last).unwrap();
+    drop(executor);
+    assert!(!ended.is_done(), "a task still holds one");
+    gate.open();
+    ended.wait_timeout(SOON).unwrap();
+    assert_eq!(ran.ran(), 1);
+}
+
+#[test]
+fn e21_the_last_handle_may_go_on_another_executors_loop() {
+    let (executor, other) = (executor(), executor());
+    executor.execute(|| ()).unwrap();
+    let ended = executor.termination();
+    other.execute(move || drop(executor)).unwrap();
+    ended.wait_timeout(SOON).unwrap();
+    assert_eq!(other.state(), State::Started);
+}
+
+#[test]
+fn e21_a_handle_found_on_the_loop_counts() {
+    let executor = executor();
+    let found = executor.submit(|| EventExecutor::current().unwrap());
+    let found = found.unwrap().join().unwrap();
+    let ended = executor.termination();
+    drop(executor);
+    assert_eq!(found.submit(|| 7).unwrap().join().unwrap(), 7);
+    assert_eq!(found.state(), State::Started);
+    drop(found);
+    ended.wait_timeout(SOON).unwrap();
+}
+
+#[test]
+fn e21_promises_futures_and_the_loop_itself_keep_nothing_alive() {
+    let executor = executor();
+    let (promise, future) = executor.new_promise::<()>();
+    let done = executor.submit(|| ()).unwrap();
+    done.wait_timeout(SOON).unwrap();
+    let ended = executor.termination();
+    drop(executor);
+    ended.wait_timeout(SOON).unwrap();
+    assert!(!future.is_done());
+    promise.set_success(());
+    future.join().unwrap();
+}
+
+#[test]
+fn e21_a_handle_made_after_the_last_was_gone_does_not_end_it_again() {
+    let executor = executor();
+    let gate = Gate::hold(&executor);
+    let (tell, told) = mpsc::channel();
+    let task = move || {
+        let late = EventExecutor::current().unwrap();
+        tell.send((late.state(), late.execute(|| ()).is_ok())).unwrap();
+    };
+    executor.execute(task).unwrap();
+    let ended = executor.termination();
+    drop(executor);
+    gate.open();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), (State::ShuttingDown, true), "and accepts");
+    ended.wait_timeout(SOON).unwrap();
+    ended.join().unwrap();
+}
+
+#[test]
+fn e21_an_executor_that_was_never_started_ends_on_the_spot() {
+    let supplier = Supplier::new([]);
+    let builder = EventExecutor::builder().thread_supplier(supplier.clone());
+    let executor = builder.build().unwrap();
+    let ended = executor.termination();
+    drop(executor);
+    assert!(ended.is_done());
+    assert_eq!(supplier.calls(), 0);
+}
+
+#[test]
+fn e21_a_shutdown_under_way_keeps_its_parameters() {
+    let executor = executor();
+    executor.submit(|| ()).unwrap().join().unwrap();
+    let quiet = Duration::from_millis(100);
+    let begun = waterwheel_executor::Clock::Monotonic.now();
+    let ended = executor.shutdown_gracefully(quiet, SOON).unwrap();
+    drop(executor);
+    ended.wait_timeout(SOON).unwrap();
+    assert!(waterwheel_executor::Clock::Monotonic.now().since(begun) >= quiet);
+}
+
+thread_local! {
+    static HANDLE: EventExecutor = EventExecutor::builder().build().unwrap();
+}
+
+#[test]
+fn e21_a_handle_may_die_in_the_destructor_of_a_thread_local() {
+    // The executor's own thread-locals come after ours, and so they go before it.
+    let ended = std::thread::spawn(|| {
+        HANDLE.with(|executor| {
+            assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7);
+            executor.termination()
+        })
+    });
+    let ended = ended.join().expect("the thread ends in peace");
+    ended.wait_timeout(SOON).expect("the last handle is gone");
+    ended.join().unwrap();
+}

@@ -1,0 +1,27 @@
+//! E13: how late timers fire. Measures time, and so has a process of its own.
+
+use std::time::Duration;
+
+use waterwheel_executor::{Clock, EventExecutor};
+
+#[test]
+fn e13_timers_are_never_early_and_on_an_idle_loop_soon_after_they_are_due() {
+    const DELAY: Duration = Duration::from_micros(50);
+    let executor = EventExecutor::builder().build().unwrap();
+    let lateness = || {
+        let before = Clock::Monotonic.now();
+        let fired = executor.schedule(DELAY, || Clock::Monotonic.now()).unwrap().join().unwrap();
+        let waited = fired.since(before);
+        assert!(waited >= DELAY, "early: {waited:?}");
+        waited - DELAY
+    };
+    let median = || {
+        let mut late: Vec<_> = (0..200).map(|_| lateness()).collect();
+        late.sort_unstable();
+        late[100]
+    };
+    // A machine that is busy elsewhere may spoil a series, not all of them.
+    let medians: Vec<_> = (0..5).map(|_| median()).collect();
+    let best = medians.iter().min().expect("five");
+    assert!(*best < Duration::from_micros(500), "{medians:?}");
+}
