@@ -1,60 +1,59 @@
-//! A client, as others see it: somebody to whom lines can be delivered, from any thread.
+//! A connected client: lines can be delivered to it from any thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{Channel, ChannelId, Message};
 
-use crate::outbox::{Offered, Outbox};
-use crate::traffic::Traffic;
+use crate::line_counters::LineCounters;
+use crate::outbox::{OfferOutcome, Outbox};
 
-/// A client: its channel, and the lines that wait for it. Business threads find it in the registry and
-/// deliver; the lock is held to put a line in, never while a channel is told.
+/// A client: its channel and its outbox. Business threads look it up in the registry and deliver lines. The lock
+/// of the outbox is held while a line is queued, never while an event is fired into the channel.
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
     outbox: Arc<Mutex<Outbox>>,
-    traffic: Arc<Traffic>,
+    traffic: Arc<LineCounters>,
 }
 
-/// There is something in the outbox: an event for the client's own loop.
+/// User event for the client's loop: the outbox has lines to write.
 #[derive(Clone, Copy, Debug)]
-pub struct Deliver;
+pub struct OutboxReady;
 
-/// The client reads too slowly and is to be disconnected: an event for its own loop.
+/// User event for the client's loop: the client reads too slowly, and its channel is to be closed.
 #[derive(Clone, Copy, Debug)]
-pub struct TooSlow;
+pub struct DisconnectSlowClient;
 
-impl Message for Deliver {}
-impl Message for TooSlow {}
+impl Message for OutboxReady {}
+impl Message for DisconnectSlowClient {}
 
-/// What became of a line for a client.
+/// The outcome of delivering a line to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// It will get it, unless it overflows later.
+pub enum DeliveryOutcome {
+    /// The line is in the outbox. The client receives it unless the outbox overflows later.
     Accepted,
-    /// Its queue is full.
+    /// The outbox is full.
     Full,
-    /// It has left.
+    /// The client has disconnected.
     Gone,
 }
 
 impl Client {
-    /// A client whose outbox is emptied by its own loop.
+    /// Creates a client whose outbox is written by its own loop.
     #[must_use]
-    pub fn new(channel: Channel, outbox: Arc<Mutex<Outbox>>, traffic: Arc<Traffic>) -> Self {
+    pub fn new(channel: Channel, outbox: Arc<Mutex<Outbox>>, traffic: Arc<LineCounters>) -> Self {
         Self { channel, outbox, traffic }
     }
 
-    /// Names its connection.
+    /// Returns the id of the client's channel.
     #[must_use]
     pub fn id(&self) -> ChannelId {
         self.channel.id()
     }
 
-    /// Delivers a line. This is where a business thread reaches a loop: at most one event for all the
-    /// lines that wait.
-    pub fn deliver(&self, line: Bytes) -> Delivery {
+    /// Queues a line and wakes the client's loop if needed: at most one event for all lines queued meanwhile.
+    pub fn deliver(&self, line: Bytes) -> DeliveryOutcome {
         let (offered, missed) = {
             let mut outbox = locked(&self.outbox);
             let before = outbox.missed();
@@ -62,21 +61,21 @@ impl Client {
         };
         self.traffic.missed(missed);
         match offered {
-            Offered::Wake => self.channel.fire_user_event(Deliver),
-            Offered::Queued => {}
-            Offered::Full => return Delivery::Full,
-            Offered::Disconnect => {
-                self.channel.fire_user_event(TooSlow);
-                return Delivery::Full;
+            OfferOutcome::Wake => self.channel.fire_user_event(OutboxReady),
+            OfferOutcome::Queued => {}
+            OfferOutcome::Full => return DeliveryOutcome::Full,
+            OfferOutcome::Disconnect => {
+                self.channel.fire_user_event(DisconnectSlowClient);
+                return DeliveryOutcome::Full;
             }
-            Offered::Closed => return Delivery::Gone,
+            OfferOutcome::Closed => return DeliveryOutcome::Gone,
         }
         self.traffic.line_out();
-        Delivery::Accepted
+        DeliveryOutcome::Accepted
     }
 }
 
-/// Nothing that is done under it can be left half done.
+/// Locks a mutex, ignoring poison: no critical section of this crate can leave its data half changed.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The gateway, put together: loops, business threads, a pipeline for each client; and how it ends.
+//! Assembles the gateway (event loops, business threads, a pipeline per client) and drains it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,49 +16,50 @@ use waterwheel::executor::{
 use waterwheel::handlers::IdleHandler;
 use waterwheel::net::{Auto, Tcp};
 
-use crate::gate::Gate;
-use crate::outbox::{Outbox, Overflow};
-use crate::outlet::Outlet;
-use crate::registry::{Census, Registry};
-use crate::session::{Desk, Session};
-use crate::traffic::{Lines, Traffic};
+use crate::drain_gate::DrainGate;
+use crate::line_counters::{LineCounters, LineCounts};
+use crate::outbox::{Outbox, OverflowPolicy};
+use crate::outbox_writer::OutboxWriter;
+use crate::registry::{ClientCounts, Registry};
+use crate::session::{GatewayState, Session};
 
-/// What a client may send before it is heard: a round of reads, 4 × 4 KiB, and no more is read until it was.
-/// That is a dozen of the longest lines, and hundreds of the usual ones.
+/// Upper bound of unprocessed input per client: one read round of 4 × 4 KiB. The next round begins after the session
+/// has processed it. 16 KiB hold a dozen lines of maximum length and hundreds of usual ones.
 const READS_PER_ROUND: u32 = 4;
 const LARGEST_READ: usize = 4096;
 
-/// How long the threads may take to end when everything is delivered.
-const SHUTDOWN: Duration = Duration::from_secs(5);
+/// Time limit for the threads to end after everything is delivered.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How a gateway is to be.
+/// The configuration of a gateway.
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// The address or host name to listen at.
+pub struct GatewayConfig {
+    /// Address or host name to listen on.
     pub bind: String,
-    /// The port to listen at; none, and the system chooses.
+    /// Port to listen on; 0 lets the system choose.
     pub port: u16,
-    /// How many loops.
+    /// Number of event loops.
     pub threads: usize,
-    /// How many business threads.
+    /// Number of business threads.
     pub business: usize,
-    /// How many lines may wait for one client.
+    /// Maximum number of lines queued for one client.
     pub queue: usize,
-    /// What becomes of more.
-    pub overflow: Overflow,
-    /// How long a line may be, in bytes.
+    /// What happens to lines beyond that limit.
+    pub overflow: OverflowPolicy,
+    /// Maximum length of a line in bytes.
     pub max_line: usize,
-    /// How long a client may take to send a line; `None`: for ever. After half of it, it is asked.
+    /// A client that sends no line for this long is disconnected; `None`: never. After half of the time the client is
+    /// sent a `PING`.
     pub idle: Option<Duration>,
-    /// How long the end may take.
+    /// Deadline of [`Gateway::drain`].
     pub drain: Duration,
-    /// How many clients there may be.
+    /// Maximum number of connected clients.
     pub clients: usize,
-    /// What holds a thread for longer is reported; `None`: nothing is.
+    /// The watchdog reports tasks and handlers that block a thread for longer than this; `None`: no watchdog.
     pub slow: Option<Duration>,
 }
 
-impl Default for Config {
+impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
             bind: String::from("127.0.0.1"),
@@ -66,7 +67,7 @@ impl Default for Config {
             threads: 2,
             business: 2,
             queue: 1024,
-            overflow: Overflow::default(),
+            overflow: OverflowPolicy::default(),
             max_line: 1024,
             idle: Some(Duration::from_secs(300)),
             drain: Duration::from_secs(10),
@@ -76,43 +77,46 @@ impl Default for Config {
     }
 }
 
-/// A gateway that is open.
+/// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     loops: EventLoopGroup,
     business: EventExecutorGroup,
     server: Channel,
-    desk: Arc<Desk>,
+    state: Arc<GatewayState>,
     drain: Duration,
 }
 
-/// Why there is no gateway.
+/// Why a gateway could not be started.
 #[derive(Debug, Error)]
-pub enum NotStarted {
-    /// A loop could not be had.
+pub enum GatewayStartError {
+    /// An event loop could not be created.
     #[error(transparent)]
     Loops(#[from] LoopBuildError),
-    /// A business thread could not be had.
+    /// A business thread could not be created.
     #[error(transparent)]
     Business(#[from] BuildError),
-    /// Nothing can be watched that closely.
+    /// The time limit of the watchdog is invalid.
     #[error(transparent)]
     Slow(#[from] InvalidWatchdog),
-    /// Something about the configuration, or about the sockets.
+    /// The configuration is invalid, or the server socket failed.
     #[error("{0}")]
     Server(Error),
 }
 
 impl Gateway {
-    /// Opens it. The reporter is told of what goes wrong and nobody else learns.
+    /// Starts a gateway. Faults that no caller sees go to the reporter.
     ///
     /// # Errors
-    /// It cannot listen there, or a thread cannot be had.
-    pub fn start(config: &Config, reporter: &Arc<dyn Reporter>) -> Result<Self, NotStarted> {
-        let desk = Arc::new(Desk {
+    /// The address cannot be bound, a thread cannot be started, or the configuration is invalid.
+    pub fn start(
+        config: &GatewayConfig,
+        reporter: &Arc<dyn Reporter>,
+    ) -> Result<Self, GatewayStartError> {
+        let state = Arc::new(GatewayState {
             registry: Arc::new(Registry::new(config.clients)),
-            gate: Gate::default(),
-            traffic: Arc::new(Traffic::default()),
+            gate: DrainGate::default(),
+            traffic: Arc::new(LineCounters::default()),
         });
         let mut loops = EventLoopGroup::builder(Auto)
             .threads(config.threads)
@@ -127,17 +131,18 @@ impl Gateway {
             (loops, business) = (loops.watchdog(&watchdog), business.watchdog(&watchdog));
         }
         let (loops, business) = (loops.build()?, business.build()?);
-        let pipeline = Pipeline::new(config, &business, &desk).map_err(NotStarted::Server)?;
+        let pipeline =
+            ClientPipeline::new(config, &business, &state).map_err(GatewayStartError::Server)?;
         let server = ServerBootstrap::new(&loops, Tcp)
-            .child_options(client_options().map_err(NotStarted::Server)?)
-            .child_initialiser(move |edit| pipeline.make(edit))
+            .child_options(client_options().map_err(GatewayStartError::Server)?)
+            .child_initialiser(move |edit| pipeline.build(edit))
             .bind((config.bind.as_str(), config.port))
             .join()
-            .map_err(NotStarted::Server)?;
-        Ok(Self { loops, business, server, desk, drain: config.drain })
+            .map_err(GatewayStartError::Server)?;
+        Ok(Self { loops, business, server, state, drain: config.drain })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the gateway listens.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.server.local_address() {
@@ -146,53 +151,53 @@ impl Gateway {
         }
     }
 
-    /// Its loops.
+    /// Returns the event loops.
     #[must_use]
     pub fn loops(&self) -> &EventLoopGroup {
         &self.loops
     }
 
-    /// How many clients there are.
+    /// Counts clients, named users and topics.
     #[must_use]
-    pub fn census(&self) -> Census {
-        self.desk.registry.census()
+    pub fn client_counts(&self) -> ClientCounts {
+        self.state.registry.client_counts()
     }
 
-    /// How many lines there were.
+    /// Returns how many lines were received, delivered and missed so far.
     #[must_use]
-    pub fn lines(&self) -> Lines {
-        self.desk.traffic.lines()
+    pub fn lines(&self) -> LineCounts {
+        self.state.traffic.lines()
     }
 
-    /// Ends it, and waits for that: nothing more is accepted, what was accepted is delivered, clients are told
-    /// to leave, and then every thread ends.
+    /// Ends the gateway and waits for the end: refuses new commands, delivers accepted lines, disconnects the clients
+    /// and shuts down every thread.
     ///
-    /// The order matters. When the last line was accepted it is in the queues it is for; only then clients
-    /// are told, so that none has left before a line for it.
+    /// The order matters: the loops begin to drain only after the last accepted line is in the outboxes of its
+    /// receivers, so that no client disconnects before it has received its lines.
     ///
     /// # Errors
-    /// A loop has died.
+    /// An event loop has died.
     pub fn drain(&self) -> Result<Drained, Error> {
-        self.desk.gate.close();
-        // Business threads wait for nobody, so this is short. If it is not, the deadline is there.
-        let _ = self.desk.gate.wait_until_empty(self.drain);
-        let options = DrainOptions::within(self.drain).shutdown(Duration::ZERO, SHUTDOWN);
+        self.state.gate.close();
+        // Short, because commands never block. The deadline bounds it in any case.
+        let _ = self.state.gate.wait_until_idle(self.drain);
+        let options = DrainOptions::within(self.drain).shutdown(Duration::ZERO, SHUTDOWN_LIMIT);
         let drained = self.loops.drain(options.map_err(Error::new)?).join()?;
         self.loops.termination().join()?;
-        let ended = self.business.shutdown_gracefully(Duration::ZERO, SHUTDOWN);
+        let ended = self.business.shutdown_gracefully(Duration::ZERO, SHUTDOWN_LIMIT);
         ended.map_err(Error::new)?.join()?;
         Ok(drained)
     }
 }
 
-/// What the channel of each client is made with.
+/// Returns the options of every client's channel.
 ///
 /// # Errors
-/// None of today's: the sizes are in order.
+/// Never with the constants of this module: the receive sizes are valid.
 pub fn client_options() -> Result<ChannelOptions, Error> {
     let sizes = ReceiveSizes::new(64, 512, LARGEST_READ).map_err(Error::new)?;
     Ok(ChannelOptions {
-        // Who has finished still gets the answers to what it has said.
+        // A client that has shut down its output still receives the replies to its commands.
         allow_half_closure: true,
         receive_sizes: sizes,
         reads_per_round: READS_PER_ROUND,
@@ -200,25 +205,25 @@ pub fn client_options() -> Result<ChannelOptions, Error> {
     })
 }
 
-/// Makes the pipeline of each client.
-pub struct Pipeline {
+/// Builds the pipeline of each client.
+pub struct ClientPipeline {
     business: EventExecutorGroup,
-    desk: Arc<Desk>,
+    state: Arc<GatewayState>,
     idle: Option<IdleHandler>,
     max_line: usize,
     queue: usize,
-    overflow: Overflow,
+    overflow: OverflowPolicy,
 }
 
-impl Pipeline {
-    /// As the configuration says, with sessions on these business threads.
+impl ClientPipeline {
+    /// Creates a pipeline builder whose sessions run on these business threads.
     ///
     /// # Errors
     /// The idle time is too short.
     pub fn new(
-        config: &Config,
+        config: &GatewayConfig,
         business: &EventExecutorGroup,
-        desk: &Arc<Desk>,
+        state: &Arc<GatewayState>,
     ) -> Result<Self, Error> {
         let idle = match config.idle {
             Some(idle) => Some(IdleHandler::builder().reader(idle / 2).build()?),
@@ -226,7 +231,7 @@ impl Pipeline {
         };
         Ok(Self {
             business: business.clone(),
-            desk: desk.clone(),
+            state: state.clone(),
             idle,
             max_line: config.max_line,
             queue: config.queue,
@@ -234,21 +239,21 @@ impl Pipeline {
         })
     }
 
-    /// Makes one, on the client's loop.
+    /// Adds the handlers of one client; called on the client's loop.
     ///
     /// # Errors
-    /// There are no business threads any more.
-    pub fn make(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
+    /// The business threads have been shut down.
+    pub fn build(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
         let outbox = Arc::new(Mutex::new(Outbox::new(self.queue, self.overflow)));
         let lines = LineDecoder::new(self.max_line).fail_fast().fail_unfinished().text();
         edit.add_codec("lines", lines, LineEncoder::new())?;
         if let Some(idle) = &self.idle {
-            // Behind the lines: who sends a byte now and then, and never a line, has said nothing.
+            // After the line decoder: a client that sends bytes but never a whole line counts as idle.
             edit.add_last("idle", idle.clone())?;
         }
-        edit.add_last("outlet", Outlet::new(outbox.clone()))?;
-        let desk = self.desk.clone();
-        let session = Offloaded::new(&self.business, move || Session::new(desk, outbox));
+        edit.add_last("outbox", OutboxWriter::new(outbox.clone()))?;
+        let state = self.state.clone();
+        let session = Offloaded::new(&self.business, move || Session::new(state, outbox));
         edit.add_last("session", session)?;
         Ok(())
     }

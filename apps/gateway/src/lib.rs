@@ -1,37 +1,37 @@
-//! A push gateway: clients connect by TCP, say who they are and what they want to hear of, and are sent what
-//! others publish. It is the example of the event-loop model that everybody knows: business threads look a
-//! user's channel up and write to it, whichever loop it lives on.
+//! A push gateway: clients connect over TCP, take a name, subscribe to topics and receive what others publish. It
+//! shows the classic use of the event-loop model: business threads look up a user's channel and write to it, on
+//! whichever loop the channel is registered.
 //!
 //! ```text
 //!   clients ⇄ loops (EventLoopGroup)                    business threads (EventExecutorGroup)
-//!             lines ⇄ idle ⇄ outlet ⇄ offloaded ───────► session ──► registry: who, where
-//!                            outlet ◄── outbox ◄──────── deliver ◄──┘ of another client, on another loop
+//!             lines ⇄ idle ⇄ outbox ⇄ offloaded ───────► session ──► registry: who, where
+//!                            writer ◄── outbox ◄──────── deliver ◄──┘ of another client, on another loop
 //! ```
 //!
 //! # Rules
 //!
-//! 1. A line is accepted when it is in the queues of all it is for; only then `OK` is said.
-//! 2. A line that was accepted reaches every client that stays connected and does not overflow, also when the
-//!    gateway is told to end meanwhile.
-//! 3. Everything is bounded: clients, names, topics, lines, the queue of each client, what waits in its
-//!    channel, and how long a client may be silent or take to leave.
+//! 1. A line is accepted when it is in the outbox of every receiver; only then is the sender answered `OK`.
+//! 2. An accepted line reaches every client that stays connected and does not overflow, even if the gateway is
+//!    drained meanwhile.
+//! 3. Everything is bounded: clients, names, topics, line length, each client's outbox, pending bytes in its channel,
+//!    and how long a client may be idle or take to disconnect.
 //!
 //! | to understand | read |
 //! |---|---|
-//! | what is said | [`protocol`] |
-//! | how a line is heard, and delivered | [`session`], [`registry`], [`client`], [`outbox`] |
-//! | how it goes out, and how a client leaves | [`outlet`] |
-//! | how all of it is put together, and ends | [`gateway`], [`gate`] |
-//! | what can be seen of it | [`stats`], [`traffic`] |
+//! | commands and replies | [`protocol`] |
+//! | how a command is executed and a line delivered | [`session`], [`registry`], [`client`], [`outbox`] |
+//! | how queued lines are written, and how a client disconnects | [`outbox_writer`] |
+//! | how the parts are assembled and drained | [`gateway`], [`drain_gate`] |
+//! | statistics | [`stats`], [`line_counters`] |
 #![forbid(unsafe_code)]
 
 pub mod client;
-pub mod gate;
+pub mod drain_gate;
 pub mod gateway;
+pub mod line_counters;
 pub mod outbox;
-pub mod outlet;
+pub mod outbox_writer;
 pub mod protocol;
 pub mod registry;
 pub mod session;
 pub mod stats;
-pub mod traffic;

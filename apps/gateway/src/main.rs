@@ -1,11 +1,11 @@
-//! A push gateway to talk to: `cargo run --release`, then `nc localhost 7000` in two other terminals.
+//! The gateway program: `cargo run --release`, then `nc localhost 7000` in two other terminals.
 //!
-//! It ends by SIGTERM or Ctrl-C, with status 0, when what it has accepted is delivered; a second one ends it
-//! at once. With a terminal, or `--stats`, it shows every second what its loops do.
+//! SIGTERM or Ctrl-C ends it with status 0 after every accepted line is delivered; a second signal ends it at once.
+//! On a terminal, or with `--stats`, it prints a table of its event loops every second.
 
-mod board;
 mod cli;
 mod console;
+mod stats_display;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -14,21 +14,21 @@ use std::sync::Arc;
 use waterwheel::channel::Drained;
 use waterwheel::executor::{LogReporter, Reporter};
 use waterwheel::net::Terminate;
-use waterwheel_gateway::gateway::{Config, Gateway, NotStarted};
+use waterwheel_gateway::gateway::{Gateway, GatewayConfig, GatewayStartError};
 
-use crate::board::Board;
 use crate::cli::Options;
 use crate::console::{Console, print_error};
+use crate::stats_display::StatsDisplay;
 
 fn main() -> ExitCode {
     let options = match cli::parse(std::env::args_os()) {
         Ok(options) => options,
-        Err(error) => error.exit(), // With the help on stdout and status 0, or what is wrong and 2.
+        Err(error) => error.exit(), // Help: stdout, status 0. Errors: stderr, status 2.
     };
-    let (console, printed) = console::open();
-    let ended = run(&options, console);
-    printed.wait();
-    match ended {
+    let (console, printer) = console::open();
+    let result = run(&options, console);
+    printer.wait();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             print_error(&why);
@@ -38,23 +38,26 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options, console: Console) -> Result<(), String> {
-    // Before there is anything that a signal could end in the middle.
-    let terminate = Terminate::new().map_err(|error| format!("no signal handler: {error}"))?;
+    // Installed first, so that no signal can end the program in the middle of its start.
+    let terminate =
+        Terminate::new().map_err(|error| format!("cannot install the signal handlers: {error}"))?;
     let reporter: Arc<dyn Reporter> = Arc::new(LogReporter);
     let gateway = Gateway::start(&options.config, &reporter)
         .map_err(|error| advise(&error, &options.config))?;
     let gateway = Arc::new(gateway);
     if let Some(address) = gateway.address() {
-        console.line(&format!("listening at {address}; Ctrl-C ends it"));
+        console.line(&format!("listening on {address}; stop with Ctrl-C"));
     }
     let on_terminal = io::stdout().is_terminal();
-    let wanted = on_terminal || options.stats;
-    let board = wanted.then(|| Board::show(&gateway, &console, on_terminal)).flatten();
+    let is_shown = on_terminal || options.stats;
+    let display = is_shown.then(|| StatsDisplay::start(&gateway, &console, on_terminal)).flatten();
     let signal = terminate.asked().join().map_err(|error| error.to_string())?;
-    if let Some(board) = board {
-        board.take_down();
+    if let Some(display) = display {
+        display.stop();
     }
-    console.line(&format!("{signal}: delivering what was accepted; a second one ends it at once"));
+    console.line(&format!(
+        "{signal}: delivering accepted lines; a second signal ends the gateway at once"
+    ));
     let drained = gateway.drain().map_err(|error| error.to_string())?;
     let lines = gateway.lines();
     console.line(&format!(
@@ -64,27 +67,29 @@ fn run(options: &Options, console: Console) -> Result<(), String> {
     match drained {
         Drained::Complete => {}
         Drained::DeadlineReached { channels } | Drained::CutShort { channels } => {
-            console.line(&format!("{channels} clients did not read all of theirs in time"));
+            console.line(&format!(
+                "{channels} clients did not read all of their lines before the deadline"
+            ));
         }
     }
     Ok(())
 }
 
-/// What to do about it.
-fn advise(error: &NotStarted, config: &Config) -> String {
-    let NotStarted::Server(server) = error else { return error.to_string() };
+/// Returns the error with advice on how to avoid it.
+fn advise(error: &GatewayStartError, config: &GatewayConfig) -> String {
+    let GatewayStartError::Server(server) = error else { return error.to_string() };
     let advice = match server.find::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::AddrInUse) => {
             format!(
-                "another program has this port; choose one with --port, or 0 for any: --port {}",
+                "another program uses this port; choose a free one, for instance --port {}, or --port 0 for any",
                 config.port.wrapping_add(1)
             )
         }
         Some(io::ErrorKind::PermissionDenied) => {
-            String::from("this port is for the system; choose one above 1023 with --port")
+            String::from("ports below 1024 need privileges; choose another one with --port")
         }
         Some(io::ErrorKind::AddrNotAvailable) => String::from(
-            "this machine has no such address; choose one with --bind, 0.0.0.0 for all",
+            "this machine does not have that address; choose another with --bind, 0.0.0.0 for all",
         ),
         _ => return server.to_string(),
     };

@@ -1,28 +1,27 @@
-//! The lines that wait for one client: a queue with an end, and what happens there.
+//! The bounded queue of lines for one client, with a policy for overflow.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use waterwheel::bytes::Bytes;
 
-/// What becomes of a line for a client whose queue is full.
+/// What happens to a line for a client whose outbox is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
-    /// The line that has waited longest makes room: the client gets the news. It is told how many lines it
-    /// has missed.
+pub enum OverflowPolicy {
+    /// The oldest line is dropped. The client is told how many lines it missed.
     #[default]
     DropOldest,
-    /// The new line is dropped, and its sender told; the client is told how many it has missed.
+    /// The new line is dropped, and its sender gets an error. The client is told how many lines it missed.
     DropNewest,
-    /// The client is disconnected, and the sender told.
+    /// The client is disconnected, and the sender gets an error.
     Disconnect,
 }
 
-impl Overflow {
-    /// All of them.
+impl OverflowPolicy {
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::DropOldest, Self::DropNewest, Self::Disconnect];
 
-    /// As it is called on the command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,105 +32,108 @@ impl Overflow {
     }
 }
 
-impl fmt::Display for Overflow {
+impl fmt::Display for OverflowPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// What became of a line.
+/// The outcome of [`Outbox::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "somebody may have to be woken, or disconnected"]
-pub enum Offered {
-    /// It waits, and nobody was looking: the client's loop is to be told.
+#[must_use = "the caller may have to wake the client's loop or disconnect the client"]
+pub enum OfferOutcome {
+    /// The line is queued, and the caller must wake the client's loop.
     Wake,
-    /// It waits, and the client's loop knows that something does.
+    /// The line is queued; the client's loop has been woken before.
     Queued,
-    /// It was dropped.
+    /// The line was dropped.
     Full,
-    /// It was dropped, and the client is to be disconnected. This is said once.
+    /// The line was dropped, and the caller must disconnect the client. Returned once per outbox.
     Disconnect,
-    /// The client is leaving, or has left.
+    /// The outbox is closed: the client is disconnecting or has disconnected.
     Closed,
 }
 
-/// Something for the client.
+/// An entry of an outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum OutboxEntry {
     /// A line.
     Line(Bytes),
-    /// Here so many lines are missing.
+    /// A gap: this many lines were dropped here.
     Missed(u64),
 }
 
-/// Lines that wait. Business threads put them in, the client's loop takes them out, each under the lock
-/// that is around it.
+/// The queue. Business threads add lines, the client's loop removes them, each under the mutex around the outbox.
 #[derive(Debug)]
 pub struct Outbox {
-    /// No two `Missed` are neighbours, so there are at most twice as many entries as lines, and one.
-    entries: VecDeque<Entry>,
+    /// No two `Missed` entries are adjacent, so there are at most `2 * lines + 1` entries.
+    entries: VecDeque<OutboxEntry>,
     lines: usize,
     limit: usize,
-    overflow: Overflow,
-    /// The loop knows that there is something, and will come for it.
-    awaited: bool,
+    overflow: OverflowPolicy,
+    /// True from the wake-up of the loop until the loop finds the outbox empty.
+    is_wake_pending: bool,
     closed: bool,
     missed: u64,
 }
 
 impl Outbox {
-    /// For at most so many lines, one at least.
+    /// Creates an outbox for at most `limit` lines; a limit of 0 counts as 1.
     #[must_use]
-    pub fn new(limit: usize, overflow: Overflow) -> Self {
+    pub fn new(limit: usize, overflow: OverflowPolicy) -> Self {
         Self {
             entries: VecDeque::new(),
             lines: 0,
             limit: limit.max(1),
             overflow,
-            awaited: false,
+            is_wake_pending: false,
             closed: false,
             missed: 0,
         }
     }
 
-    /// Puts a line in.
-    pub fn offer(&mut self, line: Bytes) -> Offered {
+    /// Adds a line.
+    pub fn offer(&mut self, line: Bytes) -> OfferOutcome {
         if self.closed {
-            return Offered::Closed;
+            return OfferOutcome::Closed;
         }
         if self.lines == self.limit {
             match self.overflow {
-                Overflow::DropOldest => self.drop_oldest(),
-                Overflow::DropNewest => {
+                OverflowPolicy::DropOldest => self.drop_oldest(),
+                OverflowPolicy::DropNewest => {
                     self.drop_newest();
-                    return Offered::Full;
+                    return OfferOutcome::Full;
                 }
-                Overflow::Disconnect => {
+                OverflowPolicy::Disconnect => {
                     self.missed += 1;
                     self.close();
-                    return Offered::Disconnect;
+                    return OfferOutcome::Disconnect;
                 }
             }
         }
-        self.entries.push_back(Entry::Line(line));
+        self.entries.push_back(OutboxEntry::Line(line));
         self.lines += 1;
-        if std::mem::replace(&mut self.awaited, true) { Offered::Queued } else { Offered::Wake }
+        if std::mem::replace(&mut self.is_wake_pending, true) {
+            OfferOutcome::Queued
+        } else {
+            OfferOutcome::Wake
+        }
     }
 
-    /// Takes what has waited longest. `None`: there is nothing, and whoever puts something in is told to
-    /// wake the loop.
-    pub fn take(&mut self) -> Option<Entry> {
+    /// Removes the oldest entry. If there is none, the next [`offer`](Self::offer) returns [`OfferOutcome::Wake`].
+    pub fn take(&mut self) -> Option<OutboxEntry> {
         let entry = self.entries.pop_front();
         match entry {
-            Some(Entry::Line(_)) => self.lines -= 1,
-            Some(Entry::Missed(_)) => {}
-            None => self.awaited = false,
+            Some(OutboxEntry::Line(_)) => self.lines -= 1,
+            Some(OutboxEntry::Missed(_)) => {}
+            None => self.is_wake_pending = false,
         }
         entry
     }
 
-    /// The same, but if there is nothing it takes no more lines: none gets in between.
-    pub fn take_or_close(&mut self) -> Option<Entry> {
+    /// Removes the oldest entry; if there is none, closes the outbox in the same critical section, so that no line is
+    /// added in between.
+    pub fn take_or_close(&mut self) -> Option<OutboxEntry> {
         let entry = self.take();
         if entry.is_none() {
             self.close();
@@ -139,14 +141,14 @@ impl Outbox {
         entry
     }
 
-    /// Takes no more lines, and forgets those that wait.
+    /// Refuses further lines and drops the queued ones.
     pub fn close(&mut self) {
         self.closed = true;
         self.entries = VecDeque::new();
         self.lines = 0;
     }
 
-    /// How many lines were dropped.
+    /// Returns how many lines were dropped so far.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
@@ -156,27 +158,27 @@ impl Outbox {
         self.missed += 1;
         self.lines -= 1;
         let before = match self.entries.pop_front() {
-            Some(Entry::Missed(before)) => {
-                self.entries.pop_front(); // A line: no two gaps are neighbours.
+            Some(OutboxEntry::Missed(before)) => {
+                self.entries.pop_front(); // A line: no two gaps are adjacent.
                 before
             }
             _ => 0,
         };
         let more = match self.entries.front() {
-            Some(Entry::Missed(more)) => *more,
+            Some(OutboxEntry::Missed(more)) => *more,
             _ => 0,
         };
         if more > 0 {
             self.entries.pop_front();
         }
-        self.entries.push_front(Entry::Missed(before + 1 + more));
+        self.entries.push_front(OutboxEntry::Missed(before + 1 + more));
     }
 
     fn drop_newest(&mut self) {
         self.missed += 1;
         match self.entries.back_mut() {
-            Some(Entry::Missed(before)) => *before += 1,
-            _ => self.entries.push_back(Entry::Missed(1)),
+            Some(OutboxEntry::Missed(before)) => *before += 1,
+            _ => self.entries.push_back(OutboxEntry::Missed(1)),
         }
     }
 }
@@ -189,84 +191,84 @@ mod tests {
         Bytes::from(n.to_string())
     }
 
-    fn full(overflow: Overflow) -> Outbox {
+    fn full(overflow: OverflowPolicy) -> Outbox {
         let mut outbox = Outbox::new(3, overflow);
-        assert_eq!(outbox.offer(line(1)), Offered::Wake);
-        assert_eq!(outbox.offer(line(2)), Offered::Queued);
-        assert_eq!(outbox.offer(line(3)), Offered::Queued);
+        assert_eq!(outbox.offer(line(1)), OfferOutcome::Wake);
+        assert_eq!(outbox.offer(line(2)), OfferOutcome::Queued);
+        assert_eq!(outbox.offer(line(3)), OfferOutcome::Queued);
         outbox
     }
 
-    /// What is in it, as the client will read it.
-    fn rest(outbox: &mut Outbox) -> Vec<String> {
+    /// Removes all entries and returns them as the client reads them.
+    fn drain(outbox: &mut Outbox) -> Vec<String> {
         let shown = |entry| match entry {
-            Entry::Line(line) => String::from_utf8_lossy(&line).into_owned(),
-            Entry::Missed(n) => format!("missed {n}"),
+            OutboxEntry::Line(line) => String::from_utf8_lossy(&line).into_owned(),
+            OutboxEntry::Missed(n) => format!("missed {n}"),
         };
         std::iter::from_fn(|| outbox.take()).map(shown).collect()
     }
 
     #[test]
     fn lines_come_out_in_order_and_the_loop_is_woken_once() {
-        let mut outbox = full(Overflow::DropOldest);
-        assert_eq!(rest(&mut outbox), ["1", "2", "3"]);
-        assert_eq!(outbox.offer(line(4)), Offered::Wake, "it was found empty");
+        let mut outbox = full(OverflowPolicy::DropOldest);
+        assert_eq!(drain(&mut outbox), ["1", "2", "3"]);
+        assert_eq!(outbox.offer(line(4)), OfferOutcome::Wake, "the loop has found it empty");
         assert_eq!(outbox.missed(), 0);
     }
 
     #[test]
-    fn the_loop_that_leaves_something_in_it_is_not_woken_for_more() {
-        let mut outbox = full(Overflow::DropOldest);
+    fn a_loop_that_left_entries_behind_is_not_woken_again() {
+        let mut outbox = full(OverflowPolicy::DropOldest);
         outbox.take();
-        assert_eq!(outbox.offer(line(4)), Offered::Queued);
+        assert_eq!(outbox.offer(line(4)), OfferOutcome::Queued);
     }
 
     #[test]
-    fn the_oldest_make_room_and_the_gap_is_where_they_were() {
-        let mut outbox = full(Overflow::DropOldest);
-        assert_eq!(outbox.offer(line(4)), Offered::Queued);
-        assert_eq!(outbox.offer(line(5)), Offered::Queued);
+    fn drop_oldest_leaves_a_gap_at_the_front() {
+        let mut outbox = full(OverflowPolicy::DropOldest);
+        assert_eq!(outbox.offer(line(4)), OfferOutcome::Queued);
+        assert_eq!(outbox.offer(line(5)), OfferOutcome::Queued);
         assert_eq!(outbox.missed(), 2);
-        assert_eq!(rest(&mut outbox), ["missed 2", "3", "4", "5"]);
+        assert_eq!(drain(&mut outbox), ["missed 2", "3", "4", "5"]);
     }
 
     #[test]
-    fn the_newest_are_dropped_and_the_gap_is_where_they_would_be() {
-        let mut outbox = full(Overflow::DropNewest);
-        assert_eq!(outbox.offer(line(4)), Offered::Full);
-        assert_eq!(outbox.offer(line(5)), Offered::Full);
+    fn drop_newest_leaves_a_gap_at_the_back() {
+        let mut outbox = full(OverflowPolicy::DropNewest);
+        assert_eq!(outbox.offer(line(4)), OfferOutcome::Full);
+        assert_eq!(outbox.offer(line(5)), OfferOutcome::Full);
         outbox.take();
-        assert_eq!(outbox.offer(line(6)), Offered::Queued);
-        assert_eq!(rest(&mut outbox), ["2", "3", "missed 2", "6"]);
+        assert_eq!(outbox.offer(line(6)), OfferOutcome::Queued);
+        assert_eq!(drain(&mut outbox), ["2", "3", "missed 2", "6"]);
     }
 
     #[test]
-    fn who_is_too_slow_is_disconnected_once() {
-        let mut outbox = full(Overflow::Disconnect);
-        assert_eq!(outbox.offer(line(4)), Offered::Disconnect);
-        assert_eq!(outbox.offer(line(5)), Offered::Closed);
+    fn a_slow_client_is_disconnected_once() {
+        let mut outbox = full(OverflowPolicy::Disconnect);
+        assert_eq!(outbox.offer(line(4)), OfferOutcome::Disconnect);
+        assert_eq!(outbox.offer(line(5)), OfferOutcome::Closed);
         assert_eq!(outbox.take(), None);
     }
 
     #[test]
-    fn who_leaves_gets_what_waits_and_nothing_more() {
-        let mut outbox = full(Overflow::DropOldest);
+    fn a_disconnecting_client_receives_its_queued_lines_and_no_more() {
+        let mut outbox = full(OverflowPolicy::DropOldest);
         for n in 1..=3 {
-            assert_eq!(outbox.take_or_close(), Some(Entry::Line(line(n))));
+            assert_eq!(outbox.take_or_close(), Some(OutboxEntry::Line(line(n))));
         }
         assert_eq!(
             outbox.offer(line(4)),
-            Offered::Queued,
-            "it is not empty yet, as far as is known"
+            OfferOutcome::Queued,
+            "the loop has not found it empty yet"
         );
-        assert_eq!(outbox.take_or_close(), Some(Entry::Line(line(4))));
+        assert_eq!(outbox.take_or_close(), Some(OutboxEntry::Line(line(4))));
         assert_eq!(outbox.take_or_close(), None);
-        assert_eq!(outbox.offer(line(5)), Offered::Closed);
+        assert_eq!(outbox.offer(line(5)), OfferOutcome::Closed);
     }
 
     #[test]
-    fn memory_is_bounded_whatever_is_dropped() {
-        for overflow in [Overflow::DropOldest, Overflow::DropNewest] {
+    fn memory_is_bounded_under_every_policy() {
+        for overflow in [OverflowPolicy::DropOldest, OverflowPolicy::DropNewest] {
             let mut outbox = full(overflow);
             for n in 0..1000 {
                 let _ = outbox.offer(line(n));
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_nothing_is_one() {
-        assert_eq!(Outbox::new(0, Overflow::DropNewest).offer(line(1)), Offered::Wake);
+    fn a_limit_of_zero_counts_as_one() {
+        assert_eq!(Outbox::new(0, OverflowPolicy::DropNewest).offer(line(1)), OfferOutcome::Wake);
     }
 }

@@ -1,168 +1,167 @@
-//! What clients say, and what they are told: lines of text, nothing else here.
+//! The line protocol between clients and gateway: commands, replies and errors as text.
 //!
 //! ```text
 //!   client ──► USER ann          OK hello ann
 //!              SUB news          OK
-//!              PUB news rain     OK 2                         2 clients will get it
+//!              PUB news rain     OK 2                         queued for 2 clients
 //!              PUSH bob hello    OK
-//!              PUSH eve hello    ERR nobody here is called eve
-//!                                MSG news bob rain   ◄── what bob published
-//!                                PUSH bob hello      ◄── what bob pushed
-//!                                MISSED 12           ◄── so many lines did not fit
-//!                                PING                ◄── say something, or be disconnected
+//!              PUSH eve hello    ERR no user is called eve
+//!                                MSG news bob rain   ◄── published by bob
+//!                                PUSH bob hello      ◄── pushed by bob
+//!                                MISSED 12           ◄── 12 lines were dropped
+//!                                PING                ◄── send a line, or be disconnected
 //! ```
 //!
-//! Commands are understood in small letters too. Names of users and topics have at most
-//! [`NAME_LIMIT`] letters, digits, `.`, `_` and `-`; a text is what is left of its line, without control
-//! characters: whoever reads it may be a terminal.
+//! Commands are case-insensitive. Names of users and topics have at most [`NAME_LIMIT`] letters, digits, `.`, `_`
+//! and `-`. A text is the rest of its line; control characters are refused, because a receiver may be a terminal.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// How long the name of a user or topic may be, in bytes.
+/// Maximum length of a user or topic name in bytes.
 pub const NAME_LIMIT: usize = 32;
 
-/// Something a client wants.
+/// A command of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// To be known by this name.
+    /// Take this name.
     User(&'a str),
-    /// To get what is published to this topic.
+    /// Subscribe to this topic.
     Sub(&'a str),
-    /// To get it no more.
+    /// Unsubscribe from this topic.
     Unsub(&'a str),
-    /// To publish a text.
+    /// Publish a text to the subscribers of a topic.
     Pub {
-        /// To whoever is subscribed to this topic.
+        /// The topic.
         topic: &'a str,
         /// The text.
         text: &'a str,
     },
-    /// To push a text.
+    /// Send a text to one user.
     Push {
-        /// To this user.
+        /// The user.
         user: &'a str,
         /// The text.
         text: &'a str,
     },
-    /// To hear whether the gateway is there.
+    /// Ask for a `PONG`.
     Ping,
-    /// To say that the client is: the answer to a `PING`. Any other line does as well.
+    /// The reply to the gateway's `PING`. Any other line is as good.
     Pong,
-    /// To be told which commands there are.
+    /// List the commands.
     Help,
-    /// To leave.
+    /// Disconnect.
     Quit,
 }
 
-/// What `HELP` is answered with, before an `OK`.
+/// The lines that answer `HELP`, followed by `OK`.
 pub const HELP: [&str; 8] = [
-    "HELP USER name        take a name: first of all",
-    "HELP SUB topic        get what is published to a topic",
-    "HELP UNSUB topic      get it no more",
-    "HELP PUB topic text   send a text to whoever is subscribed to a topic",
+    "HELP USER name        take a name; required before SUB, PUB and PUSH",
+    "HELP SUB topic        subscribe to a topic",
+    "HELP UNSUB topic      unsubscribe from a topic",
+    "HELP PUB topic text   send a text to the subscribers of a topic",
     "HELP PUSH user text   send a text to one user",
-    "HELP PING             is answered with PONG",
-    "HELP HELP             these lines",
-    "HELP QUIT             leave",
+    "HELP PING             reply PONG",
+    "HELP HELP             list the commands",
+    "HELP QUIT             disconnect",
 ];
 
 impl<'a> Command<'a> {
-    /// Understands a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// [`Misunderstood`], which says what was wrong and what is expected.
-    pub fn parse(line: &'a str) -> Result<Self, Misunderstood> {
-        let (word, rest) = cut(line.trim_ascii_start());
+    /// [`ParseError`] names what is wrong and what is expected.
+    pub fn parse(line: &'a str) -> Result<Self, ParseError> {
+        let (word, rest) = split_word(line.trim_ascii_start());
         let is = |name: &str| word.eq_ignore_ascii_case(name);
         if word.is_empty() {
-            Err(Misunderstood::Empty)
+            Err(ParseError::Empty)
         } else if is("USER") {
-            Ok(Command::User(only_name("USER name", "name", rest)?))
+            Ok(Command::User(parse_name("USER name", "name", rest)?))
         } else if is("SUB") {
-            Ok(Command::Sub(only_name("SUB topic", "topic", rest)?))
+            Ok(Command::Sub(parse_name("SUB topic", "topic", rest)?))
         } else if is("UNSUB") {
-            Ok(Command::Unsub(only_name("UNSUB topic", "topic", rest)?))
+            Ok(Command::Unsub(parse_name("UNSUB topic", "topic", rest)?))
         } else if is("PUB") {
-            let (topic, text) = name_and_text("PUB topic text", "topic", rest)?;
+            let (topic, text) = parse_name_and_text("PUB topic text", "topic", rest)?;
             Ok(Command::Pub { topic, text })
         } else if is("PUSH") {
-            let (user, text) = name_and_text("PUSH user text", "user", rest)?;
+            let (user, text) = parse_name_and_text("PUSH user text", "user", rest)?;
             Ok(Command::Push { user, text })
         } else if is("PING") {
-            nothing("PING", rest).map(|()| Command::Ping)
+            expect_end("PING", rest).map(|()| Command::Ping)
         } else if is("PONG") {
-            nothing("PONG", rest).map(|()| Command::Pong)
+            expect_end("PONG", rest).map(|()| Command::Pong)
         } else if is("HELP") {
-            nothing("HELP", rest).map(|()| Command::Help)
+            expect_end("HELP", rest).map(|()| Command::Help)
         } else if is("QUIT") {
-            nothing("QUIT", rest).map(|()| Command::Quit)
+            expect_end("QUIT", rest).map(|()| Command::Quit)
         } else {
-            Err(Misunderstood::Unknown { word: shorten(word) })
+            Err(ParseError::Unknown { word: quote_shortened(word) })
         }
     }
 }
 
-/// Cuts off the first word, and the spaces behind it.
-fn cut(line: &str) -> (&str, &str) {
+/// Splits a line after its first word; drops the blanks between.
+fn split_word(line: &str) -> (&str, &str) {
     match line.split_once([' ', '\t']) {
         Some((word, rest)) => (word, rest.trim_ascii_start()),
         None => (line, ""),
     }
 }
 
-fn only_name<'a>(
+fn parse_name<'a>(
     usage: &'static str,
     what: &'static str,
     rest: &'a str,
-) -> Result<&'a str, Misunderstood> {
-    let (name, more) = cut(rest);
+) -> Result<&'a str, ParseError> {
+    let (name, more) = split_word(rest);
     check_name(usage, what, name)?;
     if !more.trim_ascii().is_empty() {
-        return Err(Misunderstood::Surplus { usage, more: shorten(more) });
+        return Err(ParseError::ExtraInput { usage, more: quote_shortened(more) });
     }
     Ok(name)
 }
 
-fn name_and_text<'a>(
+fn parse_name_and_text<'a>(
     usage: &'static str,
     what: &'static str,
     rest: &'a str,
-) -> Result<(&'a str, &'a str), Misunderstood> {
-    let (name, text) = cut(rest);
+) -> Result<(&'a str, &'a str), ParseError> {
+    let (name, text) = split_word(rest);
     check_name(usage, what, name)?;
     if text.is_empty() {
-        return Err(Misunderstood::Missing { usage, what: "text" });
+        return Err(ParseError::Missing { usage, what: "text" });
     }
     match text.chars().find(|c| c.is_control() && *c != '\t') {
-        Some(control) => Err(Misunderstood::Control { control }),
+        Some(control) => Err(ParseError::ControlCharacter { control }),
         None => Ok((name, text)),
     }
 }
 
-fn nothing(usage: &'static str, rest: &str) -> Result<(), Misunderstood> {
+fn expect_end(usage: &'static str, rest: &str) -> Result<(), ParseError> {
     if rest.trim_ascii().is_empty() {
         return Ok(());
     }
-    Err(Misunderstood::Surplus { usage, more: shorten(rest) })
+    Err(ParseError::ExtraInput { usage, more: quote_shortened(rest) })
 }
 
-fn check_name(usage: &'static str, what: &'static str, name: &str) -> Result<(), Misunderstood> {
+fn check_name(usage: &'static str, what: &'static str, name: &str) -> Result<(), ParseError> {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || ".-_".contains(*c);
     if name.is_empty() {
-        Err(Misunderstood::Missing { usage, what })
+        Err(ParseError::Missing { usage, what })
     } else if name.len() > NAME_LIMIT {
-        Err(Misunderstood::NameTooLong { what, length: name.len() })
+        Err(ParseError::NameTooLong { what, length: name.len() })
     } else if let Some(other) = name.chars().find(|c| !allowed(c)) {
-        Err(Misunderstood::BadName { what, other })
+        Err(ParseError::InvalidName { what, other })
     } else {
         Ok(())
     }
 }
 
-/// What is told back of what a client said: not the whole of it, and nothing that moves a cursor.
-fn shorten(said: &str) -> String {
+/// Returns the first 16 characters of a client's input for an error text, with control characters escaped.
+fn quote_shortened(said: &str) -> String {
     let mut shown: String = said.chars().take(16).flat_map(char::escape_debug).collect();
     if said.chars().nth(16).is_some() {
         shown.push('…');
@@ -170,111 +169,111 @@ fn shorten(said: &str) -> String {
     shown
 }
 
-/// A line is no command.
+/// Why a line is not a command.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Misunderstood {
-    /// There is nothing in it.
-    #[error("an empty line; HELP tells what is understood")]
+pub enum ParseError {
+    /// The line is empty.
+    #[error("empty line; HELP lists the commands")]
     Empty,
-    /// It begins with no word that is known.
-    #[error("{word} is no command; HELP tells which there are")]
+    /// The first word is not a command.
+    #[error("unknown command {word}; HELP lists the commands")]
     Unknown {
         /// The word.
         word: String,
     },
-    /// Something is not there.
+    /// An argument is missing.
     #[error("the {what} is missing; expected: {usage}")]
     Missing {
-        /// How the command is used.
+        /// The syntax of the command.
         usage: &'static str,
-        /// What is missing.
+        /// The name of the argument.
         what: &'static str,
     },
-    /// There is more than there may be.
-    #[error("\"{more}\" is too much; expected: {usage}")]
-    Surplus {
-        /// How the command is used.
+    /// The line goes on after the last argument.
+    #[error("unexpected \"{more}\"; expected: {usage}")]
+    ExtraInput {
+        /// The syntax of the command.
         usage: &'static str,
-        /// What follows it.
+        /// The rest of the line, shortened.
         more: String,
     },
     /// A name is too long.
-    #[error("the {what} has {length} bytes and may have {NAME_LIMIT}")]
+    #[error("the {what} has {length} bytes; at most {NAME_LIMIT} are allowed")]
     NameTooLong {
-        /// Of what.
+        /// The name of the argument.
         what: &'static str,
-        /// How long it is.
+        /// The length of the name in bytes.
         length: usize,
     },
-    /// A name has something in it that it may not.
-    #[error("the {what} has a {other:?} in it; letters, digits, . _ and - are allowed")]
-    BadName {
-        /// Of what.
+    /// A name contains a character that is not allowed.
+    #[error("the {what} contains {other:?}; letters, digits, . _ and - are allowed")]
+    InvalidName {
+        /// The name of the argument.
         what: &'static str,
         /// The character.
         other: char,
     },
-    /// A text has something in it that would not be text to a terminal.
-    #[error("the text has the control character {control:?} in it")]
-    Control {
+    /// A text contains a control character.
+    #[error("the text contains the control character {control:?}")]
+    ControlCharacter {
         /// The character.
         control: char,
     },
 }
 
-/// What a client is told: one line each.
+/// A line to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The first line of all.
+pub enum Reply {
+    /// The greeting after the connection.
     Hello,
-    /// It is done.
+    /// The command succeeded.
     Ok,
-    /// The name is taken.
+    /// `USER` succeeded with this name.
     Welcome(String),
-    /// A text was put into the queues of so many clients.
+    /// `PUB` succeeded: the text was queued for this many clients.
     Queued(usize),
-    /// It was not done, and why.
+    /// The command failed for this reason.
     Err(String),
-    /// What was published to a topic.
+    /// A text published to a topic.
     Msg {
         /// The topic.
         topic: String,
-        /// Who published it.
+        /// The user who published it.
         from: String,
         /// The text.
         text: String,
     },
-    /// What was pushed.
+    /// A text sent by `PUSH`.
     Push {
-        /// Who pushed it.
+        /// The user who sent it.
         from: String,
         /// The text.
         text: String,
     },
-    /// So many lines are lost, here: the queue was full.
+    /// A gap: this many lines were dropped because the outbox was full.
     Missed(u64),
-    /// The gateway is there.
+    /// The reply to a client's `PING`.
     Pong,
-    /// Is the client?
+    /// Sent to an idle client, which must send a line to stay connected.
     Ping,
-    /// The last line of all, and why.
+    /// The last line, with the reason for the disconnect.
     Bye(&'static str),
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Answer::Hello => f.write_str("HELLO say USER name, or HELP"),
-            Answer::Ok => f.write_str("OK"),
-            Answer::Welcome(name) => write!(f, "OK hello {name}"),
-            Answer::Queued(clients) => write!(f, "OK {clients}"),
-            Answer::Err(why) => write!(f, "ERR {why}"),
-            Answer::Msg { topic, from, text } => write!(f, "MSG {topic} {from} {text}"),
-            Answer::Push { from, text } => write!(f, "PUSH {from} {text}"),
-            Answer::Missed(lines) => write!(f, "MISSED {lines}"),
-            Answer::Pong => f.write_str("PONG"),
-            Answer::Ping => f.write_str("PING"),
-            Answer::Bye(why) => write!(f, "BYE {why}"),
+            Reply::Hello => f.write_str("HELLO send USER name, or HELP"),
+            Reply::Ok => f.write_str("OK"),
+            Reply::Welcome(name) => write!(f, "OK hello {name}"),
+            Reply::Queued(clients) => write!(f, "OK {clients}"),
+            Reply::Err(why) => write!(f, "ERR {why}"),
+            Reply::Msg { topic, from, text } => write!(f, "MSG {topic} {from} {text}"),
+            Reply::Push { from, text } => write!(f, "PUSH {from} {text}"),
+            Reply::Missed(lines) => write!(f, "MISSED {lines}"),
+            Reply::Pong => f.write_str("PONG"),
+            Reply::Ping => f.write_str("PING"),
+            Reply::Bye(why) => write!(f, "BYE {why}"),
         }
     }
 }
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_understood() {
+    fn commands_are_parsed() {
         let of = [
             ("USER ann", Command::User("ann")),
             ("user ann", Command::User("ann")),
@@ -307,25 +306,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told_what_is_expected() {
+    fn parse_errors_name_what_is_expected() {
         let of = [
-            ("", "an empty line; HELP tells what is understood"),
-            ("   ", "an empty line; HELP tells what is understood"),
-            ("HOLA", "HOLA is no command; HELP tells which there are"),
+            ("", "empty line; HELP lists the commands"),
+            ("   ", "empty line; HELP lists the commands"),
+            ("HOLA", "unknown command HOLA; HELP lists the commands"),
             ("USER", "the name is missing; expected: USER name"),
             ("SUB ", "the topic is missing; expected: SUB topic"),
             ("PUB", "the topic is missing; expected: PUB topic text"),
             ("PUB news", "the text is missing; expected: PUB topic text"),
             ("PUB news  ", "the text is missing; expected: PUB topic text"),
             ("PUSH bob", "the text is missing; expected: PUSH user text"),
-            ("USER ann lee", "\"lee\" is too much; expected: USER name"),
-            ("QUIT now", "\"now\" is too much; expected: QUIT"),
-            ("USER añn", "the name has a 'ñ' in it; letters, digits, . _ and - are allowed"),
-            ("SUB a/b", "the topic has a '/' in it; letters, digits, . _ and - are allowed"),
-            ("PUB news \u{1b}[2J", "the text has the control character '\\u{1b}' in it"),
+            ("USER ann lee", "unexpected \"lee\"; expected: USER name"),
+            ("QUIT now", "unexpected \"now\"; expected: QUIT"),
+            ("USER añn", "the name contains 'ñ'; letters, digits, . _ and - are allowed"),
+            ("SUB a/b", "the topic contains '/'; letters, digits, . _ and - are allowed"),
+            ("PUB news \u{1b}[2J", "the text contains the control character '\\u{1b}'"),
         ];
-        for (line, told) in of {
-            assert_eq!(error(line), told, "{line:?}");
+        for (line, expected) in of {
+            assert_eq!(error(line), expected, "{line:?}");
         }
     }
 
@@ -333,22 +332,25 @@ mod tests {
     fn a_name_has_at_most_32_bytes() {
         let longest = "x".repeat(NAME_LIMIT);
         assert_eq!(Command::parse(&format!("USER {longest}")), Ok(Command::User(&longest)));
-        assert_eq!(error(&format!("SUB {longest}y")), "the topic has 33 bytes and may have 32");
+        assert_eq!(
+            error(&format!("SUB {longest}y")),
+            "the topic has 33 bytes; at most 32 are allowed"
+        );
     }
 
     #[test]
-    fn what_was_said_is_told_back_in_short_and_without_control_characters() {
-        assert_eq!(error("\u{1b}[31m"), "\\u{1b}[31m is no command; HELP tells which there are");
+    fn errors_quote_input_shortened_and_without_control_characters() {
+        assert_eq!(error("\u{1b}[31m"), "unknown command \\u{1b}[31m; HELP lists the commands");
         let long = error(&"x".repeat(1000));
-        assert_eq!(long, "xxxxxxxxxxxxxxxx… is no command; HELP tells which there are");
+        assert_eq!(long, "unknown command xxxxxxxxxxxxxxxx…; HELP lists the commands");
     }
 
     #[test]
-    fn answers_are_lines() {
-        let msg = Answer::Msg { topic: "news".into(), from: "ann".into(), text: "it rains".into() };
+    fn replies_are_lines() {
+        let msg = Reply::Msg { topic: "news".into(), from: "ann".into(), text: "it rains".into() };
         assert_eq!(msg.to_string(), "MSG news ann it rains");
-        assert_eq!(Answer::Queued(2).to_string(), "OK 2");
-        assert_eq!(Answer::Err("no".into()).to_string(), "ERR no");
-        assert_eq!(Answer::Missed(3).to_string(), "MISSED 3");
+        assert_eq!(Reply::Queued(2).to_string(), "OK 2");
+        assert_eq!(Reply::Err("no".into()).to_string(), "ERR no");
+        assert_eq!(Reply::Missed(3).to_string(), "MISSED 3");
     }
 }

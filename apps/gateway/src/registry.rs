@@ -1,4 +1,4 @@
-//! Who is here, under which name, and who wants to hear of what.
+//! The connected clients, their names and their subscriptions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -8,53 +8,53 @@ use waterwheel::channel::ChannelId;
 
 use crate::client::Client;
 
-/// To how many topics one client may be subscribed: with the limit of clients, that of all topics.
+/// Maximum number of subscriptions per client. Together with the limit of clients it bounds the number of topics.
 pub const TOPICS_PER_CLIENT: usize = 64;
 
-/// All clients. Shared by the business threads: many look, few change it. Nobody is called while it is
-/// locked; whoever delivers has copied the clients before.
+/// All clients. Shared by the business threads, which mostly read it. No client is called under the lock: senders
+/// copy the handles of the receivers first.
 #[derive(Debug)]
 pub struct Registry {
-    members: RwLock<Members>,
+    members: RwLock<RegistryTables>,
     limit: usize,
 }
 
 #[derive(Debug, Default)]
-struct Members {
+struct RegistryTables {
     clients: usize,
     users: HashMap<String, Arc<Client>>,
     topics: HashMap<String, HashMap<ChannelId, Arc<Client>>>,
 }
 
-/// How many there are.
+/// Counts of clients, users and topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Connections.
+pub struct ClientCounts {
+    /// Connected clients.
     pub clients: usize,
-    /// Those that have a name.
+    /// Clients that have a name.
     pub users: usize,
-    /// Topics that somebody is subscribed to.
+    /// Topics with at least one subscriber.
     pub topics: usize,
 }
 
 impl Registry {
-    /// For at most so many clients.
+    /// Creates a registry for at most `limit` clients.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { members: RwLock::default(), limit }
     }
 
-    /// A client has come. It is forgotten, with its name and topics, when the membership is dropped.
+    /// Registers a client. Dropping the returned value removes it, with its name and subscriptions.
     ///
     /// # Errors
-    /// There are too many.
-    pub fn join(self: &Arc<Self>, client: Client) -> Result<Member, Refused> {
+    /// The limit of clients is reached.
+    pub fn join(self: &Arc<Self>, client: Client) -> Result<RegisteredClient, RegistryError> {
         let mut members = self.write();
         if members.clients >= self.limit {
-            return Err(Refused::Crowded { limit: self.limit });
+            return Err(RegistryError::TooManyClients { limit: self.limit });
         }
         members.clients += 1;
-        Ok(Member {
+        Ok(RegisteredClient {
             registry: self.clone(),
             client: Arc::new(client),
             name: None,
@@ -62,50 +62,50 @@ impl Registry {
         })
     }
 
-    /// The client of this name.
+    /// Looks up a client by name.
     #[must_use]
     pub fn user(&self, name: &str) -> Option<Arc<Client>> {
         self.read().users.get(name).cloned()
     }
 
-    /// Those who are subscribed to a topic.
+    /// Returns the subscribers of a topic.
     #[must_use]
     pub fn subscribers(&self, topic: &str) -> Vec<Arc<Client>> {
         let members = self.read();
         members.topics.get(topic).map_or_else(Vec::new, |all| all.values().cloned().collect())
     }
 
-    /// How many there are.
+    /// Counts clients, users and topics.
     #[must_use]
-    pub fn census(&self) -> Census {
+    pub fn client_counts(&self) -> ClientCounts {
         let members = self.read();
-        Census {
+        ClientCounts {
             clients: members.clients,
             users: members.users.len(),
             topics: members.topics.len(),
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Members> {
+    fn read(&self) -> RwLockReadGuard<'_, RegistryTables> {
         self.members.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Members> {
+    fn write(&self) -> RwLockWriteGuard<'_, RegistryTables> {
         self.members.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A client's place in the registry.
+/// A registered client, with its name and subscriptions.
 #[derive(Debug)]
-pub struct Member {
+pub struct RegisteredClient {
     registry: Arc<Registry>,
     client: Arc<Client>,
     name: Option<String>,
     topics: BTreeSet<String>,
 }
 
-impl Member {
-    /// The name it has taken.
+impl RegisteredClient {
+    /// Returns the name of the client.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -114,30 +114,30 @@ impl Member {
     /// Takes a name.
     ///
     /// # Errors
-    /// It has one, or somebody else has this one.
-    pub fn take_name(&mut self, name: &str) -> Result<(), Refused> {
+    /// The client has a name, or another client has this one.
+    pub fn take_name(&mut self, name: &str) -> Result<(), RegistryError> {
         if let Some(taken) = &self.name {
-            return Err(Refused::HasName { name: taken.clone() });
+            return Err(RegistryError::AlreadyNamed { name: taken.clone() });
         }
         let mut members = self.registry.write();
         if members.users.contains_key(name) {
-            return Err(Refused::NameTaken { name: name.to_owned() });
+            return Err(RegistryError::NameTaken { name: name.to_owned() });
         }
         members.users.insert(name.to_owned(), self.client.clone());
         self.name = Some(name.to_owned());
         Ok(())
     }
 
-    /// Gets what is published to a topic from now on.
+    /// Subscribes to a topic.
     ///
     /// # Errors
-    /// It does already, or has too many.
-    pub fn subscribe(&mut self, topic: &str) -> Result<(), Refused> {
+    /// The client is subscribed to it, or has [`TOPICS_PER_CLIENT`] subscriptions.
+    pub fn subscribe(&mut self, topic: &str) -> Result<(), RegistryError> {
         if self.topics.contains(topic) {
-            return Err(Refused::Subscribed { topic: topic.to_owned() });
+            return Err(RegistryError::Subscribed { topic: topic.to_owned() });
         }
         if self.topics.len() >= TOPICS_PER_CLIENT {
-            return Err(Refused::TooManyTopics);
+            return Err(RegistryError::TooManyTopics);
         }
         self.topics.insert(topic.to_owned());
         let mut members = self.registry.write();
@@ -146,20 +146,20 @@ impl Member {
         Ok(())
     }
 
-    /// Gets it no more.
+    /// Unsubscribes from a topic.
     ///
     /// # Errors
-    /// It did not.
-    pub fn unsubscribe(&mut self, topic: &str) -> Result<(), Refused> {
+    /// The client is not subscribed to the topic.
+    pub fn unsubscribe(&mut self, topic: &str) -> Result<(), RegistryError> {
         if !self.topics.remove(topic) {
-            return Err(Refused::NotSubscribed { topic: topic.to_owned() });
+            return Err(RegistryError::NotSubscribed { topic: topic.to_owned() });
         }
-        self.registry.write().forget_subscriber(topic, self.client.id());
+        self.registry.write().remove_subscriber(topic, self.client.id());
         Ok(())
     }
 }
 
-impl Drop for Member {
+impl Drop for RegisteredClient {
     fn drop(&mut self) {
         let mut members = self.registry.write();
         members.clients -= 1;
@@ -167,14 +167,14 @@ impl Drop for Member {
             members.users.remove(name);
         }
         for topic in &self.topics {
-            members.forget_subscriber(topic, self.client.id());
+            members.remove_subscriber(topic, self.client.id());
         }
     }
 }
 
-impl Members {
-    /// A topic without subscribers is none.
-    fn forget_subscriber(&mut self, topic: &str, id: ChannelId) {
+impl RegistryTables {
+    /// Removes a subscriber, and the topic with its last one.
+    fn remove_subscriber(&mut self, topic: &str, id: ChannelId) {
         if let Some(subscribers) = self.topics.get_mut(topic) {
             subscribers.remove(&id);
             if subscribers.is_empty() {
@@ -184,42 +184,40 @@ impl Members {
     }
 }
 
-/// Why the registry does not do it.
+/// Why the registry refused a request.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Refused {
-    /// There are too many clients.
-    #[error("there are {limit} clients here, and no more may come; try again later")]
-    Crowded {
-        /// How many there may be.
+pub enum RegistryError {
+    /// The limit of clients is reached.
+    #[error("the limit of {limit} clients is reached; try again later")]
+    TooManyClients {
+        /// The limit.
         limit: usize,
     },
     /// The client has a name.
-    #[error("you are {name} already; QUIT and come again to be somebody else")]
-    HasName {
-        /// Its name.
+    #[error("your name is {name} already; QUIT and reconnect to take another")]
+    AlreadyNamed {
+        /// The client's name.
         name: String,
     },
-    /// Somebody else has the name.
-    #[error("somebody here is called {name}; choose another name")]
+    /// Another client has the name.
+    #[error("the name {name} is taken; choose another")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// The client is subscribed to it.
+    /// The client is subscribed to the topic already.
     #[error("you are subscribed to {topic} already")]
     Subscribed {
         /// The topic.
         topic: String,
     },
-    /// The client is not subscribed to it.
+    /// The client is not subscribed to the topic.
     #[error("you are not subscribed to {topic}")]
     NotSubscribed {
         /// The topic.
         topic: String,
     },
-    /// The client is subscribed to too many.
-    #[error(
-        "you are subscribed to {TOPICS_PER_CLIENT} topics, and may not to more; UNSUB one first"
-    )]
+    /// The client has the maximum number of subscriptions.
+    #[error("you are subscribed to {TOPICS_PER_CLIENT} topics, the maximum; UNSUB one first")]
     TooManyTopics,
 }

@@ -1,7 +1,7 @@
-//! One client's conversation, on a business thread: never on a loop.
+//! Executes the commands of one client on a business thread, never on an event loop.
 //!
-//! It is an offloaded handler: lines reach it in order, one at a time, and its answers go back in order. While
-//! it is busy, no more than a round of reads waits for it.
+//! A session is an offloaded handler: lines reach it in order, one at a time, and its replies go back in order. While
+//! a session is busy, at most one read round of input is queued for it.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,152 +11,157 @@ use waterwheel::codec::{LineTooLong, LineUnfinished, NotUtf8};
 use waterwheel::executor::Error;
 use waterwheel::handlers::IdleEvent;
 
-use crate::client::{Client, Delivery};
-use crate::gate::Gate;
+use crate::client::{Client, DeliveryOutcome};
+use crate::drain_gate::DrainGate;
+use crate::line_counters::LineCounters;
 use crate::outbox::Outbox;
-use crate::outlet::Farewell;
-use crate::protocol::{Answer, Command, HELP};
-use crate::registry::{Member, Refused, Registry};
-use crate::traffic::Traffic;
+use crate::outbox_writer::FinalLine;
+use crate::protocol::{Command, HELP, Reply};
+use crate::registry::{RegisteredClient, Registry, RegistryError};
 
-/// What all sessions share.
+/// The state shared by all sessions.
 #[derive(Debug)]
-pub struct Desk {
-    /// Who is here.
+pub struct GatewayState {
+    /// The connected clients.
     pub registry: Arc<Registry>,
-    /// Who is at work.
-    pub gate: Gate,
-    /// How many lines there were.
-    pub traffic: Arc<Traffic>,
+    /// Counts commands in progress.
+    pub gate: DrainGate,
+    /// Counts lines.
+    pub traffic: Arc<LineCounters>,
 }
 
-/// One client's conversation.
+/// The session of one client.
 #[derive(Debug)]
 pub struct Session {
-    desk: Arc<Desk>,
+    state: Arc<GatewayState>,
     outbox: Arc<Mutex<Outbox>>,
-    /// From the connection until it leaves.
-    member: Option<Member>,
+    /// Set while the client is registered: from the connection until it is disconnected.
+    member: Option<RegisteredClient>,
 }
 
 impl Session {
-    /// With a client whose lines go into this outbox.
+    /// Creates the session of the client with this outbox.
     #[must_use]
-    pub fn new(desk: Arc<Desk>, outbox: Arc<Mutex<Outbox>>) -> Self {
-        Self { desk, outbox, member: None }
+    pub fn new(state: Arc<GatewayState>, outbox: Arc<Mutex<Outbox>>) -> Self {
+        Self { state, outbox, member: None }
     }
 
-    /// A line was said. What follows a `QUIT` is not listened to.
-    fn hear(&mut self, ctx: &RemoteCtx, line: &str) {
-        let desk = self.desk.clone();
+    /// Executes a command. Lines after `QUIT` are ignored.
+    fn execute_line(&mut self, ctx: &RemoteCtx, line: &str) {
+        let state = self.state.clone();
         let Some(member) = &mut self.member else { return };
-        desk.traffic.line_in();
-        // Until it is answered: see `Gateway::drain`.
-        let Some(_pass) = desk.gate.enter() else {
-            return say(ctx, &Answer::Err(Declined::Closing.to_string()));
+        state.traffic.line_in();
+        // Held until the command is answered: `Gateway::drain` waits for it.
+        let Some(_command) = state.gate.enter() else {
+            return reply(ctx, &Reply::Err(CommandError::Closing.to_string()));
         };
         match Command::parse(line) {
-            Ok(Command::Quit) => self.leave(ctx, Answer::Bye("come again")),
+            Ok(Command::Quit) => self.disconnect(ctx, Reply::Bye("goodbye")),
             Ok(Command::Pong) => {}
             Ok(command) => {
                 if command == Command::Help {
                     HELP.iter().for_each(|line| ctx.write(*line));
                 }
-                let done = desk.perform(command, member);
-                say(ctx, &done.unwrap_or_else(|declined| Answer::Err(declined.to_string())));
+                let result = state.execute(command, member);
+                reply(ctx, &result.unwrap_or_else(|error| Reply::Err(error.to_string())));
             }
-            Err(misunderstood) => say(ctx, &Answer::Err(misunderstood.to_string())),
+            Err(error) => reply(ctx, &Reply::Err(error.to_string())),
         }
     }
 
-    /// The client leaves, or is sent away. Nothing that was accepted for it is lost: it still gets what waits.
-    fn leave(&mut self, ctx: &RemoteCtx, last: Answer) {
+    /// Disconnects the client after its queued lines and this last one.
+    fn disconnect(&mut self, ctx: &RemoteCtx, last: Reply) {
         if self.member.take().is_some() {
-            ctx.write_and_flush(Farewell(last.to_string()));
+            ctx.write_and_flush(FinalLine(last.to_string()));
         }
     }
 }
 
-impl Desk {
-    fn perform(&self, command: Command<'_>, member: &mut Member) -> Result<Answer, Declined> {
-        let from = member.name().ok_or(Declined::Nameless);
+impl GatewayState {
+    fn execute(
+        &self,
+        command: Command<'_>,
+        member: &mut RegisteredClient,
+    ) -> Result<Reply, CommandError> {
+        let from = member.name().ok_or(CommandError::NoName);
         Ok(match command {
             Command::User(name) => {
                 member.take_name(name)?;
-                Answer::Welcome(name.to_owned())
+                Reply::Welcome(name.to_owned())
             }
             Command::Sub(topic) => {
                 from?;
                 member.subscribe(topic)?;
-                Answer::Ok
+                Reply::Ok
             }
             Command::Unsub(topic) => {
                 member.unsubscribe(topic)?;
-                Answer::Ok
+                Reply::Ok
             }
             Command::Pub { topic, text } => self.publish(topic, from?, text),
             Command::Push { user, text } => self.push(user, from?, text)?,
-            Command::Ping => Answer::Pong,
-            Command::Pong | Command::Help | Command::Quit => Answer::Ok,
+            Command::Ping => Reply::Pong,
+            Command::Pong | Command::Help | Command::Quit => Reply::Ok,
         })
     }
 
-    fn publish(&self, topic: &str, from: &str, text: &str) -> Answer {
+    fn publish(&self, topic: &str, from: &str, text: &str) -> Reply {
         let (topic, from, text) = (topic.to_owned(), from.to_owned(), text.to_owned());
         let subscribers = self.registry.subscribers(&topic);
-        let line = Bytes::from(Answer::Msg { topic, from, text }.to_string());
-        let accepted = |client: &&Arc<Client>| client.deliver(line.clone()) == Delivery::Accepted;
-        Answer::Queued(subscribers.iter().filter(accepted).count())
+        let line = Bytes::from(Reply::Msg { topic, from, text }.to_string());
+        let accepted =
+            |client: &&Arc<Client>| client.deliver(line.clone()) == DeliveryOutcome::Accepted;
+        Reply::Queued(subscribers.iter().filter(accepted).count())
     }
 
-    /// Looks the user's channel up, and pushes.
-    fn push(&self, user: &str, from: &str, text: &str) -> Result<Answer, Declined> {
-        let nobody = || Declined::Nobody { user: user.to_owned() };
-        let client = self.registry.user(user).ok_or_else(nobody)?;
-        let line = Answer::Push { from: from.to_owned(), text: text.to_owned() }.to_string();
+    /// Looks up the user's channel and queues a line for it.
+    fn push(&self, user: &str, from: &str, text: &str) -> Result<Reply, CommandError> {
+        let no_such_user = || CommandError::NoSuchUser { user: user.to_owned() };
+        let client = self.registry.user(user).ok_or_else(no_such_user)?;
+        let line = Reply::Push { from: from.to_owned(), text: text.to_owned() }.to_string();
         match client.deliver(line.into()) {
-            Delivery::Accepted => Ok(Answer::Ok),
-            Delivery::Full => Err(Declined::QueueFull { user: user.to_owned() }),
-            Delivery::Gone => Err(nobody()),
+            DeliveryOutcome::Accepted => Ok(Reply::Ok),
+            DeliveryOutcome::Full => Err(CommandError::QueueFull { user: user.to_owned() }),
+            DeliveryOutcome::Gone => Err(no_such_user()),
         }
     }
 }
 
-/// Why something is not done.
+/// Why a command failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-enum Declined {
-    #[error("the gateway is closing; come again later")]
+enum CommandError {
+    #[error("the gateway is shutting down; try again later")]
     Closing,
-    #[error("who are you? say USER name first")]
-    Nameless,
-    #[error("nobody here is called {user}")]
-    Nobody { user: String },
-    #[error("the queue of {user} is full; try again later")]
+    #[error("no name yet; send USER name first")]
+    NoName,
+    #[error("no user is called {user}")]
+    NoSuchUser { user: String },
+    #[error("the outbox of {user} is full; try again later")]
     QueueFull { user: String },
     #[error(transparent)]
-    Refused(#[from] Refused),
+    RegistryError(#[from] RegistryError),
 }
 
-fn say(ctx: &RemoteCtx, answer: &Answer) {
-    ctx.write(answer.to_string());
+fn reply(ctx: &RemoteCtx, reply: &Reply) {
+    ctx.write(reply.to_string());
 }
 
 impl RemoteHandler for Session {
     fn on_active(&mut self, ctx: &RemoteCtx) -> HandlerResult {
-        let client = Client::new(ctx.channel(), self.outbox.clone(), self.desk.traffic.clone());
-        match self.desk.registry.join(client) {
+        let client = Client::new(ctx.channel(), self.outbox.clone(), self.state.traffic.clone());
+        match self.state.registry.join(client) {
             Ok(member) => {
                 self.member = Some(member);
-                ctx.write_and_flush(Answer::Hello.to_string());
+                ctx.write_and_flush(Reply::Hello.to_string());
             }
-            Err(crowded) => {
-                ctx.write_and_flush(Farewell(Answer::Err(crowded.to_string()).to_string()));
+            Err(error) => {
+                ctx.write_and_flush(FinalLine(Reply::Err(error.to_string()).to_string()));
             }
         }
         Ok(())
     }
 
-    /// Its name and its topics are free.
+    /// Removes the client from the registry: its name and topics become free.
     fn on_inactive(&mut self, _: &RemoteCtx) -> HandlerResult {
         self.member = None;
         Ok(())
@@ -164,12 +169,12 @@ impl RemoteHandler for Session {
 
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
         if let Some(line) = msg.get::<String>() {
-            self.hear(ctx, line);
+            self.execute_line(ctx, line);
         }
         Ok(())
     }
 
-    /// Answers go out together.
+    /// Flushes the replies of a read round together.
     fn on_read_complete(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.flush();
         Ok(())
@@ -177,27 +182,27 @@ impl RemoteHandler for Session {
 
     fn on_user_event(&mut self, ctx: &RemoteCtx, event: Msg) -> HandlerResult {
         if event.is::<Draining>() {
-            self.leave(ctx, Answer::Bye("the gateway is closing"));
+            self.disconnect(ctx, Reply::Bye("the gateway is shutting down"));
         } else if event.get() == Some(&HalfClosed::Input) {
-            self.leave(ctx, Answer::Bye("you have finished"));
+            self.disconnect(ctx, Reply::Bye("end of input"));
         } else if let Some(idle) = event.get::<IdleEvent>() {
             if idle.first {
-                ctx.write_and_flush(Answer::Ping.to_string());
+                ctx.write_and_flush(Reply::Ping.to_string());
             } else {
-                self.leave(ctx, Answer::Bye("you have said nothing for too long"));
+                self.disconnect(ctx, Reply::Bye("idle for too long"));
             }
         }
         Ok(())
     }
 
-    /// A line that cannot be read is answered, and the next one is read. Other errors are followed by the end
-    /// of the connection.
+    /// Answers a line that cannot be decoded with an error; decoding continues with the next one. After other errors
+    /// the channel is closed.
     fn on_error(&mut self, ctx: &RemoteCtx, error: Error) -> HandlerResult {
-        let of_a_line = error.find::<LineTooLong>().is_some()
+        let is_line_error = error.find::<LineTooLong>().is_some()
             || error.find::<NotUtf8>().is_some()
             || error.find::<LineUnfinished>().is_some();
-        if of_a_line && self.member.is_some() {
-            say(ctx, &Answer::Err(error.to_string()));
+        if is_line_error && self.member.is_some() {
+            reply(ctx, &Reply::Err(error.to_string()));
         }
         Ok(())
     }

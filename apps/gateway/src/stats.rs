@@ -1,4 +1,4 @@
-//! What the loops do, as a small table (O01).
+//! A table of what the event loops do (O01).
 //!
 //! ```text
 //! 2 clients, 2 users, 1 topic; 120 lines/s in, 240 out, 0 missed
@@ -6,9 +6,8 @@
 //! loop-1         361    1.2     0.4    120      240         1      0       3         2    2.4 K    4.7 K
 //! ```
 //!
-//! `turns/s` and the causes of wake-ups are counts of the last second, `io %` and `task %` the parts of it
-//! that the loop was busy with events and with tasks; what is left it has slept. The other columns show
-//! what there is now.
+//! `turns/s` and the wake-ups by cause are counts of the last second. `io %` and `task %` are the shares of that second
+//! spent on I/O events and on tasks; the rest was spent waiting. The other columns are current values.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -16,42 +15,42 @@ use std::time::Duration;
 use waterwheel::channel::{EventLoop, EventLoopGroup};
 
 use crate::gateway::Gateway;
-use crate::registry::Census;
-use crate::traffic::Lines;
+use crate::line_counters::LineCounts;
+use crate::registry::ClientCounts;
 
-/// The gateway at one time.
+/// The counters of the gateway at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
-    /// Who is here.
-    pub census: Census,
-    /// What was said so far.
-    pub lines: Lines,
-    /// What each loop has done so far.
+pub struct GatewaySnapshot {
+    /// Clients, users and topics.
+    pub client_counts: ClientCounts,
+    /// Lines so far.
+    pub lines: LineCounts,
+    /// Counters of each event loop.
     pub loops: Vec<LoopSnapshot>,
 }
 
-/// A loop at one time.
+/// The counters of an event loop at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoopSnapshot {
-    /// Its name.
+    /// Name of the loop.
     pub name: String,
-    /// Its turns.
+    /// Turns so far.
     pub turns: u64,
-    /// Time spent on events.
+    /// Time spent on I/O events.
     pub in_io: Duration,
     /// Time spent on tasks.
     pub in_tasks: Duration,
-    /// Waits that were ended by events.
+    /// Waits ended by I/O events.
     pub by_io: u64,
-    /// Waits that were ended by tasks.
+    /// Waits ended by tasks.
     pub by_task: u64,
-    /// Waits that were ended by timers.
+    /// Waits ended by timers.
     pub by_timer: u64,
-    /// Commands that wait.
+    /// Queued commands.
     pub queue: usize,
-    /// Timers that wait.
+    /// Pending timers.
     pub timers: usize,
-    /// Channels.
+    /// Registered channels.
     pub channels: usize,
     /// Bytes read.
     pub bytes_in: u64,
@@ -59,20 +58,24 @@ pub struct LoopSnapshot {
     pub bytes_out: u64,
 }
 
-impl Snapshot {
-    /// Of this gateway, now.
+impl GatewaySnapshot {
+    /// Reads the counters of a gateway.
     #[must_use]
     pub fn of(gateway: &Gateway) -> Self {
-        Self { census: gateway.census(), lines: gateway.lines(), loops: of_loops(gateway.loops()) }
+        Self {
+            client_counts: gateway.client_counts(),
+            lines: gateway.lines(),
+            loops: loop_snapshots(gateway.loops()),
+        }
     }
 }
 
-fn of_loops(loops: &EventLoopGroup) -> Vec<LoopSnapshot> {
+fn loop_snapshots(loops: &EventLoopGroup) -> Vec<LoopSnapshot> {
     loops.children().map(|each| LoopSnapshot::of(&each)).collect()
 }
 
 impl LoopSnapshot {
-    /// Of this loop, now.
+    /// Reads the counters of an event loop.
     #[must_use]
     pub fn of(event_loop: &EventLoop) -> Self {
         let metrics = event_loop.metrics();
@@ -93,12 +96,11 @@ impl LoopSnapshot {
     }
 }
 
-/// What has happened between two snapshots, so much time apart: a heading, a line of titles, a line for each
-/// loop.
+/// Formats the difference of two snapshots, taken `elapsed` elapsed: a heading, a line of titles, a line for each loop.
 #[must_use]
-pub fn table(before: &Snapshot, now: &Snapshot, apart: Duration) -> String {
-    let rate = |before: u64, now: u64| per_second(now.saturating_sub(before), apart);
-    let Census { clients, users, topics } = now.census;
+pub fn table(before: &GatewaySnapshot, now: &GatewaySnapshot, elapsed: Duration) -> String {
+    let rate = |before: u64, now: u64| per_second(now.saturating_sub(before), elapsed);
+    let ClientCounts { clients, users, topics } = now.client_counts;
     let received = rate(before.lines.received, now.lines.received);
     let delivered = rate(before.lines.delivered, now.lines.delivered);
     let missed = now.lines.missed;
@@ -129,8 +131,8 @@ pub fn table(before: &Snapshot, now: &Snapshot, apart: Duration) -> String {
             "{:<10} {:>7} {:>6.1} {:>7.1} {:>6} {:>8} {:>9} {:>6} {:>7} {:>9} {:>8} {:>8}",
             now.name,
             rate(before.turns, now.turns),
-            percent(before.in_io, now.in_io, apart),
-            percent(before.in_tasks, now.in_tasks, apart),
+            percent(before.in_io, now.in_io, elapsed),
+            percent(before.in_tasks, now.in_tasks, elapsed),
             rate(before.by_io, now.by_io),
             rate(before.by_task, now.by_task),
             rate(before.by_timer, now.by_timer),
@@ -149,15 +151,15 @@ fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn per_second(n: u64, apart: Duration) -> u64 {
-    (n as f64 / apart.as_secs_f64().max(0.001)).round() as u64
+fn per_second(n: u64, elapsed: Duration) -> u64 {
+    (n as f64 / elapsed.as_secs_f64().max(0.001)).round() as u64
 }
 
-fn percent(before: Duration, now: Duration, apart: Duration) -> f64 {
-    100.0 * now.saturating_sub(before).as_secs_f64() / apart.as_secs_f64().max(0.001)
+fn percent(before: Duration, now: Duration, elapsed: Duration) -> f64 {
+    100.0 * now.saturating_sub(before).as_secs_f64() / elapsed.as_secs_f64().max(0.001)
 }
 
-/// In units of 1024, with one digit behind the point where there is a unit.
+/// Formats a number of bytes in units of 1024, with one decimal if a unit is shown.
 fn bytes(n: u64) -> String {
     let units = ["K", "M", "G", "T"];
     let mut value = n as f64;
@@ -188,15 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn o01_the_table_shows_what_happened_in_between() {
-        let before = Snapshot {
-            census: Census::default(),
-            lines: Lines { received: 100, delivered: 100, missed: 0 },
+    fn o01_the_table_shows_the_difference_of_two_snapshots() {
+        let before = GatewaySnapshot {
+            client_counts: ClientCounts::default(),
+            lines: LineCounts { received: 100, delivered: 100, missed: 0 },
             loops: vec![LoopSnapshot { turns: 1000, by_io: 10, ..LoopSnapshot::default() }],
         };
-        let now = Snapshot {
-            census: Census { clients: 2, users: 2, topics: 1 },
-            lines: Lines { received: 220, delivered: 340, missed: 12 },
+        let now = GatewaySnapshot {
+            client_counts: ClientCounts { clients: 2, users: 2, topics: 1 },
+            lines: LineCounts { received: 220, delivered: 340, missed: 12 },
             loops: vec![
                 LoopSnapshot {
                     name: "loop-1".into(),

@@ -1,6 +1,6 @@
-//! SIGTERM in the middle of traffic: no line that was accepted is lost, and it ends.
+//! SIGTERM under load: no accepted line is lost, and the gateway ends.
 //!
-//! `GATEWAY_DRAIN_ROUNDS` says how often; 10 times unless it does.
+//! `GATEWAY_DRAIN_ROUNDS` is the number of rounds, 10 by default.
 
 mod support;
 
@@ -13,19 +13,19 @@ use support::{Client, LIMIT, Process};
 
 const SPEAKERS: usize = 3;
 const LISTENERS: usize = 3;
-/// So many lines of a speaker are on their way unanswered.
+/// Maximum number of unanswered lines per speaker.
 const WINDOW: usize = 16;
-/// Enough for the signal to come in the middle, few enough for a slow machine to deliver.
+/// Enough that the signal arrives in the middle, few enough for a slow machine to deliver.
 const LINES: usize = 20_000;
 
-/// What a listener has heard: of each speaker, the numbers of its lines.
-type Heard = HashMap<String, Vec<usize>>;
+/// The line numbers that a listener received from each speaker.
+type ReceivedLines = HashMap<String, Vec<usize>>;
 
 #[test]
 fn l11_no_accepted_line_is_lost_when_sigterm_comes_under_load() {
     let rounds = std::env::var("GATEWAY_DRAIN_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     for round in 0..rounds.unwrap_or(10) {
-        // Another moment each time.
+        // The signal arrives at a different moment in each round.
         one_round(round, 1 + round * 37 % 500);
     }
 }
@@ -59,7 +59,7 @@ fn one_round(round: usize, signal_after: usize) {
         for (at, heard) in heard.iter().enumerate() {
             let heard = heard.get(&format!("speaker{n}")).map_or(&[][..], |lines| lines);
             assert!(heard.is_sorted(), "round {round}: in order: {heard:?}");
-            // Published lines are for everybody, pushed ones for one.
+            // Published lines go to every listener, pushed ones to one.
             let expected = accepted.iter().filter(|line| is_for(**line, at));
             let lost: Vec<_> = expected.filter(|line| heard.binary_search(line).is_err()).collect();
             assert!(lost.is_empty(), "round {round}: listener {at} lost {lost:?} of speaker {n}");
@@ -67,17 +67,18 @@ fn one_round(round: usize, signal_after: usize) {
     }
 }
 
-/// Every fourth line is pushed, to one listener after the other.
+/// True if the line is sent to this listener: every fourth line is pushed to the listeners in turn, the others are
+/// published.
 fn is_for(line: usize, listener: usize) -> bool {
     !line.is_multiple_of(4) || line / 4 % LISTENERS == listener
 }
 
-/// Says numbered lines until there is an end, and gives the numbers of those that were accepted.
+/// Sends numbered lines until the connection ends; returns the numbers of the accepted ones.
 fn speak(mut client: Client) -> Vec<usize> {
     let mut accepted = Vec::new();
     let (mut said, mut answered) = (0, 0);
     loop {
-        // One that has been told to go may find the connection closed.
+        // A client that was sent BYE may find the connection closed.
         while said < (answered + WINDOW).min(LINES) {
             let line = match said % 4 {
                 0 => format!("PUSH listener{} {said}\n", said / 4 % LISTENERS),
@@ -90,8 +91,8 @@ fn speak(mut client: Client) -> Vec<usize> {
         }
         match client.try_hear() {
             Ok(Some(answer)) if answer.starts_with("OK") => accepted.push(answered),
-            Ok(Some(answer)) if answer.starts_with("ERR the gateway is closing") => {}
-            Ok(Some(answer)) if answer.starts_with("ERR nobody here") => {}
+            Ok(Some(answer)) if answer.starts_with("ERR the gateway is shutting down") => {}
+            Ok(Some(answer)) if answer.starts_with("ERR no user is called") => {}
             Ok(Some(answer)) if answer.starts_with("BYE") => return accepted,
             Ok(Some(answer)) => panic!("unexpected: {answer}"),
             Ok(None) | Err(_) => return accepted,
@@ -100,9 +101,9 @@ fn speak(mut client: Client) -> Vec<usize> {
     }
 }
 
-/// Hears lines until the end; says when it has heard so many.
-fn listen<R>(mut client: Client, tell: impl FnOnce() -> R, after: usize) -> Heard {
-    let (mut heard, mut tell) = (Heard::new(), Some(tell));
+/// Receives lines until EOF; calls `tell` after `after` lines.
+fn listen<R>(mut client: Client, tell: impl FnOnce() -> R, after: usize) -> ReceivedLines {
+    let (mut heard, mut tell) = (ReceivedLines::new(), Some(tell));
     let mut lines = 0;
     while let Some(line) = client.hear() {
         let words: Vec<_> = line.split(' ').collect();

@@ -1,4 +1,4 @@
-//! The program, as it is started from a shell.
+//! The gateway program: signals, exit status, arguments, output.
 
 mod support;
 
@@ -13,17 +13,19 @@ use support::{Client, Process};
 use waterwheel::executor::{Clock, DEFAULT_QUIET_PERIOD};
 
 #[test]
-fn sigterm_and_ctrl_c_end_it_with_status_0() {
+fn sigterm_and_sigint_end_the_gateway_with_status_0() {
     for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
         let gateway = Process::start(&[]);
         let mut client = Client::named(gateway.address, "ann");
         gateway.signal(signal);
-        client.expect("BYE the gateway is closing");
+        client.expect("BYE the gateway is shutting down");
         client.expect_end();
         drop(client);
         let (status, printed) = gateway.wait();
         assert_eq!(status.code(), Some(0), "{printed}");
-        let told = format!("{name}: delivering what was accepted; a second one ends it at once\n");
+        let told = format!(
+            "{name}: delivering accepted lines; a second signal ends the gateway at once\n"
+        );
         assert_eq!(printed, told + "1 lines received, 0 delivered, 0 missed\n");
     }
 }
@@ -44,12 +46,12 @@ fn l11_an_idle_gateway_ends_at_once() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_gateway_at_once() {
     let mut gateway = Process::start(&["--overflow", "drop-newest", "--drain", "3600"]);
     let mut slow = Client::named(gateway.address, "slow");
     slow.ask("SUB news", "OK");
     let mut speaker = Client::named(gateway.address, "speaker");
-    // Until there is no room for another line, neither in its queue nor in the kernel: a long drain.
+    // Until neither the outbox nor the kernel's socket buffer has room: the drain cannot complete.
     let line = format!("PUB news {}", "x".repeat(900));
     loop {
         speaker.say(&line);
@@ -58,7 +60,7 @@ fn a_second_signal_ends_it_at_once() {
         }
     }
     gateway.signal(Signal::TERM);
-    let told = "SIGTERM: delivering what was accepted; a second one ends it at once";
+    let told = "SIGTERM: delivering accepted lines; a second signal ends the gateway at once";
     assert_eq!(gateway.line(), told);
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait().0.code(), Some(143));
@@ -66,7 +68,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_what_to_do() {
+fn a_port_in_use_is_reported_with_advice() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let gateway = env!("CARGO_BIN_EXE_gateway");
@@ -74,21 +76,21 @@ fn a_port_in_use_is_told_with_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains(&format!("cannot listen at 127.0.0.1:{port}")), "{told}");
-    assert!(told.contains("choose one with --port"), "{told}");
+    assert!(told.contains("choose a free one, for instance --port"), "{told}");
     assert_eq!(output.stdout, b"");
 }
 
 #[test]
-fn an_address_of_another_machine_is_told_with_what_to_do() {
+fn an_unavailable_address_is_reported_with_advice() {
     let gateway = env!("CARGO_BIN_EXE_gateway");
     let output = Command::new(gateway).args(["--bind", "192.0.2.1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("choose one with --bind"), "{told}");
+    assert!(told.contains("choose another with --bind"), "{told}");
 }
 
 #[test]
-fn help_and_wrong_arguments_are_told_as_programs_do() {
+fn help_exits_with_0_and_wrong_arguments_with_2() {
     let run = |arg: &str| Command::new(env!("CARGO_BIN_EXE_gateway")).arg(arg).output().unwrap();
     let help = run("--help");
     assert_eq!(help.status.code(), Some(0));
@@ -101,7 +103,7 @@ fn help_and_wrong_arguments_are_told_as_programs_do() {
 }
 
 #[test]
-fn o01_with_stats_a_table_of_the_loops_is_shown_every_second() {
+fn o01_stats_prints_a_table_of_the_loops_every_second() {
     let mut gateway = Process::start(&["--stats", "--threads", "2"]);
     let mut client = Client::named(gateway.address, "ann");
     client.ask("SUB news", "OK");
@@ -119,13 +121,13 @@ fn o01_with_stats_a_table_of_the_loops_is_shown_every_second() {
     }
 }
 
-/// L16, with a whole program: too few descriptors for its clients.
+/// L16 with the whole program: fewer file descriptors than clients (EMFILE).
 #[test]
-fn l16_without_descriptors_it_neither_spins_nor_forgets_who_waits() {
+fn l16_emfile_neither_spins_nor_loses_waiting_connections() {
     let gateway = Process::start_by("prlimit", &["--nofile=64:64"], &[]);
     let mut clients: Vec<_> = (0..200).map(|_| Client::connect_silently(gateway.address)).collect();
-    clients[0].expect("HELLO say USER name, or HELP");
-    // The last one is in the kernel's queue: nothing comes for a second, which is measured.
+    clients[0].expect("HELLO send USER name, or HELP");
+    // The last client is in the kernel's accept queue. CPU time is measured while it waits for a second.
     let before = ticks(gateway.id());
     let last = clients.last().unwrap().stream();
     last.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -134,20 +136,20 @@ fn l16_without_descriptors_it_neither_spins_nor_forgets_who_waits() {
     let spent = ticks(gateway.id()) - before;
     assert!(spent < 5, "{spent} hundredths of a second in one second");
     clients[0].ask("PING", "PONG");
-    // All go, those that wait in the kernel's queue too: one that comes is soon served like the first.
+    // All clients leave, those in the accept queue too; a new one is served at once.
     drop(clients);
     let mut newcomer = Client::connect_silently(gateway.address);
     newcomer.stream().set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-    newcomer.expect("HELLO say USER name, or HELP");
+    newcomer.expect("HELLO send USER name, or HELP");
     drop(newcomer);
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait().0.code(), Some(0));
 }
 
-/// The time a process has used, in hundredths of a second.
+/// Returns the CPU time of a process in clock ticks (hundredths of a second).
 fn ticks(id: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    // Behind the name, which is in parentheses: the 12th and 13th.
+    // utime and stime, the 12th and 13th field after the name in parentheses.
     let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }

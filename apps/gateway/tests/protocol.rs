@@ -1,4 +1,4 @@
-//! What is said over a real connection: the corners of the protocol.
+//! The line protocol over TCP, with its error cases.
 
 mod support;
 
@@ -9,18 +9,18 @@ use std::thread;
 use support::{Client, InProcess};
 
 #[test]
-fn a_conversation() {
+fn commands_get_their_documented_replies() {
     let gateway = InProcess::start(|_| {});
     let mut ann = Client::connect(gateway.address);
-    ann.ask("SUB news", "ERR who are you? say USER name first");
+    ann.ask("SUB news", "ERR no name yet; send USER name first");
     ann.ask("USER ann", "OK hello ann");
-    ann.ask("USER eve", "ERR you are ann already; QUIT and come again to be somebody else");
+    ann.ask("USER eve", "ERR your name is ann already; QUIT and reconnect to take another");
     ann.ask("SUB news", "OK");
     ann.ask("SUB news", "ERR you are subscribed to news already");
     ann.ask("UNSUB olds", "ERR you are not subscribed to olds");
     ann.ask("PING", "PONG");
-    ann.ask("HOLA", "ERR HOLA is no command; HELP tells which there are");
-    ann.ask("PUSH bob hello", "ERR nobody here is called bob");
+    ann.ask("HOLA", "ERR unknown command HOLA; HELP lists the commands");
+    ann.ask("PUSH bob hello", "ERR no user is called bob");
     let mut bob = gateway.client("bob");
     bob.ask("PUB news it rains", "OK 1");
     ann.expect("MSG news bob it rains");
@@ -28,14 +28,14 @@ fn a_conversation() {
     bob.expect("PUSH ann hello");
     ann.ask("UNSUB news", "OK");
     bob.ask("PUB news the sun shines", "OK 0");
-    ann.ask("QUIT", "BYE come again");
+    ann.ask("QUIT", "BYE goodbye");
     ann.expect_end();
-    bob.ask("PUSH ann hello", "ERR nobody here is called ann");
+    bob.ask("PUSH ann hello", "ERR no user is called ann");
     gateway.end();
 }
 
 #[test]
-fn help_tells_every_command() {
+fn help_lists_every_command() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     client.say("HELP");
@@ -55,7 +55,7 @@ fn help_tells_every_command() {
 }
 
 #[test]
-fn a_line_that_comes_byte_by_byte_is_one_line() {
+fn a_line_sent_byte_by_byte_is_one_line() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     for byte in b"USER ann\r\n" {
@@ -71,18 +71,18 @@ fn many_commands_in_one_packet_are_answered_in_order() {
     let mut client = Client::connect(gateway.address);
     client.send("USER ann\nSUB a\nWHAT\n\nPUB a 1\nPING\nPUSH ann 2\nQUIT\nPING\n");
     let mut heard: Vec<String> = std::iter::from_fn(|| client.hear()).collect();
-    // What is pushed to it comes in order too, but in between.
+    // Pushed lines are in order among themselves, at any place between the replies.
     let (pushed, answers): (Vec<String>, Vec<String>) =
         heard.drain(..).partition(|line| line.starts_with("MSG") || line.starts_with("PUSH"));
     let expected = [
         "OK hello ann",
         "OK",
-        "ERR WHAT is no command; HELP tells which there are",
-        "ERR an empty line; HELP tells what is understood",
+        "ERR unknown command WHAT; HELP lists the commands",
+        "ERR empty line; HELP lists the commands",
         "OK 1",
         "PONG",
         "OK",
-        "BYE come again",
+        "BYE goodbye",
     ];
     assert_eq!(answers, expected);
     assert_eq!(pushed, ["MSG a ann 1", "PUSH ann 2"]);
@@ -90,7 +90,7 @@ fn many_commands_in_one_packet_are_answered_in_order() {
 }
 
 #[test]
-fn a_thousand_commands_at_once_are_answered_though_nobody_reads_meanwhile() {
+fn a_thousand_commands_at_once_are_answered_before_any_reply_is_read() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     client.send("PING\n".repeat(1000));
@@ -101,7 +101,7 @@ fn a_thousand_commands_at_once_are_answered_though_nobody_reads_meanwhile() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_told_and_the_next_is_read() {
+fn a_line_that_is_too_long_is_an_error_and_the_next_is_read() {
     let gateway = InProcess::start(|config| config.max_line = 20);
     let mut client = Client::connect(gateway.address);
     client.ask("USER x2345678901234567890", "ERR a line is longer than the 20 bytes it may be");
@@ -114,7 +114,7 @@ fn a_line_that_is_too_long_is_told_and_the_next_is_read() {
 }
 
 #[test]
-fn what_is_not_utf_8_is_told_and_the_next_is_read() {
+fn invalid_utf_8_is_an_error_and_the_next_line_is_read() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     client.send(b"USER \xff\xfe\nPING\n");
@@ -128,24 +128,24 @@ fn names_have_a_limit() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     let long = "x".repeat(33);
-    client.ask(&format!("USER {long}"), "ERR the name has 33 bytes and may have 32");
+    client.ask(&format!("USER {long}"), "ERR the name has 33 bytes; at most 32 are allowed");
     client.ask("USER ann", "OK hello ann");
-    client.ask(&format!("SUB {long}"), "ERR the topic has 33 bytes and may have 32");
+    client.ask(&format!("SUB {long}"), "ERR the topic has 33 bytes; at most 32 are allowed");
     gateway.end();
 }
 
 #[test]
-fn one_client_has_so_many_topics_and_no_more() {
+fn subscriptions_per_client_are_limited() {
     let gateway = InProcess::start(|_| {});
     let mut client = gateway.client("ann");
     for n in 0..64 {
         client.ask(&format!("SUB t{n}"), "OK");
     }
-    let refused = "ERR you are subscribed to 64 topics, and may not to more; UNSUB one first";
+    let refused = "ERR you are subscribed to 64 topics, the maximum; UNSUB one first";
     client.ask("SUB t64", refused);
     client.ask("UNSUB t0", "OK");
     client.ask("SUB t64", "OK");
-    assert_eq!(gateway.gateway.census().topics, 64);
+    assert_eq!(gateway.gateway.client_counts().topics, 64);
     gateway.end();
 }
 
@@ -154,15 +154,15 @@ fn two_clients_cannot_have_one_name() {
     let gateway = InProcess::start(|_| {});
     let mut first = gateway.client("ann");
     let mut second = Client::connect(gateway.address);
-    second.ask("USER ann", "ERR somebody here is called ann; choose another name");
-    first.ask("QUIT", "BYE come again");
+    second.ask("USER ann", "ERR the name ann is taken; choose another");
+    first.ask("QUIT", "BYE goodbye");
     first.expect_end();
     second.ask("USER ann", "OK hello ann");
     gateway.end();
 }
 
 #[test]
-fn who_has_finished_gets_the_answers_and_what_was_pushed_and_then_the_end() {
+fn a_half_closed_client_receives_its_replies_and_lines_then_eof() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     client.send("USER ann\nPUSH ann note\nPING\nPUSH ann cut of");
@@ -171,13 +171,13 @@ fn who_has_finished_gets_the_answers_and_what_was_pushed_and_then_the_end() {
     assert_eq!(heard.len(), 6, "{heard:?}");
     let answers: Vec<_> = heard.iter().filter(|line| *line != "PUSH ann note").collect();
     let cut_off = "ERR the last line has no end: 15 bytes are not taken for a line";
-    assert_eq!(answers, ["OK hello ann", "OK", "PONG", cut_off, "BYE you have finished"]);
+    assert_eq!(answers, ["OK hello ann", "OK", "PONG", cut_off, "BYE end of input"]);
     gateway.end();
 }
 
-/// A connection that is closed while its peer still sends is reset, and the peer loses what it has not read.
+/// Closing a socket with unread input sends RST, and the peer loses what it has not read.
 #[test]
-fn who_goes_on_talking_after_quit_loses_no_answer() {
+fn a_client_that_keeps_sending_after_quit_loses_no_reply() {
     let gateway = InProcess::start(|_| {});
     let mut client = Client::connect(gateway.address);
     let mut speaker = client.stream().try_clone().unwrap();
@@ -188,20 +188,20 @@ fn who_goes_on_talking_after_quit_loses_no_answer() {
     });
     let heard: Vec<String> = std::iter::from_fn(|| client.hear()).collect();
     assert_eq!(heard.iter().filter(|line| *line == "OK").count(), 300);
-    assert_eq!(heard.last().map(String::as_str), Some("BYE come again"));
+    assert_eq!(heard.last().map(String::as_str), Some("BYE goodbye"));
     talking.join().unwrap();
     gateway.end();
 }
 
 #[test]
-fn there_is_room_for_so_many_clients() {
+fn clients_are_limited() {
     let gateway = InProcess::start(|config| config.clients = 2);
     let mut first = gateway.client("ann");
     let _second = gateway.client("bob");
     let mut third = Client::connect_silently(gateway.address);
-    third.expect("ERR there are 2 clients here, and no more may come; try again later");
+    third.expect("ERR the limit of 2 clients is reached; try again later");
     third.expect_end();
-    first.ask("QUIT", "BYE come again");
+    first.ask("QUIT", "BYE goodbye");
     first.expect_end();
     gateway.client("eve").ask("PING", "PONG");
     gateway.end();

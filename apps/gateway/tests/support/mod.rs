@@ -1,4 +1,4 @@
-//! Clients over TCP, and gateways in this process or in one of their own.
+//! TCP clients, and gateways in this process or in a child process.
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
 use std::fs;
@@ -12,25 +12,25 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use waterwheel::channel::Drained;
 use waterwheel::executor::{Clock, Report, Reporter};
-use waterwheel_gateway::gateway::{Config, Gateway};
+use waterwheel_gateway::gateway::{Gateway, GatewayConfig};
 
-/// Longer than anything here takes: whatever a test waits for comes, or the test fails.
+/// Upper bound of every wait; a test that reaches it fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// A client with a connection.
+/// A connected client.
 pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
 impl Client {
-    /// Connects, and has been greeted.
+    /// Connects and reads the greeting.
     pub(crate) fn connect(to: SocketAddr) -> Self {
         let mut client = Self::connect_silently(to);
-        client.expect("HELLO say USER name, or HELP");
+        client.expect("HELLO send USER name, or HELP");
         client
     }
 
-    /// Connects.
+    /// Connects without reading the greeting.
     pub(crate) fn connect_silently(to: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&to, LIMIT).expect("the gateway listens");
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -59,12 +59,12 @@ impl Client {
         self.stream().write_all(bytes.as_ref())
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub(crate) fn say(&mut self, line: &str) {
         self.send(format!("{line}\n"));
     }
 
-    /// The next line; `None` at the end.
+    /// Reads the next line; `None` at EOF.
     pub(crate) fn hear(&mut self) -> Option<String> {
         self.try_hear().expect("a line, or the end")
     }
@@ -78,29 +78,29 @@ impl Client {
         Ok(Some(line))
     }
 
-    /// The next line is this one.
+    /// Reads a line and asserts its text.
     pub(crate) fn expect(&mut self, line: &str) {
         assert_eq!(self.hear().as_deref(), Some(line));
     }
 
-    /// The gateway says no more.
+    /// Asserts EOF.
     pub(crate) fn expect_end(&mut self) {
         assert_eq!(self.hear(), None);
     }
 
-    /// Says a line, and is answered with this one.
+    /// Sends a line and asserts the reply.
     pub(crate) fn ask(&mut self, line: &str, answer: &str) {
         self.say(line);
         assert_eq!(self.hear().as_deref(), Some(answer), "to {line:?}");
     }
 
-    /// Says no more.
+    /// Shuts down the output.
     pub(crate) fn finish(&mut self) {
         self.stream().shutdown(std::net::Shutdown::Write).unwrap();
     }
 }
 
-/// Keeps what was reported: mostly there should be nothing.
+/// Collects reports.
 #[derive(Clone, Default)]
 pub(crate) struct Reports(Arc<Mutex<Vec<String>>>);
 
@@ -116,7 +116,7 @@ impl Reporter for Reports {
     }
 }
 
-/// A gateway in this process. Dropped, it is drained.
+/// A gateway in this process.
 pub(crate) struct InProcess {
     pub(crate) gateway: Gateway,
     pub(crate) reports: Reports,
@@ -124,9 +124,9 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn start(change: impl FnOnce(&mut GatewayConfig)) -> Self {
         let drain = LIMIT;
-        let mut config = Config { port: 0, drain, ..Config::default() };
+        let mut config = GatewayConfig { port: 0, drain, ..GatewayConfig::default() };
         change(&mut config);
         let reports = Reports::default();
         let reporter: Arc<dyn Reporter> = Arc::new(reports.clone());
@@ -139,15 +139,15 @@ impl InProcess {
         Client::named(self.address, name)
     }
 
-    /// Ends it: everything was in order.
+    /// Drains the gateway; asserts that nothing is left and nothing was reported.
     pub(crate) fn end(self) {
         assert_eq!(self.gateway.drain().unwrap(), Drained::Complete);
-        assert_eq!(self.gateway.census(), Default::default(), "everybody was forgotten");
+        assert_eq!(self.gateway.client_counts(), Default::default(), "no client is left");
         assert_eq!(self.reports.all(), Vec::<String>::new(), "nothing was reported");
     }
 }
 
-/// A gateway as a user starts it. Dropped, it is killed.
+/// A gateway in a child process, killed on drop.
 pub(crate) struct Process {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
@@ -159,7 +159,7 @@ impl Process {
         Self::start_from(Command::new(env!("CARGO_BIN_EXE_gateway")), args)
     }
 
-    /// Started by another command, which takes it as its last argument.
+    /// Starts a gateway through another command, such as `prlimit`.
     pub(crate) fn start_by(command: &str, before: &[&str], args: &[&str]) -> Self {
         let mut command = Command::new(command);
         command.args(before).arg(env!("CARGO_BIN_EXE_gateway"));
@@ -192,9 +192,10 @@ impl Process {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         stdout.read_line(&mut first).unwrap();
-        let address = first.strip_prefix("listening at ").and_then(|rest| rest.split(';').next());
+        let address = first.strip_prefix("listening on ").and_then(|rest| rest.split(';').next());
         let address = address.and_then(|address| address.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("it says where it listens: {first:?}"));
+        let address =
+            address.unwrap_or_else(|| panic!("the first line names the address: {first:?}"));
         Self { child, stdout: Some(stdout), address }
     }
 
@@ -206,7 +207,7 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The next line it prints.
+    /// Reads the next line of its standard output.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
@@ -218,7 +219,7 @@ impl Process {
         self.stdout = None;
     }
 
-    /// Waits for its end, if nobody reads what it prints.
+    /// Waits for the end; its standard output is not read.
     pub(crate) fn status(mut self) -> ExitStatus {
         let pid = Pid::from_child(&self.child);
         let (over, ended) = mpsc::channel::<()>();
@@ -233,13 +234,13 @@ impl Process {
         status
     }
 
-    /// Waits for its end. What it has printed comes with it.
+    /// Waits for the end; returns the status and the rest of its standard output.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let mut stdout = self.stdout.take().unwrap();
         let (ended, end) = mpsc::channel();
         thread::spawn(move || {
             let mut rest = String::new();
-            // Its end closes the pipe: nothing else is waited for.
+            // The end of the process closes the pipe.
             stdout.read_to_string(&mut rest).unwrap();
             ended.send(rest)
         });
@@ -250,7 +251,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails if it is over.
+        // Fails if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

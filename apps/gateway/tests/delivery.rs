@@ -1,4 +1,4 @@
-//! Lines on their way from client to client, over real connections.
+//! Delivery of lines between clients over TCP.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Client, InProcess};
 #[test]
 fn lines_go_from_every_loop_to_every_loop() {
     let gateway = InProcess::start(|config| (config.threads, config.business) = (3, 2));
-    // One after the other, so the loops take turns: there are clients on each.
+    // Connected one after the other, so that every loop has clients (round robin).
     let mut clients: Vec<_> = (0..6).map(|n| gateway.client(&format!("c{n}"))).collect();
     for client in &mut clients {
         client.ask("SUB all", "OK");
@@ -68,13 +68,13 @@ fn lines_of_one_client_stay_in_order() {
 
 /// Who goes without a word is forgotten as well: its name is free, its topics have one less.
 #[test]
-fn who_disconnects_is_unregistered() {
+fn a_disconnected_client_is_unregistered() {
     let gateway = InProcess::start(|_| {});
     let mut ann = gateway.client("ann");
     ann.ask("SUB news", "OK");
     drop(ann);
     let mut bob = Client::connect(gateway.address);
-    // It is known as soon as the gateway has read the end, which nobody is told of.
+    // The name becomes free when the gateway has read EOF; no reply says so.
     loop {
         bob.say("USER ann");
         if bob.hear().as_deref() == Some("OK hello ann") {
@@ -87,7 +87,7 @@ fn who_disconnects_is_unregistered() {
 }
 
 #[test]
-fn clients_that_are_killed_are_forgotten_and_harm_nobody() {
+fn killed_clients_are_unregistered_and_others_are_not_disturbed() {
     let gateway = InProcess::start(|_| {});
     let mut survivor = gateway.client("survivor");
     survivor.ask("SUB news", "OK");
@@ -100,11 +100,11 @@ fn clients_that_are_killed_are_forgotten_and_harm_nobody() {
         }
     }
     victims.iter_mut().for_each(Victim::kill);
-    while gateway.gateway.census().clients > 1 {
+    while gateway.gateway.client_counts().clients > 1 {
         survivor.say("PING");
         while survivor.hear().unwrap() != "PONG" {}
     }
-    survivor.ask("PUSH victim0 hello", "ERR nobody here is called victim0");
+    survivor.ask("PUSH victim0 hello", "ERR no user is called victim0");
     drop(survivor);
     gateway.end();
 }

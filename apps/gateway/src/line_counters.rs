@@ -1,28 +1,28 @@
-//! How many lines the gateway has moved.
+//! Counters of received, delivered and missed lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counted by the business threads, looked at by whoever likes. Each figure stands for itself, so no order
-/// is asked for.
+/// Counters written by the business threads and read by any thread. The counters are independent of each other, so
+/// relaxed ordering is enough.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub struct LineCounters {
     lines_in: AtomicU64,
     lines_out: AtomicU64,
     missed: AtomicU64,
 }
 
-/// The figures at one time.
+/// The values of the counters at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
-    /// Lines that clients have sent.
+pub struct LineCounts {
+    /// Lines received from clients.
     pub received: u64,
-    /// Lines that were put into the queue of a client.
+    /// Lines added to the outbox of a client.
     pub delivered: u64,
-    /// Lines that a client did not get because its queue was full.
+    /// Lines dropped because an outbox was full.
     pub missed: u64,
 }
 
-impl Traffic {
+impl LineCounters {
     pub(crate) fn line_in(&self) {
         self.lines_in.fetch_add(1, Ordering::Relaxed);
     }
@@ -37,10 +37,10 @@ impl Traffic {
         }
     }
 
-    /// How many there were so far.
+    /// Reads the counters.
     #[must_use]
-    pub fn lines(&self) -> Lines {
-        Lines {
+    pub fn lines(&self) -> LineCounts {
+        LineCounts {
             received: self.lines_in.load(Ordering::Relaxed),
             delivered: self.lines_out.load(Ordering::Relaxed),
             missed: self.missed.load(Ordering::Relaxed),
