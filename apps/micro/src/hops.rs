@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel::channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
-use waterwheel::channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
+use waterwheel::channel::transport::{Outbound, Transport, TransportContext, TransportEvent};
 use waterwheel::channel::{
     Ctx, EventLoopGroup, Events, Handler, HandlerResult, Msg, Name, NewChannel, Types,
 };
@@ -110,27 +110,27 @@ impl Transport for Endless {
         true
     }
 
-    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, _: &TransportContext) -> Result<bool, Error> {
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
         if plan.is_some() {
             up.wake();
         }
     }
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let len = outbound.bytes().len();
         outbound.wrote(len);
         Ok(Submit::Done(len))
     }
 
-    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
         if std::mem::take(&mut self.read) {
             return Some(TransportEvent::ReadComplete);
         }
@@ -139,7 +139,7 @@ impl Transport for Endless {
         Some(TransportEvent::Read(Bytes::from_static(b"hello").into()))
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         Detach::Done
     }
 }

@@ -78,19 +78,19 @@ mod wake_flag;
 
 pub use crate::address::{Address, Place, Resolver, Target, UnixAddress};
 pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Loops, ServerBootstrap, Servers};
-pub use crate::channel::attributes::AttrKey;
-pub use crate::channel::datagrams::Datagrams;
 pub use crate::channel::error::ChannelError;
-pub use crate::channel::half_closure::{HalfClosed, PeerFinished};
+pub use crate::channel::handle::attributes::AttrKey;
+pub use crate::channel::handle::new_channel::NewChannel;
+pub use crate::channel::handle::shared_state::ChannelId;
 pub use crate::channel::handle::{Channel, ChannelFuture};
-pub use crate::channel::hold::Hold;
-pub use crate::channel::listener::Listener;
-pub use crate::channel::new_channel::NewChannel;
+pub use crate::channel::lifecycle::half_closure::{HalfClosed, PeerFinished};
+pub use crate::channel::lifecycle::hold::Hold;
 pub use crate::channel::options::{ChannelOptions, InvalidOption, PauseReads, WaterMarks};
-pub use crate::channel::receive::ReceiveSizes;
-pub use crate::channel::shared::ChannelId;
-pub use crate::channel::stream::Stream;
+pub use crate::channel::reading::read_size::ReceiveSizes;
 pub use crate::channel::transport;
+pub use crate::channel::transport::datagrams::Datagrams;
+pub use crate::channel::transport::listener::Listener;
+pub use crate::channel::transport::stream::Stream;
 pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };

@@ -5,13 +5,13 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-use crate::channel::holds::Holds;
-use crate::channel::submissions::Submissions;
+use crate::channel::lifecycle::hold_count::HoldCount;
+use crate::channel::writing::submitted_bytes::SubmittedBytes;
 use crate::wake_flag::WakeFlag;
 
 /// A channel, its loop asleep, and what its holders have done: each into a place of its own.
 struct Held {
-    holds: Holds,
+    holds: HoldCount,
     done: [AtomicUsize; 2],
     commands: AtomicUsize,
     wake: Notify,
@@ -21,7 +21,7 @@ struct Held {
 fn drain(holders: usize) {
     loom::model(move || {
         let held = Arc::new(Held {
-            holds: Holds::new(),
+            holds: HoldCount::new(),
             done: [AtomicUsize::new(0), AtomicUsize::new(0)],
             commands: AtomicUsize::new(0),
             wake: Notify::new(),
@@ -62,7 +62,7 @@ fn l11_no_release_of_two_is_lost() {
 /// them. What arrives is dropped, so that the loop never sees the channel full.
 fn look(writes: usize, high: usize) {
     loom::model(move || {
-        let shared = Arc::new((Submissions::new(), Notify::new()));
+        let shared = Arc::new((SubmittedBytes::new(), Notify::new()));
         for _ in 0..writes {
             assert_eq!(shared.0.add(1, |_| true), Some(1));
         }

@@ -8,7 +8,7 @@ use waterwheel_channel::driver::{
 };
 use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
-    Outbound, Progress, Transport, TransportEvent, TransportWaker, Upcalls,
+    ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, TransportWaker,
 };
 use waterwheel_channel::{
     Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
@@ -89,7 +89,7 @@ fn public_types_cross_threads_as_listed() {
         is!(LocalCtx: false false true),
         is!(Edit<'_>: false false true),
         is!(Completion: false false true),
-        is!(Upcalls: false false true),
+        is!(TransportContext: false false true),
         is!(TransportWaker: true true true),
         // What moves to its loop, and messages from one to another.
         is!(NewChannel: true false true),
@@ -173,7 +173,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Outlook: true true true),
         is!(PauseReads: true true true),
         is!(PipelineError: true true true),
-        is!(Progress: true true true),
+        is!(ConnectProgress: true true true),
         is!(ReadPlan: true true true),
         is!(Readiness: true true true),
         is!(ReceiveSizes: true true true),
@@ -203,12 +203,12 @@ fn public_types_cross_threads_as_listed() {
         "Submit",
         "Waited",
         // In the module of transports.
+        "ConnectProgress",
         "Outbound",
-        "Progress",
         "Transport",
+        "TransportContext",
         "TransportEvent",
         "TransportWaker",
-        "Upcalls",
     ];
     auto_traits::check(&listed, &sources, &defined_there);
 }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_executor::engine::{CommandAccess, report, run_user_code};
 use waterwheel_executor::{Error, Fault, Origin, UserCode};
 
-use super::limit::{ADMITTED, ConnectionLimit, Full};
+use super::channel_template::ChannelTemplate;
+use super::connection_limit::{CONNECTION_PERMIT, ConnectionLimit, LimitReached};
 use super::loops::Loops;
-use super::recipe::Recipe;
 use crate::channel::core::ChannelCore;
-use crate::channel::new_channel::NewChannel;
+use crate::channel::handle::new_channel::NewChannel;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
@@ -19,20 +19,20 @@ use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 
 /// Finds the loop of a group for a connection, by a key that the user has made of it.
-pub(super) type KeyOf = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + Sync;
+pub(super) type ChildKeyFn = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + Sync;
 
 /// Whose loops a server's connections live on.
-pub(super) enum Workers {
+pub(super) enum WorkerLoops {
     /// One of these: of a group the one that its chooser picks, by a key if there is one.
-    Of(Loops, Option<Arc<KeyOf>>),
+    Of(Loops, Option<Arc<ChildKeyFn>>),
     /// The one that has accepted it.
     Accepting,
 }
 
 /// What the connections of a server are made with.
-pub(super) struct Children {
-    workers: Workers,
-    recipe: Recipe,
+pub(super) struct ChildPlacer {
+    workers: WorkerLoops,
+    recipe: ChannelTemplate,
     limit: Option<ConnectionLimit>,
     /// Accepted, but there is no room for them. Touched on the server's loop only.
     held: Mutex<VecDeque<NewChannel>>,
@@ -40,16 +40,20 @@ pub(super) struct Children {
     refused: Flood,
 }
 
-impl Children {
-    pub(super) fn new(workers: Workers, recipe: Recipe, limit: Option<ConnectionLimit>) -> Self {
+impl ChildPlacer {
+    pub(super) fn new(
+        workers: WorkerLoops,
+        recipe: ChannelTemplate,
+        limit: Option<ConnectionLimit>,
+    ) -> Self {
         Self { workers, recipe, limit, held: Mutex::default(), refused: Flood::default() }
     }
 
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
         let workers = match &self.workers {
-            Workers::Accepting => return self.adopt(here, new),
-            Workers::Of(workers, _) => workers,
+            WorkerLoops::Accepting => return self.adopt(here, new),
+            WorkerLoops::Of(workers, _) => workers,
         };
         let placed = match self.worker_by_key(&new) {
             Some(worker) => Ok((worker, new)),
@@ -83,7 +87,7 @@ impl Children {
     /// that a key could not be made is reported.
     fn worker_by_key(&self, new: &NewChannel) -> Option<EventLoop> {
         match &self.workers {
-            Workers::Of(workers, Some(key)) if !workers.is_per_channel() => {
+            WorkerLoops::Of(workers, Some(key)) if !workers.is_per_channel() => {
                 let origin = Origin::labelled("child key");
                 run_user_code(UserCode::Chooser, origin, || key(new, workers)).ok()
             }
@@ -98,11 +102,11 @@ impl Children {
         while let Some(new) = self.next_held() {
             match limit.enter() {
                 Ok(place) => {
-                    let new = self.recipe.apply(new).attribute(&ADMITTED, place);
+                    let new = self.recipe.apply(new).attribute(&CONNECTION_PERMIT, place);
                     self.place(&server.here, new);
                 }
-                Err(Full::TurnAway) => drop(new),
-                Err(Full::Wait) => {
+                Err(LimitReached::TurnAway) => drop(new),
+                Err(LimitReached::Wait) => {
                     self.held().push_front(new);
                     break;
                 }
@@ -130,11 +134,11 @@ impl Children {
 
 /// Registers what the server accepts with a loop of the workers: the next one, or one of its own.
 pub(super) struct Acceptor {
-    children: Arc<Children>,
+    children: Arc<ChildPlacer>,
 }
 
 impl Acceptor {
-    pub(super) fn new(children: Arc<Children>) -> Self {
+    pub(super) fn new(children: Arc<ChildPlacer>) -> Self {
         Self { children }
     }
 }

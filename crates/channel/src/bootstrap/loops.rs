@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use waterwheel_executor::{Error, PromiseFuture};
 
-use crate::channel::new_channel::NewChannel;
+use crate::channel::handle::new_channel::NewChannel;
 use crate::event_loop::by_hand::ManualEventLoop;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
@@ -15,10 +15,10 @@ use crate::event_loop::handle::EventLoop;
 /// Made by [`Bootstrap::new`](crate::Bootstrap::new) and [`ServerBootstrap::new`](crate::ServerBootstrap::new) of
 /// what they are given: an [`EventLoopGroup`], an [`EventLoop`] or a [`ManualEventLoop`].
 #[derive(Clone, PartialEq, Eq)]
-pub struct Loops(Kind);
+pub struct Loops(LoopsKind);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kind {
+enum LoopsKind {
     Group(EventLoopGroup),
     One(EventLoop),
 }
@@ -27,57 +27,57 @@ impl Loops {
     /// The loop for the next piece of work.
     pub(super) fn next(&self) -> EventLoop {
         match &self.0 {
-            Kind::Group(group) => group.next(),
-            Kind::One(event_loop) => event_loop.clone(),
+            LoopsKind::Group(group) => group.next(),
+            LoopsKind::One(event_loop) => event_loop.clone(),
         }
     }
 
     /// The loop for work that belongs to `key`.
     pub(super) fn next_for(&self, key: &impl Hash) -> EventLoop {
         match &self.0 {
-            Kind::Group(group) => group.next_for(key),
-            Kind::One(event_loop) => event_loop.clone(),
+            LoopsKind::Group(group) => group.next_for(key),
+            LoopsKind::One(event_loop) => event_loop.clone(),
         }
     }
 
     /// Finds a loop for a channel. On an error the channel is closed.
     pub(super) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
         match &self.0 {
-            Kind::Group(group) => group.place(new),
-            Kind::One(event_loop) => Ok((event_loop.clone(), new)),
+            LoopsKind::Group(group) => group.place(new),
+            LoopsKind::One(event_loop) => Ok((event_loop.clone(), new)),
         }
     }
 
     /// All of them, in order: at least one.
     pub(super) fn children(&self) -> Vec<EventLoop> {
         match &self.0 {
-            Kind::Group(group) => group.children().collect(),
-            Kind::One(event_loop) => vec![event_loop.clone()],
+            LoopsKind::Group(group) => group.children().collect(),
+            LoopsKind::One(event_loop) => vec![event_loop.clone()],
         }
     }
 
     /// True if there is nothing to choose: all channels live on this one loop.
     pub(super) fn is_one(&self) -> bool {
-        matches!(self.0, Kind::One(_))
+        matches!(self.0, LoopsKind::One(_))
     }
 
     /// True if each channel has a loop to itself.
     pub(super) fn is_per_channel(&self) -> bool {
-        matches!(&self.0, Kind::Group(group) if group.is_per_channel())
+        matches!(&self.0, LoopsKind::Group(group) if group.is_per_channel())
     }
 
     pub(super) fn is_shutting_down(&self) -> bool {
         match &self.0 {
-            Kind::Group(group) => group.is_shutting_down(),
-            Kind::One(event_loop) => event_loop.is_shutting_down(),
+            LoopsKind::Group(group) => group.is_shutting_down(),
+            LoopsKind::One(event_loop) => event_loop.is_shutting_down(),
         }
     }
 
     /// A handle that keeps a group from ending by itself no more. That of a single loop is returned as it is.
     pub(super) fn without_lease(&self) -> Self {
         match &self.0 {
-            Kind::Group(group) => group.without_lease().into_loops(),
-            Kind::One(_) => self.clone(),
+            LoopsKind::Group(group) => group.without_lease().into_loops(),
+            LoopsKind::One(_) => self.clone(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Loops {
 
 impl EventLoopGroup {
     fn into_loops(self) -> Loops {
-        Loops(Kind::Group(self))
+        Loops(LoopsKind::Group(self))
     }
 }
 
@@ -102,21 +102,21 @@ impl From<&EventLoopGroup> for Loops {
 
 impl From<&EventLoop> for Loops {
     fn from(event_loop: &EventLoop) -> Self {
-        Loops(Kind::One(event_loop.clone()))
+        Loops(LoopsKind::One(event_loop.clone()))
     }
 }
 
 impl From<&ManualEventLoop> for Loops {
     fn from(by_hand: &ManualEventLoop) -> Self {
-        Loops(Kind::One(by_hand.event_loop()))
+        Loops(LoopsKind::One(by_hand.event_loop()))
     }
 }
 
 impl fmt::Debug for Loops {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Group(group) => group.fmt(f),
-            Kind::One(event_loop) => event_loop.fmt(f),
+            LoopsKind::Group(group) => group.fmt(f),
+            LoopsKind::One(event_loop) => event_loop.fmt(f),
         }
     }
 }

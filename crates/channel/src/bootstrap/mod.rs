@@ -14,17 +14,17 @@
 //! cancelled, the channel is closed too.
 
 mod acceptor;
-mod client;
-mod limit;
+mod bind_each_loop;
+mod channel_template;
+mod client_bootstrap;
+mod connection_limit;
 mod loops;
 mod opening;
-mod recipe;
-mod server;
-mod servers;
+mod server_bootstrap;
 mod single_options;
 
-pub use self::client::Bootstrap;
-pub use self::limit::ConnectionLimit;
+pub use self::bind_each_loop::Servers;
+pub use self::client_bootstrap::Bootstrap;
+pub use self::connection_limit::ConnectionLimit;
 pub use self::loops::Loops;
-pub use self::server::ServerBootstrap;
-pub use self::servers::Servers;
+pub use self::server_bootstrap::ServerBootstrap;

@@ -8,14 +8,14 @@ use waterwheel_executor::{Error, ErrorKind, Origin, Promise, PromiseFuture, User
 
 use crate::address::{Address, Place, Resolver};
 use crate::channel::handle::Channel;
-use crate::channel::new_channel::NewChannel;
+use crate::channel::handle::new_channel::NewChannel;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Completion, Pipeline};
 
 /// A channel that is to be opened on a loop.
-pub(super) struct Opening {
+pub(super) struct ChannelOpening {
     pub(super) new: NewChannel,
     /// Binds it, or connects it.
     pub(super) operation: Operation,
@@ -36,7 +36,7 @@ enum NoAddress {
     Timeout { name: String, after: Duration },
 }
 
-impl Opening {
+impl ChannelOpening {
     /// Opens it on this loop, at this place.
     #[track_caller]
     pub(super) fn open(
@@ -62,7 +62,7 @@ impl Opening {
         let (promise, future) = at.new_promise();
         let operation: Operation =
             Box::new(|pipeline, _, done| done.complete(pipeline.expect_active()));
-        Opening { new, operation, limit: None }.open_at(at, Vec::new(), promise);
+        ChannelOpening { new, operation, limit: None }.open_at(at, Vec::new(), promise);
         future
     }
 
@@ -129,10 +129,10 @@ pub(super) fn guarded<R>(what: &'static str, code: impl FnOnce() -> R) -> Result
     run_user_code(UserCode::Callback, Origin::labelled(what), code)
 }
 
-type Job = (Opening, Vec<Address>, Promise<Channel>);
+type OpeningJob = (ChannelOpening, Vec<Address>, Promise<Channel>);
 
 /// Makes the channel, on its loop. Whatever goes wrong closes it.
-fn open_here(here: &LocalLoop, (opening, addresses, mut promise): Job) {
+fn open_here(here: &LocalLoop, (opening, addresses, mut promise): OpeningJob) {
     if promise.is_cancelled() {
         return;
     }

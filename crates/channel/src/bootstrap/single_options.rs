@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client::Bootstrap;
-use super::recipe::Recipe;
-use super::server::ServerBootstrap;
+use super::channel_template::ChannelTemplate;
+use super::client_bootstrap::Bootstrap;
+use super::server_bootstrap::ServerBootstrap;
 use crate::channel::options::{ChannelOptions, PauseReads, WaterMarks};
-use crate::channel::receive::ReceiveSizes;
+use crate::channel::reading::read_size::ReceiveSizes;
 
-impl Recipe {
+impl ChannelTemplate {
     /// Changes one of the options, and leaves the others as they are.
     fn with_options(&mut self, change: impl FnOnce(&mut ChannelOptions)) {
         change(Arc::make_mut(&mut self.options));

@@ -11,42 +11,41 @@
 //! when the outermost call has returned: writing what was flushed (rule 9), telling completions, and
 //! the events that come from the loop only (rule 8).
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use waterwheel_executor::engine::{panic_message, report, run_user_code};
-use waterwheel_executor::{Error, ErrorKind, Fault, Nanos, Origin, TimerKey, UserCode};
+use waterwheel_executor::{Error, Nanos, TimerKey};
 
-use super::closing::{Ending, TransportEnd};
-use super::connecting::Connecting;
-use super::half_closure::Halves;
-use super::handle::Channel;
-use super::level::Level;
-use super::lifecycle::Lifecycle;
-use super::options::ChannelOptions;
-use super::outbound::Outbound;
-use super::rarely::Rarely;
-use super::reading::Reading;
-use super::shared::ChannelShared;
-use super::steps::{Step, Steps};
-use super::transport::{Transport, Upcalls};
-use super::writing::{Dropping, Writing};
+use crate::channel::cold_state::ColdState;
+use crate::channel::deferred_calls::DeferredCall;
+use crate::channel::handle::Channel;
+use crate::channel::handle::shared_state::ChannelShared;
+use crate::channel::lifecycle::Lifecycle;
+use crate::channel::lifecycle::closing::{CloseWaiters, TransportCloseState};
+use crate::channel::lifecycle::connecting::Connecting;
+use crate::channel::lifecycle::half_closure::HalfClosureState;
+use crate::channel::lifecycle::step_queue::{LifecycleStep, StepQueue};
+use crate::channel::options::ChannelOptions;
+use crate::channel::reading::ReadState;
+use crate::channel::transport::{Transport, TransportContext};
+use crate::channel::writing::outbound::Outbound;
+use crate::channel::writing::writability::Writability;
+use crate::channel::writing::{DropState, WriteState};
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
-use crate::pipeline::event::{AnyEvent, Event, Flush, Write};
+use crate::pipeline::event::{Event, Flush, Write};
 use crate::pipeline::offload::Offloading;
 use crate::pipeline::slots::{SlotId, TAIL};
 use crate::pipeline::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
-use crate::room::release_room;
 use crate::token::Token;
 
 /// A channel, on its loop. Nothing in here is borrowed while user code runs.
@@ -55,38 +54,38 @@ pub(crate) struct ChannelCore {
     pub(super) shared: Arc<ChannelShared>,
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
-    pub(super) below: Below,
+    pub(super) below: TransportInfo,
     pub(super) life: Cell<Lifecycle>,
     /// One of its handlers runs, or could.
-    entered: Cell<bool>,
-    work: Cell<Work>,
-    pub(super) steps: Steps,
-    pub(super) rare: Rarely<Rare>,
+    pub(super) entered: Cell<bool>,
+    work: Cell<DeferredWork>,
+    pub(super) steps: StepQueue,
+    pub(super) cold: ColdState<ColdFields>,
     pub(super) out: RefCell<Outbound>,
-    pub(super) level: Level,
-    pub(super) reading: Reading,
-    pub(super) writing: Cell<Writing>,
+    pub(super) level: Writability,
+    pub(super) reading: ReadState,
+    pub(super) writing: Cell<WriteState>,
     /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if it does not.
     stream_token: Cell<Token>,
     /// It is to be known when something was last written.
     pub(super) notes_writes: Cell<bool>,
-    pub(super) dropping: Cell<Dropping>,
-    pub(super) transport_end: Cell<TransportEnd>,
-    pub(super) halves: Halves,
+    pub(super) dropping: Cell<DropState>,
+    pub(super) transport_end: Cell<TransportCloseState>,
+    pub(super) halves: HalfClosureState,
     pub(super) unhandled: Flood,
 }
 
 /// What few channels have, and those not for long.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct ColdFields {
     /// Calls that have to wait because others have called each other too deep (rule 7).
-    entries: VecDeque<Entry>,
+    pub(super) entries: VecDeque<DeferredCall>,
     /// Slots with so much to deliver that others have their turn before the rest.
-    backlogs: VecDeque<SlotId>,
-    completions: VecDeque<(Completion, Result<(), Error>)>,
+    pub(super) backlogs: VecDeque<SlotId>,
+    pub(super) completions: VecDeque<(Completion, Result<(), Error>)>,
     /// Those that have not found a place in the short queue.
-    pub(super) steps: VecDeque<Step>,
-    pub(super) ending: Ending,
+    pub(super) steps: VecDeque<LifecycleStep>,
+    pub(super) ending: CloseWaiters,
     pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
     pub(super) unhandled_errors: Flood,
@@ -99,40 +98,31 @@ pub(super) struct Rare {
 }
 
 /// What does not change about the transport.
-pub(super) struct Below {
+pub(super) struct TransportInfo {
     /// It writes a stream of bytes, not messages.
     pub(super) is_stream: bool,
     /// And takes bytes for it.
     pub(super) takes_bytes: bool,
     /// Given to it with every call.
-    up: Upcalls,
+    up: TransportContext,
 }
-
-/// A call that waits to be let in.
-enum Entry {
-    /// From where, and how much it adds to the bytes that wait to be written.
-    Event(u32, AnyEvent, usize),
-    Call(LocalCall),
-}
-
-type LocalCall = Box<dyn FnOnce(&Rc<ChannelCore>)>;
 
 /// What is to be done when the outermost call has returned.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Work(u8);
+pub(crate) struct DeferredWork(u8);
 
-impl Work {
-    const LISTED: Work = Work(1);
-    const ENTRIES: Work = Work(1 << 1);
-    pub(super) const FLUSH: Work = Work(1 << 2);
-    const COMPLETIONS: Work = Work(1 << 3);
-    pub(super) const WRITABILITY: Work = Work(1 << 4);
-    pub(super) const STEPS: Work = Work(1 << 5);
-    pub(super) const PUMP: Work = Work(1 << 6);
-    pub(crate) const POISONED: Work = Work(1 << 7);
-    const ALL: Work = Work(u8::MAX);
+impl DeferredWork {
+    const LISTED: DeferredWork = DeferredWork(1);
+    pub(super) const ENTRIES: DeferredWork = DeferredWork(1 << 1);
+    pub(super) const FLUSH: DeferredWork = DeferredWork(1 << 2);
+    pub(super) const COMPLETIONS: DeferredWork = DeferredWork(1 << 3);
+    pub(super) const WRITABILITY: DeferredWork = DeferredWork(1 << 4);
+    pub(super) const STEPS: DeferredWork = DeferredWork(1 << 5);
+    pub(super) const PUMP: DeferredWork = DeferredWork(1 << 6);
+    pub(crate) const POISONED: DeferredWork = DeferredWork(1 << 7);
+    pub(super) const ALL: DeferredWork = DeferredWork(u8::MAX);
 
-    fn has(self, work: Work) -> bool {
+    fn has(self, work: DeferredWork) -> bool {
         self.0 & work.0 != 0
     }
 }
@@ -146,25 +136,29 @@ impl ChannelCore {
         let is_stream = transport.writes_stream();
         let takes_bytes = is_stream && transport.accepts().include(TypeId::of::<Bytes>());
         Rc::new_cyclic(|own| Self {
-            below: Below { is_stream, takes_bytes, up: Upcalls::new(&here, own.clone()) },
+            below: TransportInfo {
+                is_stream,
+                takes_bytes,
+                up: TransportContext::new(&here, own.clone()),
+            },
             here,
-            reading: Reading::new(&shared.options),
+            reading: ReadState::new(&shared.options),
             shared,
             handlers: Handlers::new(),
             transport: RefCell::new(transport),
             life: Cell::new(Lifecycle::new()),
             entered: Cell::new(false),
             work: Cell::default(),
-            steps: Steps::default(),
-            rare: Rarely::default(),
+            steps: StepQueue::default(),
+            cold: ColdState::default(),
             out: RefCell::default(),
-            level: Level::default(),
+            level: Writability::default(),
             writing: Cell::default(),
             stream_token: Cell::new(Token::NONE),
             notes_writes: Cell::new(false),
             dropping: Cell::default(),
             transport_end: Cell::default(),
-            halves: Halves::default(),
+            halves: HalfClosureState::default(),
             unhandled: Flood::default(),
         })
     }
@@ -174,7 +168,7 @@ impl ChannelCore {
     }
 
     pub(crate) fn offloading(&self) -> RefMut<'_, Offloading> {
-        RefMut::map(self.rare.make(), |rare| &mut rare.offloading)
+        RefMut::map(self.cold.get_or_create(), |cold| &mut cold.offloading)
     }
 
     #[inline]
@@ -192,7 +186,7 @@ impl ChannelCore {
 
     pub(crate) fn with_transport<R>(
         self: &Rc<Self>,
-        call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
+        call: impl FnOnce(&mut dyn Transport, &TransportContext) -> R,
     ) -> R {
         call(&mut **self.transport.borrow_mut(), &self.below.up)
     }
@@ -200,7 +194,7 @@ impl ChannelCore {
     /// Calls the transport for something by which it gets a socket, or loses it.
     pub(super) fn move_transport<R>(
         self: &Rc<Self>,
-        call: impl FnOnce(&mut dyn Transport, &Upcalls) -> R,
+        call: impl FnOnce(&mut dyn Transport, &TransportContext) -> R,
     ) -> R {
         self.stream_token.set(Token::NONE);
         let moved = self.with_transport(call);
@@ -243,7 +237,7 @@ impl ChannelCore {
     /// Lets a call in: at once, or in turn.
     pub(crate) fn enter_with(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>) + 'static) {
         if self.must_wait() {
-            self.queue(Entry::Call(Box::new(call)));
+            self.queue(DeferredCall::Call(Box::new(call)));
         } else {
             self.enter(call);
         }
@@ -265,20 +259,7 @@ impl ChannelCore {
     #[inline]
     fn must_wait(&self) -> bool {
         let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
-        too_deep || self.rare.look().is_some_and(|rare| !rare.entries.is_empty())
-    }
-
-    #[cold]
-    fn queue_event(self: &Rc<Self>, from: u32, event: AnyEvent) {
-        let bytes = event.pending_bytes();
-        self.queue(Entry::Event(from, event, bytes));
-        self.add_pending(bytes);
-    }
-
-    #[cold]
-    fn queue(self: &Rc<Self>, entry: Entry) {
-        self.rare.make().entries.push_back(entry);
-        self.mark(Work::ENTRIES);
+        too_deep || self.cold.get().is_some_and(|cold| !cold.entries.is_empty())
     }
 
     /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11); when the
@@ -331,43 +312,14 @@ impl ChannelCore {
         }
     }
 
-    #[cold]
-    fn panicked_from_loop(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        let channels = self.here.channels();
-        if self.entered.replace(false) {
-            channels.fall_back(self, std::ptr::null());
-            self.panicked(payload);
-        } else {
-            channels.end_settling();
-            self.work_panicked(payload);
-        }
-    }
-
-    /// A panic closes the channel, and harms nothing else.
-    #[cold]
-    fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        let message = panic_message(payload);
-        let (name, type_name) = self.take_culprit();
-        let origin = Origin::labelled(type_name);
-        let told = format!("`{name}` of {:?}: {message}", self.shared.id);
-        let cause: Error = ErrorKind::Panicked { origin, message }.into();
-        // Before anything fails because of it.
-        if self.life.get().is_open() {
-            self.shared.set_cause(cause.clone());
-        }
-        self.discard_poisoned();
-        report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
-        self.close(Some(cause), Completion::none());
-    }
-
     // What is left to do.
 
     /// Marks work, to be done when the outermost call has returned.
     #[inline]
-    pub(crate) fn mark(self: &Rc<Self>, work: Work) {
+    pub(crate) fn mark(self: &Rc<Self>, work: DeferredWork) {
         let before = self.work.get();
-        self.work.set(Work(before.0 | work.0 | Work::LISTED.0));
-        if !before.has(Work::LISTED) {
+        self.work.set(DeferredWork(before.0 | work.0 | DeferredWork::LISTED.0));
+        if !before.has(DeferredWork::LISTED) {
             self.here.channels().list(self);
         }
     }
@@ -380,26 +332,10 @@ impl ChannelCore {
         }
     }
 
-    #[cold]
-    fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        self.mark(Work::ALL); // Some of it may not have been done.
-        match self.dropping.get() {
-            Dropping::No => self.panicked(payload),
-            _ => self.spent_panicked(payload),
-        }
-    }
-
-    /// The destructor of what was sent panicked: that is reported, and harms nobody.
-    #[cold]
-    fn spent_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        let _ = guarded::<()>(UserCode::Destructor, "sent bytes", || resume_unwind(payload));
-        self.end_dropping();
-    }
-
     #[inline(always)]
     fn do_work(self: &Rc<Self>) {
         let work = self.work.take();
-        if work.0 & !(Work::LISTED.0 | Work::FLUSH.0) != 0 {
+        if work.0 & !(DeferredWork::LISTED.0 | DeferredWork::FLUSH.0) != 0 {
             return self.do_all(work);
         }
         // Mostly that is all there is.
@@ -411,104 +347,31 @@ impl ChannelCore {
         }
     }
 
-    fn do_all(self: &Rc<Self>, work: Work) {
-        if work.has(Work::POISONED) && self.has_poisoned() {
+    fn do_all(self: &Rc<Self>, work: DeferredWork) {
+        if work.has(DeferredWork::POISONED) && self.has_poisoned() {
             // Something on its way has caught the panic: a listener's guard, or a destructor's.
             self.panicked(Box::new("a panic that was caught, and reported, on its way"));
         }
-        if work.has(Work::PUMP) {
+        if work.has(DeferredWork::PUMP) {
             self.pump();
         }
-        if work.has(Work::ENTRIES) {
+        if work.has(DeferredWork::ENTRIES) {
             self.go_on_with_backlogs();
             self.let_in();
         }
-        if work.has(Work::FLUSH) {
+        if work.has(DeferredWork::FLUSH) {
             self.write_out();
         }
-        if work.has(Work::COMPLETIONS) {
+        if work.has(DeferredWork::COMPLETIONS) {
             self.tell_completions();
         }
         if self.level.has_changed() {
             self.announce_writability();
         }
-        if work.has(Work::STEPS) {
+        if work.has(DeferredWork::STEPS) {
             self.take_steps();
         }
     }
-
-    /// The rest of what waits at a slot is delivered when others have had their turn.
-    pub(crate) fn go_on_later(self: &Rc<Self>, slot: SlotId) {
-        self.rare.make().backlogs.push_back(slot);
-        self.mark(Work::ENTRIES);
-    }
-
-    fn go_on_with_backlogs(self: &Rc<Self>) {
-        let waiting = self.rare.make().backlogs.len();
-        for _ in 0..waiting {
-            let Some(slot) = self.rare.make().backlogs.pop_front() else { return };
-            self.enter(|core| core.go_on_with_backlog(slot));
-        }
-    }
-
-    fn let_in(self: &Rc<Self>) {
-        let waiting = self.rare.make().entries.len();
-        for _ in 0..waiting {
-            let Some(entry) = self.rare.make().entries.pop_front() else { return };
-            self.enter(|core| match entry {
-                Entry::Event(from, event, bytes) => {
-                    core.remove_pending(bytes);
-                    event.go_on(core, from);
-                }
-                Entry::Call(call) => call(core),
-            });
-        }
-        release_room(&mut self.rare.make().entries);
-    }
-
-    /// Tells a completion what became of its operation, when the outermost call has returned.
-    pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
-        if !done.is_none() {
-            self.rare.make().completions.push_back((done, result));
-            self.mark(Work::COMPLETIONS);
-        }
-    }
-
-    /// Those that are there now; those they cause wait for the next round.
-    #[inline(always)]
-    pub(super) fn tell_completions(self: &Rc<Self>) {
-        if self.rare.has_value() {
-            self.tell_those_there();
-        }
-    }
-
-    fn tell_those_there(self: &Rc<Self>) {
-        let waiting = self.rare.look().map_or(0, |rare| rare.completions.len());
-        for _ in 0..waiting {
-            let Some((done, result)) = self.rare.make().completions.pop_front() else { return };
-            if let Err(error) = &result {
-                self.operation_failure(&done, error);
-            }
-            done.complete(result);
-        }
-        if waiting > 0 {
-            release_room(&mut self.rare.make().completions);
-        }
-    }
-
-    pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
-        let _ = guarded(UserCode::Destructor, label, || drop(value));
-    }
-}
-
-/// Calls `f`. A panic is reported; nothing comes back then.
-pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -> R) -> Option<R> {
-    let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
-        // The label is made only when it is needed: it is kept for ever.
-        let origin = Origin::labelled(label);
-        run_user_code(what, origin, || resume_unwind(payload))
-    });
-    called.ok()
 }
 
 impl Drop for ChannelCore {

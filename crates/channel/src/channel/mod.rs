@@ -2,44 +2,24 @@
 //!
 //! | to understand | read |
 //! |---|---|
-//! | what users hold | `handle` on `shared`, `new_channel`, `attributes`, `options` |
-//! | how calls get in, and what they leave behind | `core`, then `channels`; `unhandled` |
-//! | reading | `reading`, with `receive` |
-//! | writing | `writing` and `level`, on `outbound`, `out_accounts`, `out_parts` and `out_spent` |
-//! | living and dying | `closing`, on `lifecycle`, told by `steps`; `connecting`, `half_closure`; `draining`, with `hold` on `holds` |
-//! | what is below | [`transport`], and `stream`, `listener` and `datagrams` as those over a driver, on `socket`, from `sockets` |
+//! | what users hold | `handle`: the handle on `shared_state`, `request`, `new_channel`, `attributes`; `options`, `error` |
+//! | how calls enter a channel, and what they leave to be done | `core`, `deferred_calls`, `panics`, then `loop_channels` |
+//! | messages and errors that no handler took | `unhandled` |
+//! | reading | `reading`, with `read_size` |
+//! | writing | `writing` and `writability`, on `outbound`, `pending_writes`, `stream_pieces` and `drop_queue`; `submitted_bytes` for other threads |
+//! | the life of a channel | `lifecycle`: the state machine, then `registration`, `connecting`, `closing`, `half_closure`, announced by `step_queue`; `drain`, with `hold` on `hold_count` |
+//! | what is below | [`transport`]: the contract, and `stream`, `listener` and `datagrams` as the transports over a driver, on `driver_socket`, made by `factories` |
 
-pub(crate) mod attributes;
-pub(crate) mod channels;
-pub(crate) mod closing;
-pub(crate) mod connecting;
+mod cold_state;
 pub(crate) mod core;
-pub(crate) mod datagrams;
-pub(crate) mod draining;
+mod deferred_calls;
 pub(crate) mod error;
-pub(crate) mod half_closure;
 pub(crate) mod handle;
-pub(crate) mod hold;
-pub(crate) mod holds;
-pub(crate) mod level;
 pub(crate) mod lifecycle;
-pub(crate) mod listener;
-pub(crate) mod new_channel;
+pub(crate) mod loop_channels;
 pub(crate) mod options;
-mod out_accounts;
-mod out_parts;
-mod out_spent;
-pub(crate) mod outbound;
-pub(crate) mod rarely;
+pub(crate) mod panics;
 pub(crate) mod reading;
-pub(crate) mod receive;
-pub(crate) mod request;
-pub(crate) mod shared;
-mod socket;
-pub(crate) mod sockets;
-pub(crate) mod steps;
-pub(crate) mod stream;
-pub(crate) mod submissions;
 pub mod transport;
 mod unhandled;
 pub(crate) mod writing;

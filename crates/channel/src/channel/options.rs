@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::channel::receive::ReceiveSizes;
+use crate::channel::reading::read_size::ReceiveSizes;
 
 /// How much may wait to be written.
 ///

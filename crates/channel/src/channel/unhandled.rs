@@ -10,8 +10,8 @@ use std::time::Duration;
 use waterwheel_executor::engine::report;
 use waterwheel_executor::{Error, Fault};
 
-use super::core::ChannelCore;
-use super::error::ChannelError;
+use crate::channel::core::ChannelCore;
+use crate::channel::error::ChannelError;
 use crate::pipeline::{Completion, Msg};
 
 /// Errors of a server are reported again after this time: as long as a pause of accepting.
@@ -54,11 +54,11 @@ impl ChannelCore {
     /// goes on.
     fn count_unhandled_error(&self) -> Option<u32> {
         let now = self.here.now();
-        let mut rare = self.rare.make();
-        let (count, has_doubled) = rare.unhandled_errors.count();
-        let is_due = rare.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
+        let mut cold = self.cold.get_or_create();
+        let (count, has_doubled) = cold.unhandled_errors.count();
+        let is_due = cold.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
         if has_doubled || is_due && self.shared.listens() {
-            rare.error_reported = Some(now);
+            cold.error_reported = Some(now);
             return Some(count);
         }
         None
@@ -67,7 +67,7 @@ impl ChannelCore {
     /// A method of a handler has failed, and nobody else is told.
     #[cold]
     pub(crate) fn handler_failure(&self, what: &str, error: &Error) {
-        let count = self.rare.make().handler_failures.once_more();
+        let count = self.cold.get_or_create().handler_failures.once_more();
         if let Some(count) = count {
             self.report(&format!("{what} failed, {count} so far: {error}"));
         }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::members::Members;
-use super::membership::Memberships;
+use super::leave_on_close::GroupMemberships;
+use super::member_table::MemberTable;
 use super::outcome::ChannelGroupFuture;
 use super::selected::Selected;
 use crate::channel::handle::Channel;
-use crate::channel::shared::ChannelId;
+use crate::channel::handle::shared_state::ChannelId;
 use crate::pipeline::{Message, Msg};
 
 /// A set of channels with a name, of any loops: to write to all of them, or to close them. A channel
@@ -47,21 +47,21 @@ use crate::pipeline::{Message, Msg};
 /// ```
 #[derive(Clone)]
 pub struct ChannelGroup {
-    inner: Arc<Inner>,
+    inner: Arc<GroupShared>,
 }
 
 /// What the handles of a group share. The lock is held for a look-up or a change, by any thread; nothing
 /// of the user's runs meanwhile.
-pub(super) struct Inner {
+pub(super) struct GroupShared {
     pub(super) name: Arc<str>,
-    members: Mutex<Members>,
+    members: Mutex<MemberTable>,
 }
 
 impl ChannelGroup {
     /// An empty group.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { inner: Arc::new(Inner { name: name.into(), members: Mutex::default() }) }
+        Self { inner: Arc::new(GroupShared { name: name.into(), members: Mutex::default() }) }
     }
 
     /// Once it is [closed](Self::close) it stays so: whoever is added later is closed at once. For a server
@@ -80,7 +80,7 @@ impl ChannelGroup {
 
     /// Adds a channel. `false`: it is in already, or it is closed, or about to be.
     pub fn add(&self, channel: &Channel) -> bool {
-        let Some(memberships) = Memberships::of(channel) else { return false };
+        let Some(memberships) = GroupMemberships::of(channel) else { return false };
         let mut members = self.inner.members();
         if members.contains(channel) || !memberships.join(&self.inner) {
             return false;
@@ -98,7 +98,7 @@ impl ChannelGroup {
     pub fn remove(&self, channel: &Channel) -> bool {
         let mut members = self.inner.members();
         let was_in = members.remove(channel.loop_id(), channel.id()).is_some();
-        if was_in && let Some(memberships) = Memberships::find(channel) {
+        if was_in && let Some(memberships) = GroupMemberships::find(channel) {
             memberships.leave(Arc::as_ptr(&self.inner));
         }
         was_in
@@ -218,18 +218,18 @@ impl ChannelGroup {
     }
 }
 
-impl Inner {
-    pub(super) fn members(&self) -> MutexGuard<'_, Members> {
+impl GroupShared {
+    pub(super) fn members(&self) -> MutexGuard<'_, MemberTable> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Inner {
+impl Drop for GroupShared {
     /// Nobody is to remember it.
     fn drop(&mut self) {
         let members = self.members.get_mut().unwrap_or_else(PoisonError::into_inner);
         let left = members.by_loop();
-        for memberships in left.iter().flatten().filter_map(Memberships::find) {
+        for memberships in left.iter().flatten().filter_map(GroupMemberships::find) {
             memberships.leave(&raw const *self);
         }
     }

@@ -4,8 +4,8 @@
 //!   group.send(line)          on the calling thread: who is here, who matches, a message for each
 //!     │ one command per loop; none for the calling loop
 //!     ▼
-//!   Errand ──► channel, channel, …       on each loop, one after the other
-//!     │ Ticket
+//!   GroupCommand ──► channel, channel, …       on each loop, one after the other
+//!     │ OutcomeReporter
 //!     ▼
 //!   GroupOutcome              when the last of them has been told
 //! ```
@@ -20,11 +20,11 @@
 //! 5. A channel leaves its groups in the step that tells its close, before anybody is told. Group first, then
 //!    membership, is the order of the locks.
 
-mod errand;
 mod group;
+mod group_command;
+mod leave_on_close;
 pub mod matchers;
-mod members;
-mod membership;
+mod member_table;
 mod outcome;
 mod selected;
 

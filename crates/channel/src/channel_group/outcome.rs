@@ -121,7 +121,7 @@ impl fmt::Display for GroupError {
 impl std::error::Error for GroupError {}
 
 /// Collects the answers. Whichever thread an answer comes from notes it; the last one keeps the promise.
-pub(super) struct Gathering {
+pub(super) struct OutcomeCollector {
     group: Arc<str>,
     channels: Vec<Channel>,
     /// A channel that is gone is what was asked for.
@@ -131,7 +131,7 @@ pub(super) struct Gathering {
     promise: Mutex<Option<Promise<GroupOutcome>>>,
 }
 
-impl Gathering {
+impl OutcomeCollector {
     #[track_caller]
     pub(super) fn begin(
         group: Arc<str>,
@@ -157,8 +157,8 @@ impl Gathering {
         (gathering, future)
     }
 
-    pub(super) fn ticket(self: &Arc<Self>, at: usize) -> Ticket {
-        Ticket { gathering: Some(self.clone()), at }
+    pub(super) fn ticket(self: &Arc<Self>, at: usize) -> OutcomeReporter {
+        OutcomeReporter { gathering: Some(self.clone()), at }
     }
 
     fn note(&self, at: usize, result: Result<(), Error>) {
@@ -184,13 +184,13 @@ impl Gathering {
 }
 
 /// The right to say what became of one channel's part. Dropped, it says that the channel is gone.
-pub(super) struct Ticket {
+pub(super) struct OutcomeReporter {
     /// `None` once it was said.
-    gathering: Option<Arc<Gathering>>,
+    gathering: Option<Arc<OutcomeCollector>>,
     at: usize,
 }
 
-impl Ticket {
+impl OutcomeReporter {
     pub(super) fn tell(mut self, result: Result<(), Error>) {
         if let Some(gathering) = self.gathering.take() {
             gathering.note(self.at, result);
@@ -202,7 +202,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for OutcomeReporter {
     fn drop(&mut self) {
         if let Some(gathering) = self.gathering.take() {
             let gone = || gathering.channels[self.at].closed_error();

@@ -4,9 +4,9 @@ use std::fmt;
 
 use waterwheel_executor::Error;
 
-use super::errand::{Errand, Item, Load, What};
 use super::group::ChannelGroup;
-use super::outcome::{ChannelGroupFuture, Gathering};
+use super::group_command::{GroupCommand, GroupCommandItem, GroupOperation, ReservedMessage};
+use super::outcome::{ChannelGroupFuture, OutcomeCollector};
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::pipeline::{Message, Msg};
@@ -47,7 +47,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     #[track_caller]
     pub fn write_each<M: Into<Msg>>(&self, make: impl FnMut(&Channel) -> M) -> ChannelGroupFuture {
         let (channels, msgs) = self.messages(make);
-        self.ask(What::Write, channels, msgs)
+        self.ask(GroupOperation::Write, channels, msgs)
     }
 
     /// Writes a message to each, and flushes.
@@ -63,7 +63,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         make: impl FnMut(&Channel) -> M,
     ) -> ChannelGroupFuture {
         let (channels, msgs) = self.messages(make);
-        self.ask(What::WriteAndFlush, channels, msgs)
+        self.ask(GroupOperation::WriteAndFlush, channels, msgs)
     }
 
     /// Writes a message to each and flushes, without a future: nothing is allocated per channel but what
@@ -75,39 +75,38 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         let errands = by_loop.into_iter().map(|channels| {
             let loaded = channels.into_iter().zip(&mut msgs).filter_map(|(channel, msg)| {
                 let load = load(&channel, msg).map_err(|error| channel.report_refused(&error));
-                Some(Item { channel, load: Some(load.ok()?), ticket: None })
+                Some(GroupCommandItem { channel, load: Some(load.ok()?), ticket: None })
             });
-            Errand::new(What::WriteAndFlush, loaded.collect())
+            GroupCommand::new(GroupOperation::WriteAndFlush, loaded.collect())
         });
         go(errands.collect());
     }
 
     /// Sends what was written.
     pub fn flush(&self) {
-        let item = |channel| Item { channel, load: None, ticket: None };
-        let errands = self
-            .by_loop(false)
-            .into_iter()
-            .map(|channels| Errand::new(What::Flush, channels.into_iter().map(item).collect()));
+        let item = |channel| GroupCommandItem { channel, load: None, ticket: None };
+        let errands = self.by_loop(false).into_iter().map(|channels| {
+            GroupCommand::new(GroupOperation::Flush, channels.into_iter().map(item).collect())
+        });
         go(errands.collect());
     }
 
     /// Closes them, servers too, after what was flushed before.
     #[track_caller]
     pub fn close(&self) -> ChannelGroupFuture {
-        self.ask(What::Close, self.by_loop(true), Vec::new())
+        self.ask(GroupOperation::Close, self.by_loop(true), Vec::new())
     }
 
     /// Disconnects them.
     #[track_caller]
     pub fn disconnect(&self) -> ChannelGroupFuture {
-        self.ask(What::Disconnect, self.by_loop(true), Vec::new())
+        self.ask(GroupOperation::Disconnect, self.by_loop(true), Vec::new())
     }
 
     /// Lets them leave their loops, without closing them.
     #[track_caller]
     pub fn deregister(&self) -> ChannelGroupFuture {
-        self.ask(What::Deregister, self.by_loop(true), Vec::new())
+        self.ask(GroupOperation::Deregister, self.by_loop(true), Vec::new())
     }
 
     /// Completes when all of those that are in now have been closed. They are asked for nothing.
@@ -115,7 +114,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     pub fn closed(&self) -> ChannelGroupFuture {
         let channels = self.by_loop(true).concat();
         let (gathering, future) =
-            Gathering::begin(self.group.name_to_share(), channels.clone(), true);
+            OutcomeCollector::begin(self.group.name_to_share(), channels.clone(), true);
         for (at, channel) in channels.into_iter().enumerate() {
             let ticket = gathering.ticket(at);
             channel.closed().add_listener(move |closed| ticket.tell(closed.clone()));
@@ -134,10 +133,15 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     }
 
     #[track_caller]
-    fn ask(&self, what: What, by_loop: Vec<Vec<Channel>>, msgs: Vec<Msg>) -> ChannelGroupFuture {
-        let closing = matches!(what, What::Close | What::Disconnect);
+    fn ask(
+        &self,
+        what: GroupOperation,
+        by_loop: Vec<Vec<Channel>>,
+        msgs: Vec<Msg>,
+    ) -> ChannelGroupFuture {
+        let closing = matches!(what, GroupOperation::Close | GroupOperation::Disconnect);
         let (gathering, future) =
-            Gathering::begin(self.group.name_to_share(), by_loop.concat(), closing);
+            OutcomeCollector::begin(self.group.name_to_share(), by_loop.concat(), closing);
         let (mut tickets, mut msgs) = (0.., msgs.into_iter());
         let errands = by_loop.into_iter().map(|channels| {
             let asked = channels.into_iter().zip(&mut tickets).filter_map(|(channel, at)| {
@@ -149,9 +153,9 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
                         return None;
                     }
                 };
-                Some(Item { channel, load, ticket: Some(ticket) })
+                Some(GroupCommandItem { channel, load, ticket: Some(ticket) })
             });
-            Errand::new(what, asked.collect())
+            GroupCommand::new(what, asked.collect())
         });
         go(errands.collect());
         future
@@ -159,20 +163,20 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
 }
 
 /// Other loops first: what happens on this one may take its time.
-fn go(errands: Vec<Errand>) {
-    let (here, elsewhere): (Vec<_>, Vec<_>) = errands.into_iter().partition(Errand::is_here);
+fn go(errands: Vec<GroupCommand>) {
+    let (here, elsewhere): (Vec<_>, Vec<_>) = errands.into_iter().partition(GroupCommand::is_here);
     for errand in elsewhere.into_iter().chain(here) {
         errand.go();
     }
 }
 
 /// A message on its way to a channel: of another loop, it counts as pending from now on.
-fn load(channel: &Channel, msg: Msg) -> Result<Load, ChannelError> {
+fn load(channel: &Channel, msg: Msg) -> Result<ReservedMessage, ChannelError> {
     let submitted = match channel.in_event_loop() {
         true => None,
         false => Some(channel.weigh(msg.size_hint())?),
     };
-    Ok(Load { msg, submitted })
+    Ok(ReservedMessage { msg, submitted })
 }
 
 impl<F> fmt::Debug for Selected<'_, F> {

@@ -11,12 +11,12 @@ use waterwheel_executor::engine::run_user_code;
 use waterwheel_executor::{Error, Origin, UserCode};
 
 use super::error::{LocalError, name_of};
-use super::lane::{Lane, Queued, Room};
-use super::names::Port;
-use super::rounds::Rounds;
+use super::message_queue::{MessageQueue, QueueRoom, QueuedMessage};
+use super::name_registry::LocalPort;
+use super::read_rounds::ReadRounds;
 use crate::address::{Address, Target};
 use crate::channel::transport::{
-    Outbound, Progress, Transport, TransportEvent, Upcalls, unsupported,
+    ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, unsupported,
 };
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
@@ -26,13 +26,13 @@ use crate::room::release_room;
 /// that is. Messages of any type go from one end to the other.
 pub struct Connection {
     /// None before it is connected.
-    end: Option<End>,
-    rounds: Rounds,
+    end: Option<ConnectionEnd>,
+    rounds: ReadRounds,
 }
 
-struct End {
-    from_peer: Arc<Lane>,
-    to_peer: Arc<Lane>,
+struct ConnectionEnd {
+    from_peer: Arc<MessageQueue>,
+    to_peer: Arc<MessageQueue>,
     local: Option<Address>,
     peer: Option<Address>,
     /// A write has found no room, and is to be told when there is.
@@ -41,28 +41,28 @@ struct End {
     end_told: bool,
     closed: bool,
     /// On their way from the channel to the lane: empty but in a write, or if the peer was gone.
-    staged: VecDeque<Queued>,
+    staged: VecDeque<QueuedMessage>,
     /// Never read. Kept until the transport is dropped: the channel that closes it has it borrowed, and
     /// their destructors may call that channel.
-    unread: VecDeque<Queued>,
+    unread: VecDeque<QueuedMessage>,
 }
 
 impl Connection {
     /// A client that is to be connected, to the [`Address::local`] of a server.
     #[must_use]
     pub fn new() -> Self {
-        Self { end: None, rounds: Rounds::default() }
+        Self { end: None, rounds: ReadRounds::default() }
     }
 
     /// Two that are connected with each other.
     #[must_use]
     pub fn pair() -> (Self, Self) {
-        let (one, other) = End::pair();
+        let (one, other) = ConnectionEnd::pair();
         (Self::connected(one), Self::connected(other))
     }
 
-    fn connected(end: End) -> Self {
-        Self { end: Some(end), rounds: Rounds::default() }
+    fn connected(end: ConnectionEnd) -> Self {
+        Self { end: Some(end), rounds: ReadRounds::default() }
     }
 
     /// Closes it, without dropping what it has not read.
@@ -79,14 +79,14 @@ impl Default for Connection {
     }
 }
 
-impl End {
+impl ConnectionEnd {
     fn pair() -> (Self, Self) {
-        let (there, back) = (Arc::<Lane>::default(), Arc::<Lane>::default());
+        let (there, back) = (Arc::<MessageQueue>::default(), Arc::<MessageQueue>::default());
         let one = Self::new(back.clone(), there.clone());
         (one, Self::new(there, back))
     }
 
-    fn new(from_peer: Arc<Lane>, to_peer: Arc<Lane>) -> Self {
+    fn new(from_peer: Arc<MessageQueue>, to_peer: Arc<MessageQueue>) -> Self {
         Self {
             from_peer,
             to_peer,
@@ -100,7 +100,7 @@ impl End {
         }
     }
 
-    fn attach(&self, up: &Upcalls) {
+    fn attach(&self, up: &TransportContext) {
         self.from_peer.set_reader(up.waker());
         self.to_peer.set_writer(up.waker());
     }
@@ -109,19 +109,19 @@ impl End {
         let mut taken = 0;
         loop {
             let mut fill = match self.to_peer.room() {
-                Room::Gone => return Err(LocalError::PeerClosed.into()),
+                QueueRoom::Gone => return Err(LocalError::PeerClosed.into()),
                 // Asked again it finds no room, and then waits for some.
-                Room::None if taken > 0 => return Ok(Submit::Done(taken)),
-                Room::None => {
+                QueueRoom::None if taken > 0 => return Ok(Submit::Done(taken)),
+                QueueRoom::None => {
                     self.blocked = true;
                     return Ok(Submit::Full);
                 }
-                Room::Beside(fill) => fill,
+                QueueRoom::Beside(fill) => fill,
             };
             while !fill.is_full()
                 && let Some((msg, weight)) = outbound.take_weighed()
             {
-                let queued = Queued::new(msg, weight);
+                let queued = QueuedMessage::new(msg, weight);
                 fill.add(&queued);
                 self.staged.push_back(queued);
                 taken += 1;
@@ -141,9 +141,9 @@ impl End {
     fn goes_on(&mut self, reads: bool) -> bool {
         let goes_on = self.blocked
             && match self.to_peer.room_again() {
-                Room::Gone => !reads,
-                Room::None => false,
-                Room::Beside(_) => true,
+                QueueRoom::Gone => !reads,
+                QueueRoom::None => false,
+                QueueRoom::Beside(_) => true,
             };
         self.blocked &= !goes_on;
         goes_on
@@ -164,7 +164,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for ConnectionEnd {
     fn drop(&mut self) {
         self.shut();
         for queued in self.unread.drain(..).chain(self.staged.drain(..)) {
@@ -192,7 +192,7 @@ impl Transport for Connection {
         false
     }
 
-    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
         let Some(end) = &mut self.end else { return Ok(false) };
         end.end_told = false;
         end.attach(up);
@@ -200,7 +200,7 @@ impl Transport for Connection {
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         self.rounds.break_off();
         if let Some(end) = &self.end {
             end.from_peer.set_reader(None);
@@ -209,23 +209,23 @@ impl Transport for Connection {
         Ok(())
     }
 
-    fn connect(&mut self, up: &Upcalls, to: &Target) -> Result<Progress, Error> {
+    fn connect(&mut self, up: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
         if self.end.is_some() {
             return Err(unsupported(self.name(), "be connected twice"));
         }
         let from = to.local.clone().map(name_of).transpose()?.map(Address::Local);
         let name = name_of(to.remote.clone())?;
-        let port = Port::find(&name)?;
-        let (mut client, mut server) = End::pair();
+        let port = LocalPort::find(&name)?;
+        let (mut client, mut server) = ConnectionEnd::pair();
         (server.local, server.peer) = (Some(Address::Local(name)), from);
         (client.local, client.peer) = (server.peer.clone(), server.local.clone());
         client.attach(up);
         port.enter(Connection::connected(server))?;
         self.end = Some(client);
-        Ok(Progress::Done)
+        Ok(ConnectProgress::Done)
     }
 
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
         self.rounds.set(up, plan);
         // From here on the peer's end is not learnt by reading.
         if !self.rounds.is_on()
@@ -235,7 +235,7 @@ impl Transport for Connection {
         }
     }
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         match &mut self.end {
             Some(end) => end.write(outbound),
             None => Err(io::ErrorKind::NotConnected.into()),
@@ -244,7 +244,7 @@ impl Transport for Connection {
 
     /// What is no longer read need not be shut: the peer is held back by a lane that nobody empties, as
     /// it is by a socket.
-    fn shutdown(&mut self, _: &Upcalls, how: Shutdown) -> Result<(), Error> {
+    fn shutdown(&mut self, _: &TransportContext, how: Shutdown) -> Result<(), Error> {
         match &self.end {
             Some(end) if how != Shutdown::Read => end.to_peer.finish(),
             Some(_) => {}
@@ -253,7 +253,7 @@ impl Transport for Connection {
         Ok(())
     }
 
-    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
         let end = self.end.as_mut().filter(|end| !end.closed)?;
         if end.goes_on(self.rounds.is_on()) {
             return Some(TransportEvent::Wrote(0));
@@ -274,7 +274,7 @@ impl Transport for Connection {
         self.rounds.is_on() && self.end.as_ref().is_some_and(|end| end.from_peer.has_messages())
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         self.shut();
         Detach::Done
     }

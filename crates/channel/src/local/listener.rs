@@ -9,13 +9,15 @@ use waterwheel_executor::Error;
 
 use super::connection::Connection;
 use super::error::{LocalError, name_of};
-use super::names::Port;
-use super::rounds::{Rounds, Taken};
+use super::name_registry::LocalPort;
+use super::read_rounds::{ReadOutcome, ReadRounds};
 use crate::address::Address;
 use crate::channel::error::ChannelError;
-use crate::channel::new_channel::NewChannel;
+use crate::channel::handle::new_channel::NewChannel;
 use crate::channel::options::InvalidOption;
-use crate::channel::transport::{Outbound, Transport, TransportEvent, Upcalls, unsupported};
+use crate::channel::transport::{
+    Outbound, Transport, TransportContext, TransportEvent, unsupported,
+};
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::pipeline::{Msg, Types};
 
@@ -27,14 +29,14 @@ pub const DEFAULT_BACKLOG: usize = 128;
 /// own handler gives them an initialiser and registers them, with whichever loop. Accepting obeys
 /// `auto_read` and `reads_per_round`, as any reading.
 pub struct Listener {
-    state: State,
+    state: ListenerState,
     backlog: usize,
-    rounds: Rounds,
+    rounds: ReadRounds,
 }
 
-enum State {
+enum ListenerState {
     Unbound,
-    Bound(Arc<Port>),
+    Bound(Arc<LocalPort>),
     /// With those who were not accepted: they are closed, and what they have not read is dropped with
     /// the transport.
     Closed {
@@ -46,7 +48,11 @@ impl Listener {
     /// A server that is to be bound, to an [`Address::local`].
     #[must_use]
     pub fn new() -> Self {
-        Self { state: State::Unbound, backlog: DEFAULT_BACKLOG, rounds: Rounds::default() }
+        Self {
+            state: ListenerState::Unbound,
+            backlog: DEFAULT_BACKLOG,
+            rounds: ReadRounds::default(),
+        }
     }
 
     /// So many connections may wait to be accepted. Default: [`DEFAULT_BACKLOG`]. To be said before it
@@ -67,25 +73,25 @@ impl Listener {
     /// # Errors
     /// The name is in use.
     pub fn listen(mut self, name: impl Into<Arc<str>>) -> Result<Self, LocalError> {
-        let port = Port::open(name.into(), self.backlog)?;
+        let port = LocalPort::open(name.into(), self.backlog)?;
         self.shut();
-        self.state = State::Bound(port);
+        self.state = ListenerState::Bound(port);
         Ok(self)
     }
 
-    fn port(&self) -> Option<&Arc<Port>> {
+    fn port(&self) -> Option<&Arc<LocalPort>> {
         match &self.state {
-            State::Bound(port) => Some(port),
+            ListenerState::Bound(port) => Some(port),
             _ => None,
         }
     }
 
     /// Lets go of the name. Runs nothing of the user's.
     fn shut(&mut self) {
-        if let State::Bound(port) = &self.state {
+        if let ListenerState::Bound(port) = &self.state {
             let mut unaccepted = port.close();
             unaccepted.iter_mut().for_each(Connection::shut);
-            self.state = State::Closed { _unaccepted: unaccepted };
+            self.state = ListenerState::Closed { _unaccepted: unaccepted };
         }
     }
 }
@@ -113,14 +119,14 @@ impl Transport for Listener {
         false
     }
 
-    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
         let Some(port) = self.port() else { return Ok(false) };
         port.set_server(up.waker());
         up.wake();
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         self.rounds.break_off();
         if let Some(port) = self.port() {
             port.set_server(None);
@@ -128,17 +134,21 @@ impl Transport for Listener {
         Ok(())
     }
 
-    fn bind(&mut self, up: &Upcalls, to: Address) -> Result<(), Error> {
-        let State::Unbound = self.state else {
+    fn bind(&mut self, up: &TransportContext, to: Address) -> Result<(), Error> {
+        let ListenerState::Unbound = self.state else {
             return Err(unsupported(self.name(), "be bound twice"));
         };
-        let port = Port::open(name_of(to)?, self.backlog)?;
+        let port = LocalPort::open(name_of(to)?, self.backlog)?;
         port.set_server(up.waker());
-        self.state = State::Bound(port);
+        self.state = ListenerState::Bound(port);
         Ok(())
     }
 
-    fn set_option(&mut self, _: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+    fn set_option(
+        &mut self,
+        _: Option<&TransportContext>,
+        option: SocketOption,
+    ) -> Result<(), Error> {
         match option {
             SocketOption::Backlog(backlog) if backlog > 0 => self.backlog = backlog as usize,
             SocketOption::Backlog(_) => return Err(Error::new(InvalidOption::Backlog)),
@@ -150,21 +160,21 @@ impl Transport for Listener {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
         self.rounds.set(up, plan);
     }
 
-    fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, _: &mut Outbound) -> io::Result<Submit> {
         Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
     }
 
-    fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
-        let State::Bound(port) = &self.state else { return None };
+    fn next_event(&mut self, up: &TransportContext) -> Option<TransportEvent> {
+        let ListenerState::Bound(port) = &self.state else { return None };
         self.rounds.next(|| match port.accept() {
-            None => Taken::Nothing,
+            None => ReadOutcome::Nothing,
             Some(connection) => {
                 let new = NewChannel::new(connection);
-                Taken::One(Msg::new(match up.channel() {
+                ReadOutcome::One(Msg::new(match up.channel() {
                     Some(server) => new.parent(server),
                     None => new,
                 }))
@@ -180,7 +190,7 @@ impl Transport for Listener {
         true
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         self.shut();
         Detach::Done
     }

@@ -110,21 +110,21 @@
 
 mod connection;
 mod error;
-mod lane;
+mod factory;
 mod listener;
-mod names;
-mod rounds;
-mod transports;
+mod message_queue;
+mod name_registry;
+mod read_rounds;
 
 use std::sync::Arc;
 
-use crate::channel::new_channel::NewChannel;
+use crate::channel::handle::new_channel::NewChannel;
 
 pub use self::connection::Connection;
 pub use self::error::LocalError;
-pub use self::lane::{QUEUED_BYTES, QUEUED_MESSAGES};
+pub use self::factory::Local;
 pub use self::listener::{DEFAULT_BACKLOG, Listener};
-pub use self::transports::Local;
+pub use self::message_queue::{QUEUED_BYTES, QUEUED_MESSAGES};
 
 /// A server with this name. It accepts connections once it is registered; until then they wait in its
 /// backlog, of [`DEFAULT_BACKLOG`]. What it reads are [`NewChannel`]s.

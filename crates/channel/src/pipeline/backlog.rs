@@ -19,8 +19,9 @@ use super::events::Events;
 use super::handler::Handler;
 use super::slot::{Backlog, SlotState, Waiting};
 use super::slots::{SlotId, Slots};
-use crate::channel::core::{ChannelCore, guarded};
+use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
+use crate::channel::panics::guarded;
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
 /// nothing, and would be counted by nobody.

@@ -17,7 +17,7 @@ use super::events::Events;
 use super::handler::{Handler, HandlerResult};
 use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
-use crate::channel::half_closure::HalfClosed;
+use crate::channel::lifecycle::half_closure::HalfClosed;
 
 /// One step of a chain. [`Inbound`] puts a chain into a pipeline.
 ///

@@ -26,7 +26,7 @@ use super::events::Events;
 use super::handler::{Handler, HandlerResult};
 use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
-use crate::channel::half_closure::HalfClosed;
+use crate::channel::lifecycle::half_closure::HalfClosed;
 
 /// Takes messages out of a stream of bytes. [`Decode`] puts it into a pipeline.
 ///

@@ -21,7 +21,7 @@ use crate::address::Address;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
-use crate::channel::hold::Hold;
+use crate::channel::lifecycle::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::payload::Credentials;
 use crate::pipeline::timers::TimerId;

@@ -20,7 +20,7 @@ use super::handler::Handler;
 use super::message::Msg;
 use super::slot::{About, More, SlotState};
 use super::slots::{HEAD, Slots, TAIL};
-use crate::channel::core::{ChannelCore, Work};
+use crate::channel::core::{ChannelCore, DeferredWork};
 
 /// The handlers of a channel.
 pub(crate) struct Handlers {
@@ -301,7 +301,7 @@ impl Drop for Call<'_> {
             slots.set_stops(self.at, Events::NONE);
             drop(slots);
             // Whoever catches the panic need not be the channel.
-            self.core.mark(Work::POISONED);
+            self.core.mark(DeferredWork::POISONED);
         }
     }
 }

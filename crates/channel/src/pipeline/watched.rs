@@ -22,7 +22,7 @@ use super::name::Name;
 use super::signature::Signature;
 use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
-use crate::channel::shared::ChannelId;
+use crate::channel::handle::shared_state::ChannelId;
 
 /// A handler, and the name under which the watchdog knows it.
 struct Watched {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
 use waterwheel_channel::local::Connection;
-use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, TransportContext, TransportEvent};
 use waterwheel_channel::{
     Channel, Completion, Ctx, Edit, EventLoopGroup, Handler, HandlerResult, ManualEventLoop, Msg,
     NewChannel, TypeTag, Types,
@@ -51,17 +51,17 @@ impl Transport for Valve {
         self.stream
     }
 
-    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, _: &TransportContext) -> Result<bool, Error> {
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         Ok(())
     }
 
-    fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
+    fn set_read(&mut self, _: &TransportContext, _: Option<ReadPlan>) {}
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         if !self.open.load(Ordering::Relaxed) {
             return Ok(Submit::Full);
         }
@@ -72,11 +72,11 @@ impl Transport for Valve {
         Ok(Submit::Done(1))
     }
 
-    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
         None
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         Detach::Done
     }
 }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{SocketKind, Sockets};
+use waterwheel_channel::transport::{SocketFactory, SocketKind};
 use waterwheel_channel::{
     Address, Channel, ChannelOptions, ConnectionLimit, Ctx, EventLoopGroup, Handler, HandlerResult,
     In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
@@ -337,7 +337,7 @@ fn l16_a_pause_outlasts_a_leave() {
 /// Makes the sockets of another, and writes down with which options they listen.
 struct Watched(ManualSockets, Log);
 
-impl Sockets for Watched {
+impl SocketFactory for Watched {
     fn kind(&self) -> &'static SocketKind {
         self.0.kind()
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{SocketKind, Sockets};
+use waterwheel_channel::transport::{SocketFactory, SocketKind};
 use waterwheel_channel::{
     Address, Channel, ChannelError, ChannelFuture, Ctx, EventLoop, Events, Handler, HandlerResult,
     NewChannel, Pipeline, Resolver, Stream, Target,
@@ -285,7 +285,7 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
 /// Sockets that refuse addresses within the process, as those of a system do.
 struct Choosy(ManualSockets);
 
-impl Sockets for Choosy {
+impl SocketFactory for Choosy {
     fn kind(&self) -> &'static SocketKind {
         self.0.kind()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
-use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, TransportContext};
 use waterwheel_channel::{
     Address, Channel, Completion, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult,
     LocalLoop, ManualEventLoop, Message, Msg, NewChannel, Types,
@@ -37,21 +37,21 @@ impl Transport for Nowhere {
         false
     }
 
-    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, _: &TransportContext) -> Result<bool, Error> {
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         Ok(())
     }
 
-    fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
+    fn set_read(&mut self, _: &TransportContext, _: Option<ReadPlan>) {}
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         Ok(Submit::Done(std::iter::from_fn(|| outbound.take()).count()))
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         Detach::Done
     }
 }

@@ -7,7 +7,9 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
-use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, TransportWaker, Upcalls};
+use waterwheel_channel::transport::{
+    Outbound, Transport, TransportContext, TransportEvent, TransportWaker,
+};
 use waterwheel_channel::{Msg, Types};
 use waterwheel_executor::Error;
 
@@ -73,22 +75,22 @@ impl Transport for WireEnd {
         false
     }
 
-    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
         self.wire.with(|state| state.waker = up.waker());
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         self.wire.with(|state| state.waker = None);
         Ok(())
     }
 
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
         self.plan = plan;
         up.wake();
     }
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let mut written = 0;
         while let Some(msg) = outbound.take() {
             let sent = self.out.send(msg.take().unwrap());
@@ -98,7 +100,7 @@ impl Transport for WireEnd {
         Ok(Submit::Done(written))
     }
 
-    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
         match (self.plan, self.round) {
             (_, Some(0)) | (None, Some(_)) => {
                 self.round = None;
@@ -118,7 +120,7 @@ impl Transport for WireEnd {
         }
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         (self.plan, self.round) = (None, None);
         Detach::Done
     }

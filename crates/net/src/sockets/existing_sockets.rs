@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use waterwheel_channel::transport::{SocketKind, Sockets};
+use waterwheel_channel::transport::{SocketFactory, SocketKind};
 use waterwheel_channel::{Listener, Stream};
 
 use crate::address::from_kernel;

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{
+    ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
 
 use crate::address::ip;
@@ -36,13 +38,13 @@ const DEFAULT_BACKLOG: u32 = 4096;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
-impl ServerTransports for Tcp {
+impl ServerTransportFactory for Tcp {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(Tcp))
     }
 }
 
-impl Transports for Tcp {
+impl TransportFactory for Tcp {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(Tcp))
     }
@@ -52,7 +54,7 @@ impl Transports for Tcp {
     }
 }
 
-impl Sockets for Tcp {
+impl SocketFactory for Tcp {
     fn kind(&self) -> &'static SocketKind {
         static TCP: SocketKind = SocketKind::new("tcp");
         &TCP

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Type};
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
+use waterwheel_channel::transport::{
+    DatagramSocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Datagrams, Resolver};
 
 use crate::address::ip;
@@ -55,7 +57,7 @@ use crate::sockets::socket::Socket;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Udp;
 
-impl Transports for Udp {
+impl TransportFactory for Udp {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Datagrams::new(Udp))
     }
@@ -65,7 +67,7 @@ impl Transports for Udp {
     }
 }
 
-impl DatagramSockets for Udp {
+impl DatagramSocketFactory for Udp {
     fn kind(&self) -> &'static SocketKind {
         static UDP: SocketKind = SocketKind::new("udp");
         &UDP

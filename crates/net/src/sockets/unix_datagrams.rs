@@ -4,7 +4,9 @@ use std::io;
 
 use socket2::{Domain, Type};
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
+use waterwheel_channel::transport::{
+    DatagramSocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Datagrams, UnixAddress};
 
 use crate::address::{unix, unix_peer};
@@ -38,13 +40,13 @@ use crate::sockets::socket::Socket;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UnixDatagrams;
 
-impl Transports for UnixDatagrams {
+impl TransportFactory for UnixDatagrams {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Datagrams::new(UnixDatagrams))
     }
 }
 
-impl DatagramSockets for UnixDatagrams {
+impl DatagramSocketFactory for UnixDatagrams {
     fn kind(&self) -> &'static SocketKind {
         static UNIX_DATAGRAMS: SocketKind = SocketKind::new("unix datagrams").passing();
         &UNIX_DATAGRAMS

@@ -4,7 +4,9 @@ use std::io;
 
 use socket2::{Domain, Type};
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{
+    ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use crate::address::{unix, unix_peer};
@@ -49,19 +51,19 @@ const DEFAULT_BACKLOG: u32 = 4096;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unix;
 
-impl ServerTransports for Unix {
+impl ServerTransportFactory for Unix {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(Unix))
     }
 }
 
-impl Transports for Unix {
+impl TransportFactory for Unix {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(Unix))
     }
 }
 
-impl Sockets for Unix {
+impl SocketFactory for Unix {
     fn kind(&self) -> &'static SocketKind {
         static UNIX: SocketKind = SocketKind::new("unix").passing();
         &UNIX

@@ -9,7 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
+use waterwheel_channel::transport::{
+    DatagramSocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{
     Address, Bootstrap, Channel, ChannelFuture, ChannelOptions, Ctx, Datagram, Datagrams,
     EventLoopGroup, Handler, HandlerResult, Msg, Place, UnixAddress,
@@ -46,7 +48,7 @@ impl Maker {
         Self::of(rig, Udp)
     }
 
-    pub(crate) fn of(rig: &Rig, transports: impl Transports) -> Self {
+    pub(crate) fn of(rig: &Rig, transports: impl TransportFactory) -> Self {
         let (tell, told) = channel();
         let bootstrap = Bootstrap::new(&group(rig), transports).initialiser(move |edit| {
             edit.add_last("tap", Tap(tell.clone()))?;
@@ -244,14 +246,14 @@ impl Given<UnixDatagram> {
     }
 }
 
-impl<S: Into<OwnedFd> + Send + 'static> Transports for Given<S> {
+impl<S: Into<OwnedFd> + Send + 'static> TransportFactory for Given<S> {
     fn client(&self) -> Box<dyn Transport> {
         let socket = self.0.lock().unwrap().take();
         Box::new(Datagrams::new(Given(Mutex::new(socket))))
     }
 }
 
-impl<S: Into<OwnedFd> + Send + 'static> DatagramSockets for Given<S> {
+impl<S: Into<OwnedFd> + Send + 'static> DatagramSocketFactory for Given<S> {
     fn kind(&self) -> &'static SocketKind {
         static GIVEN: SocketKind = SocketKind::new("given");
         &GIVEN

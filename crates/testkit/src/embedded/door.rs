@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use waterwheel_channel::driver::{Detach, ReadPlan, SocketOption, Submit};
 use waterwheel_channel::local::DEFAULT_BACKLOG;
-use waterwheel_channel::transport::{Outbound, Transport, TransportEvent, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, TransportContext, TransportEvent};
 use waterwheel_channel::{Address, ChannelError, InvalidOption, Msg, NewChannel, Types};
 use waterwheel_executor::Error;
 use waterwheel_executor::engine::drop_in_turn;
@@ -61,17 +61,17 @@ impl Transport for Door {
         false
     }
 
-    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
         self.wire.attach(up);
         Ok(self.name.is_some())
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         self.wire.detach();
         Ok(())
     }
 
-    fn bind(&mut self, _: &Upcalls, to: Address) -> Result<(), Error> {
+    fn bind(&mut self, _: &TransportContext, to: Address) -> Result<(), Error> {
         if self.name.is_some() {
             let (transport, operation) = (self.name(), "be bound twice");
             return Err(Error::new(ChannelError::Unsupported { transport, operation }));
@@ -82,7 +82,11 @@ impl Transport for Door {
         Ok(())
     }
 
-    fn set_option(&mut self, _: Option<&Upcalls>, option: SocketOption) -> Result<(), Error> {
+    fn set_option(
+        &mut self,
+        _: Option<&TransportContext>,
+        option: SocketOption,
+    ) -> Result<(), Error> {
         match option {
             SocketOption::Backlog(backlog) if backlog > 0 => self.backlog = backlog as usize,
             SocketOption::Backlog(_) => return Err(Error::new(InvalidOption::Backlog)),
@@ -94,15 +98,15 @@ impl Transport for Door {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
         self.wire.set_read(up, plan);
     }
 
-    fn write(&mut self, _: &Upcalls, _: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, _: &mut Outbound) -> io::Result<Submit> {
         Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
     }
 
-    fn next_event(&mut self, up: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, up: &TransportContext) -> Option<TransportEvent> {
         Some(match self.wire.next_event()? {
             TransportEvent::Read(msg) => TransportEvent::Read(with_parent(msg, up)),
             other => other,
@@ -117,7 +121,7 @@ impl Transport for Door {
         true
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         self.shut();
         Detach::Done
     }
@@ -127,7 +131,7 @@ impl Transport for Door {
     }
 }
 
-fn with_parent(accepted: Msg, up: &Upcalls) -> Msg {
+fn with_parent(accepted: Msg, up: &TransportContext) -> Msg {
     match (accepted.take::<NewChannel>(), up.channel()) {
         (Ok(new), Some(server)) => Msg::new(new.parent(server)),
         (Ok(new), None) => Msg::new(new),

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
 use waterwheel_channel::transport::{
-    Outbound, Progress, STREAM_TYPES, Transport, TransportEvent, Upcalls,
+    ConnectProgress, Outbound, STREAM_TYPES, Transport, TransportContext, TransportEvent,
 };
 use waterwheel_channel::{Address, Msg, Target, Types};
 use waterwheel_executor::Error;
@@ -108,36 +108,36 @@ impl Transport for WireTransport {
         self.stream
     }
 
-    fn register(&mut self, up: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
         self.wire.attach(up);
         Ok(!self.unconnected)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         self.wire.detach();
         Ok(())
     }
 
-    fn bind(&mut self, _: &Upcalls, _: Address) -> Result<(), Error> {
+    fn bind(&mut self, _: &TransportContext, _: Address) -> Result<(), Error> {
         self.unconnected = false;
         Ok(())
     }
 
-    fn connect(&mut self, _: &Upcalls, to: &Target) -> Result<Progress, Error> {
+    fn connect(&mut self, _: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
         if let Some(wires) = &self.wires {
             let server = Wire::bounded();
             let (wire, other) = (server.clone(), self.wire.clone());
             if !wires.enter(to, || WireTransport::joined(wire, other))? {
-                return Ok(Progress::Later);
+                return Ok(ConnectProgress::Later);
             }
             self.other = Some(server);
         }
         self.unconnected = false;
         (self.local, self.peer) = (to.local.clone(), Some(to.remote.clone()));
-        Ok(Progress::Done)
+        Ok(ConnectProgress::Done)
     }
 
-    fn shutdown(&mut self, _: &Upcalls, how: Shutdown) -> Result<(), Error> {
+    fn shutdown(&mut self, _: &TransportContext, how: Shutdown) -> Result<(), Error> {
         if how != Shutdown::Read {
             self.wire.end();
             if let Some(other) = &self.other {
@@ -148,11 +148,11 @@ impl Transport for WireTransport {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
         self.wire.set_read(up, plan);
     }
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let submitted = self.wire.write(outbound, self.stream);
         if let (Some(other), Ok(Submit::Done(_))) = (&self.other, &submitted) {
             self.wire.carry_to(other).into_iter().for_each(|msg| outbound.discard(msg));
@@ -160,7 +160,7 @@ impl Transport for WireTransport {
         submitted
     }
 
-    fn next_event(&mut self, _: &Upcalls) -> Option<TransportEvent> {
+    fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
         let event = self.wire.next_event();
         if let (Some(other), Some(TransportEvent::Read(msg))) = (&self.other, &event) {
             other.give_room(msg.get::<Bytes>().map_or(0, Bytes::len));
@@ -172,7 +172,7 @@ impl Transport for WireTransport {
         self.wire.has_more()
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         self.shut();
         Detach::Done
     }

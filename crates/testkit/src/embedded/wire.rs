@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use waterwheel_channel::driver::{COPIED_AT_ONCE, ReadPlan, Submit};
 use waterwheel_channel::local::LocalError;
-use waterwheel_channel::transport::{Outbound, TransportEvent, TransportWaker, Upcalls};
+use waterwheel_channel::transport::{Outbound, TransportContext, TransportEvent, TransportWaker};
 use waterwheel_channel::{Msg, NewChannel};
 use waterwheel_executor::Error;
 
@@ -146,7 +146,7 @@ impl Wire {
     // For the channel's end.
 
     /// The channel is on its loop, and looks for what has happened until now.
-    pub(super) fn attach(&self, up: &Upcalls) {
+    pub(super) fn attach(&self, up: &TransportContext) {
         let before = {
             let mut state = self.lock();
             state.finish_told = false;
@@ -164,7 +164,7 @@ impl Wire {
         drop(waker);
     }
 
-    pub(super) fn set_read(&self, up: &Upcalls, plan: Option<ReadPlan>) {
+    pub(super) fn set_read(&self, up: &TransportContext, plan: Option<ReadPlan>) {
         let is_to_look = {
             let mut state = self.lock();
             state.plan = plan;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use waterwheel_channel::local::LocalError;
-use waterwheel_channel::transport::{ServerTransports, Transport, Transports};
+use waterwheel_channel::transport::{ServerTransportFactory, Transport, TransportFactory};
 use waterwheel_channel::{Address, NewChannel, Target};
 use waterwheel_executor::Error;
 
@@ -198,13 +198,13 @@ pub(super) fn name_of(address: &Address) -> Result<Arc<str>, LocalError> {
     }
 }
 
-impl Transports for Wires {
+impl TransportFactory for Wires {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(WireTransport::client(self.clone()))
     }
 }
 
-impl ServerTransports for Wires {
+impl ServerTransportFactory for Wires {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Door::new(self.clone()))
     }

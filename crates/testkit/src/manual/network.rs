@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{
+    ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use super::sockets::MANUAL;
@@ -57,7 +59,7 @@ impl Network {
     }
 }
 
-impl Sockets for Network {
+impl SocketFactory for Network {
     fn kind(&self) -> &'static SocketKind {
         &MANUAL
     }
@@ -105,13 +107,13 @@ fn no_option(option: SocketOption) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("a manual socket has no option {option}"))
 }
 
-impl ServerTransports for Network {
+impl ServerTransportFactory for Network {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(self.clone()))
     }
 }
 
-impl Transports for Network {
+impl TransportFactory for Network {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(self.clone()))
     }

@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
+use waterwheel_channel::transport::{
+    DatagramSocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Datagram, Datagrams};
 
 use super::stream::Watcher;
@@ -111,13 +113,13 @@ impl PostOffice {
     }
 }
 
-impl Transports for PostOffice {
+impl TransportFactory for PostOffice {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Datagrams::new(self.clone()))
     }
 }
 
-impl DatagramSockets for PostOffice {
+impl DatagramSocketFactory for PostOffice {
     fn kind(&self) -> &'static SocketKind {
         static POST: SocketKind = SocketKind::new("post");
         &POST

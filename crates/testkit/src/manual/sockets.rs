@@ -6,7 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{ServerTransports, SocketKind, Sockets, Transport, Transports};
+use waterwheel_channel::transport::{
+    ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use super::{Dial, Manual, Port};
@@ -66,7 +68,7 @@ impl ManualSockets {
 
 pub(super) static MANUAL: SocketKind = SocketKind::new("manual");
 
-impl Sockets for ManualSockets {
+impl SocketFactory for ManualSockets {
     fn kind(&self) -> &'static SocketKind {
         &MANUAL
     }
@@ -84,13 +86,13 @@ impl Sockets for ManualSockets {
     }
 }
 
-impl ServerTransports for ManualSockets {
+impl ServerTransportFactory for ManualSockets {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(self.clone()))
     }
 }
 
-impl Transports for ManualSockets {
+impl TransportFactory for ManualSockets {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(self.clone()))
     }

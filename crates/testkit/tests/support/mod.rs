@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use waterwheel_channel::Address;
 use waterwheel_channel::driver::{Driver, Io, OpenDriver, Readiness};
-use waterwheel_channel::transport::DatagramSockets;
+use waterwheel_channel::transport::DatagramSocketFactory;
 use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
 use waterwheel_testkit::manual::{
     Correspondent, ForeignSource, Manual, Peer, Port, PostOffice, Time,

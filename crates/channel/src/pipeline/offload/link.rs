@@ -14,7 +14,7 @@ use super::fifo::Fifo;
 use super::mail::Mail;
 use super::remote::Occupant;
 use super::remote_completion::RemoteCompletion;
-use crate::channel::shared::ChannelShared;
+use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::command::LoopCommand;
 use crate::flood::Flood;
 use crate::token::Token;

@@ -19,7 +19,7 @@ use super::remote_handler::RemoteHandler;
 use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
-use crate::channel::request::Submitted;
+use crate::channel::handle::request::PendingReservation;
 
 /// An event on its way to a remote handler, or back.
 pub(crate) enum Mail {
@@ -40,7 +40,7 @@ pub(crate) enum Mail {
     ShutdownOutput(RemoteCompletion),
     BeginRead,
     /// Its bytes are pending until it has arrived.
-    Write(Msg, RemoteCompletion, Submitted),
+    Write(Msg, RemoteCompletion, PendingReservation),
     Flush,
 }
 

@@ -14,7 +14,7 @@ use super::remote_context::RemoteCtx;
 use super::remote_handler::RemoteHandler;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
-use crate::channel::hold::Hold;
+use crate::channel::lifecycle::hold::Hold;
 
 /// How many letters a task reads before other tasks of its executor have their turn: enough for the
 /// price of a task not to matter, few enough for a busy channel not to keep an executor to itself.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
 use waterwheel_channel::local::Connection;
-use waterwheel_channel::transport::{Outbound, STREAM_TYPES, Transport, Upcalls};
+use waterwheel_channel::transport::{Outbound, STREAM_TYPES, Transport, TransportContext};
 use waterwheel_channel::{
     Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, NewChannel, Types,
 };
@@ -71,23 +71,23 @@ impl Transport for Sink {
         true
     }
 
-    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, _: &TransportContext) -> Result<bool, Error> {
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         Ok(())
     }
 
-    fn set_read(&mut self, _: &Upcalls, _: Option<ReadPlan>) {}
+    fn set_read(&mut self, _: &TransportContext, _: Option<ReadPlan>) {}
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let all = outbound.bytes().len();
         outbound.wrote(all);
         Ok(Submit::Done(all))
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         Detach::Done
     }
 }

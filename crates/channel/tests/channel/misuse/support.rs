@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Detach, ReadPlan, Submit, TaskOnly};
-use waterwheel_channel::transport::{Outbound, Transport, Upcalls};
+use waterwheel_channel::transport::{Outbound, Transport, TransportContext};
 use waterwheel_channel::{
     Channel, Ctx, Edit, EventLoopGroup, Events, Handler, HandlerResult, LocalLoop, ManualEventLoop,
     Msg, NewChannel, Types,
@@ -101,29 +101,29 @@ impl Transport for Puppet {
         false
     }
 
-    fn register(&mut self, _: &Upcalls) -> Result<bool, Error> {
+    fn register(&mut self, _: &TransportContext) -> Result<bool, Error> {
         self.may_panic(Trouble::Register);
         Ok(true)
     }
 
-    fn deregister(&mut self, _: &Upcalls) -> Result<(), Error> {
+    fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
         Ok(())
     }
 
-    fn set_read(&mut self, _: &Upcalls, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, _: &TransportContext, plan: Option<ReadPlan>) {
         if plan.is_none() {
             self.may_panic(Trouble::SetRead);
         }
     }
 
-    fn write(&mut self, _: &Upcalls, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         self.may_panic(Trouble::Write);
         let all = outbound.messages(usize::MAX).count();
         outbound.sent(all);
         Ok(Submit::Done(all))
     }
 
-    fn close(&mut self, _: &Upcalls) -> Detach {
+    fn close(&mut self, _: &TransportContext) -> Detach {
         self.may_panic(Trouble::Close);
         Detach::Done
     }

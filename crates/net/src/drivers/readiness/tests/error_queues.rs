@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{Io, SocketOption};
-use waterwheel_channel::transport::{DatagramSockets, SocketKind, Transport, Transports};
+use waterwheel_channel::transport::{
+    DatagramSocketFactory, SocketKind, Transport, TransportFactory,
+};
 use waterwheel_channel::{
     Address, Bootstrap, Channel, Ctx, Datagram, Datagrams, EventLoopGroup, Handler, HandlerResult,
     UnixAddress,
@@ -25,13 +27,13 @@ const SPIN: u64 = 5;
 /// A socket of somebody else's making.
 struct Given(Mutex<Option<UdpSocket>>);
 
-impl Transports for Given {
+impl TransportFactory for Given {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Datagrams::new(Given(Mutex::new(self.0.lock().unwrap().take()))))
     }
 }
 
-impl DatagramSockets for Given {
+impl DatagramSocketFactory for Given {
     fn kind(&self) -> &'static SocketKind {
         static GIVEN: SocketKind = SocketKind::new("given");
         &GIVEN

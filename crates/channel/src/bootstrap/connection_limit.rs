@@ -1,0 +1,246 @@
+//! How many connections servers may have at a time.
+//!
+//! ```text
+//!   accepted ──► is there room? ── yes ──► a worker's loop, with an `ConnectionPermit` among its attributes
+//!                  │ no                      │ closed, or dropped on the way
+//!                  ▼                         ▼
+//!                waits; the server          one less ──► `Admit` to every server that waits
+//!                accepts nobody
+//! ```
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::acceptor::ChildPlacer;
+use crate::channel::handle::Channel;
+use crate::channel::handle::attributes::{AttrKey, ChannelCompanion, companion_key};
+use crate::event_loop::command::LoopCommand;
+
+/// At most so many connections at a time: of one server, or of several that share it.
+///
+/// This is a handle: cheap to clone, used from any thread, and given to
+/// [`ServerBootstrap::connection_limit`](crate::ServerBootstrap::connection_limit). A connection counts from
+/// when it is accepted until it is closed and its handlers are gone.
+///
+/// At the limit the servers stop accepting: whoever comes waits in the kernel's backlog, and is served when
+/// somebody goes. Of several servers that share a limit each may have accepted one more, which waits here.
+/// With [`turn_away`](Self::turn_away) newcomers are accepted and closed at once instead: clients learn it
+/// soon, and a balancer in front of the server can go elsewhere.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{
+///     Address, Bootstrap, ConnectionLimit, EventLoopGroup, ServerBootstrap, local,
+/// };
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+/// let limit = ConnectionLimit::new(1).turn_away();
+/// let server = ServerBootstrap::new(&group, local::Local).connection_limit(&limit);
+/// let server = server.bind(Address::local("for one")).join()?;
+/// let clients = Bootstrap::new(&group, local::Local);
+/// let (one, other) = (clients.connect(Address::local("for one")), clients.connect(Address::local("for one")));
+/// let (_one, other) = (one.join()?, other.join()?);
+/// other.closed().join()?;
+/// assert_eq!((limit.open(), limit.turned_away()), (1, 1));
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ConnectionLimit {
+    shared: Arc<LimitShared>,
+}
+
+/// What all servers with this limit, and all their connections, have in common. The lock is held for a few
+/// instructions, by whichever loop accepts or closes one.
+struct LimitShared {
+    state: Mutex<LimitState>,
+    turned_away: AtomicU64,
+}
+
+struct LimitState {
+    most: usize,
+    open: usize,
+    turns_away: bool,
+    /// The servers that accept nobody until there is room.
+    waiting: Vec<WaitingServer>,
+}
+
+struct WaitingServer {
+    server: Channel,
+    children: Arc<ChildPlacer>,
+}
+
+impl ConnectionLimit {
+    /// At most so many connections at a time; with none nobody is served.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        let state = LimitState { most, open: 0, turns_away: false, waiting: Vec::new() };
+        let (state, turned_away) = (Mutex::new(state), AtomicU64::new(0));
+        Self { shared: Arc::new(LimitShared { state, turned_away }) }
+    }
+
+    /// Whoever comes at the limit is accepted and closed at once, instead of having to wait.
+    #[must_use]
+    pub fn turn_away(self) -> Self {
+        let mut state = self.shared.state();
+        state.turns_away = true;
+        let waiting = state.take_waiting();
+        drop(state);
+        admit(waiting);
+        self
+    }
+
+    /// How many there may be.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.shared.state().most
+    }
+
+    /// Changes how many there may be. Those who are there stay.
+    pub fn set_most(&self, most: usize) {
+        let mut state = self.shared.state();
+        state.most = most;
+        let waiting = state.take_waiting();
+        drop(state);
+        admit(waiting);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.shared.state().open
+    }
+
+    /// How many were closed because there were too many.
+    #[must_use]
+    pub fn turned_away(&self) -> u64 {
+        self.shared.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Room for one more, for as long as what this returns is kept.
+    pub(super) fn enter(&self) -> Result<ConnectionPermit, LimitReached> {
+        let mut state = self.shared.state();
+        if state.has_room() {
+            state.open += 1;
+            return Ok(ConnectionPermit(self.shared.clone()));
+        }
+        if !state.turns_away {
+            return Err(LimitReached::Wait);
+        }
+        self.shared.turned_away.fetch_add(1, Ordering::Relaxed);
+        Err(LimitReached::TurnAway)
+    }
+
+    /// Whether a server may accept another one. If not, it is told when it may.
+    pub(super) fn may_accept(&self, server: &Channel, children: &Arc<ChildPlacer>) -> bool {
+        let mut state = self.shared.state();
+        let may = state.may_accept();
+        if !may && !state.waiting.iter().any(|waiting| waiting.server == *server) {
+            let (server, children) = (server.clone(), children.clone());
+            state.waiting.push(WaitingServer { server, children });
+        }
+        may
+    }
+
+    /// A server is over.
+    pub(super) fn forget(&self, children: &Arc<ChildPlacer>) {
+        let is_its = |waiting: &WaitingServer| Arc::ptr_eq(&waiting.children, children);
+        let mut state = self.shared.state();
+        let at = state.waiting.iter().position(is_its);
+        let forgotten = at.map(|at| state.waiting.swap_remove(at));
+        drop(state);
+        drop(forgotten);
+    }
+}
+
+/// There is no room.
+pub(super) enum LimitReached {
+    Wait,
+    TurnAway,
+}
+
+impl LimitState {
+    fn has_room(&self) -> bool {
+        self.open < self.most
+    }
+
+    /// Whether servers accept anybody, if only to close it.
+    fn may_accept(&self) -> bool {
+        self.has_room() || self.turns_away
+    }
+
+    /// Those who wait, if they need not: all of them, because nobody knows at whose door somebody stands.
+    fn take_waiting(&mut self) -> Vec<WaitingServer> {
+        match self.may_accept() {
+            true => std::mem::take(&mut self.waiting),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl LimitShared {
+    fn state(&self) -> MutexGuard<'_, LimitState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn admit(waiting: Vec<WaitingServer>) {
+    for WaitingServer { server, children } in waiting {
+        let token = server.token();
+        let admit = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| children.let_in(core));
+        });
+        // Refused by a loop that is over: then so is the server.
+        let _ = server.sender().send(admit);
+    }
+}
+
+/// The place of one connection. Kept among its attributes, until it is closed; if it never becomes a
+/// channel, it goes with them.
+pub(super) struct ConnectionPermit(Arc<LimitShared>);
+
+pub(super) static CONNECTION_PERMIT: AttrKey<ConnectionPermit> = companion_key("admitted");
+
+/// Dropped when the channel is closed and its handlers are gone: its place is free then, whoever still has a handle.
+impl ChannelCompanion for ConnectionPermit {}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.open -= 1;
+        let waiting = state.take_waiting();
+        drop(state);
+        admit(waiting);
+    }
+}
+
+impl fmt::Debug for ConnectionLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConnectionLimit({} of {})", self.open(), self.most())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::TaskOnly;
+    use crate::{Address, Bootstrap, EventLoopGroup, ServerBootstrap, local};
+
+    #[test]
+    fn c12_those_who_wait_are_turned_away_once_that_is_asked_for() {
+        let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+        let limit = ConnectionLimit::new(0);
+        let server = ServerBootstrap::new(&group, local::Local).connection_limit(&limit);
+        let server = server.bind(Address::local("for nobody")).join().unwrap();
+        let client = Bootstrap::new(&group, local::Local).connect(Address::local("for nobody"));
+        let client = client.join().unwrap();
+        while limit.shared.state().waiting.is_empty() {
+            server.with_pipeline(|_| ()).join().unwrap();
+        }
+        let _turns_away = limit.clone().turn_away();
+        client.closed().wait_timeout(std::time::Duration::from_secs(20)).unwrap();
+        assert_eq!((limit.open(), limit.turned_away()), (0, 1));
+    }
+}

@@ -1,0 +1,293 @@
+//! Servers.
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use waterwheel_executor::{Error, PromiseFuture};
+
+use super::acceptor::{Acceptor, ChildKeyFn, ChildPlacer, WorkerLoops};
+use super::channel_template::ChannelTemplate;
+use super::connection_limit::ConnectionLimit;
+use super::loops::Loops;
+use super::opening::{ChannelOpening, guarded};
+use crate::address::{Place, Resolver};
+use crate::channel::handle::Channel;
+use crate::channel::handle::attributes::AttrKey;
+use crate::channel::handle::new_channel::NewChannel;
+use crate::channel::options::ChannelOptions;
+use crate::channel::transport::{ServerTransportFactory, Transport, unsupported};
+use crate::driver::SocketOption;
+use crate::event_loop::handle::EventLoop;
+use crate::pipeline::{Edit, In};
+
+/// Makes server channels, and a channel for each connection they accept.
+///
+/// The server's own channel lives on a loop of the boss group, what it accepts on the loops of the worker
+/// group, each on the next one. Unless [`boss`](Self::boss) says otherwise both are the same group. What
+/// is `child` here concerns the accepted connections.
+///
+/// A server keeps a worker group alive that is not its own. It does not keep the boss group alive: when
+/// the last handle of that goes the server is closed.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{
+///     Address, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap, local,
+/// };
+///
+/// struct Echo;
+///
+/// impl Handler for Echo {
+///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+///         ctx.write_and_flush(msg);
+///         Ok(())
+///     }
+/// }
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
+/// let server = ServerBootstrap::new(&group, local::Local)
+///     .child_initialiser(|edit| {
+///         edit.add_last("echo", Echo)?;
+///         Ok(())
+///     })
+///     .bind(Address::local("echo"))
+///     .join()?;
+/// assert_eq!(server.local_address(), Some(Address::local("echo")));
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "it makes a channel when it is told to bind"]
+pub struct ServerBootstrap {
+    boss: Loops,
+    pub(super) workers: Loops,
+    transports: Arc<dyn ServerTransportFactory>,
+    resolver: Option<Arc<dyn Resolver>>,
+    pub(super) own: ChannelTemplate,
+    pub(super) child: ChannelTemplate,
+    limit: Option<ConnectionLimit>,
+    child_key: Option<Arc<ChildKeyFn>>,
+}
+
+impl ServerBootstrap {
+    /// Makes channels of this kind on the loops of a group, or on one given loop: see [`Bootstrap::new`].
+    ///
+    /// [`Bootstrap::new`]: crate::Bootstrap::new
+    pub fn new(loops: impl Into<Loops>, transports: impl ServerTransportFactory) -> Self {
+        let loops = loops.into();
+        Self {
+            boss: loops.clone(),
+            workers: loops,
+            resolver: transports.resolver(),
+            transports: Arc::new(transports),
+            own: ChannelTemplate::default(),
+            child: ChannelTemplate::default(),
+            limit: None,
+            child_key: None,
+        }
+    }
+
+    /// The group whose loops accept, or the loop that does, if it is not that of the connections.
+    pub fn boss(mut self, boss: impl Into<Loops>) -> Self {
+        self.boss = boss.into();
+        self
+    }
+
+    /// What makes the pipeline of the server itself. What it reads are [`NewChannel`]s; the last handler,
+    /// behind those made here, registers them.
+    pub fn initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.own.initialise_by(initialiser);
+        self
+    }
+
+    /// What makes the pipeline of each connection: called on its loop. If it fails the connection is
+    /// closed, and that is reported.
+    pub fn child_initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.child.initialise_by(initialiser);
+        self
+    }
+
+    /// The options of the server.
+    pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.own.options = options.into();
+        self
+    }
+
+    /// The options of each connection.
+    pub fn child_options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.child.options = options.into();
+        self
+    }
+
+    /// An option of the server's socket. One that the transport does not have fails the bind.
+    pub fn socket_option(mut self, option: SocketOption) -> Self {
+        self.own.socket_options.push(option);
+        self
+    }
+
+    /// An option of the socket of each connection. One that the transport does not have fails the bind.
+    pub fn child_socket_option(mut self, option: SocketOption) -> Self {
+        self.child.socket_options.push(option);
+        self
+    }
+
+    /// An attribute of the server.
+    pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.own.attributes.set(key, value);
+        self
+    }
+
+    /// An attribute of each connection; they share the value.
+    pub fn child_attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.child.attributes.set(key, value);
+        self
+    }
+
+    /// What a connection belongs to: its loop is the one that the group's chooser picks for this key, with a
+    /// [`ByKey`](waterwheel_executor::ByKey) chooser always the same. So connections of one client, or of one
+    /// room, share a loop and what is on it. Called on the server's loop; if it panics that is reported, and
+    /// the connection goes to the next loop.
+    ///
+    /// ```
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{Address, EventLoopGroup, ServerBootstrap, local};
+    /// use waterwheel_executor::ByKey;
+    ///
+    /// let group = EventLoopGroup::builder(TaskOnly).threads(4).chooser(ByKey::default()).build()?;
+    /// let server = ServerBootstrap::new(&group, local::Local).child_key(|accepted| match accepted.peer_address() {
+    ///     Some(Address::Ip(peer)) => Some(peer.ip()),
+    ///     _ => None,
+    /// });
+    /// # drop(server);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn child_key<K: Hash>(
+        mut self,
+        key: impl Fn(&NewChannel) -> K + Send + Sync + 'static,
+    ) -> Self {
+        self.child_key = Some(Arc::new(move |accepted: &NewChannel, workers: &Loops| {
+            workers.next_for(&key(accepted))
+        }));
+        self
+    }
+
+    /// At most so many connections at a time, of all servers that this bootstrap makes together: see
+    /// [`ConnectionLimit`], which says what happens at the limit and how many there are.
+    pub fn max_connections(self, most: usize) -> Self {
+        self.connection_limit(&ConnectionLimit::new(most))
+    }
+
+    /// The same, with a limit that can be looked at, changed, and shared with others.
+    pub fn connection_limit(mut self, limit: &ConnectionLimit) -> Self {
+        self.limit = Some(limit.clone());
+        self
+    }
+
+    /// Who resolves names, instead of the one that belongs to the transport.
+    pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
+        self.resolver = Some(resolver);
+        self
+    }
+
+    /// Binds a new server. A name is bound at the first of its addresses. The future gives the server's
+    /// channel when it accepts connections; closing that ends the server, and leaves its connections.
+    #[track_caller]
+    pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+        let made = guarded("transport", || {
+            let new = self.new_channel_over(self.transports.server(), self.workers_of_server())?;
+            Ok::<(Place, _), Error>((to.into(), new))
+        });
+        match made.flatten().and_then(|(to, new)| Ok((to, self.boss.place(new)?))) {
+            Ok((to, (at, new))) => self.open(new, &at, to),
+            Err(error) => self.boss.failed(error),
+        }
+    }
+
+    /// Serves at a socket that listens already: one that was inherited, or made elsewhere. The future gives
+    /// the server's channel when it accepts connections. Options are set on the socket; it keeps those that
+    /// nothing is said about.
+    #[track_caller]
+    pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
+        if !listener.is_listening() {
+            return self.boss.failed(unsupported(listener.name(), "accept connections"));
+        }
+        let made = guarded("transport", || {
+            self.new_channel_over(Box::new(listener), self.workers_of_server())
+        });
+        match made.flatten().and_then(|new| self.boss.place(new)) {
+            Ok((at, new)) => ChannelOpening::open_as_it_is(new, &at),
+            Err(error) => self.boss.failed(error),
+        }
+    }
+
+    /// Binds a new server on this loop, which has its connections too.
+    #[track_caller]
+    pub(super) fn open_on(&self, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
+        let make = || self.new_channel_over(self.transports.server(), WorkerLoops::Accepting);
+        match guarded("transport", make).flatten() {
+            Ok(new) => self.open(new, at, to),
+            Err(error) => at.failed(error),
+        }
+    }
+
+    #[track_caller]
+    fn open(&self, new: NewChannel, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
+        let opening = ChannelOpening {
+            new,
+            limit: self.own.options.connect_timeout,
+            operation: Box::new(|pipeline, mut addresses, done| {
+                // There is at least one.
+                pipeline.bind_with(addresses.swap_remove(0), done);
+            }),
+        };
+        opening.open(at, to, self.resolver.clone())
+    }
+
+    fn new_channel_over(
+        &self,
+        mut transport: Box<dyn Transport>,
+        workers: WorkerLoops,
+    ) -> Result<NewChannel, Error> {
+        for option in &self.own.socket_options {
+            transport.set_option(None, *option)?;
+        }
+        for option in &self.child.socket_options {
+            transport.set_child_option(*option)?;
+        }
+        let children = Arc::new(ChildPlacer::new(workers, self.child.clone(), self.limit.clone()));
+        let own = self.own.clone();
+        let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
+            own.initialise(edit)?;
+            edit.add_last("acceptor", In(Acceptor::new(children)))?;
+            Ok(())
+        });
+        Ok(new)
+    }
+
+    /// The workers, as a server has them: it keeps them alive, but not itself.
+    fn workers_of_server(&self) -> WorkerLoops {
+        let own = self.workers == self.boss;
+        if own && self.workers.is_one() {
+            return WorkerLoops::Accepting;
+        }
+        let workers = if own { self.workers.without_lease() } else { self.workers.clone() };
+        WorkerLoops::Of(workers, self.child_key.clone())
+    }
+}
+
+impl fmt::Debug for ServerBootstrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBootstrap")
+            .field("boss", &self.boss)
+            .field("workers", &self.workers)
+            .finish_non_exhaustive()
+    }
+}

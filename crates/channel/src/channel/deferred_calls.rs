@@ -1,0 +1,96 @@
+//! Calls and completions that wait until the outermost call into a channel has returned.
+
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use crate::channel::core::{ChannelCore, DeferredWork};
+use crate::pipeline::Completion;
+use crate::pipeline::event::AnyEvent;
+use crate::pipeline::slots::SlotId;
+use crate::room::release_room;
+
+/// A call that waits to be let in.
+pub(super) enum DeferredCall {
+    /// From where, and how much it adds to the bytes that wait to be written.
+    Event(u32, AnyEvent, usize),
+    Call(LocalCall),
+}
+
+type LocalCall = Box<dyn FnOnce(&Rc<ChannelCore>)>;
+
+impl ChannelCore {
+    #[cold]
+    pub(super) fn queue_event(self: &Rc<Self>, from: u32, event: AnyEvent) {
+        let bytes = event.pending_bytes();
+        self.queue(DeferredCall::Event(from, event, bytes));
+        self.add_pending(bytes);
+    }
+
+    #[cold]
+    pub(super) fn queue(self: &Rc<Self>, entry: DeferredCall) {
+        self.cold.get_or_create().entries.push_back(entry);
+        self.mark(DeferredWork::ENTRIES);
+    }
+
+    /// The rest of what waits at a slot is delivered when others have had their turn.
+    pub(crate) fn go_on_later(self: &Rc<Self>, slot: SlotId) {
+        self.cold.get_or_create().backlogs.push_back(slot);
+        self.mark(DeferredWork::ENTRIES);
+    }
+
+    pub(super) fn go_on_with_backlogs(self: &Rc<Self>) {
+        let waiting = self.cold.get_or_create().backlogs.len();
+        for _ in 0..waiting {
+            let Some(slot) = self.cold.get_or_create().backlogs.pop_front() else { return };
+            self.enter(|core| core.go_on_with_backlog(slot));
+        }
+    }
+
+    pub(super) fn let_in(self: &Rc<Self>) {
+        let waiting = self.cold.get_or_create().entries.len();
+        for _ in 0..waiting {
+            let Some(entry) = self.cold.get_or_create().entries.pop_front() else { return };
+            self.enter(|core| match entry {
+                DeferredCall::Event(from, event, bytes) => {
+                    core.remove_pending(bytes);
+                    event.go_on(core, from);
+                }
+                DeferredCall::Call(call) => call(core),
+            });
+        }
+        release_room(&mut self.cold.get_or_create().entries);
+    }
+
+    /// Tells a completion what became of its operation, when the outermost call has returned.
+    pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
+        if !done.is_none() {
+            self.cold.get_or_create().completions.push_back((done, result));
+            self.mark(DeferredWork::COMPLETIONS);
+        }
+    }
+
+    /// Those that are there now; those they cause wait for the next round.
+    #[inline(always)]
+    pub(super) fn tell_completions(self: &Rc<Self>) {
+        if self.cold.is_created() {
+            self.tell_those_there();
+        }
+    }
+
+    fn tell_those_there(self: &Rc<Self>) {
+        let waiting = self.cold.get().map_or(0, |cold| cold.completions.len());
+        for _ in 0..waiting {
+            let Some((done, result)) = self.cold.get_or_create().completions.pop_front() else {
+                return;
+            };
+            if let Err(error) = &result {
+                self.operation_failure(&done, error);
+            }
+            done.complete(result);
+        }
+        if waiting > 0 {
+            release_room(&mut self.cold.get_or_create().completions);
+        }
+    }
+}

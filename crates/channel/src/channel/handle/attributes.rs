@@ -1,0 +1,253 @@
+//! Values that users hang on a channel.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use waterwheel_executor::UserCode;
+
+use crate::channel::handle::Channel;
+use crate::channel::handle::shared_state::ChannelShared;
+use crate::channel::panics::guarded;
+
+/// The key of a value that channels carry: a name and a type. Two keys with the same name and type are
+/// the same key.
+///
+/// ```
+/// use waterwheel_channel::AttrKey;
+///
+/// static USER: AttrKey<String> = AttrKey::new("user");
+/// assert_eq!(USER.name(), "user");
+/// ```
+pub struct AttrKey<T> {
+    name: &'static str,
+    of: PhantomData<fn() -> T>,
+    /// Of a [`ChannelCompanion`].
+    on_closed: Option<OnClosed>,
+}
+
+impl<T: Send + Sync + 'static> AttrKey<T> {
+    /// A key.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, of: PhantomData, on_closed: None }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn is(&self, entry: &AttributeEntry) -> bool {
+        entry.name == self.name && entry.type_id == TypeId::of::<T>()
+    }
+}
+
+/// A value that a layer above hangs on a channel, and that takes part in its end. It leaves the attributes when the
+/// channel is gone from its loop.
+pub(crate) trait ChannelCompanion: Send + Sync + 'static {
+    /// The channel is closed, and nobody was told so yet. On its loop; not if it never came to one.
+    fn on_closed(&self, _channel: &Channel) {}
+}
+
+/// Tells a value, which is of the type that this was made for.
+type OnClosed = fn(&AttributeValue, &Channel);
+
+type AttributeValue = dyn Any + Send + Sync;
+
+/// Makes the key of a companion.
+pub(crate) const fn companion_key<T: ChannelCompanion>(name: &'static str) -> AttrKey<T> {
+    let on_closed: OnClosed = |value, channel| {
+        if let Some(companion) = value.downcast_ref::<T>() {
+            companion.on_closed(channel);
+        }
+    };
+    AttrKey { name, of: PhantomData, on_closed: Some(on_closed) }
+}
+
+impl<T> fmt::Debug for AttrKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AttrKey({})", self.name)
+    }
+}
+
+/// The values of a channel. Few, so a list does; any thread may use it, and nothing of the user's runs
+/// while it is locked.
+#[derive(Default)]
+pub(crate) struct Attributes(Mutex<Option<Box<AttributeList>>>);
+
+/// Made with the first value: most channels have none.
+#[derive(Clone, Default)]
+struct AttributeList {
+    list: Vec<AttributeEntry>,
+}
+
+impl Clone for Attributes {
+    /// The clone shares the values.
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+    }
+}
+
+/// The last handle of a channel may be dropped anywhere, on its loop too: a value whose destructor panics
+/// harms neither the others nor whoever drops the handle.
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        let entries = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        for AttributeEntry { name, value, .. } in
+            entries.into_iter().flat_map(|entries| entries.list)
+        {
+            let _ = guarded(UserCode::Destructor, name, || drop(value));
+        }
+    }
+}
+
+#[derive(Clone)]
+struct AttributeEntry {
+    name: &'static str,
+    type_id: TypeId,
+    value: Arc<AttributeValue>,
+    on_closed: Option<OnClosed>,
+}
+
+impl AttributeEntry {
+    fn new<T: 'static>(key: &AttrKey<T>, value: Arc<AttributeValue>) -> Self {
+        Self { name: key.name, type_id: TypeId::of::<T>(), value, on_closed: key.on_closed }
+    }
+}
+
+impl Attributes {
+    /// Tells companions that their channel is closed. On its loop, with nothing locked.
+    pub(in crate::channel) fn tell_closed(&self, shared: &Arc<ChannelShared>) {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(list) = entries.as_ref().map(|entries| entries.list.iter()) else { return };
+        let told: Vec<_> =
+            list.filter_map(|entry| Some((entry.on_closed?, entry.value.clone()))).collect();
+        drop(entries);
+        let channel = Channel::new(shared.clone());
+        for (on_closed, value) in told {
+            on_closed(&*value, &channel);
+        }
+    }
+
+    /// Lets companions go: their channel is gone from its loop. They are dropped with nothing locked.
+    pub(in crate::channel) fn drop_companions(&self) {
+        let is_companion = |entry: &mut AttributeEntry| entry.on_closed.is_some();
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(list) = entries.as_mut().map(|entries| &mut entries.list) else { return };
+        let gone: Vec<_> = list.extract_if(.., is_companion).collect();
+        drop(entries);
+        drop(gone);
+    }
+
+    pub(crate) fn get<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.as_ref()?.list.iter().find(|entry| key.is(entry))?;
+        entry.value.clone().downcast().ok()
+    }
+
+    pub(crate) fn set<T: Send + Sync + 'static>(
+        &self,
+        key: &AttrKey<T>,
+        value: T,
+    ) -> Option<Arc<T>> {
+        let value: Arc<AttributeValue> = Arc::new(value);
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.get_or_insert_default().list;
+        match entries.iter_mut().find(|entry| key.is(entry)) {
+            Some(entry) => std::mem::replace(&mut entry.value, value).downcast().ok(),
+            None => {
+                entries.push(AttributeEntry::new(key, value));
+                None
+            }
+        }
+    }
+
+    /// Adds the values of others, for keys that have none here.
+    pub(crate) fn add(&self, others: &Attributes) {
+        let Some(others) = others.0.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
+            return;
+        };
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.get_or_insert_default().list;
+        for other in &others.list {
+            let same =
+                |entry: &AttributeEntry| (entry.name, entry.type_id) == (other.name, other.type_id);
+            if !entries.iter().any(same) {
+                entries.push(other.clone());
+            }
+        }
+    }
+
+    /// Returns the value for this key, creating it if absent.
+    pub(crate) fn get_or_set<T: Send + Sync + 'static>(
+        &self,
+        key: &AttrKey<T>,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.get_or_insert_default().list;
+        let found = entries.iter().find(|entry| key.is(entry));
+        if let Some(value) = found.and_then(|entry| entry.value.clone().downcast().ok()) {
+            return value;
+        }
+        let value = Arc::new(make());
+        entries.push(AttributeEntry::new(key, value.clone()));
+        value
+    }
+
+    pub(crate) fn remove<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = &mut entries.as_mut()?.list;
+        let at = entries.iter().position(|entry| key.is(entry))?;
+        entries.swap_remove(at).value.downcast().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::TaskOnly;
+    use crate::{EventLoopGroup, local};
+
+    #[test]
+    fn c12_attributes_are_told_apart_by_name_and_type() {
+        let attributes = Attributes::default();
+        let (text, number) = (AttrKey::<String>::new("it"), AttrKey::<u32>::new("it"));
+        assert!(attributes.set(&text, "a".into()).is_none());
+        assert!(attributes.set(&number, 1).is_none());
+        assert_eq!(*attributes.set(&text, "b".into()).unwrap(), "a");
+        assert_eq!((*attributes.get(&text).unwrap()).as_str(), "b");
+        assert_eq!(*attributes.remove(&number).unwrap(), 1);
+        assert!(attributes.get(&number).is_none());
+        assert!(attributes.get(&AttrKey::<String>::new("other")).is_none());
+    }
+
+    /// Counts how often it was told, and knows whether it is alive.
+    struct Told(Arc<Mutex<u32>>);
+
+    impl ChannelCompanion for Told {
+        fn on_closed(&self, channel: &Channel) {
+            assert!(!channel.is_open(), "before others are told, but closed");
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+
+    #[test]
+    fn c12_a_companion_is_told_of_the_close_and_goes_with_the_channel() {
+        static TOLD: AttrKey<Told> = companion_key("told");
+        static KEPT: AttrKey<u32> = AttrKey::new("kept");
+        let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
+        let (new, _peer) = local::pair();
+        let count = Arc::new(Mutex::new(0));
+        let new = new.attribute(&TOLD, Told(count.clone())).attribute(&KEPT, 7);
+        let channel = group.register(new).join().unwrap();
+        assert_eq!((*count.lock().unwrap(), Arc::strong_count(&count)), (0, 2));
+        channel.close().join().unwrap();
+        group.next().submit(|| ()).unwrap().join().unwrap();
+        assert_eq!((*count.lock().unwrap(), Arc::strong_count(&count)), (1, 1));
+        assert_eq!(channel.attribute(&KEPT).as_deref(), Some(&7), "a user's value stays");
+    }
+}

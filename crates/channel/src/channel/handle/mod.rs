@@ -1,0 +1,431 @@
+//! A channel, for any thread.
+
+pub(crate) mod attributes;
+pub(crate) mod new_channel;
+pub(crate) mod request;
+pub(crate) mod shared_state;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use waterwheel_executor::{CommandSender, Error, ExecutorId, PromiseFuture, SharedFuture};
+
+use crate::address::{Address, Target};
+use crate::channel::error::ChannelError;
+use crate::channel::handle::attributes::{AttrKey, Attributes};
+use crate::channel::handle::request::{ChannelRequest, PendingReservation};
+use crate::channel::handle::shared_state::{ChannelAddresses, ChannelId, ChannelShared};
+use crate::driver::SocketOption;
+use crate::event_loop::command::LoopCommand;
+use crate::event_loop::handle::EventLoop;
+use crate::pipeline::{Msg, Pipeline};
+use crate::token::Token;
+
+/// A connection, or something like it: belongs to one loop for life, and is used from anywhere.
+///
+/// This is a handle: cheap to clone, `Send` and `Sync`. Called on the channel's own loop it acts at
+/// once; called elsewhere it sends the loop one command. It keeps neither the channel open nor the
+/// loop running.
+///
+/// Operations that return a future make one: where nobody waits for it, [`send`](Self::send) and
+/// [`Ctx`](crate::Ctx) do without.
+#[derive(Clone)]
+pub struct Channel {
+    shared: Arc<ChannelShared>,
+}
+
+/// The future of an operation on a channel.
+pub type ChannelFuture = PromiseFuture<()>;
+
+impl Channel {
+    pub(crate) fn new(shared: Arc<ChannelShared>) -> Self {
+        Self { shared }
+    }
+
+    pub(in crate::channel) fn shared(&self) -> &ChannelShared {
+        &self.shared
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.shared.token()
+    }
+
+    pub(crate) fn sender(&self) -> &CommandSender<LoopCommand> {
+        &self.shared.sender
+    }
+
+    /// Names its loop.
+    pub(crate) fn loop_id(&self) -> ExecutorId {
+        self.shared.sender.id()
+    }
+
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.shared.attributes
+    }
+
+    /// Counts bytes that are on their way to the buffer: see [`ChannelShared::weigh`].
+    pub(crate) fn weigh(&self, size: usize) -> Result<PendingReservation, ChannelError> {
+        self.shared.weigh(size)
+    }
+
+    /// A write that nobody waits for was refused.
+    pub(crate) fn report_refused(&self, error: &ChannelError) {
+        self.shared.report_refused(error);
+    }
+
+    /// Names it among all channels of the process.
+    #[must_use]
+    pub fn id(&self) -> ChannelId {
+        self.shared.id
+    }
+
+    /// Its loop. The handle keeps the loop alive only if there is another one.
+    #[must_use]
+    pub fn event_loop(&self) -> EventLoop {
+        EventLoop::new(self.shared.sender.executor())
+    }
+
+    /// Whether this is the thread of its loop.
+    #[must_use]
+    pub fn in_event_loop(&self) -> bool {
+        self.shared.sender.in_event_loop()
+    }
+
+    /// The channel that accepted it.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Channel> {
+        self.shared.parent.as_ref()
+    }
+
+    // Looking at it.
+
+    /// Whether it is a server: it accepts connections, and nothing can be written to it.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.shared.listens()
+    }
+
+    /// Whether it has not been closed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.shared.open.load(Ordering::Acquire)
+    }
+
+    /// Whether it is connected, or bound.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.shared.active.load(Ordering::Acquire)
+    }
+
+    /// Whether it is registered with its loop.
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        self.shared.registered.load(Ordering::Acquire)
+    }
+
+    /// Whether it takes more: see [`Ctx::is_writable`](crate::Ctx::is_writable). Writes count from the
+    /// moment they are submitted. After a `false`, on whichever thread,
+    /// [`on_writability_changed`](crate::Handler::on_writability_changed) comes when it takes more again, unless it
+    /// is closed before.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        if let Some(core) = self.shared.here() {
+            return core.is_writable(); // Whoever looks there is told of the change.
+        }
+        let is_writable = self.shared.writable.load(Ordering::Acquire) && self.is_open();
+        is_writable && self.shared.has_room()
+    }
+
+    /// How many bytes may be written before it stops being writable; none if it is not.
+    #[must_use]
+    pub fn bytes_before_unwritable(&self) -> usize {
+        let high = self.shared.options.water_marks.high();
+        let room = high.saturating_add(1).saturating_sub(self.pending_bytes());
+        if self.is_writable() { room } else { 0 }
+    }
+
+    /// How many bytes wait to be written.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.shared.pending.load(Ordering::Relaxed).saturating_add(self.shared.submitted())
+    }
+
+    /// Whether it reads by itself.
+    #[must_use]
+    pub fn is_auto_read(&self) -> bool {
+        self.shared.auto_read.load(Ordering::Acquire)
+    }
+
+    /// Where it is bound.
+    #[must_use]
+    pub fn local_address(&self) -> Option<Address> {
+        self.shared.addresses().local
+    }
+
+    /// Whom it is connected to.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<Address> {
+        self.shared.addresses().peer
+    }
+
+    /// Completes when it has been closed, for whatever reason. Fails only if its loop has died: then with
+    /// [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied).
+    #[track_caller]
+    pub fn closed(&self) -> SharedFuture<()> {
+        self.shared.closed()
+    }
+
+    // Attributes.
+
+    /// The value it has for this key.
+    #[must_use]
+    pub fn attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
+        self.shared.attributes.get(key)
+    }
+
+    /// Sets the value for this key; returns the one before.
+    pub fn set_attribute<T: Send + Sync + 'static>(
+        &self,
+        key: &AttrKey<T>,
+        value: T,
+    ) -> Option<Arc<T>> {
+        self.shared.attributes.set(key, value)
+    }
+
+    /// Takes the value for this key out.
+    pub fn remove_attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
+        self.shared.attributes.remove(key)
+    }
+
+    // Asking for something: it begins at the end of the pipeline.
+
+    /// Writes a message: it waits until it is flushed. Elsewhere than on the loop, the loop is not even
+    /// woken for it.
+    #[track_caller]
+    pub fn write(&self, msg: impl Into<Msg>) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit_write(msg.into(), false, Some(promise));
+        future
+    }
+
+    /// Writes a message and flushes.
+    #[track_caller]
+    pub fn write_and_flush(&self, msg: impl Into<Msg>) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit_write(msg.into(), true, Some(promise));
+        future
+    }
+
+    /// Writes a message and flushes, without a future: on the loop it costs no allocation. If it fails
+    /// because the channel is closed nobody is told; that it was refused for any other reason is
+    /// reported.
+    pub fn send(&self, msg: impl Into<Msg>) {
+        self.submit_write(msg.into(), true, None);
+    }
+
+    /// Sends what was written.
+    pub fn flush(&self) {
+        self.submit(ChannelRequest::Flush);
+    }
+
+    /// Asks for more to be read.
+    pub fn read(&self) {
+        self.submit(ChannelRequest::Read);
+    }
+
+    /// Reads by itself, or no longer: then every round has to be asked for.
+    pub fn set_auto_read(&self, auto: bool) {
+        self.submit(ChannelRequest::AutoRead(auto));
+    }
+
+    /// Fires an event of the user's own, to its first handler.
+    pub fn fire_user_event(&self, event: impl Into<Msg>) {
+        self.submit(ChannelRequest::UserEvent(event.into()));
+    }
+
+    /// Binds it.
+    #[track_caller]
+    pub fn bind(&self, to: impl Into<Address>) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Bind(to.into(), promise));
+        future
+    }
+
+    /// Connects it.
+    #[track_caller]
+    pub fn connect(&self, to: impl Into<Target>) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Connect(to.into(), promise));
+        future
+    }
+
+    /// Disconnects it.
+    #[track_caller]
+    pub fn disconnect(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Disconnect(promise));
+        future
+    }
+
+    /// Closes it, after what was flushed before. Closing it again does no harm: the future completes
+    /// when it is closed.
+    #[track_caller]
+    pub fn close(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Close(Some(promise)));
+        future
+    }
+
+    /// Closes it as [`close`](Self::close) does, without a future: for whoever does not wait. On the loop it costs
+    /// no allocation.
+    pub fn close_now(&self) {
+        self.submit(ChannelRequest::Close(None));
+    }
+
+    /// Reads nothing more. The peer is not told: if it goes on sending it has to wait, as for one that
+    /// does not read, until this channel is closed. The handlers are told by
+    /// [`HalfClosed::Input`](crate::HalfClosed); if the output is shut down too, it is closed.
+    #[track_caller]
+    pub fn shutdown_input(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::ShutdownInput(promise));
+        future
+    }
+
+    /// Writes what was flushed, however long that takes, and then tells the peer that this was all. What
+    /// was written and not flushed fails, and so does every later write. The handlers are told by
+    /// [`HalfClosed::Output`](crate::HalfClosed); if the input is over too, it is closed.
+    #[track_caller]
+    pub fn shutdown_output(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::ShutdownOutput(promise));
+        future
+    }
+
+    /// Sets an option of its socket. Fails if its transport has no such option.
+    #[track_caller]
+    pub fn set_option(&self, option: SocketOption) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::SetOption(option, promise));
+        future
+    }
+
+    /// Lets it leave its loop, without closing it.
+    #[track_caller]
+    pub fn deregister(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Deregister(promise));
+        future
+    }
+
+    /// Lets it come to its loop again, after it has left.
+    #[track_caller]
+    pub fn register(&self) -> ChannelFuture {
+        let (promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Register(promise));
+        future
+    }
+
+    /// Calls `f` with the pipeline, on the loop.
+    #[track_caller]
+    pub fn with_pipeline<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(Pipeline<'_>) -> R + Send + 'static,
+    ) -> PromiseFuture<R> {
+        let (mut promise, future) = self.shared.sender.executor().new_promise();
+        self.submit(ChannelRequest::Call(Box::new(move |core| {
+            match core {
+                Ok(_) if !promise.set_uncancellable() => false,
+                Ok(core) => promise.set_success(f(Pipeline::new(core))),
+                Err(error) => promise.set_failure(error.clone()),
+            };
+        })));
+        future
+    }
+
+    fn submit(&self, request: ChannelRequest) {
+        if self.in_event_loop() {
+            match self.shared.here() {
+                Some(core) => request.perform(&core),
+                None => request.refuse(&self.closed_error()),
+            }
+            return;
+        }
+        let lazily = request.can_wait();
+        let shared = self.shared.clone();
+        let command = |request: Box<ChannelRequest>| {
+            LoopCommand::new(move |here| here.channels().perform(&shared, *request))
+        };
+        let (sender, request) = (&self.shared.sender, Box::new(request));
+        let sent = match lazily {
+            true => sender.send_lazily_with(request, command),
+            false => sender.send_with(request, command),
+        };
+        if let Err(rejected) = sent {
+            rejected.into_task().refuse(&self.closed_error());
+        }
+    }
+
+    fn submit_write(
+        &self,
+        msg: Msg,
+        flush: bool,
+        promise: Option<waterwheel_executor::Promise<()>>,
+    ) {
+        if self.in_event_loop() {
+            return self.submit(ChannelRequest::Write { msg, flush, promise, submitted: None });
+        }
+        match self.shared.weigh(msg.size_hint()) {
+            Ok(submitted) => {
+                let submitted = Some(submitted);
+                self.submit(ChannelRequest::Write { msg, flush, promise, submitted });
+            }
+            Err(error) => {
+                if promise.is_none() {
+                    self.shared.report_refused(&error);
+                }
+                ChannelRequest::Write { msg, flush, promise, submitted: None }
+                    .refuse(&Error::new(error))
+            }
+        }
+    }
+
+    /// Returns what a call is told that finds the channel closed, or gone.
+    pub(crate) fn closed_error(&self) -> Error {
+        Error::from(self.shared.closed_error())
+    }
+}
+
+impl PartialEq for Channel {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Channel {}
+
+impl Hash for Channel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match (self.is_open(), self.is_active()) {
+            (false, _) => "closed",
+            (true, true) => "active",
+            (true, false) => "open",
+        };
+        write!(f, "Channel({}, {state}", self.id())?;
+        let ChannelAddresses { local, peer } = self.shared.addresses();
+        match (local, peer) {
+            (None, None) => f.write_str(")"),
+            (Some(local), None) => write!(f, ", {local})"),
+            (None, Some(peer)) => write!(f, ", to {peer})"),
+            (Some(local), Some(peer)) => write!(f, ", {local} to {peer})"),
+        }
+    }
+}

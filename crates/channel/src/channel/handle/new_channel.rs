@@ -1,0 +1,351 @@
+//! A channel that has no loop yet (L01).
+
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_executor::engine::CommandAccess;
+use waterwheel_executor::{Error, Promise, PromiseFuture};
+
+use crate::address::Address;
+use crate::channel::core::ChannelCore;
+use crate::channel::handle::Channel;
+use crate::channel::handle::attributes::{AttrKey, Attributes};
+use crate::channel::handle::shared_state::{ChannelAddresses, ChannelShared};
+use crate::channel::options::ChannelOptions;
+use crate::channel::transport::Transport;
+use crate::channel::transport::stream::Stream;
+use crate::event_loop::berths::Berth;
+use crate::event_loop::command::LoopCommand;
+use crate::event_loop::drain::LoopDraining;
+use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::handle::EventLoop;
+use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
+use crate::pipeline::{Completion, Edit, Message, Pipeline};
+
+/// A channel before it is registered: a transport, what to make the pipeline of, and options. It may go
+/// from thread to thread, and through a pipeline as a message: what a server accepts is one of these.
+/// Dropping it closes it.
+///
+/// ```
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{
+///     AttrKey, ChannelOptions, EventLoopGroup, Handler, NewChannel, WaterMarks, local,
+/// };
+///
+/// static USER: AttrKey<String> = AttrKey::new("user");
+///
+/// struct Pass;
+///
+/// impl Handler for Pass {}
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+/// let new = NewChannel::new(local::Connection::new())
+///     .options(ChannelOptions { water_marks: WaterMarks::new(1024, 4096)?, ..Default::default() })
+///     .attribute(&USER, "anna".to_owned())
+///     .initialiser(|edit| {
+///         edit.add_last("pass", Pass)?;
+///         Ok(())
+///     });
+/// let channel = group.register(new).join()?;
+/// assert_eq!(*channel.attribute(&USER).unwrap(), "anna");
+/// assert!(channel.is_registered() && !channel.is_active(), "to be connected");
+/// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping it closes the channel"]
+pub struct NewChannel {
+    transport: Box<dyn Transport>,
+    initialiser: Option<Initialiser>,
+    options: Arc<ChannelOptions>,
+    attributes: Attributes,
+    parent: Option<Channel>,
+    /// Addresses of an accepted connection, as far as they are known without a system call.
+    addresses: ChannelAddresses,
+    /// The loop that was taken for it.
+    berth: Option<Berth>,
+}
+
+enum Initialiser {
+    Own(OwnInitialiser),
+    Shared(SharedInitialiser),
+}
+
+type OwnInitialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
+
+/// One that makes the pipelines of many channels.
+pub(crate) type SharedInitialiser = Arc<dyn Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync>;
+
+impl Initialiser {
+    fn initialise(self, edit: &mut Edit<'_>) -> Result<(), Error> {
+        match self {
+            Initialiser::Own(initialiser) => initialiser(edit),
+            Initialiser::Shared(initialiser) => initialiser(edit),
+        }
+    }
+}
+
+/// Its pipeline is made by its own initialiser; whoever registers it on the loop may add to that.
+fn by_itself(_: &mut Edit<'_>) -> Result<(), Error> {
+    Ok(())
+}
+
+impl NewChannel {
+    /// A channel over this transport, without handlers.
+    pub fn new(transport: impl Transport) -> Self {
+        Self::over(Box::new(transport))
+    }
+
+    pub(crate) fn over(transport: Box<dyn Transport>) -> Self {
+        Self {
+            transport,
+            initialiser: None,
+            options: ChannelOptions::shared_default(),
+            attributes: Attributes::default(),
+            parent: None,
+            addresses: ChannelAddresses::default(),
+            berth: None,
+        }
+    }
+
+    /// What makes its pipeline: called on its loop, when it is registered. If it fails the channel is
+    /// closed, and so fails the registration. The handlers it makes need not be `Send`.
+    pub fn initialiser(
+        mut self,
+        initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send + 'static,
+    ) -> Self {
+        self.initialiser = Some(Initialiser::Own(Box::new(initialiser)));
+        self
+    }
+
+    /// The same, of one that others have too.
+    pub(crate) fn shared_initialiser(mut self, initialiser: SharedInitialiser) -> Self {
+        self.initialiser = Some(Initialiser::Shared(initialiser));
+        self
+    }
+
+    /// These attributes too, but for those it has.
+    pub(crate) fn attributes(self, others: &Attributes) -> Self {
+        self.attributes.add(others);
+        self
+    }
+
+    /// Its options: its own, or those it has in common with others.
+    pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
+        self.options = options.into();
+        self
+    }
+
+    /// Sets an attribute.
+    pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
+        self.attributes.set(key, value);
+        self
+    }
+
+    /// The value it has for this key.
+    #[must_use]
+    pub fn get_attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
+        self.attributes.get(key)
+    }
+
+    /// Where it is bound, as far as that is known before it has a loop.
+    #[must_use]
+    pub fn local_address(&self) -> Option<Address> {
+        self.addresses.local.clone().or_else(|| self.transport.local_address())
+    }
+
+    /// Whom it is connected to, if it is.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<Address> {
+        self.addresses.peer.clone().or_else(|| self.transport.peer_address())
+    }
+
+    /// A connection that a listener has accepted. Its addresses are kept here and not in its transport, which would
+    /// keep them beside those of the channel. The local one is asked for when the channel is active if it is not known.
+    pub(in crate::channel) fn accepted(
+        child: Stream,
+        addresses: ChannelAddresses,
+        parent: Option<Channel>,
+    ) -> Self {
+        Self { addresses, parent, ..Self::new(child) }
+    }
+
+    /// The loop that was taken for it, if it has one to itself.
+    pub(crate) fn at(mut self, berth: Option<Berth>) -> Self {
+        self.berth = berth;
+        self
+    }
+
+    /// The channel that accepted it.
+    pub fn parent(mut self, parent: Channel) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+}
+
+impl Message for NewChannel {}
+
+impl fmt::Debug for NewChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NewChannel({})", self.transport.name())
+    }
+}
+
+impl LocalLoop {
+    /// Registers a channel with this loop, at once. What `more` adds to its pipeline, behind what its own
+    /// initialiser makes, need not come from another thread, nor could it.
+    ///
+    /// # Errors
+    /// The loop is shutting down ([`LoopShutDown`]) or draining ([`LoopDraining`]), an initialiser has
+    /// failed, or the transport cannot be used here. The channel is closed then.
+    pub fn register_with(
+        &self,
+        new: NewChannel,
+        more: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Result<Channel, Error> {
+        let channel = self.make_channel(new, more);
+        self.channels().settle_if_outermost();
+        channel
+    }
+
+    /// Registers a channel with this loop. Its pipeline is made, the promise is kept, then the handlers
+    /// are told that it is registered and, if it is connected, active.
+    pub(crate) fn register_channel(&self, new: NewChannel, mut promise: Promise<Channel>) {
+        if !promise.set_uncancellable() {
+            return;
+        }
+        match self.make_channel(new, by_itself) {
+            Ok(channel) => promise.set_success(channel),
+            Err(error) => promise.set_failure(error),
+        };
+        self.channels().settle_if_outermost();
+    }
+
+    fn make_channel(
+        &self,
+        new: NewChannel,
+        more: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
+    ) -> Result<Channel, Error> {
+        if self.is_closing() {
+            return Err(Error::new(LoopShutDown));
+        }
+        if self.is_draining() {
+            return Err(Error::new(LoopDraining));
+        }
+        let NewChannel { transport, initialiser, options, attributes, parent, addresses, berth } =
+            new;
+        let berth = match berth {
+            None => self.claim()?,
+            taken => taken,
+        };
+        let sender = self.sender().clone();
+        let listens = transport.is_listening();
+        let mut shared = ChannelShared::new(sender, options, attributes, parent, listens);
+        shared.set_early_addresses(addresses);
+        let shared = Arc::new(shared);
+        let core = ChannelCore::new(self.clone(), shared.clone(), transport);
+        shared.set_token(self.channels().enter(core.clone()));
+        self.keep(berth);
+        let initialise = |edit: &mut Edit<'_>| {
+            initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;
+            more(edit)
+        };
+        self.counters().channels(self.channels().len());
+        // What handlers write when they are added is sent when the channel has come, not before.
+        let held = self.channels().hold();
+        let made = inside(&core, |core| Edit::perform(core, initialise))
+            .and_then(|()| inside(&core, ChannelCore::come));
+        drop(held);
+        if let Err(error) = &made {
+            core.close(Some(error.clone()), Completion::none());
+        }
+        made.map(|()| Channel::new(shared))
+    }
+
+    /// Calls `f` with the pipeline of a channel of this loop. `None` if the channel is gone, is another
+    /// loop's, or `f` panics, which closes the channel.
+    pub fn with_pipeline<R>(
+        &self,
+        channel: &Channel,
+        f: impl FnOnce(Pipeline<'_>) -> R,
+    ) -> Option<R> {
+        let core = self.channels().find(channel.token())?;
+        if core.channel() != *channel {
+            return None;
+        }
+        let mut result = None;
+        core.enter(|core| result = Some(f(Pipeline::new(core))));
+        result
+    }
+
+    /// The channels that are registered with this loop.
+    #[must_use]
+    pub fn registered_channels(&self) -> Vec<Channel> {
+        self.channels().registered()
+    }
+}
+
+/// Calls `f` inside of the channel.
+fn inside(
+    core: &Rc<ChannelCore>,
+    f: impl FnOnce(&Rc<ChannelCore>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut done = None;
+    core.enter(|core| done = Some(f(core)));
+    // Nothing came back: it panicked, and that has closed the channel.
+    done.unwrap_or_else(|| Err(core.closed_error()))
+}
+
+impl EventLoop {
+    /// Registers a channel with this loop. The future gives the channel, whose pipeline is complete
+    /// then. It fails, and the channel is closed, if the loop is shut down or draining
+    /// ([`LoopDraining`]), the initialiser fails, or the transport cannot be used here.
+    #[track_caller]
+    pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
+        let (promise, future) = self.new_promise();
+        if let Some(here) = LocalLoop::current().filter(|_| self.in_event_loop()) {
+            here.register_channel(new, promise);
+            return future;
+        }
+        let new = Box::new((new, promise));
+        let register = LoopCommand::new(|here| {
+            let (new, promise) = *new;
+            here.register_channel(new, promise);
+        });
+        match self.send_lasting(register) {
+            Ok(()) => future,
+            Err(rejected) => self.failed(rejected.into()),
+        }
+    }
+
+    /// The channels that are registered with this loop.
+    #[track_caller]
+    pub fn registered_channels(&self) -> PromiseFuture<Vec<Channel>> {
+        let (promise, future) = self.new_promise();
+        let list = move |here: &LocalLoop| {
+            promise.set_success(here.registered_channels());
+        };
+        match self.send(LoopCommand::of_any_size(list)) {
+            Ok(()) => future,
+            Err(rejected) => self.failed(rejected.into()),
+        }
+    }
+}
+
+impl EventLoopGroup {
+    /// Finds a loop for this channel, as `find_loop` does. On an error it is closed.
+    pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
+        self.find_loop().map(|(at, berth)| (at, new.at(berth)))
+    }
+
+    /// As [`EventLoop::register`], with the next loop; in a group with a loop for each channel, with one of
+    /// its own. Then it may also fail because there are [too many](crate::TooManyChannels).
+    #[track_caller]
+    pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
+        match self.place(new) {
+            Ok((at, new)) => at.register(new),
+            Err(error) => self.next().failed(error),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What other threads ask of a channel: one value each, carried to its loop in one command (C08).
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use waterwheel_executor::engine::drop_in_turn;
+use waterwheel_executor::{Error, Promise};
+
+use crate::address::{Address, Target};
+use crate::channel::core::ChannelCore;
+use crate::channel::handle::shared_state::ChannelShared;
+use crate::driver::SocketOption;
+use crate::pipeline::event::{
+    BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, ShutdownOutput, UserEvent,
+    Write,
+};
+use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::{Completion, Msg};
+
+pub(crate) enum ChannelRequest {
+    Write {
+        msg: Msg,
+        flush: bool,
+        promise: Option<Promise<()>>,
+        submitted: Option<PendingReservation>,
+    },
+    Flush,
+    Read,
+    AutoRead(bool),
+    UserEvent(Msg),
+    Bind(Address, Promise<()>),
+    Connect(Target, Promise<()>),
+    Disconnect(Promise<()>),
+    Close(Option<Promise<()>>),
+    ShutdownInput(Promise<()>),
+    ShutdownOutput(Promise<()>),
+    SetOption(SocketOption, Promise<()>),
+    Deregister(Promise<()>),
+    Register(Promise<()>),
+    Call(Call),
+}
+
+/// Called with the channel or, if that is gone, with the error to tell.
+type Call = Box<dyn FnOnce(Result<&Rc<ChannelCore>, &Error>) + Send>;
+
+/// Bytes on their way to the loop: they count as pending until they are there, or are given up.
+pub(crate) struct PendingReservation {
+    pub(in crate::channel) shared: Arc<ChannelShared>,
+    pub(in crate::channel) size: usize,
+}
+
+impl Drop for PendingReservation {
+    fn drop(&mut self) {
+        self.shared.submitted.remove(self.size);
+    }
+}
+
+impl ChannelRequest {
+    /// Whether the loop need not be woken for it: a flush will follow.
+    pub(crate) fn can_wait(&self) -> bool {
+        matches!(self, ChannelRequest::Write { flush: false, .. })
+    }
+
+    /// Does it, on the loop.
+    pub(crate) fn perform(self, core: &Rc<ChannelCore>) {
+        match self {
+            ChannelRequest::Write { msg, flush, promise, submitted } => {
+                let done = promise.map_or_else(Completion::none, Completion::from);
+                core.take_write(msg, flush, done, submitted);
+            }
+            ChannelRequest::Flush => core.accept(TAIL, Flush),
+            ChannelRequest::Read => core.accept(TAIL, BeginRead),
+            ChannelRequest::AutoRead(auto) => {
+                core.shared().set_auto_read(auto);
+                core.enter_with(move |core| core.set_auto_read(auto));
+            }
+            ChannelRequest::UserEvent(event) => core.accept(HEAD, UserEvent(event)),
+            ChannelRequest::Bind(to, promise) => core.accept(TAIL, Bind(to, promise.into())),
+            ChannelRequest::Connect(to, promise) => core.accept(TAIL, Connect(to, promise.into())),
+            ChannelRequest::Disconnect(promise) => core.accept(TAIL, Disconnect(promise.into())),
+            ChannelRequest::Close(promise) => {
+                let done = promise.map_or_else(Completion::none, Completion::from);
+                core.accept(TAIL, Close(done));
+            }
+            ChannelRequest::ShutdownInput(promise) => core.enter_with(move |core| {
+                begin(promise, |done| core.shutdown_input(done));
+            }),
+            ChannelRequest::ShutdownOutput(promise) => {
+                core.accept(TAIL, ShutdownOutput(promise.into()));
+            }
+            ChannelRequest::SetOption(option, promise) => core.enter_with(move |core| {
+                begin(promise, |done| core.complete_later(done, core.set_option(option)));
+            }),
+            ChannelRequest::Deregister(promise) => core.accept(TAIL, Deregister(promise.into())),
+            ChannelRequest::Register(promise) => core.enter_with(move |core| {
+                begin(promise, |done| core.complete_later(done, core.come()));
+            }),
+            ChannelRequest::Call(call) => core.enter_with(move |core| call(Ok(core))),
+        }
+    }
+
+    /// The channel or its loop is gone.
+    pub(crate) fn refuse(self, error: &Error) {
+        match self {
+            ChannelRequest::Write { msg, promise, .. } => {
+                if let Some(promise) = promise {
+                    promise.set_failure(error.clone());
+                }
+                drop_in_turn(msg);
+            }
+            ChannelRequest::UserEvent(event) => drop_in_turn(event),
+            ChannelRequest::Bind(_, promise)
+            | ChannelRequest::Connect(_, promise)
+            | ChannelRequest::Disconnect(promise)
+            | ChannelRequest::ShutdownInput(promise)
+            | ChannelRequest::ShutdownOutput(promise)
+            | ChannelRequest::SetOption(_, promise)
+            | ChannelRequest::Deregister(promise)
+            | ChannelRequest::Register(promise) => {
+                promise.set_failure(error.clone());
+            }
+            // Closed is what it is to be.
+            ChannelRequest::Close(Some(promise)) => {
+                promise.set_success(());
+            }
+            ChannelRequest::Call(call) => call(Err(error)),
+            ChannelRequest::Close(None)
+            | ChannelRequest::Flush
+            | ChannelRequest::Read
+            | ChannelRequest::AutoRead(_) => {}
+        }
+    }
+}
+
+/// Carries an operation out, unless its future was cancelled before. Then it cannot be any more.
+fn begin(mut promise: Promise<()>, operation: impl FnOnce(Completion)) {
+    if promise.set_uncancellable() {
+        operation(promise.into());
+    }
+}
+
+impl ChannelCore {
+    /// Takes a write that was submitted, here or elsewhere.
+    pub(crate) fn take_write(
+        self: &Rc<Self>,
+        msg: Msg,
+        flush: bool,
+        done: Completion,
+        submitted: Option<PendingReservation>,
+    ) {
+        let is_from_elsewhere = submitted.is_some();
+        drop(submitted);
+        if flush {
+            self.write_and_flush(msg, done);
+        } else {
+            self.accept(TAIL, Write(msg, done));
+        }
+        // It no longer counts as submitted. If it was refused nothing else will look whether there is
+        // room again.
+        self.fall();
+        if is_from_elsewhere {
+            self.tell_watchers();
+        }
+    }
+}

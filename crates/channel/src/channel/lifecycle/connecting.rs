@@ -1,0 +1,262 @@
+//! Connecting (C02, C12): one address after the other, each with its share of the time.
+//!
+//! ```text
+//!   connect ──► attempt ──► connected: the one who asked is told, then the handlers
+//!                 ▲  │ failed, or its time is up
+//!                 │  ▼
+//!                 next address, or the one who asked is told of all failures
+//! ```
+//!
+//! Where there is no room for the attempt, and nobody tells when there is, it is made again after a pause
+//! that grows, as long as it has time.
+//!
+//! A connect that was under way and fails closes the channel, and so does one that is cancelled. One that
+//! is refused at once leaves it as it was: it may be tried again.
+
+use std::cell::RefMut;
+use std::rc::Rc;
+use std::time::Duration;
+
+use waterwheel_executor::{Error, ErrorKind, Nanos, TimerKey};
+
+use crate::address::Target;
+use crate::channel::core::ChannelCore;
+use crate::channel::error::ChannelError;
+use crate::channel::transport::ConnectProgress;
+use crate::event_loop::command::LoopCommand;
+use crate::pipeline::Completion;
+
+/// An address gets at least this much of the time that is left, if so much is left: one that is far away
+/// is not given up because a name has many.
+const LEAST_SHARE: Duration = Duration::from_secs(2);
+
+/// The first pause before an attempt is made again, and the longest: each is twice as long as the one before.
+/// 127 ms, and eight calls of the kernel, are over when the longest is reached; from then on it is ten calls
+/// a second.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A connect that is under way.
+pub(crate) struct Connecting {
+    done: Completion,
+    target: Target,
+    /// What became of those before.
+    failures: Vec<Error>,
+    /// When all of it is to be done.
+    deadline: Option<Nanos>,
+    /// When the current attempt is given up.
+    until: Nanos,
+    timer: Option<TimerKey>,
+    /// When the current attempt was begun.
+    begun: Nanos,
+    /// It found no room: how long it pauses, and the end of that.
+    pause: Option<(Duration, Nanos)>,
+    pause_timer: Option<TimerKey>,
+}
+
+impl ChannelCore {
+    /// To be connected; this has passed all handlers.
+    pub(crate) fn connect(self: &Rc<Self>, target: Target, mut done: Completion) {
+        if let Err(error) = self.may_activate() {
+            return self.complete_later(done, Err(error));
+        }
+        let shared = self.shared.clone();
+        done.on_cancel(move || {
+            let token = shared.token();
+            let cancel = LoopCommand::new(move |here| {
+                here.channels().with(token, |core| core.cancel_connect());
+            });
+            // Refused by a loop that is over: then so is the attempt.
+            let _ = shared.send(cancel);
+        });
+        let begun = self.here.now();
+        let deadline = self.options().connect_timeout.map(|timeout| begun.plus(timeout));
+        let connecting = Connecting {
+            done,
+            target,
+            failures: Vec::new(),
+            deadline,
+            until: Nanos::MAX,
+            timer: None,
+            begun,
+            pause: None,
+            pause_timer: None,
+        };
+        self.cold.get_or_create().connecting = Some(Box::new(connecting));
+        self.attempt();
+    }
+
+    pub(in crate::channel) fn is_connecting(&self) -> bool {
+        self.cold.get().is_some_and(|cold| cold.connecting.is_some())
+    }
+
+    /// Returns what is under way, if a connect is.
+    fn connecting(&self) -> Option<RefMut<'_, Connecting>> {
+        if !self.is_connecting() {
+            return None;
+        }
+        RefMut::filter_map(self.cold.get_or_create(), |cold| cold.connecting.as_deref_mut()).ok()
+    }
+
+    fn take_connecting(&self) -> Option<Box<Connecting>> {
+        if self.is_connecting() { self.cold.get_or_create().connecting.take() } else { None }
+    }
+
+    /// Whether it waits to be connected, for a timer of this loop: its transport knows nothing of that.
+    pub(in crate::channel) fn is_pausing(&self) -> bool {
+        self.connecting().is_some_and(|it| it.pause_timer.is_some())
+    }
+
+    /// Tries one address after the other, until one is under way or has led somewhere. Returns what was
+    /// told if none is left.
+    fn attempt(self: &Rc<Self>) -> Option<Error> {
+        loop {
+            let target = self.connecting()?.target.clone();
+            match self.move_transport(|transport, up| transport.connect(up, &target)) {
+                Ok(ConnectProgress::Pending) => self.limit_attempt(),
+                Ok(ConnectProgress::Later) => {
+                    self.limit_attempt();
+                    self.pause_attempt();
+                }
+                Ok(ConnectProgress::Done) => self.on_connected(),
+                Err(error) => match self.next_address(error) {
+                    None => continue,
+                    failed => return failed,
+                },
+            }
+            return None;
+        }
+    }
+
+    /// The attempt is to be made again after a while.
+    fn pause_attempt(self: &Rc<Self>) {
+        let Some(mut it) = self.connecting() else { return };
+        let pause = it.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
+        let end = self.here.now().plus(pause);
+        it.pause = Some((pause, end));
+        let token = self.token();
+        let again = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.on_connect_pause_over());
+        });
+        it.pause_timer = self.here.sender().send_at(end, again).ok();
+    }
+
+    /// The pause of the attempt under way is over.
+    pub(crate) fn on_connect_pause_over(self: &Rc<Self>) {
+        let now = self.here.now();
+        // Not if this is about an attempt before.
+        let due = self.connecting().is_some_and(|mut it| {
+            it.pause.is_some_and(|(_, end)| end <= now) && it.pause_timer.take().is_some()
+        });
+        if due && let Some(error) = self.attempt() {
+            self.close(Some(error), Completion::none());
+        }
+    }
+
+    /// Gives the attempt under way its share of the time, unless it has it.
+    fn limit_attempt(self: &Rc<Self>) {
+        let now = self.here.now();
+        let Some(mut it) = self.connecting().filter(|it| it.pause.is_none()) else { return };
+        it.begun = now;
+        let Some(deadline) = it.deadline else { return };
+        let left = deadline.since(now);
+        let untried = u32::try_from(it.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let share = (left / untried).max(LEAST_SHARE).min(left);
+        let token = self.token();
+        let give_up = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.on_connect_timeout());
+        });
+        it.until = now.plus(share);
+        it.timer = self.here.sender().send_at(it.until, give_up).ok();
+    }
+
+    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last,
+    /// or there is no time for more.
+    fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
+        let now = self.here.now();
+        let mut it = self.connecting()?;
+        it.stop_timers(self);
+        it.pause = None;
+        it.failures.push(error);
+        if !it.target.others.is_empty() && it.deadline.is_none_or(|deadline| now < deadline) {
+            it.target.remote = it.target.others.remove(0);
+            return None;
+        }
+        drop(it);
+        let it = self.take_connecting()?;
+        let failed = all_failed(it.failures);
+        self.complete_later(it.done, Err(failed.clone()));
+        Some(failed)
+    }
+
+    /// The attempt under way has failed, says the transport.
+    pub(in crate::channel) fn on_connect_failed(self: &Rc<Self>, error: Error) {
+        self.move_transport(|transport, up| transport.abandon_connect(up));
+        let failed = self.next_address(error).or_else(|| self.attempt());
+        if let Some(error) = failed {
+            self.close(Some(error), Completion::none());
+        }
+    }
+
+    /// The time of the attempt under way is up.
+    pub(crate) fn on_connect_timeout(self: &Rc<Self>) {
+        let now = self.here.now();
+        // Not if this is about an attempt before: its time was up, but it had failed when that was looked at.
+        let failure = self.connecting().filter(|it| it.until <= now).map(|mut it| {
+            it.timer = None;
+            let (address, after) = (it.target.remote.clone(), now.since(it.begun));
+            Error::new(ChannelError::ConnectTimeout { address, after })
+        });
+        if let Some(failure) = failure {
+            self.on_connect_failed(failure);
+        }
+    }
+
+    pub(in crate::channel) fn on_connected(self: &Rc<Self>) {
+        let Some(mut it) = self.take_connecting() else { return };
+        it.stop_timers(self);
+        let wanted = it.done.begin();
+        self.move_transport(|transport, up| transport.connected(up));
+        self.activate(it.done);
+        if !wanted {
+            self.close_cancelled();
+        }
+    }
+
+    /// A connect was cancelled: if it is the one under way, the channel is closed. Not if it had ended
+    /// before this came, and another has begun.
+    pub(crate) fn cancel_connect(self: &Rc<Self>) {
+        let is_cancelled = self.connecting().is_some_and(|it| it.done.is_cancelled());
+        if is_cancelled {
+            self.close_cancelled();
+        }
+    }
+
+    /// Nobody wants the connection any more.
+    fn close_cancelled(self: &Rc<Self>) {
+        self.close(Some(ErrorKind::Cancelled.into()), Completion::none());
+    }
+
+    /// The channel is being closed.
+    pub(in crate::channel) fn stop_connecting(self: &Rc<Self>) {
+        if let Some(mut it) = self.take_connecting() {
+            it.stop_timers(self);
+            self.complete_later(it.done, Err(self.closed_error()));
+        }
+    }
+}
+
+impl Connecting {
+    fn stop_timers(&mut self, core: &ChannelCore) {
+        for timer in [self.timer.take(), self.pause_timer.take()].into_iter().flatten() {
+            core.here.sender().take_back(timer);
+        }
+    }
+}
+
+fn all_failed(mut failures: Vec<Error>) -> Error {
+    match failures.len() {
+        1 => failures.remove(0),
+        _ => Error::new(ChannelError::ConnectAll { failures }),
+    }
+}

@@ -1,0 +1,65 @@
+//! A channel while its loop drains (L11): what is asked of it, and what it is waited for.
+
+use std::rc::Rc;
+
+use waterwheel_executor::{Error, Nanos};
+
+use crate::channel::core::ChannelCore;
+use crate::channel::loop_channels::LoopChannels;
+use crate::event_loop::drain::{Draining, LoopDraining};
+use crate::event_loop::draining::Drains;
+use crate::pipeline::event::UserEvent;
+use crate::pipeline::slots::HEAD;
+use crate::pipeline::{Completion, Message, Msg};
+use crate::token::Token;
+
+impl Message for Draining {}
+
+impl Drains for LoopChannels {
+    fn begin_drain(&self, deadline: Nanos) {
+        let all = self.all();
+        for core in &all {
+            core.shared().holds.watch();
+            core.stop_listening();
+        }
+        for core in &all {
+            core.tell_draining(deadline);
+        }
+    }
+
+    fn find_busy(&self, last: Option<Token>) -> Option<Token> {
+        let table = self.table.borrow();
+        let is_busy = |token: &Token| table.get(*token).is_some_and(|core| core.is_busy());
+        last.filter(is_busy).or_else(|| table.tokens().find(is_busy))
+    }
+
+    fn count_busy(&self) -> usize {
+        let table = self.table.borrow();
+        table.tokens().filter(|token| table.get(*token).is_some_and(|core| core.is_busy())).count()
+    }
+}
+
+impl ChannelCore {
+    fn stop_listening(self: &Rc<Self>) {
+        self.enter(|core| {
+            if core.transport.borrow().is_listening() {
+                core.close_after_writes(Some(Error::new(LoopDraining)), Completion::none());
+            }
+        });
+    }
+
+    fn tell_draining(self: &Rc<Self>, deadline: Nanos) {
+        if self.life.get().is_open() {
+            self.accept(HEAD, UserEvent(Msg::new(Draining { deadline })));
+        }
+    }
+
+    /// Whether a drain waits for it. Of one that is closed, only what it is still writing.
+    fn is_busy(&self) -> bool {
+        if !self.life.get().is_open() {
+            return self.is_lingering();
+        }
+        // A message that weighs nothing waits all the same.
+        self.shared.holds.any() || self.waiting() > 0 || self.out.borrow().holds_anything()
+    }
+}

@@ -1,0 +1,85 @@
+//! Work in progress elsewhere, which a drain waits for (L11).
+
+use std::fmt;
+
+use crate::channel::handle::Channel;
+use crate::channel::handle::shared_state::ChannelShared;
+use crate::event_loop::command::LoopCommand;
+
+/// Keeps the loop of a channel from ending its drain: somebody is at work for the channel, and will
+/// write to it. Made by [`Channel::hold`]; it holds until it is dropped, on whichever thread.
+///
+/// What was submitted to any channel of the group before the drop is waited for too. It keeps neither
+/// the channel open nor the loop running: a peer that closes, the deadline of the drain, and a shutdown
+/// do not ask.
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+/// use waterwheel_channel::driver::TaskOnly;
+/// use waterwheel_channel::{DrainOptions, Drained, EventLoopGroup, local};
+///
+/// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+/// let (ours, theirs) = local::pair();
+/// let channel = group.register(ours).join()?;
+/// # let _theirs = theirs;
+/// let hold = channel.hold();
+/// let drained = group.drain(DrainOptions::default().shutdown(Duration::ZERO, Duration::from_secs(5))?);
+/// let business = thread::spawn(move || {
+///     let answer = hold.channel().write_and_flush(String::from("the answer"));
+///     drop(hold);
+///     answer.join()
+/// });
+/// assert!(business.join().unwrap().is_ok(), "the loop waited for it");
+/// assert_eq!(drained.join()?, Drained::Complete);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "it holds until it is dropped"]
+pub struct Hold {
+    channel: Channel,
+}
+
+impl Channel {
+    /// From now on there is work in progress for this channel: see [`Hold`].
+    pub fn hold(&self) -> Hold {
+        Hold::new(self.clone())
+    }
+}
+
+impl Hold {
+    pub(in crate::channel) fn new(channel: Channel) -> Self {
+        channel.shared().holds.take();
+        Self { channel }
+    }
+
+    /// The channel that is held.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let shared = self.channel.shared();
+        if shared.holds.release() {
+            shared.let_loop_look();
+        }
+    }
+}
+
+impl ChannelShared {
+    /// The last guard went while the loop drains. Every turn looks whether the drain is over: this is
+    /// one.
+    #[cold]
+    fn let_loop_look(&self) {
+        // Refused by a loop that is over: then nobody waits.
+        let _ = self.send(LoopCommand::new(|_| ()));
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hold").field(&self.channel).finish()
+    }
+}

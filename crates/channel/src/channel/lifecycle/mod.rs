@@ -1,0 +1,208 @@
+//! The life of a channel: a value, and what may happen to it (C02).
+//!
+//! ```text
+//!            registered              activated
+//!   New ───────────────► Open ───────────────────► Active
+//!    │                    │  ▲ ▼ deregistered,       │
+//!    │ begin_close        │   registered again       │ begin_close
+//!    └────────────────────┴────► Closing ◄───────────┘
+//!                                  │ closed
+//!                                  ▼
+//!                                Closed
+//! ```
+//!
+//! Each method says what is to be announced; the caller does that, later and from the loop (rule 8).
+
+pub(crate) mod closing;
+pub(crate) mod connecting;
+mod drain;
+pub(crate) mod half_closure;
+pub(crate) mod hold;
+pub(crate) mod hold_count;
+mod registration;
+pub(crate) mod step_queue;
+
+/// Where a channel is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lifecycle {
+    phase: Phase,
+    /// With its loop: comes and goes apart from the rest.
+    registered: bool,
+    was_active: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    New,
+    Open,
+    Active,
+    Closing,
+    Closed,
+}
+
+/// What the end of a channel is announced with.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) inactive: bool,
+    pub(crate) unregistered: bool,
+}
+
+impl Lifecycle {
+    pub(crate) const fn new() -> Self {
+        Self { phase: Phase::New, registered: false, was_active: false }
+    }
+
+    pub(crate) fn is_open(self) -> bool {
+        self.phase < Phase::Closing
+    }
+
+    pub(crate) fn is_active(self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    pub(crate) fn is_registered(self) -> bool {
+        self.registered
+    }
+
+    /// It was registered. `false`: it was before, or it is closing.
+    #[must_use]
+    pub(crate) fn registered(&mut self) -> bool {
+        let possible = self.is_open() && !self.registered;
+        if possible {
+            self.registered = true;
+            self.phase = self.phase.max(Phase::Open);
+        }
+        possible
+    }
+
+    /// It left its loop. `false`: it was not there.
+    #[must_use]
+    pub(crate) fn deregistered(&mut self) -> bool {
+        let possible = self.is_open() && self.registered;
+        self.registered &= !possible;
+        possible
+    }
+
+    /// It is connected, or bound. `false`: it was before, or cannot be.
+    #[must_use]
+    pub(crate) fn activated(&mut self) -> bool {
+        let possible = self.phase == Phase::Open;
+        if possible {
+            self.phase = Phase::Active;
+            self.was_active = true;
+        }
+        possible
+    }
+
+    /// It is to be closed. `false`: it is being closed, or has been.
+    #[must_use]
+    pub(crate) fn begin_close(&mut self) -> bool {
+        let possible = self.is_open();
+        if possible {
+            self.phase = Phase::Closing;
+        }
+        possible
+    }
+
+    /// The transport has let go. `None`: it was not closing, or has told so before.
+    pub(crate) fn closed(&mut self) -> Option<Ended> {
+        if self.phase != Phase::Closing {
+            return None;
+        }
+        self.phase = Phase::Closed;
+        let unregistered = std::mem::take(&mut self.registered);
+        Some(Ended { inactive: self.was_active, unregistered })
+    }
+}
+
+impl PartialOrd for Phase {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Phase {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (*self as u8).cmp(&(*other as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Transition = fn(&mut Lifecycle) -> bool;
+
+    const STEPS: [(&str, Transition); 5] = [
+        ("registered", |life| life.registered()),
+        ("deregistered", |life| life.deregistered()),
+        ("activated", |life| life.activated()),
+        ("begin_close", |life| life.begin_close()),
+        ("closed", |life| life.closed().is_some()),
+    ];
+
+    /// Every life of up to eight steps.
+    fn every_life(mut check: impl FnMut(&[&str], Lifecycle, &[bool])) {
+        for mut code in 0..5usize.pow(8) {
+            let (mut life, mut names, mut done) = (Lifecycle::new(), Vec::new(), Vec::new());
+            for _ in 0..8 {
+                let (name, step) = STEPS[code % 5];
+                code /= 5;
+                done.push(step(&mut life));
+                names.push(name);
+            }
+            check(&names, life, &done);
+        }
+    }
+
+    fn count(names: &[&str], done: &[bool], name: &str) -> usize {
+        names.iter().zip(done).filter(|(it, done)| **it == name && **done).count()
+    }
+
+    #[test]
+    fn c02_each_step_happens_once_and_in_order() {
+        every_life(|names, life, done| {
+            let times = |name| count(names, done, name);
+            assert!(times("activated") <= 1, "{names:?}");
+            assert!(times("begin_close") <= 1, "{names:?}");
+            assert!(times("closed") <= times("begin_close"), "{names:?}");
+            let (came, left) = (times("registered"), times("deregistered"));
+            assert!(came == left || came == left + 1, "{names:?}");
+            assert_eq!(life.phase == Phase::Closed, times("closed") == 1, "{names:?}");
+        });
+    }
+
+    #[test]
+    fn c02_nothing_happens_to_a_closed_channel() {
+        let mut life = Lifecycle::new();
+        assert!(life.registered() && life.activated());
+        assert!(life.begin_close() && !life.begin_close());
+        assert_eq!(life.closed(), Some(Ended { inactive: true, unregistered: true }));
+        assert!(!life.begin_close());
+        assert_eq!(life.closed(), None);
+        assert!(!life.registered() && !life.activated() && !life.deregistered());
+        assert!(!life.is_open() && !life.is_active() && !life.is_registered());
+    }
+
+    #[test]
+    fn c02_what_was_never_announced_is_not_taken_back() {
+        let mut life = Lifecycle::new();
+        assert!(life.begin_close());
+        assert_eq!(life.closed(), Some(Ended { inactive: false, unregistered: false }));
+        let mut life = Lifecycle::new();
+        assert!(life.registered());
+        assert!(life.begin_close());
+        assert_eq!(life.closed(), Some(Ended { inactive: false, unregistered: true }));
+    }
+
+    #[test]
+    fn c04_a_channel_may_be_registered_again() {
+        let mut life = Lifecycle::new();
+        assert!(life.registered() && life.activated() && !life.registered());
+        assert!(life.deregistered() && !life.deregistered());
+        assert!(life.is_active(), "leaving the loop does not disconnect it");
+        assert!(life.registered());
+        assert!(!life.activated(), "active once");
+    }
+}

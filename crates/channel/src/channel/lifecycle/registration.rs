@@ -1,0 +1,140 @@
+//! Binding and activating a channel, and registering it with its loop (C02, C04).
+
+use std::rc::Rc;
+
+use waterwheel_executor::Error;
+
+use crate::address::Address;
+use crate::channel::core::{ChannelCore, DeferredWork};
+use crate::channel::error::ChannelError;
+use crate::channel::lifecycle::step_queue::LifecycleStep;
+use crate::pipeline::Completion;
+
+impl ChannelCore {
+    /// To be bound; this has passed all handlers.
+    pub(crate) fn bind(self: &Rc<Self>, to: Address, done: Completion) {
+        let bound = self
+            .may_activate()
+            .and_then(|()| self.with_transport(|transport, up| transport.bind(up, to)));
+        if bound.is_ok() {
+            self.activate(done);
+        } else {
+            self.complete_later(done, bound);
+        }
+    }
+
+    pub(in crate::channel) fn may_activate(&self) -> Result<(), Error> {
+        let life = self.life.get();
+        Err(Error::new(if !life.is_open() {
+            return Err(self.closed_error());
+        } else if !life.is_registered() {
+            ChannelError::NotRegistered
+        } else if life.is_active() {
+            ChannelError::AlreadyActive
+        } else if self.is_connecting() {
+            ChannelError::Connecting
+        } else {
+            return Ok(());
+        }))
+    }
+
+    /// It is connected, or bound: those who asked for it learn it before the handlers.
+    pub(in crate::channel) fn activate(self: &Rc<Self>, done: Completion) {
+        let mut life = self.life.get();
+        let first = life.activated();
+        self.life.set(life);
+        self.complete_later(done, Ok(()));
+        if first {
+            self.note_addresses();
+            self.shared.set_active(true);
+            self.step(LifecycleStep::Active);
+        }
+    }
+
+    /// Notes the addresses, as far as they were not known before. Where a stream of the driver is bound, the driver
+    /// is asked.
+    fn note_addresses(&self) {
+        let (local, peer) = {
+            let transport = self.transport.borrow();
+            (transport.local_address(), transport.peer_address())
+        };
+        let local = match self.stream_token() {
+            Some(token) if local.is_none() && !self.shared.has_local_address() => {
+                self.here.local_address(token)
+            }
+            _ => local,
+        };
+        if local.is_some() || peer.is_some() {
+            self.shared.add_addresses(local, peer);
+        }
+    }
+
+    /// To leave the loop; this has passed all handlers.
+    pub(crate) fn deregister(self: &Rc<Self>, done: Completion) {
+        self.write_out();
+        let life = self.life.get();
+        let left = if !life.is_open() {
+            Err(self.closed_error())
+        } else if !life.is_registered() {
+            Err(Error::new(ChannelError::NotRegistered))
+        } else {
+            self.leave_loop()
+        };
+        if left.is_ok() {
+            if self.break_off_round() {
+                self.step(LifecycleStep::RoundOver);
+            }
+            let mut life = self.life.get();
+            let announced = life.deregistered();
+            self.life.set(life);
+            self.shared.set_registered(false);
+            if announced {
+                self.step(LifecycleStep::Unregistered);
+            }
+        }
+        self.complete_later(done, left);
+    }
+
+    /// The transport leaves. If it cannot, it goes on reading.
+    fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
+        if self.is_pausing() {
+            return Err(Error::new(ChannelError::Connecting));
+        }
+        let reading = self.is_reading();
+        self.set_read(false);
+        let left = self.move_transport(|transport, up| transport.deregister(up));
+        if left.is_err() && reading {
+            self.set_read(true);
+        }
+        left
+    }
+
+    /// Comes to the loop, for the first time or again. If it cannot it is closed.
+    pub(in crate::channel) fn come(self: &Rc<Self>) -> Result<(), Error> {
+        let mut life = self.life.get();
+        if !life.is_open() {
+            return Err(self.closed_error());
+        }
+        if life.is_registered() {
+            return Err(Error::new(ChannelError::AlreadyRegistered));
+        }
+        let registered = self.move_transport(|transport, up| transport.register(up));
+        let connected = registered.inspect_err(|error| {
+            self.close(Some(error.clone()), Completion::none());
+        })?;
+        let first = life.registered();
+        self.life.set(life);
+        self.shared.set_registered(true);
+        if first {
+            self.step(LifecycleStep::Registered);
+        }
+        if connected && !life.is_active() {
+            self.activate(Completion::none());
+        } else if life.is_active() {
+            self.forget_fullness();
+            self.step(LifecycleStep::ReadAgain);
+            self.mark(DeferredWork::FLUSH);
+        }
+        Ok(())
+    }
+}

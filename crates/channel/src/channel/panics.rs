@@ -1,0 +1,74 @@
+//! What a panic inside of a channel leads to: the channel is closed with the panic as its cause (rule 11); the panic of
+//! a destructor is reported, and closes nothing.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use waterwheel_executor::engine::{panic_message, report, run_user_code};
+use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
+
+use crate::channel::core::{ChannelCore, DeferredWork};
+use crate::channel::writing::DropState;
+use crate::pipeline::Completion;
+
+impl ChannelCore {
+    #[cold]
+    pub(super) fn panicked_from_loop(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let channels = self.here.channels();
+        if self.entered.replace(false) {
+            channels.fall_back(self, std::ptr::null());
+            self.panicked(payload);
+        } else {
+            channels.end_settling();
+            self.work_panicked(payload);
+        }
+    }
+
+    /// A panic closes the channel, and harms nothing else.
+    #[cold]
+    pub(super) fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let message = panic_message(payload);
+        let (name, type_name) = self.take_culprit();
+        let origin = Origin::labelled(type_name);
+        let told = format!("`{name}` of {:?}: {message}", self.shared.id);
+        let cause: Error = ErrorKind::Panicked { origin, message }.into();
+        // Before anything fails because of it.
+        if self.life.get().is_open() {
+            self.shared.set_cause(cause.clone());
+        }
+        self.discard_poisoned();
+        report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
+        self.close(Some(cause), Completion::none());
+    }
+
+    #[cold]
+    pub(super) fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        self.mark(DeferredWork::ALL); // Some of it may not have been done.
+        match self.dropping.get() {
+            DropState::No => self.panicked(payload),
+            _ => self.spent_panicked(payload),
+        }
+    }
+
+    /// The destructor of what was sent panicked: that is reported, and harms nobody.
+    #[cold]
+    fn spent_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let _ = guarded::<()>(UserCode::Destructor, "sent bytes", || resume_unwind(payload));
+        self.end_dropping();
+    }
+
+    pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
+        let _ = guarded(UserCode::Destructor, label, || drop(value));
+    }
+}
+
+/// Calls `f`. A panic is reported; nothing comes back then.
+pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
+        // The label is made only when it is needed: it is kept for ever.
+        let origin = Origin::labelled(label);
+        run_user_code(what, origin, || resume_unwind(payload))
+    });
+    called.ok()
+}

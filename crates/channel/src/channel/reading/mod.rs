@@ -1,0 +1,419 @@
+//! What comes in (C09).
+
+pub(crate) mod read_size;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use waterwheel_executor::Error;
+
+use crate::channel::core::{ChannelCore, DeferredWork};
+use crate::channel::options::{ChannelOptions, PauseReads};
+use crate::channel::reading::read_size::ReadSizer;
+use crate::channel::transport::{DetachOutcome, TransportEvent};
+use crate::driver::{IoEvent, ReadPlan};
+use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::registrations::EventReceiver;
+use crate::payload::Parcel;
+use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
+use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::{Completion, Msg};
+use crate::token::Token;
+
+/// Whether and how a channel reads.
+pub(crate) struct ReadState {
+    auto: Cell<bool>,
+    /// The transport was told to read.
+    on: Cell<bool>,
+    /// A round was asked for, and has not begun: perhaps because the channel is not active, or away.
+    wanted: Cell<bool>,
+    /// A round has begun.
+    in_round: Cell<bool>,
+    /// Why the transport is not told to read, though it is to.
+    pauses: Cell<PauseReasons>,
+    sizer: ReadSizer,
+}
+
+impl ReadState {
+    pub(in crate::channel) fn new(options: &ChannelOptions) -> Self {
+        Self {
+            auto: Cell::new(options.auto_read),
+            on: Cell::new(false),
+            wanted: Cell::new(false),
+            in_round: Cell::new(false),
+            pauses: Cell::default(),
+            sizer: ReadSizer::new(options.receive_sizes),
+        }
+    }
+
+    /// Something was read: what is asked for from now on is another round.
+    #[inline]
+    fn begin_round(&self) {
+        if !self.in_round.replace(true) {
+            self.wanted.set(false);
+        }
+    }
+}
+
+/// Why a channel pauses that is to read. It goes on when there is no reason left.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct PauseReasons(u8);
+
+impl PauseReasons {
+    const NONE: PauseReasons = PauseReasons(0);
+    /// A read failed, and the next would too.
+    const FAILED: PauseReasons = PauseReasons(1);
+    /// A server has as many connections as it may.
+    const CROWDED: PauseReasons = PauseReasons(1 << 1);
+    /// The channel is not writable.
+    const UNWRITABLE: PauseReasons = PauseReasons(1 << 2);
+
+    fn has(self, reason: PauseReasons) -> bool {
+        self.0 & reason.0 != 0
+    }
+}
+
+/// How long reading pauses after a read, or accept, failed for want of something: as long as Netty waits.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How many events a transport that is asked for them may give before others have their turn.
+const EVENTS_PER_PUMP: usize = 64;
+
+/// The driver's events, of the sockets that the channel's transport has given it.
+impl EventReceiver for ChannelCore {
+    fn on_event(self: Rc<Self>, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
+        match event {
+            IoEvent::LastRead(_, bytes) => self.on_last_bytes(bytes),
+            IoEvent::Read(_, bytes) => self.on_bytes(bytes),
+            IoEvent::ReadComplete(_) => self.on_round_over(),
+            other => self.on_other_driver_event(other),
+        }
+        Ok(())
+    }
+
+    fn on_detached(self: Rc<Self>, _: &LocalLoop, token: Token, cause: Option<Error>) {
+        match self.with_transport(|transport, _| transport.on_driver_detached(token, cause)) {
+            DetachOutcome::Closed(cause) => {
+                if let Some(cause) = cause {
+                    self.on_transport_event(TransportEvent::Failed(cause));
+                }
+                self.on_transport_event(TransportEvent::Closed);
+            }
+            DetachOutcome::Failed(cause) => self.on_transport_event(TransportEvent::Failed(cause)),
+            DetachOutcome::Stale => {}
+        }
+    }
+
+    fn detaches_itself(&self) -> bool {
+        true // When it is closed, after what it has to write.
+    }
+}
+
+impl ChannelCore {
+    #[inline(never)]
+    fn on_other_driver_event(self: &Rc<Self>, event: IoEvent) {
+        let event = self.with_transport(|transport, up| transport.on_driver_event(up, event));
+        if let Some(event) = event {
+            self.on_transport_event(event);
+        }
+    }
+
+    /// Bytes were read: the same as the event of that name, and mostly what happens.
+    #[inline]
+    pub(in crate::channel) fn on_bytes(self: &Rc<Self>, bytes: Bytes) {
+        if self.life.get().is_open() {
+            self.on_read(bytes.into());
+        }
+    }
+
+    /// Bytes were read, and that was all of the round: both are told in one call, so that what is flushed
+    /// in the course of either is written once.
+    #[inline]
+    pub(in crate::channel) fn on_last_bytes(self: &Rc<Self>, bytes: Bytes) {
+        if !self.life.get().is_open() {
+            return;
+        }
+        let grown = self.note_read(bytes.len());
+        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.enter_from_loop(|core| {
+            let told = core.go_as_last(bytes.into());
+            if told || core.takes_end_of_round() {
+                if !told {
+                    core.go(HEAD, ReadComplete);
+                }
+                core.read_if_auto();
+            }
+        });
+        self.end_round(grown || changed);
+        self.here.channels().settle_if_outermost();
+    }
+
+    /// Ends the round; whether that is to be told. Not if it was closed, or has left its loop: then the
+    /// round was broken off, even if it has come back since.
+    #[inline]
+    pub(crate) fn takes_end_of_round(&self) -> bool {
+        self.life.get().is_open() && self.reading.in_round.take()
+    }
+
+    /// Ends a round of reads whose last read said nothing of it.
+    #[inline]
+    pub(in crate::channel) fn on_round_over(self: &Rc<Self>) {
+        if self.life.get().is_open() {
+            self.on_read_complete();
+            self.here.channels().settle_if_outermost();
+        }
+    }
+
+    /// Something happened below. From the loop, never inside of a dispatch of this channel.
+    pub(crate) fn on_transport_event(self: &Rc<Self>, event: TransportEvent) {
+        if let TransportEvent::Closed = event {
+            return self.transport_closed();
+        }
+        if !self.life.get().is_open() {
+            return self.on_event_while_closing(event);
+        }
+        match event {
+            TransportEvent::Read(msg) => self.on_read(msg),
+            TransportEvent::ReadComplete => self.on_read_complete(),
+            TransportEvent::Wrote(n) => self.on_wrote(n),
+            TransportEvent::Connected => self.on_connected(),
+            TransportEvent::Eof => self.on_eof(),
+            TransportEvent::PeerFinished => self.on_peer_finished(),
+            TransportEvent::ReadFailed(error) => self.on_read_failed(error),
+            TransportEvent::Notice(error) => self.enter(|core| core.go(HEAD, Failure(error))),
+            TransportEvent::Failed(error) => self.on_failed(error),
+            TransportEvent::Closed => {}
+        }
+        self.here.channels().settle_if_outermost();
+    }
+
+    /// So much was read. Whether the next read is to be larger.
+    #[inline]
+    fn note_read(&self, size: usize) -> bool {
+        self.reading.begin_round();
+        self.here.counters().bytes_read(size);
+        self.reading.sizer.on_read(size, &self.options().receive_sizes)
+    }
+
+    fn on_read(self: &Rc<Self>, msg: Msg) {
+        let grown = self.note_read(size_of_read(&msg));
+        if grown && self.reading.on.get() {
+            self.set_read(true);
+        }
+        self.enter_anew(|core| core.go(HEAD, Read(msg)));
+    }
+
+    fn on_read_complete(self: &Rc<Self>) {
+        // A round in which nothing was read is not the one that was asked for: reading stays on, and so
+        // the end is told that such a round comes to.
+        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        self.reading.in_round.set(false);
+        self.enter_anew(|core| {
+            core.go(HEAD, ReadComplete);
+            core.read_if_auto();
+        });
+        self.end_round(changed);
+    }
+
+    #[inline(always)]
+    fn end_round(self: &Rc<Self>, changed: bool) {
+        if !self.reading.wanted.get() {
+            self.set_read(false);
+        } else if changed && self.reading.on.get() {
+            self.set_read(true);
+        }
+    }
+
+    fn on_failed(self: &Rc<Self>, error: Error) {
+        if self.is_connecting() {
+            return self.on_connect_failed(error);
+        }
+        self.enter(|core| core.go(HEAD, Failure(error.clone())));
+        self.close(Some(error), Completion::none());
+    }
+
+    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16), for a second or
+    /// until a connection that was accepted is closed.
+    #[cold]
+    fn on_read_failed(self: &Rc<Self>, error: Error) {
+        self.enter(|core| core.go(HEAD, Failure(error)));
+        let until = self.here.now().plus(PAUSE);
+        let resume = self.shared.resume_reading_command();
+        if self.reading.pauses.get().has(PauseReasons::FAILED) {
+            return;
+        }
+        // Refused after the loop's last pass: then nothing is read any more.
+        if let Ok(timer) = self.here.sender().send_at(until, resume) {
+            self.pause(PauseReasons::FAILED);
+            self.cold.get_or_create().pause = Some(timer);
+            self.shared.set_paused(true);
+        }
+    }
+
+    /// The pause is over: its time is up, or one that was accepted is closed.
+    pub(crate) fn resume_reading(self: &Rc<Self>) {
+        // It would end the next pause too early.
+        if let Some(timer) = self.cold.get_or_create().pause.take() {
+            self.here.sender().take_back(timer);
+        }
+        self.shared.set_paused(false);
+        self.resume(PauseReasons::FAILED);
+    }
+
+    /// A server has as many connections as it may, or no longer.
+    pub(crate) fn set_crowded(self: &Rc<Self>, crowded: bool) {
+        if crowded {
+            self.pause(PauseReasons::CROWDED);
+        } else {
+            self.resume(PauseReasons::CROWDED);
+        }
+    }
+
+    /// Stops reading while the channel is not writable, if it is to (K14): what handlers answer would only
+    /// add to what waits. Called after a change of writability, when the outermost call has returned, and not
+    /// per message. Once the output is shut down no answer can be written, and reading goes on.
+    #[cold]
+    pub(in crate::channel) fn follow_writability(self: &Rc<Self>) {
+        if self.level.is_writable() || self.is_output_over() {
+            self.resume(PauseReasons::UNWRITABLE);
+        } else if self.life.get().is_open() && self.pauses_while_unwritable() {
+            self.pause(PauseReasons::UNWRITABLE);
+        }
+    }
+
+    fn pauses_while_unwritable(&self) -> bool {
+        match self.options().pause_reads_while_unwritable {
+            PauseReads::IfAccepted => self.shared.parent.is_some(),
+            PauseReads::Always => true,
+            PauseReads::Never => false,
+        }
+    }
+
+    /// Nothing is read for this reason; what is asked for meanwhile is done afterwards.
+    fn pause(self: &Rc<Self>, reason: PauseReasons) {
+        let (on, pauses) = (self.reading.on.get(), self.reading.pauses.get());
+        self.set_read(false);
+        self.reading.pauses.set(PauseReasons(pauses.0 | reason.0));
+        self.reading.on.set(on);
+    }
+
+    fn resume(self: &Rc<Self>, reason: PauseReasons) {
+        let before = self.reading.pauses.get();
+        self.reading.pauses.set(PauseReasons(before.0 & !reason.0));
+        if before.has(reason) && self.reading.on.get() && self.life.get().is_open() {
+            self.set_read(true);
+        }
+    }
+
+    /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
+    #[inline]
+    pub(in crate::channel) fn read_if_auto(self: &Rc<Self>) {
+        if self.reading.auto.get() && self.is_active() {
+            self.go_through(BeginRead);
+        }
+    }
+
+    pub(in crate::channel) fn is_reading(&self) -> bool {
+        self.reading.on.get()
+    }
+
+    /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
+    pub(in crate::channel) fn break_off_round(&self) -> bool {
+        let begun = self.reading.in_round.replace(false);
+        if begun {
+            self.reading.sizer.on_round(&self.options().receive_sizes);
+        }
+        begun
+    }
+
+    /// Begins a round of reads; the request has passed all handlers. While the channel is not active, or is
+    /// away from its loop, the request is kept until it is.
+    #[inline]
+    pub(crate) fn begin_read(self: &Rc<Self>) {
+        let life = self.life.get();
+        if life.is_open() && !self.is_input_over() {
+            self.reading.wanted.set(true);
+            if !self.reading.on.get() && life.is_active() && life.is_registered() {
+                self.set_read(true);
+            }
+        }
+    }
+
+    /// Begins the round that was asked for before the channel was active, or that had not begun when the
+    /// channel left its loop. That request has passed the handlers.
+    pub(in crate::channel) fn begin_kept_read(self: &Rc<Self>) {
+        if self.reading.wanted.get() {
+            self.begin_read();
+        }
+    }
+
+    pub(crate) fn is_auto_read(&self) -> bool {
+        self.reading.auto.get()
+    }
+
+    /// Reads by itself, or no longer.
+    pub(crate) fn set_auto_read(self: &Rc<Self>, auto: bool) {
+        let before = self.reading.auto.replace(auto);
+        if auto && !before {
+            self.accept(TAIL, BeginRead);
+        } else if before && !auto {
+            // At once: what was read already is the last of it.
+            self.reading.wanted.set(false);
+            self.set_read(false);
+        }
+    }
+
+    pub(in crate::channel) fn set_read(self: &Rc<Self>, on: bool) {
+        if on || self.reading.on.get() {
+            self.reading.on.set(on);
+            if self.reading.pauses.get() != PauseReasons::NONE {
+                return; // Said when the pause is over.
+            }
+            let plan = on.then(|| ReadPlan {
+                max_reads: self.options().reads_per_round.max(1),
+                size: self.size_of_reads(),
+            });
+            self.with_transport(|transport, up| transport.set_read(up, plan));
+        }
+    }
+
+    /// A stream is read in parts, as large as they were of late. A message is read whole, or its end is
+    /// lost.
+    fn size_of_reads(&self) -> usize {
+        if self.below.is_stream {
+            self.reading.sizer.size()
+        } else {
+            self.options().receive_sizes.max()
+        }
+    }
+
+    /// The transport has something to say, and waits to be asked.
+    pub(crate) fn pump_later(self: &Rc<Self>) {
+        self.mark(DeferredWork::PUMP);
+    }
+
+    /// Asks the transport what happened.
+    pub(in crate::channel) fn pump(self: &Rc<Self>) {
+        for _ in 0..EVENTS_PER_PUMP {
+            let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
+                return;
+            };
+            let round_over = matches!(event, TransportEvent::ReadComplete);
+            self.on_transport_event(event);
+            if round_over && self.transport.borrow().has_more() {
+                return self.here.channels().pump_next_turn(self.clone());
+            }
+            if self.level.has_changed() {
+                return self.pump_later(); // Reading may have to pause before the next event.
+            }
+        }
+        self.pump_later();
+    }
+}
+
+/// How many bytes were read with this message; what it weighs besides, while it waits, was not.
+fn size_of_read(msg: &Msg) -> usize {
+    msg.get::<Parcel>().map_or_else(|| msg.size_hint(), |parcel| parcel.bytes.len())
+}

@@ -1,0 +1,205 @@
+//! How many bytes to ask for in a read (C09): up fast, down slowly.
+//!
+//! Sizes go in steps: by 16 below 512, then doubling. A read that filled its buffer goes four steps up
+//! at once; two rounds in a row that would have fitted the step below, with room to spare, go one step
+//! down. Without that room the next read would fill it: that takes another read to see that there is no
+//! more, and goes up again.
+
+use std::cell::Cell;
+
+use crate::channel::options::InvalidOption;
+
+/// The range of read sizes.
+///
+/// ```
+/// use waterwheel_channel::ReceiveSizes;
+///
+/// assert!(ReceiveSizes::new(64, 32, 1024).is_err());
+/// assert_eq!(ReceiveSizes::new(64, 256, 1024)?.start(), 256);
+/// # Ok::<(), waterwheel_channel::InvalidOption>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveSizes {
+    min: usize,
+    start: usize,
+    max: usize,
+}
+
+impl ReceiveSizes {
+    /// At least `min`, at most `max`, `start` at first.
+    ///
+    /// # Errors
+    /// If they are not in this order, or `min` is zero.
+    pub fn new(min: usize, start: usize, max: usize) -> Result<Self, InvalidOption> {
+        if min == 0 || min > start || start > max {
+            return Err(InvalidOption::ReceiveSizes { min, start, max });
+        }
+        Ok(Self { min, start, max })
+    }
+
+    /// The size of the first read.
+    #[must_use]
+    pub fn start(self) -> usize {
+        self.start
+    }
+
+    /// The largest; of datagrams every read is that large.
+    #[must_use]
+    pub fn max(self) -> usize {
+        self.max
+    }
+}
+
+impl Default for ReceiveSizes {
+    /// 64 bytes to 64 KiB, beginning at 2 KiB.
+    fn default() -> Self {
+        Self { min: 64, start: 2048, max: 64 * 1024 }
+    }
+}
+
+/// How far one full read goes up.
+const UP: u32 = 4;
+
+/// Guesses the size of the next read from the last ones.
+#[derive(Debug)]
+pub(crate) struct ReadSizer {
+    size: Cell<u32>,
+    /// What this round has read so far.
+    total: Cell<u32>,
+    /// The last round would have fitted the step below.
+    was_small: Cell<bool>,
+}
+
+impl ReadSizer {
+    pub(crate) fn new(sizes: ReceiveSizes) -> Self {
+        let size = Cell::new(narrow(sizes.start));
+        Self { size, total: Cell::new(0), was_small: Cell::new(false) }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size.get() as usize
+    }
+
+    /// A read gave so many bytes. `true`: the size has changed.
+    #[inline]
+    pub(crate) fn on_read(&self, len: usize, sizes: &ReceiveSizes) -> bool {
+        let len = narrow(len);
+        self.total.set(self.total.get().saturating_add(len));
+        len >= self.size.get() && self.go_up(sizes)
+    }
+
+    /// The round is over. `true`: the size has changed.
+    #[inline]
+    pub(crate) fn on_round(&self, sizes: &ReceiveSizes) -> bool {
+        let (total, size) = (self.total.take(), self.size.get());
+        if total >= size {
+            return self.go_up(sizes);
+        }
+        let is_small = total < narrow(step_down(size as usize));
+        if is_small && self.was_small.get() {
+            self.was_small.set(false);
+            return self.go_down(sizes);
+        }
+        self.was_small.set(is_small);
+        false
+    }
+
+    #[cold]
+    fn go_up(&self, sizes: &ReceiveSizes) -> bool {
+        self.was_small.set(false);
+        let up = (0..UP).fold(self.size(), |size, _| step_up(size).min(sizes.max));
+        self.size.replace(narrow(up)) != narrow(up)
+    }
+
+    #[cold]
+    fn go_down(&self, sizes: &ReceiveSizes) -> bool {
+        let down = step_down(self.size()).max(sizes.min);
+        self.size.replace(narrow(down)) != narrow(down)
+    }
+}
+
+/// No read is larger: what a driver takes at a time is far below.
+#[inline]
+fn narrow(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
+fn step_up(size: usize) -> usize {
+    if size < 512 { (size / 16 + 1) * 16 } else { size.saturating_mul(2) }
+}
+
+fn step_down(size: usize) -> usize {
+    if size <= 512 { (size.saturating_sub(1)) / 16 * 16 } else { size / 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: ReceiveSizes = ReceiveSizes { min: 64, start: 2048, max: 64 * 1024 };
+
+    fn round(sizer: &ReadSizer, len: usize) -> usize {
+        sizer.on_read(len, &SIZES);
+        sizer.on_round(&SIZES);
+        sizer.size()
+    }
+
+    #[test]
+    fn c09_full_reads_go_up_fast_and_stop_at_the_top() {
+        let sizer = ReadSizer::new(SIZES);
+        assert_eq!(sizer.size(), 2048);
+        assert!(sizer.on_read(2048, &SIZES), "in the middle of a round");
+        assert_eq!(sizer.size(), 32 * 1024);
+        assert!(sizer.on_read(32 * 1024, &SIZES));
+        assert_eq!(sizer.size(), 64 * 1024);
+        assert!(!sizer.on_read(64 * 1024, &SIZES));
+    }
+
+    #[test]
+    fn c09_small_rounds_go_down_slowly_and_stop_at_the_bottom() {
+        let sizer = ReadSizer::new(SIZES);
+        let sizes: Vec<usize> = (0..6).map(|_| round(&sizer, 10)).collect();
+        assert_eq!(sizes, [2048, 1024, 1024, 512, 512, 496], "every second round");
+        for _ in 0..100 {
+            round(&sizer, 10);
+        }
+        assert_eq!(sizer.size(), 64);
+    }
+
+    #[test]
+    fn c09_a_size_that_the_last_rounds_would_fill_is_not_gone_down_to() {
+        let sizer = ReadSizer::new(SIZES);
+        for _ in 0..100 {
+            round(&sizer, 64);
+        }
+        let settled = sizer.size();
+        assert_eq!((settled, round(&sizer, 64)), (80, 80), "no read of 64 bytes fills it");
+    }
+
+    #[test]
+    fn c09_one_small_round_among_others_changes_nothing() {
+        let sizer = ReadSizer::new(SIZES);
+        for len in [10, 1500, 10, 1500, 10] {
+            assert_eq!(round(&sizer, len), 2048);
+        }
+    }
+
+    #[test]
+    fn c09_small_sizes_go_in_steps_of_sixteen() {
+        let sizes = ReceiveSizes::new(64, 64, 1 << 20).unwrap();
+        let sizer = ReadSizer::new(sizes);
+        sizer.on_read(64, &sizes);
+        assert_eq!(sizer.size(), 128);
+        for _ in 0..30 {
+            sizer.on_read(sizer.size(), &sizes);
+        }
+        assert_eq!(sizer.size(), 1 << 20);
+    }
+
+    #[test]
+    fn c09_sizes_out_of_order_are_refused() {
+        for (min, start, max) in [(0, 1, 2), (2, 1, 3), (1, 3, 2)] {
+            assert!(ReceiveSizes::new(min, start, max).is_err(), "{min} {start} {max}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The transport of a stream of bytes over the loop's driver.
+
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use waterwheel_executor::Error;
+
+use crate::address::{Address, Target};
+use crate::channel::error::ChannelError;
+use crate::channel::transport::driver_socket::DriverSocket;
+use crate::channel::transport::factories::{SocketFactory, SocketKind};
+use crate::channel::transport::{
+    ConnectProgress, DetachOutcome, PASSING_STREAM_TYPES, STREAM_TYPES, Transport,
+    TransportContext, TransportEvent, unsupported,
+};
+use crate::channel::writing::outbound::Outbound;
+use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
+use crate::payload::{Credentials, Parcel};
+use crate::pipeline::{Msg, TypeTag, Types};
+use crate::token::Token;
+
+/// What is known of a socket that came connected: nothing.
+static CONNECTED: SocketKind = SocketKind::new("stream");
+
+/// A stream of bytes over the driver of its loop: a connected socket, or one that is to be connected.
+#[derive(Debug)]
+pub struct Stream {
+    socket: DriverSocket<DialState>,
+    kind: &'static SocketKind,
+    /// What is known before the channel is active, and kept by the channel from then on. A stream that a listener
+    /// has accepted has none of it, and no box.
+    early: Option<Box<EarlySettings>>,
+}
+
+/// What is known of a stream before it is connected and registered.
+#[derive(Debug, Default)]
+struct EarlySettings {
+    peer: Option<Address>,
+    /// To be set when there is a socket to set them on.
+    options: Vec<SocketOption>,
+}
+
+/// How a stream gets its socket: each attempt to connect has its own.
+#[derive(Debug)]
+enum DialState {
+    Idle(Arc<dyn SocketFactory>),
+    /// The driver is at it.
+    UnderWay(Token, Arc<dyn SocketFactory>),
+}
+
+impl Stream {
+    /// A stream that is to be connected, with sockets of this kind.
+    #[must_use]
+    pub fn new(sockets: impl SocketFactory) -> Self {
+        let kind = sockets.kind();
+        Self::with(DriverSocket::Unopened(DialState::Idle(Arc::new(sockets))), kind)
+    }
+
+    /// A stream that is connected, to this peer if that is known.
+    #[must_use]
+    pub fn connected(io: Io, peer: Option<Address>) -> Self {
+        let early =
+            peer.is_some().then(|| Box::new(EarlySettings { peer, ..EarlySettings::default() }));
+        Self { early, ..Self::with(DriverSocket::Detached(io), &CONNECTED) }
+    }
+
+    /// The same, of a kind that is known.
+    #[must_use]
+    pub fn of_kind(self, kind: &'static SocketKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// A stream that a listener has accepted. The new channel has its addresses.
+    pub(in crate::channel) fn accepted(kind: &'static SocketKind, io: Io) -> Self {
+        Self::with(DriverSocket::Detached(io), kind)
+    }
+
+    fn with(socket: DriverSocket<DialState>, kind: &'static SocketKind) -> Self {
+        Self { socket, kind, early: None }
+    }
+
+    /// What an error of the socket means: that of an attempt to connect names the address.
+    fn broken(&self, error: io::Error) -> Error {
+        match (&self.socket, self.early.as_deref()) {
+            (DriverSocket::Unopened(_), Some(EarlySettings { peer: Some(remote), .. })) => {
+                cannot_connect(remote, error)
+            }
+            _ => Error::new(error),
+        }
+    }
+
+    fn early(&mut self) -> &mut EarlySettings {
+        self.early.get_or_insert_default()
+    }
+
+    fn attached(&self, to: &'static str) -> Result<Token, Error> {
+        self.socket.token().ok_or_else(|| unsupported(self.name(), to))
+    }
+}
+
+impl Transport for Stream {
+    fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    fn reads(&self) -> Types {
+        match self.kind.passes() {
+            true => Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<Parcel>()] }),
+            false => Types::of::<Bytes>(),
+        }
+    }
+
+    fn accepts(&self) -> Types {
+        if self.kind.passes() { PASSING_STREAM_TYPES } else { STREAM_TYPES }
+    }
+
+    fn writes_stream(&self) -> bool {
+        true
+    }
+
+    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
+        let early = &mut self.early;
+        let attach = |io| up.attach(io, Role::Stream, take_options(early));
+        Ok(self.socket.register(attach)?.is_some())
+    }
+
+    fn deregister(&mut self, up: &TransportContext) -> Result<(), Error> {
+        if let DriverSocket::Unopened(DialState::UnderWay(..)) = self.socket {
+            return Err(unsupported(self.name(), "leave its loop while it is being connected"));
+        }
+        self.socket.deregister(up)
+    }
+
+    fn connect(&mut self, up: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
+        let DriverSocket::Unopened(DialState::Idle(sockets)) = &self.socket else {
+            return Err(unsupported(self.name(), "be connected twice"));
+        };
+        let sockets = sockets.clone();
+        let attach = |io| up.attach(io, Role::Connecting(to.remote.clone()), Vec::new());
+        let token = match sockets.dial(to, &self.early().options).and_then(attach) {
+            Ok(token) => token,
+            // So says a Unix socket whose listener has as many waiting as it wants.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(ConnectProgress::Later);
+            }
+            Err(error) => return Err(cannot_connect(&to.remote, error)),
+        };
+        self.socket = DriverSocket::Unopened(DialState::UnderWay(token, sockets));
+        self.early().peer = Some(to.remote.clone());
+        Ok(ConnectProgress::Pending)
+    }
+
+    fn connected(&mut self, _: &TransportContext) {
+        if let DriverSocket::Unopened(DialState::UnderWay(token, _)) = self.socket {
+            self.socket = DriverSocket::Attached(token);
+            take_options(&mut self.early);
+        }
+    }
+
+    fn abandon_connect(&mut self, up: &TransportContext) {
+        if let DriverSocket::Unopened(dial) = &mut self.socket
+            && let DialState::UnderWay(token, sockets) = dial
+        {
+            up.event_loop().detach(*token);
+            *dial = DialState::Idle(sockets.clone());
+            self.early().peer = None;
+        }
+    }
+
+    fn set_option(
+        &mut self,
+        up: Option<&TransportContext>,
+        option: SocketOption,
+    ) -> Result<(), Error> {
+        if let (DriverSocket::Unopened(DialState::UnderWay(token, _)), Some(up)) =
+            (&self.socket, up)
+        {
+            up.event_loop().set_option(*token, option)?; // And that of the next attempt, if there is one.
+        }
+        let early = &mut self.early;
+        let keep = |option| early.get_or_insert_default().options.push(option);
+        self.socket.set_option(up, option, keep)
+    }
+
+    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
+        self.socket.set_read(up, plan);
+    }
+
+    fn on_driver_event(&mut self, _: &TransportContext, event: IoEvent) -> Option<TransportEvent> {
+        Some(match event {
+            IoEvent::Connected(_) => TransportEvent::Connected,
+            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
+            IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
+            IoEvent::Eof(_) => TransportEvent::Eof,
+            IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
+            IoEvent::Failed(_, error) => TransportEvent::Failed(self.broken(error)),
+            _ => return None, // Not of a stream.
+        })
+    }
+
+    fn on_driver_detached(&mut self, token: Token, cause: Option<Error>) -> DetachOutcome {
+        match &self.socket {
+            DriverSocket::Unopened(DialState::UnderWay(current, _)) if *current == token => {
+                match cause {
+                    Some(cause) => DetachOutcome::Failed(cause),
+                    None => DetachOutcome::Stale,
+                }
+            }
+            socket if socket.is_known_by(token) => DetachOutcome::Closed(cause),
+            _ => DetachOutcome::Stale, // Of an attempt that was given up.
+        }
+    }
+
+    fn stream_token(&self) -> Option<Token> {
+        self.socket.token()
+    }
+
+    fn write(&mut self, up: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
+        let token = match &self.socket {
+            DriverSocket::Attached(token) => *token,
+            DriverSocket::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
+            _ => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        let submitted = if !outbound.bytes().is_empty() {
+            up.event_loop().write(token, outbound.bytes()) // Of a transport around this one, which names no token.
+        } else if let Some(file) = outbound.file() {
+            up.event_loop().send_file(token, file)
+        } else if let Some(parcel) = outbound.parcel() {
+            match up.event_loop().send_parcel(token, parcel) {
+                // It is about this one, and the stream is as it was.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    outbound.fail_next(Error::new(error));
+                    return Ok(Submit::Done(0));
+                }
+                submitted => submitted,
+            }
+        } else {
+            Ok(Submit::Done(0)) // Nothing but empty messages.
+        };
+        if let Ok(Submit::Done(n)) = submitted {
+            outbound.wrote(n);
+        }
+        submitted
+    }
+
+    fn shutdown(&mut self, up: &TransportContext, how: Shutdown) -> Result<(), Error> {
+        let token = self.attached("be shut down before it is connected and registered")?;
+        Ok(up.event_loop().shutdown(token, how)?)
+    }
+
+    fn close(&mut self, up: &TransportContext) -> Detach {
+        if let DriverSocket::Unopened(dial) = &mut self.socket {
+            if let DialState::UnderWay(token, sockets) = dial {
+                up.event_loop().detach(*token); // Nothing of an attempt is worth waiting for.
+                *dial = DialState::Idle(sockets.clone());
+            }
+            return Detach::Done;
+        }
+        self.socket.close(up)
+    }
+
+    fn peer_address(&self) -> Option<Address> {
+        self.early.as_ref()?.peer.clone()
+    }
+
+    fn peer_credentials(&self, up: &TransportContext) -> Result<Credentials, Error> {
+        let token = self.attached("tell who its peer is before it is connected and registered")?;
+        Ok(up.event_loop().peer_credentials(token)?)
+    }
+}
+
+fn take_options(early: &mut Option<Box<EarlySettings>>) -> Vec<SocketOption> {
+    early.as_mut().map(|early| std::mem::take(&mut early.options)).unwrap_or_default()
+}
+
+fn cannot_connect(remote: &Address, error: io::Error) -> Error {
+    Error::new(ChannelError::Connect { address: remote.clone(), cause: Error::new(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Slab;
+
+    #[test]
+    fn c12_the_end_of_an_attempt_that_was_given_up_says_nothing_of_the_connection_made_since() {
+        let mut slab = Slab::default();
+        let (given_up, own) = (slab.insert(()), slab.insert(()));
+        let broken = || Some(Error::new(io::Error::from(io::ErrorKind::Other)));
+        for socket in [DriverSocket::Attached(own), DriverSocket::Closing(own)] {
+            let mut stream = Stream::with(socket, &CONNECTED);
+            for cause in [None, broken()] {
+                let told = stream.on_driver_detached(given_up, cause);
+                assert!(matches!(told, DetachOutcome::Stale), "{told:?}");
+            }
+            let told = stream.on_driver_detached(own, broken());
+            assert!(matches!(told, DetachOutcome::Closed(Some(_))), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What goes out: the outbound buffer, and the writing itself (C07).
+
+mod drop_queue;
+pub(crate) mod outbound;
+mod pending_writes;
+mod stream_pieces;
+pub(crate) mod submitted_bytes;
+pub(crate) mod writability;
+
+use std::cell::RefMut;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use waterwheel_executor::engine::drop_in_turn;
+use waterwheel_executor::{Error, Nanos, UserCode};
+
+use crate::channel::core::{ChannelCore, DeferredWork};
+use crate::channel::error::ChannelError;
+use crate::channel::panics::guarded;
+use crate::channel::writing::outbound::Outbound;
+use crate::driver::Submit;
+use crate::event_loop::command::LoopCommand;
+use crate::payload::Parcel;
+use crate::pipeline::{Completion, Msg, Types};
+
+/// A flush that the transport keeps taking in parts ends after so many of them: others have their turn
+/// before the rest.
+const WRITE_SPINS: usize = 16;
+
+/// Whether the transport can be given something to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WriteState {
+    #[default]
+    Free,
+    /// It has no room.
+    Full,
+    /// A write is under way.
+    Pending,
+}
+
+/// Whether a destructor of something that has left the outbound buffer is on the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DropState {
+    #[default]
+    No,
+    Yes,
+    /// Yes, and more has left the buffer meanwhile, to be dropped in the next round.
+    MoreCame,
+}
+
+impl ChannelCore {
+    /// A message is to be written; it has passed all handlers.
+    pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
+        if done.is_none() { self.write_unawaited(msg) } else { self.write_any(msg, done) }
+    }
+
+    /// Writes a message that nobody waits for, and that has passed all handlers.
+    #[inline(always)]
+    pub(crate) fn write_unawaited(self: &Rc<Self>, msg: Msg) {
+        let is_open = self.life.get().is_open() && !self.is_output_over();
+        match msg.into_bytes() {
+            Ok(bytes) if is_open && self.below.takes_bytes => self.write_bytes(bytes),
+            Ok(bytes) => self.write_any(bytes.into(), Completion::none()),
+            Err(msg) => self.write_any(msg, Completion::none()),
+        }
+    }
+
+    /// Bytes for a stream that takes them, and nobody waits for them.
+    #[inline(always)]
+    fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
+        let (size, high) = (bytes.len(), self.options().water_marks.high());
+        // No limit is below the high mark.
+        if size > high.saturating_sub(self.waiting()) {
+            return self.write_any(bytes.into(), Completion::none());
+        }
+        self.out.borrow_mut().push_bytes(bytes);
+        self.set_pending(self.pending() + size);
+    }
+
+    #[inline(never)]
+    fn write_any(self: &Rc<Self>, msg: Msg, done: Completion) {
+        let size = msg.size_hint();
+        let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
+        let open = self.life.get().is_open() && !self.is_output_over();
+        if !(fits && open && self.accepts(&msg) && !self.is_lost_parcel(&msg)) {
+            return self.refuse_write(msg, size, done);
+        }
+        self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
+        self.add_pending(size);
+    }
+
+    fn accepts(&self, msg: &Msg) -> bool {
+        self.ends().accepts.include(msg.type_id_of_value())
+    }
+
+    /// Whether it is a parcel that would leave no trace in the stream.
+    fn is_lost_parcel(&self, msg: &Msg) -> bool {
+        self.below.is_stream && msg.get::<Parcel>().is_some_and(|parcel| parcel.bytes.is_empty())
+    }
+
+    fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
+        if !self.life.get().is_open() {
+            return self.shared.closed_error();
+        }
+        if self.is_output_over() {
+            return ChannelError::OutputShutDown;
+        }
+        let ends = self.ends();
+        if let Types::These(types) = ends.accepts
+            && !self.accepts(msg)
+        {
+            let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
+            return ChannelError::UnsupportedMessage {
+                message: msg.type_name(),
+                transport: ends.name,
+                accepts: names.join(" or "),
+            };
+        }
+        if self.is_lost_parcel(msg) {
+            return ChannelError::EmptyParcel;
+        }
+        let (pending, limit) = (self.waiting(), self.options().water_marks.most());
+        ChannelError::BufferFull { pending, limit, size }
+    }
+
+    #[cold]
+    fn refuse_write(self: &Rc<Self>, msg: Msg, size: usize, done: Completion) {
+        let error = self.refusal(&msg, size);
+        // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and
+        // is reported if nobody waits for it.
+        let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
+        if done.is_none() && !expected {
+            self.shared.report_refused(&error);
+        }
+        self.complete_later(done, Err(error.into()));
+        drop_in_turn(msg);
+    }
+
+    /// What was written is to be sent; this has passed all handlers.
+    #[inline(always)]
+    pub(crate) fn flush(self: &Rc<Self>) {
+        if !self.life.get().is_open() {
+            return;
+        }
+        let mut out = self.out.borrow_mut();
+        let mut nothing = out.flush_plain();
+        drop(out);
+        if nothing {
+            nothing = self.flush_awaited();
+        }
+        if self.pending() > self.options().water_marks.high() {
+            self.write_out();
+        } else if !nothing {
+            self.mark(DeferredWork::FLUSH);
+        }
+    }
+
+    /// What is not bytes, or is waited for, and may have been cancelled. Whether there is nothing to send.
+    #[cold]
+    fn flush_awaited(self: &Rc<Self>) -> bool {
+        let cancelled = self.out.borrow_mut().flush();
+        if let Some(cancelled) = cancelled {
+            self.remove_pending(cancelled.bytes);
+            self.drop_messages(cancelled.messages);
+            cancelled
+                .promises
+                .into_iter()
+                .for_each(|promise| self.drop_guarded("promise", promise));
+        }
+        self.drop_spent(); // Empty messages are never written.
+        self.out.borrow().is_empty()
+    }
+
+    // To the transport.
+
+    /// Writes what was flushed, if that is one chunk of bytes and the driver takes the whole of it, which is mostly so.
+    /// False if there is more to do: [`write_out`](Self::write_out) does it.
+    ///
+    /// The driver is called and the chunk is dropped without a guard of their own: the caller has one, with no handler
+    /// on the stack, and tells by `dropping` whether a destructor panicked.
+    #[inline(always)]
+    pub(in crate::channel) fn write_one_chunk(self: &Rc<Self>) -> bool {
+        let Some(token) = self.stream_token() else { return false };
+        let mut out = self.out.borrow_mut();
+        let is_free = self.writing.get() == WriteState::Free && self.is_active();
+        let is_plain = !self.is_output_over() && !self.notes_writes.get();
+        // While a destructor of sent bytes is on the stack, the next ones are dropped after it.
+        if !is_free || !is_plain || !out.is_one_chunk() || self.dropping.get() != DropState::No {
+            return false;
+        }
+        let len = out.bytes().len();
+        match self.here.write_unguarded(token, out.bytes()) {
+            Ok(Submit::Done(written)) if written == len => {
+                let chunk = out.take_one_chunk();
+                drop(out);
+                self.here.counters().bytes_written(len);
+                self.remove_pending(len);
+                self.dropping.set(DropState::Yes);
+                drop(chunk);
+                self.end_dropping();
+                true
+            }
+            written => {
+                self.after_stream_write(out, written);
+                false
+            }
+        }
+    }
+
+    /// Hands what was flushed to the transport, as much as it takes.
+    #[inline(never)]
+    pub(crate) fn write_out(self: &Rc<Self>) {
+        self.try_write_out();
+        if self.is_output_over() {
+            self.end_output_if_written();
+        }
+        self.drop_spent();
+    }
+
+    /// Drops what has left the buffer. The destructor may be the user's, and may write to this channel: what
+    /// that sends at once is dropped in the next round, so that neither the stack nor the loop is held.
+    fn drop_spent(self: &Rc<Self>) {
+        if let Some(bytes) = self.begin_dropping() {
+            self.drop_guarded("sent bytes", bytes);
+            self.end_dropping();
+        }
+    }
+
+    /// Takes out the chunk that was all there was, which is mostly so, for the caller to drop. Whatever else there
+    /// is is dropped here.
+    fn begin_dropping(self: &Rc<Self>) -> Option<Bytes> {
+        let mut out = self.out.borrow_mut();
+        let last = out.take_spent_bytes();
+        if out.has_spent() || self.dropping.get() != DropState::No {
+            drop(out);
+            self.drop_all_spent(last);
+            return None;
+        }
+        if last.is_some() {
+            self.dropping.set(DropState::Yes);
+        }
+        last
+    }
+
+    #[inline(never)]
+    fn drop_all_spent(self: &Rc<Self>, last: Option<Bytes>) {
+        if let Some(bytes) = last {
+            self.out.borrow_mut().discard(bytes.into());
+        }
+        if self.dropping.get() != DropState::No {
+            return self.dropping.set(DropState::MoreCame);
+        }
+        self.dropping.set(DropState::Yes);
+        let mut list = self.out.borrow_mut().spent().take();
+        // One guard for all of them, raised again after one that panics.
+        while !list.is_empty() {
+            let _ = guarded(UserCode::Destructor, "sent message", || list.drop_all());
+        }
+        self.out.borrow_mut().spent().put_back(list);
+        self.end_dropping();
+    }
+
+    #[inline]
+    pub(in crate::channel) fn end_dropping(self: &Rc<Self>) {
+        if self.dropping.replace(DropState::No) == DropState::MoreCame {
+            self.mark(DeferredWork::FLUSH);
+        }
+    }
+
+    fn try_write_out(self: &Rc<Self>) {
+        if self.writing.get() != WriteState::Free || self.out.borrow().is_empty() {
+            return;
+        }
+        if !self.is_active() && !self.is_lingering() {
+            return self.fail_early_writes();
+        }
+        for _ in 0..WRITE_SPINS {
+            let out = self.out.borrow_mut();
+            let is_over = match self.stream_token() {
+                Some(token) if !out.bytes().is_empty() => {
+                    let written = self.here.write(token, out.bytes());
+                    self.after_stream_write(out, written)
+                }
+                _ => {
+                    let mut out = out;
+                    let written =
+                        self.with_transport(|transport, up| transport.write(up, &mut out));
+                    self.after_write(out, written)
+                }
+            };
+            if is_over {
+                return;
+            }
+        }
+        self.write_out_later();
+    }
+
+    #[inline(never)]
+    fn after_stream_write(
+        self: &Rc<Self>,
+        mut out: RefMut<'_, Outbound>,
+        written: io::Result<Submit>,
+    ) -> bool {
+        if let Ok(Submit::Done(n)) = written {
+            out.wrote(n);
+        }
+        self.after_write(out, written)
+    }
+
+    /// Counts what was written. True if nothing more is to be written now.
+    fn after_write(
+        self: &Rc<Self>,
+        out: RefMut<'_, Outbound>,
+        written: io::Result<Submit>,
+    ) -> bool {
+        let is_all = out.is_empty();
+        self.harvest(out);
+        match written {
+            Ok(Submit::Done(_)) => return is_all,
+            Ok(Submit::Full) => self.writing.set(WriteState::Full),
+            Ok(Submit::Pending) => self.writing.set(WriteState::Pending),
+            Err(error) => self.close(Some(Error::new(error)), Completion::none()),
+        }
+        true
+    }
+
+    /// Something was flushed before there was a connection. If there is none any more it fails later, as
+    /// part of the end.
+    #[cold]
+    fn fail_early_writes(self: &Rc<Self>) {
+        if self.life.get().is_open() {
+            let error = Error::new(ChannelError::NotConnected);
+            let early = self.out.borrow_mut().take_flushed();
+            self.fail_outbound(early, &error);
+        }
+    }
+
+    /// The rest has its turn after what is queued now.
+    #[cold]
+    fn write_out_later(self: &Rc<Self>) {
+        let token = self.token();
+        let command = LoopCommand::new(move |here| {
+            here.channels().with(token, |core| core.enter(|core| core.go_on_writing()));
+        });
+        if self.here.sender().send(command).is_err() {
+            self.mark(DeferredWork::FLUSH); // The loop is about to end, and takes no commands any more.
+        }
+    }
+
+    /// It has come to its loop again: whether there is room is found out anew.
+    pub(in crate::channel) fn forget_fullness(&self) {
+        if self.writing.get() == WriteState::Full {
+            self.writing.set(WriteState::Free);
+        }
+    }
+
+    /// Whether something that was flushed is still to be written.
+    pub(in crate::channel) fn has_to_write(&self) -> bool {
+        self.writing.get() != WriteState::Free || !self.out.borrow().is_empty()
+    }
+
+    /// Whether more of what was flushed goes without the peer's help.
+    pub(in crate::channel) fn can_go_on_writing(&self) -> bool {
+        match self.writing.get() {
+            WriteState::Free => !self.out.borrow().is_empty(),
+            WriteState::Full => false,
+            WriteState::Pending => true,
+        }
+    }
+
+    /// There is room again, or a write that was under way has ended.
+    pub(in crate::channel) fn on_wrote(self: &Rc<Self>, n: usize) {
+        self.writing.set(WriteState::Free);
+        if n > 0 {
+            let mut out = self.out.borrow_mut();
+            out.wrote(n);
+            self.harvest(out);
+            self.drop_spent();
+        }
+        self.write_out();
+    }
+
+    /// Counts what has left the buffer.
+    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
+        if self.notes_writes.get() && out.take_moved() {
+            self.cold.get_or_create().last_write = Some(self.here.now());
+        }
+        let ((bytes, written), told) = (out.take_left(), out.has_completions());
+        drop(out);
+        self.here.counters().bytes_written(written);
+        self.remove_pending(bytes);
+        if told {
+            let completions = self.out.borrow_mut().take_completions();
+            self.complete_all_later(completions);
+        }
+    }
+
+    fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
+        for (done, result) in completions {
+            if let Err(error) = &result
+                && done.is_none()
+            {
+                self.shared.report_refused(error); // Otherwise nobody would learn of it.
+            }
+            self.complete_later(done, result);
+        }
+    }
+
+    /// When something was last written; noted from the first time that this is asked, because the clock
+    /// is looked at for it.
+    pub(crate) fn last_write(&self) -> Option<Nanos> {
+        self.notes_writes.set(true);
+        self.cold.get().and_then(|cold| cold.last_write)
+    }
+
+    /// False if a close finds nothing that was written and has not left, which is mostly so.
+    pub(in crate::channel) fn has_writes_to_fail(&self) -> bool {
+        !self.out.borrow().is_unused() || !self.level.is_writable()
+    }
+
+    /// Nothing of what waits will be written.
+    pub(in crate::channel) fn fail_writes(self: &Rc<Self>, error: &Error) {
+        let waiting = self.out.take();
+        self.fail_outbound(waiting, error);
+    }
+
+    /// What was not flushed will not be written.
+    pub(in crate::channel) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
+        let held = self.out.borrow_mut().take_held();
+        self.fail_outbound(held, error);
+    }
+
+    fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
+        let failed = outbound.fail(error);
+        self.remove_pending(failed.bytes);
+        self.complete_all_later(failed.completions);
+        self.drop_messages(failed.messages);
+    }
+
+    /// One by one: a destructor that panics keeps none of the others.
+    fn drop_messages(&self, messages: VecDeque<Msg>) {
+        for msg in messages {
+            self.drop_guarded(msg.type_name(), msg);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What is among the bytes that a stream is to write, and is more than bytes: files and parcels (C07, C13).
+//!
+//! ```text
+//!   bytes ── piece, then its bytes ── piece, then its bytes ── …
+//!   ▲                 ▲
+//!   │                 └ move to the front when their piece was sent
+//!   └ what a driver is given, to be gathered in one write
+//! ```
+//!
+//! A driver is given bytes up to the next piece, then that piece. The bytes at the front are kept by whoever
+//! has these: a stream without files and parcels is its bytes, and nothing else.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::channel::writing::drop_queue::DropQueue;
+use crate::driver::OutQueue;
+use crate::payload::{FileRegion, Parcel};
+use crate::pipeline::Msg;
+use crate::room::release_room;
+
+#[derive(Default)]
+pub(super) struct StreamPieces {
+    parts: VecDeque<PieceAndBytes>,
+    /// How many of the pieces may be sent; the others are held back until they are flushed.
+    released: usize,
+}
+
+struct PieceAndBytes {
+    /// Not empty.
+    piece: StreamPiece,
+    /// What follows it.
+    bytes: OutQueue,
+}
+
+/// What a driver is given by itself.
+pub(super) enum StreamPiece {
+    /// It weighs the same until it is sent.
+    File(FileRegion),
+    /// The piece weighs what is left of its bytes, and something for each descriptor until the first byte is sent.
+    Parcel(Parcel),
+}
+
+impl StreamPiece {
+    /// The message, if it is one.
+    pub(super) fn of(msg: Msg) -> Result<Self, Msg> {
+        match msg.take::<FileRegion>() {
+            Ok(file) => Ok(StreamPiece::File(file)),
+            Err(msg) => msg.take().map(StreamPiece::Parcel),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            StreamPiece::File(file) => file.is_empty(),
+            StreamPiece::Parcel(parcel) => parcel.bytes.is_empty(),
+        }
+    }
+
+    /// Notes that so many bytes of it were sent. Returns how much lighter it is.
+    fn advance(&mut self, n: usize, spent: &mut DropQueue) -> usize {
+        match self {
+            StreamPiece::File(file) => {
+                file.advance(n);
+                if file.is_empty() { FileRegion::WEIGHT } else { 0 }
+            }
+            StreamPiece::Parcel(parcel) => {
+                let lighter = n + parcel.weight_of_passed();
+                let passed = parcel.advance(n);
+                if !passed.is_empty() {
+                    spent.push(Parcel::new(Bytes::new(), passed).into());
+                }
+                lighter
+            }
+        }
+    }
+}
+
+impl From<StreamPiece> for Msg {
+    fn from(piece: StreamPiece) -> Self {
+        match piece {
+            StreamPiece::File(file) => file.into(),
+            StreamPiece::Parcel(parcel) => parcel.into(),
+        }
+    }
+}
+
+impl StreamPieces {
+    /// The piece that is next, if it is one.
+    pub(super) fn next(&self, front: &OutQueue) -> Option<&StreamPiece> {
+        let part = self.parts.front().filter(|_| self.released > 0 && front.is_empty());
+        part.map(|part| &part.piece)
+    }
+
+    pub(super) fn is_parcel_next(&self, front: &OutQueue) -> bool {
+        matches!(self.next(front), Some(StreamPiece::Parcel(_)))
+    }
+
+    /// Takes the parcel out that is next: it will not be sent.
+    pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
+        if !self.is_parcel_next(front) {
+            return None;
+        }
+        match self.take_front(front)? {
+            StreamPiece::Parcel(parcel) => Some(parcel),
+            StreamPiece::File(_) => None,
+        }
+    }
+
+    fn take_front(&mut self, front: &mut OutQueue) -> Option<StreamPiece> {
+        let PieceAndBytes { piece, bytes } = self.parts.pop_front()?;
+        *front = bytes;
+        self.released -= 1;
+        Some(piece)
+    }
+
+    /// Where bytes are appended.
+    pub(super) fn last<'a>(&'a mut self, front: &'a mut OutQueue) -> &'a mut OutQueue {
+        self.parts.back_mut().map_or(front, |part| &mut part.bytes)
+    }
+
+    /// Appends a piece that is not to be sent yet, unless it is empty.
+    pub(super) fn hold(&mut self, piece: StreamPiece) {
+        if !piece.is_empty() {
+            self.parts.push_back(PieceAndBytes { piece, bytes: OutQueue::new() });
+        }
+    }
+
+    /// What was held back is to be written, as are the bytes at the front.
+    pub(super) fn release(&mut self) {
+        // What follows a piece that was released before may have been held back.
+        let from = self.released.saturating_sub(1);
+        self.parts.range_mut(from..).for_each(|part| part.bytes.release());
+        self.released = self.parts.len();
+    }
+
+    /// Takes out what is held back; there too it is held.
+    pub(super) fn split_held(&mut self, front: &mut OutQueue) -> (OutQueue, StreamPieces) {
+        let parts = self.parts.split_off(self.released);
+        // Before a piece that is not held back nothing is.
+        (self.last(front).split_held(), StreamPieces { parts, released: 0 })
+    }
+
+    /// All of it, held back or not.
+    pub(super) fn into_messages(self, front: OutQueue) -> impl Iterator<Item = Msg> {
+        let parts = self.parts.into_iter().flat_map(|PieceAndBytes { piece, bytes }| {
+            std::iter::once(Msg::from(piece)).chain(bytes.into_chunks().map(Msg::from))
+        });
+        front.into_chunks().map(Msg::from).chain(parts)
+    }
+
+    /// Takes the first `n` bytes out: they were written. What was written as a whole is in `spent` then. Returns
+    /// how much lighter what is left is.
+    ///
+    /// # Panics
+    /// If there are fewer, before the next piece or in it.
+    pub(super) fn advance(
+        &mut self,
+        front: &mut OutQueue,
+        n: usize,
+        spent: &mut DropQueue,
+    ) -> usize {
+        let next = self.parts.front_mut().filter(|_| self.released > 0 && front.is_empty());
+        let Some(part) = next else {
+            front.advance_with(n, |chunk| spent.push(chunk.into()));
+            if let Some(last) = front.take_spent() {
+                spent.push(last.into());
+            }
+            return n;
+        };
+        let lighter = part.piece.advance(n, spent);
+        if part.piece.is_empty()
+            && let Some(piece) = self.take_front(front)
+        {
+            spent.push(piece.into());
+        }
+        lighter
+    }
+
+    /// Gives back the room that a burst has taken, if it is over.
+    pub(super) fn release_room(&mut self) {
+        release_room(&mut self.parts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    /// The two of them, as a stream has them.
+    #[derive(Default)]
+    struct Both(OutQueue, StreamPieces);
+
+    impl Both {
+        /// Small letters are bytes, capitals are parcels of one, digits are files of so many.
+        fn of(what: &str) -> Self {
+            let mut both = Self::default();
+            both.hold(what);
+            both
+        }
+
+        fn hold(&mut self, what: &str) {
+            for letter in what.chars() {
+                let bytes = Bytes::from(letter.to_string());
+                match letter.to_digit(10) {
+                    Some(len) => self.1.hold(StreamPiece::File(file(len.into()))),
+                    None if letter.is_uppercase() => {
+                        self.1.hold(StreamPiece::Parcel(Parcel::new(bytes, Vec::new())));
+                    }
+                    None => self.1.last(&mut self.0).hold(bytes),
+                }
+            }
+        }
+
+        fn release(&mut self) {
+            self.0.release();
+            self.1.release();
+        }
+
+        fn split_held(&mut self) -> Self {
+            let (front, files) = self.1.split_held(&mut self.0);
+            Self(front, files)
+        }
+
+        fn advance(&mut self, n: usize) -> usize {
+            self.1.advance(&mut self.0, n, &mut DropQueue::default())
+        }
+
+        fn shown(self) -> String {
+            let messages = self.1.into_messages(self.0).map(|msg| match msg.into_bytes() {
+                Ok(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+                Err(msg) => match StreamPiece::of(msg).unwrap() {
+                    StreamPiece::File(file) => file.len().to_string(),
+                    StreamPiece::Parcel(parcel) => {
+                        String::from_utf8(parcel.bytes.to_vec()).unwrap()
+                    }
+                },
+            });
+            messages.collect()
+        }
+
+        /// What a driver is given, one after the other, until there is nothing.
+        fn written(&mut self) -> Vec<String> {
+            let mut written = Vec::new();
+            loop {
+                if let Some(StreamPiece::Parcel(parcel)) = self.1.next(&self.0) {
+                    written.push(String::from_utf8(parcel.bytes.to_vec()).unwrap());
+                    assert_eq!(self.advance(1), 1);
+                } else if let Some(StreamPiece::File(file)) = self.1.next(&self.0) {
+                    let len = file.len();
+                    written.push(len.to_string());
+                    for left in (0..len).rev() {
+                        let expected = if left == 0 { FileRegion::WEIGHT } else { 0 };
+                        assert_eq!(self.advance(1), expected);
+                    }
+                } else if !self.0.is_empty() {
+                    let bytes: Vec<u8> = self.0.chunks().flatten().copied().collect();
+                    assert_eq!(self.advance(bytes.len()), bytes.len());
+                    written.push(String::from_utf8(bytes).unwrap());
+                } else {
+                    return written;
+                }
+            }
+        }
+    }
+
+    fn file(len: u64) -> FileRegion {
+        FileRegion::new(File::open("Cargo.toml").unwrap(), ..len).unwrap()
+    }
+
+    #[test]
+    fn c07_bytes_files_and_parcels_come_in_order() {
+        let mut both = Both::of("ab2cD3E4FdefG05");
+        both.release();
+        let expected = ["ab", "2", "c", "D", "3", "E", "4", "F", "def", "G", "5"];
+        assert_eq!(both.written(), expected);
+        both.hold("g6");
+        both.release();
+        assert_eq!(both.written(), ["g", "6"]);
+    }
+
+    #[test]
+    fn c07_what_is_held_back_is_not_given_to_a_driver_wherever_the_mark_is() {
+        let all = "ab2cP34deQR5";
+        for mark in 0..=all.len() {
+            let mut both = Both::of(&all[..mark]);
+            both.release();
+            both.hold(&all[mark..]);
+            assert_eq!(both.written().concat(), all[..mark]);
+            both.release();
+            assert_eq!(both.written().concat(), all[mark..]);
+        }
+    }
+
+    #[test]
+    fn c07_what_is_held_back_is_taken_out_wherever_the_mark_is() {
+        let all = "ab2cP34deQR5";
+        for mark in 0..=all.len() {
+            let mut flushed = Both::of(&all[..mark]);
+            flushed.release();
+            flushed.hold(&all[mark..]);
+            let mut held = flushed.split_held();
+            assert_eq!(held.written(), [""; 0], "there too it is held");
+            assert_eq!(held.shown(), all[mark..]);
+            assert_eq!(flushed.written().concat(), all[..mark]);
+        }
+    }
+
+    #[test]
+    fn c13_what_is_passed_leaves_with_the_first_byte_of_a_parcel_sent_in_parts() {
+        let mut both = Both::default();
+        both.1.hold(StreamPiece::Parcel(Parcel::new("abc", vec![crate::driver::Io::new(7_u8)])));
+        both.release();
+        for (sent, left) in [(1 + Parcel::PASSED_WEIGHT, "bc"), (1, "c")] {
+            assert_eq!(both.advance(1), sent);
+            let Some(StreamPiece::Parcel(parcel)) = both.1.next(&both.0) else {
+                panic!("more is left")
+            };
+            assert_eq!((&*parcel.bytes, parcel.passed.len()), (left.as_bytes(), 0));
+        }
+        both.advance(1);
+        assert!(both.1.next(&both.0).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "4 bytes sent of 3")]
+    fn more_than_the_file_cannot_have_been_sent() {
+        let mut both = Both::of("3a");
+        both.release();
+        both.advance(4);
+    }
+}

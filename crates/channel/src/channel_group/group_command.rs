@@ -1,0 +1,100 @@
+//! What is asked of several channels of one loop: carried there in one command.
+
+use crate::channel::error::ChannelError;
+use crate::channel::handle::Channel;
+use crate::channel::handle::request::PendingReservation;
+use crate::event_loop::command::LoopCommand;
+use crate::event_loop::local_loop::LocalLoop;
+use crate::pipeline::event::{Close, Deregister, Disconnect, Flush};
+use crate::pipeline::slots::TAIL;
+use crate::pipeline::{Completion, Msg};
+
+use super::outcome::OutcomeReporter;
+
+/// The same for some channels of one loop, in order.
+pub(crate) struct GroupCommand {
+    what: GroupOperation,
+    items: Vec<GroupCommandItem>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum GroupOperation {
+    Write,
+    WriteAndFlush,
+    Flush,
+    Close,
+    Disconnect,
+    Deregister,
+}
+
+/// One channel's part of it.
+pub(super) struct GroupCommandItem {
+    pub(super) channel: Channel,
+    /// If something is to be written.
+    pub(super) load: Option<ReservedMessage>,
+    pub(super) ticket: Option<OutcomeReporter>,
+}
+
+pub(super) struct ReservedMessage {
+    pub(super) msg: Msg,
+    pub(super) submitted: Option<PendingReservation>,
+}
+
+impl GroupCommand {
+    pub(super) fn new(what: GroupOperation, items: Vec<GroupCommandItem>) -> Self {
+        Self { what, items }
+    }
+
+    /// Whether it is for the calling loop.
+    pub(super) fn is_here(&self) -> bool {
+        self.items.first().is_some_and(|item| item.channel.in_event_loop())
+    }
+
+    /// Does it if this is the loop, or sends it there. A loop that is over drops it, and the tickets know
+    /// what that means.
+    pub(super) fn go(self) {
+        let Some(first) = self.items.first() else { return };
+        if self.is_here() {
+            if let Some(here) = LocalLoop::current() {
+                self.perform(&here);
+            }
+            return;
+        }
+        let (sender, lazily) = (first.channel.sender().clone(), self.what == GroupOperation::Write);
+        let command = |errand: Box<Self>| LoopCommand::new(|here| errand.perform(here));
+        let sent = match lazily {
+            true => sender.send_lazily_with(Box::new(self), command),
+            false => sender.send_with(Box::new(self), command),
+        };
+        drop(sent);
+    }
+
+    /// Does it, on the loop. All at once, however many: otherwise what is asked of a channel afterwards
+    /// could come before.
+    pub(crate) fn perform(self, here: &LocalLoop) {
+        for GroupCommandItem { channel, load, ticket } in self.items {
+            let Some(core) = here.channels().find(channel.token()) else { continue };
+            let done = ticket.map_or_else(Completion::none, OutcomeReporter::into_completion);
+            match (self.what, load) {
+                (
+                    GroupOperation::Write | GroupOperation::WriteAndFlush,
+                    Some(ReservedMessage { msg, submitted }),
+                ) => {
+                    core.take_write(
+                        msg,
+                        self.what == GroupOperation::WriteAndFlush,
+                        done,
+                        submitted,
+                    );
+                }
+                (GroupOperation::Flush, _) => core.accept(TAIL, Flush),
+                (GroupOperation::Close, _) => core.accept(TAIL, Close(done)),
+                (GroupOperation::Disconnect, _) => core.accept(TAIL, Disconnect(done)),
+                (GroupOperation::Deregister, _) => core.accept(TAIL, Deregister(done)),
+                (GroupOperation::Write | GroupOperation::WriteAndFlush, None) => {
+                    done.fail(ChannelError::CompletionDropped.into());
+                }
+            }
+        }
+    }
+}

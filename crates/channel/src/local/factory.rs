@@ -1,0 +1,21 @@
+//! What bootstraps make local channels of.
+
+use super::connection::Connection;
+use super::listener::Listener;
+use crate::channel::transport::{ServerTransportFactory, Transport, TransportFactory};
+
+/// Channels within the process, for bootstraps: see the [module](super).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Local;
+
+impl ServerTransportFactory for Local {
+    fn server(&self) -> Box<dyn Transport> {
+        Box::new(Listener::new())
+    }
+}
+
+impl TransportFactory for Local {
+    fn client(&self) -> Box<dyn Transport> {
+        Box::new(Connection::new())
+    }
+}

@@ -1,0 +1,306 @@
+//! One direction of a connection: a bounded queue between two loops.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::read_rounds::ReadOutcome;
+use crate::channel::transport::TransportWaker;
+use crate::pipeline::Msg;
+use crate::room::release_room;
+
+/// As many bytes wait between two ends, by the size hints of their messages, before the writer has to
+/// wait; the message that goes beyond it still passes. 64 KiB is the high water mark of a channel by
+/// default: what waits in the writer and between the ends is about twice that.
+pub const QUEUED_BYTES: usize = 64 * 1024;
+
+/// As many messages wait between two ends, whatever they weigh: 64 rounds of 16 reads. At five words
+/// each the queue itself takes 1024 × 40 bytes, less than what it may hold.
+pub const QUEUED_MESSAGES: usize = 1024;
+
+/// One direction of a connection.
+///
+/// Touched by the loop of the writing end and by that of the reading end, under the lock; by the rules
+/// of the [module](super), nothing of the user's runs meanwhile. The writing end alone pushes, so room
+/// that it has seen is still there when it comes back; the reading end alone takes. `writer` and
+/// `reader` are each end's own, but for `waits`, which the other end takes away.
+#[derive(Default)]
+pub(super) struct MessageQueue(Mutex<MessageQueueState>);
+
+#[derive(Default)]
+struct MessageQueueState {
+    queue: VecDeque<QueuedMessage>,
+    fill: QueueFill,
+    writer: QueueSide,
+    reader: QueueSide,
+    /// The reader does not take anything, and is to be woken when the writer has finished.
+    reader_notices_end: bool,
+}
+
+/// A message, and what it counts for.
+#[derive(Debug)]
+pub(super) struct QueuedMessage {
+    msg: Msg,
+    weight: usize,
+}
+
+impl QueuedMessage {
+    pub(super) fn new(msg: Msg, weight: usize) -> Self {
+        Self { msg, weight: weight.min(QUEUED_BYTES) }
+    }
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueueFill {
+    messages: usize,
+    bytes: usize,
+}
+
+impl QueueFill {
+    pub(super) fn add(&mut self, queued: &QueuedMessage) {
+        self.messages += 1;
+        self.bytes += queued.weight;
+    }
+
+    fn remove(&mut self, queued: &QueuedMessage) {
+        self.messages -= 1;
+        self.bytes -= queued.weight;
+    }
+
+    pub(super) fn is_full(self) -> bool {
+        self.messages >= QUEUED_MESSAGES || self.bytes >= QUEUED_BYTES
+    }
+
+    fn is_half_empty(self) -> bool {
+        self.messages <= QUEUED_MESSAGES / 2 && self.bytes <= QUEUED_BYTES / 2
+    }
+}
+
+/// One who uses a queue, as the other one sees it.
+#[derive(Default)]
+pub(super) struct QueueSide {
+    pub(super) gone: bool,
+    /// It has looked, found nothing to do, and is to be woken.
+    pub(super) waits: bool,
+    /// None while it is not registered.
+    pub(super) waker: Option<TransportWaker>,
+}
+
+impl QueueSide {
+    /// There is something to do for it: whom to wake, once the lock is released.
+    #[must_use]
+    pub(super) fn call(&mut self) -> Option<TransportWaker> {
+        if mem::take(&mut self.waits) { self.waker.clone() } else { None }
+    }
+}
+
+pub(super) fn wake(waker: Option<TransportWaker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// What a writer finds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum QueueRoom {
+    /// The reader is gone.
+    Gone,
+    /// Nothing more goes; the writer will be woken.
+    None,
+    /// Something goes, beside this.
+    Beside(QueueFill),
+}
+
+impl MessageQueue {
+    fn lock(&self) -> MutexGuard<'_, MessageQueueState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // The writing end.
+
+    /// Whether something can be pushed.
+    pub(super) fn room(&self) -> QueueRoom {
+        self.room_if(|fill| !fill.is_full())
+    }
+
+    /// Whether so much can be pushed again that it is worth to begin.
+    pub(super) fn room_again(&self) -> QueueRoom {
+        self.room_if(QueueFill::is_half_empty)
+    }
+
+    fn room_if(&self, enough: impl FnOnce(QueueFill) -> bool) -> QueueRoom {
+        let mut state = self.lock();
+        if state.reader.gone {
+            QueueRoom::Gone
+        } else if enough(state.fill) {
+            QueueRoom::Beside(state.fill)
+        } else {
+            state.writer.waits = true;
+            QueueRoom::None
+        }
+    }
+
+    /// Appends what there was room for. `false`, and it is left where it is: the reader is gone.
+    pub(super) fn push(&self, batch: &mut VecDeque<QueuedMessage>) -> bool {
+        let reader = {
+            let mut state = self.lock();
+            if state.reader.gone {
+                return false;
+            }
+            for queued in batch.iter() {
+                state.fill.add(queued);
+            }
+            state.queue.append(batch);
+            state.reader.call()
+        };
+        wake(reader);
+        true
+    }
+
+    /// Nothing more will be written.
+    pub(super) fn finish(&self) {
+        let (own, reader) = {
+            let mut state = self.lock();
+            state.writer.gone = true;
+            let notices = mem::take(&mut state.reader_notices_end);
+            state.reader.waits |= notices;
+            (state.writer.waker.take(), state.reader.call())
+        };
+        drop(own);
+        wake(reader);
+    }
+
+    pub(super) fn set_writer(&self, waker: Option<TransportWaker>) {
+        let before = mem::replace(&mut self.lock().writer.waker, waker);
+        drop(before);
+    }
+
+    // The reading end.
+
+    /// Takes the next message.
+    pub(super) fn take(&self) -> ReadOutcome {
+        let (msg, writer) = {
+            let mut state = self.lock();
+            let Some(queued) = state.queue.pop_front() else {
+                release_room(&mut state.queue);
+                state.reader.waits = !state.writer.gone;
+                return if state.writer.gone { ReadOutcome::End } else { ReadOutcome::Nothing };
+            };
+            state.fill.remove(&queued);
+            let enough = state.fill.is_half_empty();
+            (queued.msg, if enough { state.writer.call() } else { None })
+        };
+        wake(writer);
+        ReadOutcome::One(msg)
+    }
+
+    /// True if nothing more will be written; otherwise the reader, who takes nothing, is woken when that is so.
+    pub(super) fn is_finished(&self) -> bool {
+        let mut state = self.lock();
+        state.reader_notices_end = !state.writer.gone;
+        state.writer.gone
+    }
+
+    /// Whether there is a message to take.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.lock().queue.is_empty()
+    }
+
+    /// Nothing more will be read. What was not, for the caller to drop.
+    #[must_use]
+    pub(super) fn abandon(&self) -> VecDeque<QueuedMessage> {
+        let (own, unread, writer) = {
+            let mut state = self.lock();
+            state.reader.gone = true;
+            state.fill = QueueFill::default();
+            (state.reader.waker.take(), mem::take(&mut state.queue), state.writer.call())
+        };
+        drop(own);
+        wake(writer);
+        unread
+    }
+
+    pub(super) fn set_reader(&self, waker: Option<TransportWaker>) {
+        let before = mem::replace(&mut self.lock().reader.waker, waker);
+        drop(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Message;
+    use std::sync::Arc;
+    use std::thread;
+
+    /// A message that is missed if it is lost, or dropped twice.
+    #[derive(Debug)]
+    struct Number {
+        n: usize,
+        _alive: Arc<()>,
+    }
+
+    impl Message for Number {}
+
+    /// Writes so many messages, a few at a time, as there is room.
+    fn write(lane: &MessageQueue, count: usize, alive: &Arc<()>) {
+        let mut next = 0;
+        while next < count {
+            let QueueRoom::Beside(mut fill) = lane.room() else {
+                thread::yield_now();
+                continue;
+            };
+            let mut batch = VecDeque::new();
+            while next < count && batch.len() < 3 && !fill.is_full() {
+                let queued = QueuedMessage::new(
+                    Msg::new(Number { n: next, _alive: alive.clone() }),
+                    QUEUED_BYTES / 4,
+                );
+                fill.add(&queued);
+                batch.push_back(queued);
+                next += 1;
+            }
+            assert!(lane.push(&mut batch), "the reader is there");
+        }
+    }
+
+    #[test]
+    fn r01_messages_cross_between_two_threads_once_and_in_order() {
+        const COUNT: usize = if cfg!(miri) { 20 } else { 2_000 };
+        let (lane, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
+        let (other_end, held) = (lane.clone(), alive.clone());
+        let writer = thread::spawn(move || {
+            write(&other_end, COUNT, &held);
+            other_end.finish();
+        });
+        let mut next = 0;
+        loop {
+            match lane.take() {
+                ReadOutcome::One(msg) => {
+                    assert_eq!(msg.take::<Number>().unwrap().n, next);
+                    next += 1;
+                }
+                ReadOutcome::Nothing => thread::yield_now(),
+                ReadOutcome::End => break,
+            }
+        }
+        writer.join().unwrap();
+        assert_eq!((next, Arc::strong_count(&alive)), (COUNT, 1), "each was dropped");
+    }
+
+    #[test]
+    fn r01_what_a_reader_leaves_behind_is_dropped_once_whoever_is_faster() {
+        let (lane, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
+        let (other_end, held) = (lane.clone(), alive.clone());
+        let writer = thread::spawn(move || {
+            let mut batch =
+                VecDeque::from([QueuedMessage::new(Msg::new(Number { n: 0, _alive: held }), 1)]);
+            other_end.push(&mut batch) || batch.len() == 1
+        });
+        drop(lane.abandon());
+        assert!(writer.join().unwrap(), "queued, or left with the writer");
+        assert_eq!(Arc::strong_count(&alive), 1);
+        assert!(matches!(lane.room(), QueueRoom::Gone));
+    }
+}

@@ -1,0 +1,110 @@
+//! Who listens at which name, and who waits to be accepted.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::connection::Connection;
+use super::error::LocalError;
+use super::message_queue::{QueueSide, wake};
+use crate::channel::transport::TransportWaker;
+
+/// The names of this process. Touched by any thread that binds, connects or closes, for a look or an
+/// entry; no other lock is taken meanwhile, and nothing is dropped but a name.
+static NAMES: Mutex<BTreeMap<Arc<str>, Arc<LocalPort>>> = Mutex::new(BTreeMap::new());
+
+fn names() -> MutexGuard<'static, BTreeMap<Arc<str>, Arc<LocalPort>>> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a server listens.
+///
+/// Touched by the server's loop and by the loops of those who connect, under the lock, by the rules of
+/// the [module](super): the server notes that it waits in the critical section in which it has found
+/// nobody, whoever enters takes the note away. Only the server takes connections out.
+pub(super) struct LocalPort {
+    name: Arc<str>,
+    backlog: usize,
+    waiting: Mutex<LocalBacklog>,
+}
+
+#[derive(Default)]
+struct LocalBacklog {
+    connections: VecDeque<Connection>,
+    server: QueueSide,
+}
+
+impl LocalPort {
+    /// Takes a name.
+    pub(super) fn open(name: Arc<str>, backlog: usize) -> Result<Arc<Self>, LocalError> {
+        let port = Arc::new(Self { name: name.clone(), backlog, waiting: Mutex::default() });
+        let mut names = names();
+        if names.contains_key(&name) {
+            return Err(LocalError::NameInUse { name });
+        }
+        names.insert(name, port.clone());
+        Ok(port)
+    }
+
+    /// The one of this name.
+    pub(super) fn find(name: &Arc<str>) -> Result<Arc<Self>, LocalError> {
+        let found = names().get(name).cloned();
+        found.ok_or_else(|| LocalError::Refused { name: name.clone() })
+    }
+
+    pub(super) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LocalBacklog> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a connection wait to be accepted.
+    pub(super) fn enter(&self, connection: Connection) -> Result<(), LocalError> {
+        let server = {
+            let mut waiting = self.lock();
+            if waiting.server.gone {
+                return Err(LocalError::Refused { name: self.name.clone() });
+            }
+            if waiting.connections.len() >= self.backlog {
+                let (name, backlog) = (self.name.clone(), self.backlog);
+                return Err(LocalError::BacklogFull { name, backlog });
+            }
+            waiting.connections.push_back(connection);
+            waiting.server.call()
+        };
+        wake(server);
+        Ok(())
+    }
+
+    /// Takes the next connection; `None`: the server will be woken.
+    pub(super) fn accept(&self) -> Option<Connection> {
+        let mut waiting = self.lock();
+        let connection = waiting.connections.pop_front();
+        waiting.server.waits = connection.is_none();
+        connection
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.lock().connections.is_empty()
+    }
+
+    pub(super) fn set_server(&self, waker: Option<TransportWaker>) {
+        let before = mem::replace(&mut self.lock().server.waker, waker);
+        drop(before);
+    }
+
+    /// Gives the name back. Those who were not accepted, for the caller to drop.
+    #[must_use]
+    pub(super) fn close(&self) -> VecDeque<Connection> {
+        let freed = names().remove(&self.name);
+        let (own, rest) = {
+            let mut waiting = self.lock();
+            waiting.server.gone = true;
+            (waiting.server.waker.take(), mem::take(&mut waiting.connections))
+        };
+        drop((freed, own));
+        rest
+    }
+}
