@@ -51,7 +51,7 @@ fn run(options: &Options, console: Console) -> Result<(), String> {
     let on_terminal = io::stdout().is_terminal();
     let is_shown = on_terminal || options.stats;
     let display = is_shown.then(|| StatsDisplay::start(&gateway, &console, on_terminal)).flatten();
-    let signal = terminate.asked().join().map_err(|error| error.to_string())?;
+    let signal = terminate.first_signal().join().map_err(|error| error.to_string())?;
     if let Some(display) = display {
         display.stop();
     }

@@ -13,19 +13,19 @@ use waterwheel_channel::{Address, UnixAddress};
 use crate::sys;
 
 /// The bytes of `sun_path`. A path may use all of them, without a NUL behind it; an abstract name has one less.
-const MAX_PATH: usize = size_of::<libc::sockaddr_un>() - PATH_OFFSET;
+const SUN_PATH_LEN: usize = size_of::<libc::sockaddr_un>() - PATH_OFFSET;
 const PATH_OFFSET: usize = offset_of!(libc::sockaddr_un, sun_path);
 
 /// The address, for the kernel.
-pub(crate) fn in_kernel(address: &Address) -> io::Result<SocketAddrAny> {
+pub(crate) fn to_kernel(address: &Address) -> io::Result<SocketAddrAny> {
     match address {
         Address::Ip(address) => Ok((*address).into()),
-        Address::Unix(unix) => unix_in_kernel(unix).map(Into::into),
+        Address::Unix(unix) => unix_to_kernel(unix).map(Into::into),
         other => Err(invalid(format!("{other} is no address that the system knows"))),
     }
 }
 
-fn unix_in_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
+fn unix_to_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
     let (kernel, limit) = match address {
         UnixAddress::Path(path) => {
             let bytes = path.as_os_str().as_bytes();
@@ -34,17 +34,17 @@ fn unix_in_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
                 let what = format!("{address:?} is no path: it is empty or has a NUL in it");
                 return Err(invalid(what));
             }
-            (SocketAddrUnix::new(bytes), ("a path of a Unix socket", MAX_PATH))
+            (SocketAddrUnix::new(bytes), ("a path of a Unix socket", SUN_PATH_LEN))
         }
         UnixAddress::Abstract(name) => {
-            (SocketAddrUnix::new_abstract_name(name), ("an abstract name", MAX_PATH - 1))
+            (SocketAddrUnix::new_abstract_name(name), ("an abstract name", SUN_PATH_LEN - 1))
         }
         _ => return Ok(SocketAddrUnix::new_unnamed()),
     };
     kernel.map_err(|error| match error {
         Errno::NAMETOOLONG => {
-            let (kind, most) = limit;
-            invalid(format!("{address} is too long: {kind} has at most {most} bytes"))
+            let (kind, max) = limit;
+            invalid(format!("{address} is too long: {kind} has at most {max} bytes"))
         }
         other => other.into(),
     })
@@ -76,7 +76,7 @@ pub(crate) fn is_named(address: &Address) -> bool {
 }
 
 /// An IP address; for a transport that has no others.
-pub(crate) fn ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
+pub(crate) fn expect_ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
     match address {
         Address::Ip(address) => Ok(*address),
         other => Err(invalid(format!("{other} is no address of {transport}"))),
@@ -84,7 +84,7 @@ pub(crate) fn ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
 }
 
 /// An address of a Unix socket; for a transport that has no others.
-pub(crate) fn unix(address: &Address) -> io::Result<&UnixAddress> {
+pub(crate) fn expect_unix(address: &Address) -> io::Result<&UnixAddress> {
     match address {
         Address::Unix(address) => Ok(address),
         other => Err(invalid(format!("{other} is no address of a Unix socket"))),
@@ -92,8 +92,8 @@ pub(crate) fn unix(address: &Address) -> io::Result<&UnixAddress> {
 }
 
 /// Where somebody can be: connected or sent to.
-pub(crate) fn unix_peer(address: &Address) -> io::Result<()> {
-    match unix(address)? {
+pub(crate) fn expect_unix_peer(address: &Address) -> io::Result<()> {
+    match expect_unix(address)? {
         UnixAddress::Unnamed => Err(invalid(format!("nobody can be at {address}"))),
         _ => Ok(()),
     }
@@ -123,27 +123,27 @@ mod tests {
             Address::Ip("[::1]:80".parse().unwrap()),
             UnixAddress::path("/run/door").into(),
             UnixAddress::path("/").into(),
-            UnixAddress::path("x".repeat(MAX_PATH - 1)).into(),
-            UnixAddress::path("x".repeat(MAX_PATH)).into(),
+            UnixAddress::path("x".repeat(SUN_PATH_LEN - 1)).into(),
+            UnixAddress::path("x".repeat(SUN_PATH_LEN)).into(),
             UnixAddress::abstract_name(b"a\0b").into(),
-            UnixAddress::abstract_name("x".repeat(MAX_PATH - 1)).into(),
+            UnixAddress::abstract_name("x".repeat(SUN_PATH_LEN - 1)).into(),
             UnixAddress::abstract_name("").into(),
             UnixAddress::Unnamed.into(),
         ];
         for address in all {
-            assert_eq!(from_kernel(in_kernel(&address).unwrap()), Some(address));
+            assert_eq!(from_kernel(to_kernel(&address).unwrap()), Some(address));
         }
     }
 
     #[test]
     fn c13_a_path_that_the_system_cannot_have_is_refused_by_name() {
-        let refused = |address: UnixAddress| in_kernel(&address.into()).unwrap_err().to_string();
-        let long = refused(UnixAddress::path("x".repeat(MAX_PATH + 1)));
+        let refused = |address: UnixAddress| to_kernel(&address.into()).unwrap_err().to_string();
+        let long = refused(UnixAddress::path("x".repeat(SUN_PATH_LEN + 1)));
         assert!(
             long.ends_with("is too long: a path of a Unix socket has at most 108 bytes"),
             "{long}"
         );
-        let long = refused(UnixAddress::abstract_name("x".repeat(MAX_PATH)));
+        let long = refused(UnixAddress::abstract_name("x".repeat(SUN_PATH_LEN)));
         assert!(long.ends_with("is too long: an abstract name has at most 107 bytes"), "{long}");
         for path in ["", "a\0b", "\0a"] {
             assert!(refused(UnixAddress::path(path)).contains("is no path"));
@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(decoded(b"/a\0"), UnixAddress::path("/a"));
         assert_eq!(decoded(b"/a\0rest"), UnixAddress::path("/a"));
         assert_eq!(decoded(b"\0a\0b"), UnixAddress::abstract_name(b"a\0b"));
-        let reported = [&[b'x'; MAX_PATH][..], b"\0"].concat();
-        assert_eq!(decoded(&reported), UnixAddress::path("x".repeat(MAX_PATH)), "of 111 bytes");
+        let reported = [&[b'x'; SUN_PATH_LEN][..], b"\0"].concat();
+        assert_eq!(decoded(&reported), UnixAddress::path("x".repeat(SUN_PATH_LEN)), "of 111 bytes");
         assert_eq!(decoded(&[b'x'; 126]), UnixAddress::path("x".repeat(126)), "sockaddr_storage");
     }
 }

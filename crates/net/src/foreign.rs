@@ -38,7 +38,7 @@ impl<T: AsFd + Send + Sync + 'static> ForeignSource for T {}
 #[must_use]
 pub fn foreign_io(source: Arc<dyn ForeignSource>) -> Io {
     let fd = source.as_fd().as_raw_fd();
-    Io::new(Descriptor { source, fd })
+    Io::new(ForeignFd { source, fd })
 }
 
 /// Makes a descriptor ready to be registered with an event loop, which then owns it.
@@ -76,13 +76,13 @@ pub fn foreign<T: ForeignSource>(source: T) -> Foreign<T> {
 
 /// What crosses the driver trait: the source, and the descriptor it showed when it was given. It is
 /// not asked again: that is code of the user's, and the driver is busy when it needs the descriptor.
-pub(crate) struct Descriptor {
+pub(crate) struct ForeignFd {
     source: Arc<dyn ForeignSource>,
     fd: RawFd,
 }
 
-impl AsFd for Descriptor {
+impl AsFd for ForeignFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        sys::shown_by(&*self.source, self.fd)
+        sys::borrow_fd_of(&*self.source, self.fd)
     }
 }

@@ -16,7 +16,7 @@
 //! | to have | give bootstraps |
 //! |---|---|
 //! | servers and clients over TCP | [`Tcp`] |
-//! | servers and clients within the machine, descriptors passed along | [`Unix`], [`passed`] |
+//! | servers and clients within the machine, descriptors passed along | [`Unix`], [`wrap_descriptor`] |
 //! | datagrams, to groups too | [`Udp`] |
 //! | datagrams within the machine | [`UnixDatagrams`] |
 //! | a thread for each of their channels | a group of [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel) with [`Blocking`] |
@@ -63,7 +63,7 @@ pub use crate::drivers::poll::Poll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
 pub use crate::resolver::SystemResolver;
 pub use crate::signals::{Terminate, TerminationSignal};
-pub use crate::sockets::ancillary::{descriptor, passed};
+pub use crate::sockets::ancillary::{unwrap_descriptor, wrap_descriptor};
 pub use crate::sockets::datagram_socket::DatagramSocket;
 pub use crate::sockets::existing_sockets::{existing_listener, existing_stream};
 pub use crate::sockets::inherited::{InheritError, Inherited};

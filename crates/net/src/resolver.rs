@@ -14,33 +14,33 @@ use crate::error_context::context;
 
 /// So many names are resolved at a time; the system's resolver blocks, for many seconds if a server does
 /// not answer.
-const THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Resolves names as the system does: `/etc/hosts`, DNS, whatever it is set up for. The system's resolver
 /// blocks, so it runs on threads of its own, started when they are needed. They share one queue: no name
 /// waits behind one that nobody answers for while a thread is idle.
 pub struct SystemResolver {
-    desk: Arc<Desk>,
+    queue: Arc<LookupQueue>,
 }
 
 /// Where questions wait for a thread. Touched by whoever asks and by the threads, under the lock; nothing is
 /// looked up, told or started while it is held.
 #[derive(Default)]
-struct Desk {
-    state: Mutex<State>,
-    asked: Condvar,
+struct LookupQueue {
+    state: Mutex<LookupState>,
+    available: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Question>,
+struct LookupState {
+    pending: VecDeque<Lookup>,
     threads: usize,
-    /// How many of them wait for a question, or are about to find one.
+    /// How many of them wait for a lookup, or are about to find one.
     idle: usize,
-    closed: bool,
+    is_closed: bool,
 }
 
-type Question = Box<dyn FnOnce() + Send>;
+type Lookup = Box<dyn FnOnce() + Send>;
 
 impl SystemResolver {
     /// The one that all share.
@@ -51,32 +51,33 @@ impl SystemResolver {
     }
 
     fn new() -> Self {
-        Self { desk: Arc::default() }
+        Self { queue: Arc::default() }
     }
 
     /// A thread that can be had takes it, or the first that is free again.
-    fn ask(&self, question: Question) {
-        let mut state = self.desk.lock();
-        state.waiting.push_back(question);
-        if state.idle >= state.waiting.len() {
+    fn enqueue(&self, lookup: Lookup) {
+        let mut state = self.queue.lock();
+        state.pending.push_back(lookup);
+        if state.idle >= state.pending.len() {
             drop(state);
-            self.desk.asked.notify_one();
-        } else if state.threads < THREADS {
+            self.queue.available.notify_one();
+        } else if state.threads < MAX_THREADS {
             state.threads += 1;
             drop(state);
-            self.start();
+            self.start_thread();
         }
     }
 
-    fn start(&self) {
-        let desk = self.desk.clone();
-        let started = thread::Builder::new().name("resolver".into()).spawn(move || desk.answer());
+    fn start_thread(&self) {
+        let queue = self.queue.clone();
+        let started =
+            thread::Builder::new().name("resolver".into()).spawn(move || queue.run_lookups());
         if started.is_err() {
-            let mut state = self.desk.lock();
+            let mut state = self.queue.lock();
             state.threads -= 1;
             // With nobody to answer, promises are dropped, and say so.
             let lost = if state.threads == 0 {
-                std::mem::take(&mut state.waiting)
+                std::mem::take(&mut state.pending)
             } else {
                 VecDeque::new()
             };
@@ -86,24 +87,24 @@ impl SystemResolver {
     }
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LookupQueue {
+    fn lock(&self) -> MutexGuard<'_, LookupState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers one question after the other, until the resolver is gone.
-    fn answer(&self) {
+    /// Answers one lookup after the other, until the resolver is gone.
+    fn run_lookups(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(question) = state.waiting.pop_front() {
+            if let Some(lookup) = state.pending.pop_front() {
                 drop(state);
-                question();
+                lookup();
                 state = self.lock();
-            } else if state.closed {
+            } else if state.is_closed {
                 return;
             } else {
                 state.idle += 1;
-                state = self.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.available.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.idle -= 1;
             }
         }
@@ -113,7 +114,7 @@ impl Desk {
 impl Resolver for SystemResolver {
     fn resolve(&self, name: &str, found: Promise<Vec<Address>>) {
         let name = name.to_owned();
-        self.ask(Box::new(move || {
+        self.enqueue(Box::new(move || {
             let addresses = look_up(&name).map_err(Error::new);
             found.complete(addresses);
         }));
@@ -122,14 +123,14 @@ impl Resolver for SystemResolver {
 
 impl Drop for SystemResolver {
     fn drop(&mut self) {
-        self.desk.lock().closed = true;
-        self.desk.asked.notify_all();
+        self.queue.lock().is_closed = true;
+        self.queue.available.notify_all();
     }
 }
 
 impl fmt::Debug for SystemResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SystemResolver({} threads)", self.desk.lock().threads)
+        write!(f, "SystemResolver({} threads)", self.queue.lock().threads)
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
     fn hang(resolver: &SystemResolver) -> std::sync::mpsc::Sender<()> {
         let (answer, silence) = channel::<()>();
         let (begin, begun) = channel();
-        resolver.ask(Box::new(move || {
+        resolver.enqueue(Box::new(move || {
             begin.send(()).unwrap();
             let _ = silence.recv();
         }));
@@ -181,9 +182,9 @@ mod tests {
     #[test]
     fn c12_a_name_does_not_wait_behind_one_that_nobody_answers_for() {
         let resolver = SystemResolver::new();
-        let hanging: Vec<_> = (1..THREADS).map(|_| hang(&resolver)).collect();
+        let hanging: Vec<_> = (1..MAX_THREADS).map(|_| hang(&resolver)).collect();
         let here = EventExecutorGroup::builder().threads(1).build().unwrap().next();
-        let looked_up: Vec<_> = (0..3 * THREADS)
+        let looked_up: Vec<_> = (0..3 * MAX_THREADS)
             .map(|_| {
                 let (found, addresses) = here.new_promise();
                 resolver.resolve("127.0.0.1:80", found);

@@ -45,7 +45,7 @@ use waterwheel_executor::{GlobalExecutor, Promise, SharedFuture};
 /// ```
 #[derive(Clone)]
 pub struct Terminate {
-    asked: SharedFuture<TerminationSignal>,
+    first_signal: SharedFuture<TerminationSignal>,
 }
 
 /// Which signal asked for the end.
@@ -107,13 +107,14 @@ impl Terminate {
         // back, since a signal whose handlers were all taken back is ignored from then on.
         let (read, write) = UnixStream::pair()?;
         let writes = [write.try_clone()?, write];
-        let (armed, came) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (mut promise, asked) = GlobalExecutor::get().new_promise();
+        let (armed, last_signal) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (mut promise, first_signal) = GlobalExecutor::get().new_promise();
         promise.set_uncancellable();
-        let seen = came.clone();
+        let seen = last_signal.clone();
         thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || tell_first(read, &seen, promise))?;
+            .spawn(move || report_first_signal(read, &seen, promise))?;
         let signals = TerminationSignal::ALL.into_iter().zip(writes).enumerate();
         for (at, (signal, write)) in signals {
             let number = signal.number();
@@ -121,20 +122,20 @@ impl Terminate {
             // byte is there.
             flag::register_conditional_shutdown(number, status(signal), armed.clone())?;
             flag::register(number, armed.clone())?;
-            flag::register_usize(number, came.clone(), at)?;
+            flag::register_usize(number, last_signal.clone(), at)?;
             pipe::register(number, write)?;
         }
-        Ok(Self { asked: asked.shared() })
+        Ok(Self { first_signal: first_signal.shared() })
     }
 
     /// Completes with the first signal: to be awaited, on any runtime, or waited for.
-    pub fn asked(&self) -> SharedFuture<TerminationSignal> {
-        self.asked.clone()
+    pub fn first_signal(&self) -> SharedFuture<TerminationSignal> {
+        self.first_signal.clone()
     }
 
     /// Calls `f` with the first signal, on the global executor; at once if that has come.
-    pub fn on_first(&self, f: impl FnOnce(TerminationSignal) + Send + 'static) {
-        self.asked.add_listener(move |asked| {
+    pub fn on_first_signal(&self, f: impl FnOnce(TerminationSignal) + Send + 'static) {
+        self.first_signal.add_listener(move |asked| {
             if let Ok(signal) = asked {
                 f(*signal);
             }
@@ -146,21 +147,25 @@ impl Terminate {
     /// Of two groups, name first the one that accepts for the other.
     pub fn drain(&self, group: &EventLoopGroup, options: DrainOptions) {
         let group = group.clone();
-        self.on_first(move |_| drop(group.drain(options)));
+        self.on_first_signal(move |_| drop(group.drain(options)));
     }
 }
 
 /// Waits for the first signal. If there never will be one, because its handler could not be had, the
 /// other end is closed.
-fn tell_first(mut read: UnixStream, came: &AtomicUsize, promise: Promise<TerminationSignal>) {
+fn report_first_signal(
+    mut read: UnixStream,
+    last_signal: &AtomicUsize,
+    promise: Promise<TerminationSignal>,
+) {
     if read.read_exact(&mut [0]).is_ok() {
-        let at = came.load(Ordering::SeqCst) % TerminationSignal::ALL.len();
+        let at = last_signal.load(Ordering::SeqCst) % TerminationSignal::ALL.len();
         promise.set_success(TerminationSignal::ALL[at]);
     }
 }
 
 impl fmt::Debug for Terminate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Terminate").field("asked", &self.asked.is_done()).finish()
+        f.debug_struct("Terminate").field("first_signal", &self.first_signal.is_done()).finish()
     }
 }

@@ -50,6 +50,6 @@ impl OpenDriver for Blocking {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
         let waker = Arc::new(Waker::open()?);
         let selector = PollSelector::new(&waker);
-        Ok(Box::new(ReadinessDriver::new("blocking", selector, waker).for_one_socket()))
+        Ok(Box::new(ReadinessDriver::new("blocking", selector, waker).single_socket()))
     }
 }

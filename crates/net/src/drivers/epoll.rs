@@ -11,16 +11,16 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Driver, Interest, OpenDriver};
 
 use crate::drivers::readiness::ReadinessDriver;
-use crate::drivers::selector::{Ready, Selector, Signal, Watch};
+use crate::drivers::selector::{ReadyFlags, Selector, SelectorEvent, WatchedEvents};
 use crate::drivers::waker::Waker;
 use crate::error_context::context;
 use crate::sys::{self, EpollEvent};
 
 /// The waker's name in the set. A token never looks like this: its index would be four billion.
-const WAKER: u64 = u64::MAX;
+const WAKER_DATA: u64 = u64::MAX;
 
 /// Room for so many events at first: 256 × 12 bytes. A wait that fills it doubles it.
-const FIRST_ROOM: usize = 256;
+const INITIAL_CAPACITY: usize = 256;
 
 /// Opens epoll drivers. Waits have the resolution of the kernel's high resolution timers where
 /// `epoll_pwait2` is there (Linux 5.11), otherwise they end on the next whole millisecond.
@@ -29,7 +29,7 @@ pub struct Epoll;
 
 impl OpenDriver for Epoll {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        open_driver(finest_resolution)
+        open_driver(probe_resolution)
     }
 }
 
@@ -40,12 +40,12 @@ pub struct CoarseEpoll;
 
 impl OpenDriver for CoarseEpoll {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        open_driver(|_| Ok(Resolution::Milliseconds))
+        open_driver(|_| Ok(WaitResolution::Milliseconds))
     }
 }
 
 fn open_driver(
-    resolution: impl FnOnce(&OwnedFd) -> io::Result<Resolution>,
+    resolution: impl FnOnce(&OwnedFd) -> io::Result<WaitResolution>,
 ) -> io::Result<Box<dyn Driver>> {
     let waker = Arc::new(Waker::open()?);
     let selector = EpollSelector::open(&waker, resolution)?;
@@ -54,15 +54,15 @@ fn open_driver(
 
 /// An epoll set.
 pub(crate) struct EpollSelector {
-    set: OwnedFd,
+    epoll_fd: OwnedFd,
     /// All of it is room for the kernel to write to.
     events: Vec<EpollEvent>,
-    resolution: Resolution,
+    resolution: WaitResolution,
 }
 
 /// How finely a wait is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resolution {
+enum WaitResolution {
     /// `epoll_pwait2`
     Nanoseconds,
     /// `epoll_wait`
@@ -72,87 +72,89 @@ enum Resolution {
 impl EpollSelector {
     fn open(
         waker: &Waker,
-        resolution: impl FnOnce(&OwnedFd) -> io::Result<Resolution>,
+        resolution: impl FnOnce(&OwnedFd) -> io::Result<WaitResolution>,
     ) -> io::Result<Self> {
-        let set = open_set(waker)?;
-        let resolution = resolution(&set)?;
-        Ok(Self { set, events: vec![nothing(); FIRST_ROOM], resolution })
+        let epoll_fd = open_epoll(waker)?;
+        let resolution = resolution(&epoll_fd)?;
+        Ok(Self { epoll_fd, events: vec![empty_event(); INITIAL_CAPACITY], resolution })
     }
 }
 
 impl Selector for EpollSelector {
     const FORGETS_CLOSED: bool = true;
-    const EDGES: bool = true;
+    const SUPPORTS_EDGES: bool = true;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
         let room = self.events.len();
-        let set = open_set(waker)?;
-        Ok(Self { set, events: vec![nothing(); room], resolution: self.resolution })
+        let epoll_fd = open_epoll(waker)?;
+        Ok(Self { epoll_fd, events: vec![empty_event(); room], resolution: self.resolution })
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
-        epoll::add(&self.set, fd, data(token), flags(watch)).map_err(refusal)
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()> {
+        epoll::add(&self.epoll_fd, fd, event_data(token), flags(watch)).map_err(watch_error)
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
-        epoll::modify(&self.set, fd, data(token), flags(watch)).map_err(refusal)
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()> {
+        epoll::modify(&self.epoll_fd, fd, event_data(token), flags(watch)).map_err(watch_error)
     }
 
     fn remove(&mut self, fd: BorrowedFd<'_>, _token: Token) {
         // Not there, or not open: then it is not watched.
-        let _ = epoll::delete(&self.set, fd);
+        let _ = epoll::delete(&self.epoll_fd, fd);
     }
 
     #[inline]
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let n = match self.resolution {
-            Resolution::Nanoseconds => {
-                sys::epoll_pwait2(self.set.as_fd(), &mut self.events, timespec(timeout).as_ref())?
-            }
-            Resolution::Milliseconds => {
-                sys::epoll_wait(self.set.as_fd(), &mut self.events, millis(timeout))?
+            WaitResolution::Nanoseconds => sys::epoll_pwait2(
+                self.epoll_fd.as_fd(),
+                &mut self.events,
+                timespec(timeout).as_ref(),
+            )?,
+            WaitResolution::Milliseconds => {
+                sys::epoll_wait(self.epoll_fd.as_fd(), &mut self.events, millis(timeout))?
             }
         };
         if n == self.events.len() {
-            self.events.resize(2 * n, nothing());
+            self.events.resize(2 * n, empty_event());
         }
         Ok(n)
     }
 
     #[inline]
-    fn signal(&self, at: usize) -> Signal {
-        signal(self.events[at])
+    fn event_at(&self, at: usize) -> SelectorEvent {
+        selector_event(self.events[at])
     }
 
     #[inline]
-    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
-        self.events[..n].iter().map(|event| signal(*event))
+    fn events(&self, n: usize) -> impl Iterator<Item = SelectorEvent> {
+        self.events[..n].iter().map(|event| selector_event(*event))
     }
 }
 
 /// Opens a set with the waker in it: edge-triggered, so that it need never be read. Every write of a
 /// waker is an edge; after a reopening there is one for all writes before it.
-fn open_set(waker: &Waker) -> io::Result<OwnedFd> {
+fn open_epoll(waker: &Waker) -> io::Result<OwnedFd> {
     let named = |error: Errno| context("cannot open an epoll set")(error.into());
     let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(named)?;
     let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&set, waker, epoll::EventData::new_u64(WAKER), edge).map_err(named)?;
+    epoll::add(&set, waker, epoll::EventData::new_u64(WAKER_DATA), edge).map_err(named)?;
     Ok(set)
 }
 
 /// Tries `epoll_pwait2`, once in this process. Old kernels do not have it, sandboxes may forbid it.
-fn finest_resolution(set: &OwnedFd) -> io::Result<Resolution> {
-    static FINEST: OnceLock<Resolution> = OnceLock::new();
-    if let Some(known) = FINEST.get() {
+fn probe_resolution(set: &OwnedFd) -> io::Result<WaitResolution> {
+    static PROBED: OnceLock<WaitResolution> = OnceLock::new();
+    if let Some(known) = PROBED.get() {
         return Ok(*known);
     }
-    let found = resolution_told_by(sys::epoll_pwait2(
+    let found = resolution_from_probe(sys::epoll_pwait2(
         set.as_fd(),
-        &mut [nothing()],
+        &mut [empty_event()],
         timespec(Some(Duration::ZERO)).as_ref(),
     ))?;
-    Ok(*FINEST.get_or_init(|| {
-        if found == Resolution::Milliseconds {
+    Ok(*PROBED.get_or_init(|| {
+        if found == WaitResolution::Milliseconds {
             tracing::warn!(
                 "epoll_pwait2 unavailable (ENOSYS); timers fall back to millisecond waits"
             );
@@ -161,10 +163,10 @@ fn finest_resolution(set: &OwnedFd) -> io::Result<Resolution> {
     }))
 }
 
-fn resolution_told_by(probe: rustix::io::Result<usize>) -> io::Result<Resolution> {
+fn resolution_from_probe(probe: rustix::io::Result<usize>) -> io::Result<WaitResolution> {
     match probe {
-        Ok(_) | Err(Errno::INTR) => Ok(Resolution::Nanoseconds),
-        Err(Errno::NOSYS | Errno::PERM) => Ok(Resolution::Milliseconds),
+        Ok(_) | Err(Errno::INTR) => Ok(WaitResolution::Nanoseconds),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(WaitResolution::Milliseconds),
         Err(error) => Err(context("cannot wait on an epoll set")(error.into())),
     }
 }
@@ -172,44 +174,44 @@ fn resolution_told_by(probe: rustix::io::Result<usize>) -> io::Result<Resolution
 // The kernel's bits are ours.
 const _: () = {
     let table = [
-        (epoll::EventFlags::IN, Ready::READ),
-        (epoll::EventFlags::OUT, Ready::WRITE),
-        (epoll::EventFlags::PRI, Ready::PRIORITY),
-        (epoll::EventFlags::ERR, Ready::ERROR),
-        (epoll::EventFlags::HUP, Ready::HANG_UP),
-        (epoll::EventFlags::RDHUP, Ready::READ_END),
+        (epoll::EventFlags::IN, ReadyFlags::READ),
+        (epoll::EventFlags::OUT, ReadyFlags::WRITE),
+        (epoll::EventFlags::PRI, ReadyFlags::PRIORITY),
+        (epoll::EventFlags::ERR, ReadyFlags::ERROR),
+        (epoll::EventFlags::HUP, ReadyFlags::HANG_UP),
+        (epoll::EventFlags::RDHUP, ReadyFlags::READ_END),
     ];
     let mut at = 0;
     while at < table.len() {
-        assert!(Ready::from_epoll(table[at].0.bits()).is(table[at].1));
+        assert!(ReadyFlags::from_epoll(table[at].0.bits()).equals(table[at].1));
         at += 1;
     }
 };
 
 #[inline]
-fn signal(event: EpollEvent) -> Signal {
-    if event.u64 == WAKER {
-        return Signal::Woken;
+fn selector_event(event: EpollEvent) -> SelectorEvent {
+    if event.u64 == WAKER_DATA {
+        return SelectorEvent::Woken;
     }
-    Signal::Ready(Token::from_bits(event.u64), Ready::from_epoll(event.events))
+    SelectorEvent::Ready(Token::from_bits(event.u64), ReadyFlags::from_epoll(event.events))
 }
 
-fn flags(watch: Watch) -> epoll::EventFlags {
+fn flags(watch: WatchedEvents) -> epoll::EventFlags {
     let interest = watch.interest;
     let mut flags = epoll::EventFlags::empty();
     flags.set(epoll::EventFlags::IN, interest.contains(Interest::READABLE));
-    flags.set(epoll::EventFlags::RDHUP, watch.has_read_end());
+    flags.set(epoll::EventFlags::RDHUP, watch.includes_read_end());
     flags.set(epoll::EventFlags::OUT, interest.contains(Interest::WRITABLE));
     flags.set(epoll::EventFlags::PRI, interest.contains(Interest::PRIORITY));
     flags.set(epoll::EventFlags::ET, watch.edge);
     flags
 }
 
-fn data(token: Token) -> epoll::EventData {
+fn event_data(token: Token) -> epoll::EventData {
     epoll::EventData::new_u64(token.to_bits())
 }
 
-fn nothing() -> EpollEvent {
+fn empty_event() -> EpollEvent {
     EpollEvent { events: 0, u64: 0 }
 }
 
@@ -224,8 +226,8 @@ fn millis(timeout: Option<Duration>) -> i32 {
     i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// What a refusal means: the kernel's words for it are about something else.
-fn refusal(error: Errno) -> io::Error {
+/// What a watch_error means: the kernel's words for it are about something else.
+fn watch_error(error: Errno) -> io::Error {
     let what = match error {
         Errno::PERM => "epoll cannot watch this descriptor: it cannot be polled (a regular file?)",
         Errno::EXIST => "epoll watches this descriptor already",
@@ -251,10 +253,10 @@ mod tests {
 
     #[test]
     fn l02_the_probe_falls_back_on_what_old_kernels_and_sandboxes_say() {
-        assert_eq!(resolution_told_by(Ok(0)).unwrap(), Resolution::Nanoseconds);
-        assert_eq!(resolution_told_by(Err(Errno::NOSYS)).unwrap(), Resolution::Milliseconds);
-        assert_eq!(resolution_told_by(Err(Errno::PERM)).unwrap(), Resolution::Milliseconds);
-        assert!(resolution_told_by(Err(Errno::BADF)).is_err());
+        assert_eq!(resolution_from_probe(Ok(0)).unwrap(), WaitResolution::Nanoseconds);
+        assert_eq!(resolution_from_probe(Err(Errno::NOSYS)).unwrap(), WaitResolution::Milliseconds);
+        assert_eq!(resolution_from_probe(Err(Errno::PERM)).unwrap(), WaitResolution::Milliseconds);
+        assert!(resolution_from_probe(Err(Errno::BADF)).is_err());
     }
 
     #[test]
@@ -263,22 +265,22 @@ mod tests {
         assert_eq!(flags(Interest::WRITABLE.into()), epoll::EventFlags::OUT);
         let both = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         assert_eq!(flags(Interest::READABLE.into()), both);
-        let alone = Watch { interest: Interest::NONE, read_end: true, edge: false };
+        let alone = WatchedEvents { interest: Interest::NONE, read_end: true, edge: false };
         assert_eq!(flags(alone), epoll::EventFlags::RDHUP);
     }
 
     #[test]
     fn l07_the_room_for_events_doubles_when_a_wait_fills_it() {
         let waker = Arc::new(Waker::open().unwrap());
-        let mut selector = EpollSelector::open(&waker, finest_resolution).unwrap();
-        let ready: Vec<_> = (0..FIRST_ROOM as u64).map(|_| Waker::open().unwrap()).collect();
+        let mut selector = EpollSelector::open(&waker, probe_resolution).unwrap();
+        let ready: Vec<_> = (0..INITIAL_CAPACITY as u64).map(|_| Waker::open().unwrap()).collect();
         for (i, fd) in ready.iter().enumerate() {
             let token = Token::from_bits(i as u64);
             selector.add(fd.as_fd(), token, Interest::WRITABLE.into()).unwrap();
         }
-        assert_eq!(selector.wait(None).unwrap(), FIRST_ROOM);
-        assert_eq!(selector.events.len(), 2 * FIRST_ROOM);
-        assert_eq!(selector.wait(None).unwrap(), FIRST_ROOM);
-        assert_eq!(selector.events.len(), 2 * FIRST_ROOM, "it was not filled");
+        assert_eq!(selector.wait(None).unwrap(), INITIAL_CAPACITY);
+        assert_eq!(selector.events.len(), 2 * INITIAL_CAPACITY);
+        assert_eq!(selector.wait(None).unwrap(), INITIAL_CAPACITY);
+        assert_eq!(selector.events.len(), 2 * INITIAL_CAPACITY, "it was not filled");
     }
 }

@@ -9,7 +9,7 @@ use waterwheel_channel::driver::{Driver, Interest, OpenDriver};
 use waterwheel_channel::{Token, TokenMap};
 
 use crate::drivers::readiness::ReadinessDriver;
-use crate::drivers::selector::{Ready, Selector, Signal, Watch};
+use crate::drivers::selector::{ReadyFlags, Selector, SelectorEvent, WatchedEvents};
 use crate::drivers::waker::Waker;
 use crate::sys;
 
@@ -30,95 +30,97 @@ impl OpenDriver for Poll {
 /// so has to be drained.
 pub(crate) struct PollSelector {
     waker: Arc<Waker>,
-    entries: Vec<libc::pollfd>,
+    pollfds: Vec<libc::pollfd>,
     /// Whose each entry is; the waker's is nobody's.
     tokens: Vec<Option<Token>>,
     /// Where the entry of each token is.
-    places: TokenMap<usize>,
+    positions: TokenMap<usize>,
     /// What the last wait has found.
-    found: Vec<Signal>,
+    events: Vec<SelectorEvent>,
 }
 
 impl PollSelector {
     pub(crate) fn new(waker: &Arc<Waker>) -> Self {
         Self {
             waker: waker.clone(),
-            entries: vec![entry(waker.as_fd(), Interest::READABLE.into())],
+            pollfds: vec![pollfd(waker.as_fd(), Interest::READABLE.into())],
             tokens: vec![None],
-            places: TokenMap::new(),
-            found: Vec::new(),
+            positions: TokenMap::new(),
+            events: Vec::new(),
         }
     }
 }
 
 impl Selector for PollSelector {
     const FORGETS_CLOSED: bool = false;
-    const EDGES: bool = false;
+    const SUPPORTS_EDGES: bool = false;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
         Ok(Self::new(waker))
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
-        self.places.insert(token, self.entries.len());
-        self.entries.push(entry(fd, watch));
+    fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()> {
+        self.positions.insert(token, self.pollfds.len());
+        self.pollfds.push(pollfd(fd, watch));
         self.tokens.push(Some(token));
         Ok(())
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
-        let place = self.places.get(token).ok_or(io::ErrorKind::NotFound)?;
-        self.entries[*place] = entry(fd, watch);
+    fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()> {
+        let position = self.positions.get(token).ok_or(io::ErrorKind::NotFound)?;
+        self.pollfds[*position] = pollfd(fd, watch);
         Ok(())
     }
 
     fn remove(&mut self, _fd: BorrowedFd<'_>, token: Token) {
-        let Some(place) = self.places.remove(token) else { return };
-        self.entries.swap_remove(place);
-        self.tokens.swap_remove(place);
-        if let Some(moved) = self.tokens.get(place).copied().flatten() {
-            self.places.insert(moved, place);
+        let Some(position) = self.positions.remove(token) else { return };
+        self.pollfds.swap_remove(position);
+        self.tokens.swap_remove(position);
+        if let Some(moved) = self.tokens.get(position).copied().flatten() {
+            self.positions.insert(moved, position);
         }
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        self.found.clear();
-        let n = sys::poll(&mut self.entries, timeout)?;
-        let told = self.entries.iter().zip(&self.tokens).filter(|(entry, _)| entry.revents != 0);
+        self.events.clear();
+        let n = sys::poll(&mut self.pollfds, timeout)?;
+        let told = self.pollfds.iter().zip(&self.tokens).filter(|(entry, _)| entry.revents != 0);
         for (entry, token) in told.take(n) {
             let has = |flag| entry.revents & flag != 0;
-            self.found.push(match token {
-                Some(token) => Signal::Ready(*token, Ready::from_table(&TABLE, has)),
+            self.events.push(match token {
+                Some(token) => {
+                    SelectorEvent::Ready(*token, ReadyFlags::from_table(&POLL_FLAGS, has))
+                }
                 None => {
                     self.waker.drain();
-                    Signal::Woken
+                    SelectorEvent::Woken
                 }
             });
         }
-        Ok(self.found.len())
+        Ok(self.events.len())
     }
 
-    fn signal(&self, at: usize) -> Signal {
-        self.found[at]
+    fn event_at(&self, at: usize) -> SelectorEvent {
+        self.events[at]
     }
 
-    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
-        self.found[..n].iter().copied()
+    fn events(&self, n: usize) -> impl Iterator<Item = SelectorEvent> {
+        self.events[..n].iter().copied()
     }
 }
 
-const TABLE: [(i16, Ready); 7] = [
-    (libc::POLLIN, Ready::READ),
-    (libc::POLLOUT, Ready::WRITE),
-    (libc::POLLPRI, Ready::PRIORITY),
-    (libc::POLLERR, Ready::ERROR),
-    (libc::POLLHUP, Ready::HANG_UP),
-    (libc::POLLRDHUP, Ready::READ_END),
-    (libc::POLLNVAL, Ready::INVALID),
+const POLL_FLAGS: [(i16, ReadyFlags); 7] = [
+    (libc::POLLIN, ReadyFlags::READ),
+    (libc::POLLOUT, ReadyFlags::WRITE),
+    (libc::POLLPRI, ReadyFlags::PRIORITY),
+    (libc::POLLERR, ReadyFlags::ERROR),
+    (libc::POLLHUP, ReadyFlags::HANG_UP),
+    (libc::POLLRDHUP, ReadyFlags::READ_END),
+    (libc::POLLNVAL, ReadyFlags::INVALID),
 ];
 
-fn entry(fd: BorrowedFd<'_>, watch: Watch) -> libc::pollfd {
-    let mut events = if watch.has_read_end() { libc::POLLRDHUP } else { 0 };
+fn pollfd(fd: BorrowedFd<'_>, watch: WatchedEvents) -> libc::pollfd {
+    let mut events = if watch.includes_read_end() { libc::POLLRDHUP } else { 0 };
     for (wanted, flags) in [
         (Interest::READABLE, libc::POLLIN),
         (Interest::WRITABLE, libc::POLLOUT),
@@ -135,9 +137,9 @@ fn entry(fd: BorrowedFd<'_>, watch: Watch) -> libc::pollfd {
 mod tests {
     use super::*;
 
-    fn signals(selector: &mut PollSelector) -> Vec<Signal> {
+    fn events(selector: &mut PollSelector) -> Vec<SelectorEvent> {
         let n = selector.wait(Some(Duration::ZERO)).unwrap();
-        (0..n).map(|at| selector.signal(at)).collect()
+        (0..n).map(|at| selector.event_at(at)).collect()
     }
 
     #[test]
@@ -151,8 +153,8 @@ mod tests {
         selector.remove(fds[1].as_fd(), tokens[1]);
         selector.remove(fds[1].as_fd(), tokens[1]);
         selector.modify(fds[3].as_fd(), tokens[3], Interest::NONE.into()).unwrap();
-        let expected = [0, 2].map(|i| Signal::Ready(tokens[i], Ready::WRITE));
-        let mut found = signals(&mut selector);
+        let expected = [0, 2].map(|i| SelectorEvent::Ready(tokens[i], ReadyFlags::WRITE));
+        let mut found = events(&mut selector);
         found.sort_by_key(|signal| format!("{signal:?}"));
         assert_eq!(found, expected);
         assert!(selector.modify(fds[1].as_fd(), tokens[1], Interest::NONE.into()).is_err());
@@ -166,6 +168,6 @@ mod tests {
         let token = Token::from_bits(1);
         selector.add(fd.as_fd(), token, Interest::READABLE.into()).unwrap();
         drop(fd);
-        assert_eq!(signals(&mut selector), [Signal::Ready(token, Ready::INVALID)]);
+        assert_eq!(events(&mut selector), [SelectorEvent::Ready(token, ReadyFlags::INVALID)]);
     }
 }

@@ -10,9 +10,9 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use waterwheel_channel::driver::Io;
 use waterwheel_channel::{Address, Parcel};
 
-use crate::address::{from_kernel, in_kernel, is_named};
+use crate::address::{from_kernel, is_named, to_kernel};
 use crate::sockets::socket::Socket;
-use crate::sys::ancillary::{self, MAX_PASSED};
+use crate::sys::ancillary::{self, MAX_PASSED_FDS};
 
 /// A descriptor that is to be passed in a [`Parcel`]: the peer gets a duplicate, this one is closed when it
 /// was sent. At most 253 go into one parcel.
@@ -20,17 +20,17 @@ use crate::sys::ancillary::{self, MAX_PASSED};
 /// ```
 /// use std::fs::File;
 /// use waterwheel_channel::Parcel;
-/// use waterwheel_net::{descriptor, passed};
+/// use waterwheel_net::{unwrap_descriptor, wrap_descriptor};
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let mut parcel = Parcel::new("a file", vec![passed(File::open("Cargo.toml")?)]);
+/// let mut parcel = Parcel::new("a file", vec![wrap_descriptor(File::open("Cargo.toml")?)]);
 /// // The other end:
-/// let file = descriptor(parcel.passed.remove(0)).map(File::from).expect("it is one");
+/// let file = unwrap_descriptor(parcel.passed.remove(0)).map(File::from).expect("it is one");
 /// assert!(file.metadata()?.is_file());
 /// # Ok(())
 /// # }
 /// ```
-pub fn passed(descriptor: impl Into<OwnedFd>) -> Io {
+pub fn wrap_descriptor(descriptor: impl Into<OwnedFd>) -> Io {
     Io::new(descriptor.into())
 }
 
@@ -38,13 +38,13 @@ pub fn passed(descriptor: impl Into<OwnedFd>) -> Io {
 ///
 /// # Errors
 /// What was given, if it is something else.
-pub fn descriptor(passed: Io) -> Result<OwnedFd, Io> {
+pub fn unwrap_descriptor(passed: Io) -> Result<OwnedFd, Io> {
     passed.downcast()
 }
 
-/// What was received into some room.
-pub(crate) struct Received {
-    /// How long it was when it was sent: there may have been less room.
+/// What was received into some buffer.
+pub(crate) struct AncillaryRead {
+    /// How long it was when it was sent: there may have been less buffer.
     pub(crate) whole: usize,
     /// It was bytes, and nothing else.
     pub(crate) is_plain: bool,
@@ -52,23 +52,28 @@ pub(crate) struct Received {
     pub(crate) parcel: Parcel,
 }
 
-/// Receives the next part of a stream into `room`, or a datagram.
-pub(crate) fn receive(socket: &Socket, room: &mut [u8], datagram: bool) -> io::Result<Received> {
-    let received = ancillary::receive(socket.as_fd(), room, datagram)?;
-    let wanted = socket.takes_passed();
-    let lost = received.lost && wanted;
-    let passed: Vec<Io> = received.passed.into_iter().filter(|_| wanted).map(passed).collect();
-    let is_plain = passed.is_empty() && received.credentials.is_none() && !lost;
+/// Receives the next part of a stream into `buffer`, or a datagram.
+pub(crate) fn receive(
+    socket: &Socket,
+    buffer: &mut [u8],
+    datagram: bool,
+) -> io::Result<AncillaryRead> {
+    let received = ancillary::receive(socket.as_fd(), buffer, datagram)?;
+    let wanted = socket.receives_descriptors();
+    let is_truncated = received.is_truncated && wanted;
+    let passed: Vec<Io> =
+        received.passed.into_iter().filter(|_| wanted).map(wrap_descriptor).collect();
+    let is_plain = passed.is_empty() && received.credentials.is_none() && !is_truncated;
     // What comes on a stream comes from its peer.
     let from = received.from.filter(|_| datagram).and_then(from_kernel).filter(is_named);
     let parcel = Parcel {
         passed,
         peer: from,
         credentials: received.credentials,
-        truncated: lost || received.whole > room.len(),
+        truncated: is_truncated || received.whole > buffer.len(),
         ..Parcel::default()
     };
-    Ok(Received { whole: received.whole, is_plain, parcel })
+    Ok(AncillaryRead { whole: received.whole, is_plain, parcel })
 }
 
 /// How many reads of its round a parcel counts for: one for each descriptor, so that a round brings few of them. They
@@ -82,20 +87,20 @@ pub(crate) fn send(socket: &Socket, parcel: &Parcel, to: Option<&Address>) -> io
     let mut passed = Vec::with_capacity(parcel.passed.len());
     for io in &parcel.passed {
         let descriptor = io.get::<OwnedFd>().ok_or_else(|| {
-            refused(format!("a {} cannot be passed: it is no descriptor", io.kind()))
+            invalid(format!("a {} cannot be passed: it is no descriptor", io.kind()))
         })?;
         passed.push(descriptor.as_fd());
     }
-    if passed.len() > MAX_PASSED {
+    if passed.len() > MAX_PASSED_FDS {
         let count = passed.len();
-        let what = format!("{count} descriptors are too many: {MAX_PASSED} can be passed");
-        return Err(refused(what));
+        let what = format!("{count} descriptors are too many: {MAX_PASSED_FDS} can be passed");
+        return Err(invalid(what));
     }
-    let to = to.map(in_kernel).transpose()?;
+    let to = to.map(to_kernel).transpose()?;
     let bytes = [IoSlice::new(&parcel.bytes)];
     let sent = retry_on_intr(|| {
-        let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PASSED))];
-        let mut control = control(&mut room, &passed);
+        let mut buffer = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PASSED_FDS))];
+        let mut control = control(&mut buffer, &passed);
         match &to {
             None => rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL),
             Some(to) => {
@@ -105,25 +110,25 @@ pub(crate) fn send(socket: &Socket, parcel: &Parcel, to: Option<&Address>) -> io
     });
     sent.map_err(|error| match error {
         Errno::TOOMANYREFS => {
-            refused("this user has too many descriptors under way that nobody has taken".into())
+            invalid("this user has too many descriptors under way that nobody has taken".into())
         }
         other => other.into(),
     })
 }
 
 fn control<'a>(
-    room: &'a mut [MaybeUninit<u8>],
+    buffer: &'a mut [MaybeUninit<u8>],
     passed: &'a [BorrowedFd<'a>],
 ) -> SendAncillaryBuffer<'a, 'a, 'a> {
-    let mut control = SendAncillaryBuffer::new(room);
+    let mut control = SendAncillaryBuffer::new(buffer);
     if !passed.is_empty() {
-        // There is room for as many as there may be.
+        // There is buffer for as many as there may be.
         control.push(SendAncillaryMessage::ScmRights(passed));
     }
     control
 }
 
-fn refused(what: String) -> io::Error {
+fn invalid(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 

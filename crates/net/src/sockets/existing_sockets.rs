@@ -38,8 +38,8 @@ use crate::sockets::unix_streams::Unix;
 /// It is no socket, none for streams, or does not listen.
 pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
     let fd = socket.into();
-    let kind = listening(fd.as_fd())?;
-    let socket = adopted(fd)?;
+    let kind = check_listening(fd.as_fd())?;
+    let socket = adopt(fd)?;
     let local = socket.local_address();
     Ok(Listener::listening(kind, socket.into(), local))
 }
@@ -66,22 +66,22 @@ pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
 /// It is no socket, none for streams, or is not connected.
 pub fn existing_stream(socket: impl Into<OwnedFd>) -> io::Result<Stream> {
     let fd = socket.into();
-    let (kind, number) = (of_streams(fd.as_fd())?, fd.as_raw_fd());
+    let (kind, number) = (stream_kind(fd.as_fd())?, fd.as_raw_fd());
     let peer = rustix::net::getpeername(&fd).map_err(io::Error::from);
     let peer = peer.map_err(context(format!("the socket {number} is not connected")))?;
-    Ok(Stream::connected(adopted(fd)?.into(), peer.and_then(from_kernel)).of_kind(kind))
+    Ok(Stream::connected(adopt(fd)?.into(), peer.and_then(from_kernel)).of_kind(kind))
 }
 
 /// What kind of socket listens there.
-pub(crate) fn listening(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
-    let kind = of_streams(fd)?;
+pub(crate) fn check_listening(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
+    let kind = stream_kind(fd)?;
     match sockopt::socket_acceptconn(fd)? {
         true => Ok(kind),
         false => Err(invalid(format!("the socket {} does not listen", fd.as_raw_fd()))),
     }
 }
 
-fn of_streams(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
+fn stream_kind(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
     let number = fd.as_raw_fd();
     let kind = sockopt::socket_type(fd).map_err(io::Error::from);
     let kind = kind.map_err(context(format!("the descriptor {number} is no socket")))?;
@@ -95,7 +95,7 @@ fn of_streams(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
     }
 }
 
-fn adopted(fd: OwnedFd) -> io::Result<Socket> {
+fn adopt(fd: OwnedFd) -> io::Result<Socket> {
     fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
     Socket::new(fd)
 }

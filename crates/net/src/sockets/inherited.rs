@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use waterwheel_channel::{Address, Listener};
 
 use crate::address::from_kernel;
-use crate::sockets::existing_sockets::{existing_listener, listening};
-use crate::sys::inherited::{Claim, Unclaimable};
+use crate::sockets::existing_sockets::{check_listening, existing_listener};
+use crate::sys::inherited::{InheritanceClaim, UnclaimableDescriptor};
 
 /// The first descriptor that is passed on; the others follow.
-const FIRST: RawFd = 3;
+const FIRST_FD: RawFd = 3;
 
 /// What a socket is called that nobody has given a name: as systemd has it.
 const UNNAMED: &str = "unknown";
@@ -50,7 +50,7 @@ pub struct Inherited {
 pub enum InheritError {
     /// A variable of the environment makes no sense.
     #[error("{variable}={value:?} in the environment is no number that makes sense")]
-    NoNumber {
+    InvalidNumber {
         /// Which one.
         variable: &'static str,
         /// What it says.
@@ -58,7 +58,7 @@ pub enum InheritError {
     },
     /// There are not as many names as sockets.
     #[error("LISTEN_FDNAMES={names:?} has not a name for each of LISTEN_FDS={sockets}")]
-    Names {
+    NameCount {
         /// The names.
         names: String,
         /// How many sockets there are.
@@ -88,14 +88,14 @@ pub enum InheritError {
     #[error(
         "Inherited::take was called before, and gives the inherited sockets to its first caller"
     )]
-    Taken,
+    AlreadyTaken,
 }
 
 impl Inherited {
     /// Takes the sockets that this process was started with, in order; none, if there are none, or if they
     /// were meant for another process. They are not passed on to programs that this one starts.
     ///
-    /// The first call decides, and any other is [`Taken`](InheritError::Taken): no descriptor gets two owners. It
+    /// The first call decides, and any other is [`AlreadyTaken`](InheritError::AlreadyTaken): no descriptor gets two owners. It
     /// belongs at the beginning of `main`, because later the numbers could be those of something else. What
     /// Rust code has opened is recognised, and refused; what a C library has opened without `O_CLOEXEC` is not.
     ///
@@ -104,11 +104,11 @@ impl Inherited {
     /// # Errors
     /// See [`InheritError`].
     pub fn take() -> Result<Vec<Self>, InheritError> {
-        let passed = Passed::from_env(|name| env::var_os(name)?.into_string().ok())?;
+        let passed = ListenEnvironment::from_env(|name| env::var_os(name)?.into_string().ok())?;
         if passed.sockets == 0 {
             return Ok(Vec::new());
         }
-        take_all(passed, Claim::make().ok_or(InheritError::Taken)?)
+        take_all(passed, InheritanceClaim::make().ok_or(InheritError::AlreadyTaken)?)
     }
 
     /// Its name; `unknown` if it was given none.
@@ -146,16 +146,16 @@ impl From<Inherited> for OwnedFd {
 
 /// What the environment says.
 #[derive(Debug, PartialEq, Eq)]
-struct Passed {
+struct ListenEnvironment {
     /// How many there are. It may be any number: nothing is made for all of them before each was looked at.
     sockets: RawFd,
     /// A name for each, if they have some.
     names: Option<Vec<String>>,
 }
 
-impl Passed {
+impl ListenEnvironment {
     fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InheritError> {
-        let nothing = Passed { sockets: 0, names: None };
+        let nothing = ListenEnvironment { sockets: 0, names: None };
         let (Some(pid), Some(sockets)) = (variable("LISTEN_PID"), variable("LISTEN_FDS")) else {
             return Ok(nothing);
         };
@@ -163,22 +163,22 @@ impl Passed {
             return Ok(nothing); // Meant for whoever has started this one.
         }
         let sockets: RawFd = number("LISTEN_FDS", &sockets)?;
-        if sockets < 0 || FIRST.checked_add(sockets).is_none() {
-            return Err(no_number("LISTEN_FDS", &sockets.to_string()));
+        if sockets < 0 || FIRST_FD.checked_add(sockets).is_none() {
+            return Err(invalid_number("LISTEN_FDS", &sockets.to_string()));
         }
         // The names of none are an empty text, which would be one name that is empty.
         let names = variable("LISTEN_FDNAMES").filter(|names| sockets > 0 || !names.is_empty());
         let names = match names {
             Some(names) if names.split(':').count() != sockets.unsigned_abs() as usize => {
-                return Err(InheritError::Names { names, sockets });
+                return Err(InheritError::NameCount { names, sockets });
             }
             names => names.map(|names| names.split(':').map(str::to_owned).collect()),
         };
-        Ok(Passed { sockets, names })
+        Ok(ListenEnvironment { sockets, names })
     }
 
     fn descriptors(&self) -> Range<RawFd> {
-        FIRST..FIRST + self.sockets
+        FIRST_FD..FIRST_FD + self.sockets
     }
 
     /// The names of the descriptors, in order.
@@ -190,25 +190,30 @@ impl Passed {
 }
 
 fn number<N: std::str::FromStr>(variable: &'static str, value: &str) -> Result<N, InheritError> {
-    value.parse().map_err(|_| no_number(variable, value))
+    value.parse().map_err(|_| invalid_number(variable, value))
 }
 
-fn no_number(variable: &'static str, value: &str) -> InheritError {
-    InheritError::NoNumber { variable, value: value.to_owned() }
+fn invalid_number(variable: &'static str, value: &str) -> InheritError {
+    InheritError::InvalidNumber { variable, value: value.to_owned() }
 }
 
 /// All of them, or none: what is not in order stays open and as it is, for whoever can make sense of it.
-fn take_all(passed: Passed, claim: Claim) -> Result<Vec<Inherited>, InheritError> {
+fn take_all(
+    passed: ListenEnvironment,
+    claim: InheritanceClaim,
+) -> Result<Vec<Inherited>, InheritError> {
     let descriptors = passed.descriptors();
     let mut names = passed.names();
     let taken = claim.take(descriptors, |descriptor, found| {
         let name = names.next().unwrap_or_default();
-        match found.map(listening) {
+        match found.map(check_listening) {
             Ok(Ok(_)) => Ok(name),
-            Ok(Err(cause)) | Err(Unclaimable::Closed(cause)) => {
+            Ok(Err(cause)) | Err(UnclaimableDescriptor::Closed(cause)) => {
                 Err(InheritError::NotListening { descriptor, name, cause })
             }
-            Err(Unclaimable::Opened) => Err(InheritError::NotInherited { descriptor, name }),
+            Err(UnclaimableDescriptor::Opened) => {
+                Err(InheritError::NotInherited { descriptor, name })
+            }
         }
     })?;
     Ok(taken.into_iter().map(|(name, fd)| Inherited { name, fd }).collect())
@@ -223,7 +228,7 @@ mod tests {
             let found = variables.iter().find(|(it, _)| *it == name);
             found.map(|(_, value)| value.replace("me", &std::process::id().to_string()))
         };
-        let passed = Passed::from_env(value).map_err(|error| error.to_string())?;
+        let passed = ListenEnvironment::from_env(value).map_err(|error| error.to_string())?;
         // More than anybody will be told of.
         Ok(passed.names().take(10).collect())
     }

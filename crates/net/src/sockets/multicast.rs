@@ -12,7 +12,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, SockRef};
 use waterwheel_channel::driver::{Interface, Membership};
 
-use crate::sys::multicast::{self, Change};
+use crate::sys::multicast::{self, MembershipChange};
 
 /// Joins a group.
 pub(crate) fn join(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
@@ -27,7 +27,9 @@ pub(crate) fn join(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
         (Interface::Address(at), IpAddr::V4(group), Some(IpAddr::V4(source))) => {
             socket.join_ssm_v4(&source, &group, &at)
         }
-        (interface, ..) => multicast::change(fd, Change::Join, index(interface)?, member),
+        (interface, ..) => {
+            multicast::change(fd, MembershipChange::Join, interface_index(interface)?, member)
+        }
     }
 }
 
@@ -39,7 +41,9 @@ pub(crate) fn leave(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
         (Interface::Address(at), IpAddr::V4(group), Some(IpAddr::V4(source))) => {
             socket.leave_ssm_v4(&source, &group, &at)
         }
-        (interface, ..) => multicast::change(fd, Change::Leave, index(interface)?, member),
+        (interface, ..) => {
+            multicast::change(fd, MembershipChange::Leave, interface_index(interface)?, member)
+        }
     }
 }
 
@@ -51,24 +55,32 @@ pub(crate) fn set_interface(fd: BorrowedFd<'_>, interface: Interface) -> io::Res
         Interface::Address(at) => sockopt::set_ip_multicast_if(fd, &at),
         _ => sockopt::set_ip_multicast_if(fd, &any),
     };
-    on_each_family(fd, || Ok(v4()?), || SockRef::from(&fd).set_multicast_if_v6(index(interface)?))
+    set_on_each_family(
+        fd,
+        || Ok(v4()?),
+        || SockRef::from(&fd).set_multicast_if_v6(interface_index(interface)?),
+    )
 }
 
 /// How far datagrams to groups go.
 pub(crate) fn set_time_to_live(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> {
     let socket = SockRef::from(&fd);
-    on_each_family(fd, || socket.set_multicast_ttl_v4(hops), || socket.set_multicast_hops_v6(hops))
+    set_on_each_family(
+        fd,
+        || socket.set_multicast_ttl_v4(hops),
+        || socket.set_multicast_hops_v6(hops),
+    )
 }
 
 /// Whether members on this machine hear what this socket sends.
 pub(crate) fn set_loop(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     let socket = SockRef::from(&fd);
-    on_each_family(fd, || socket.set_multicast_loop_v4(on), || socket.set_multicast_loop_v6(on))
+    set_on_each_family(fd, || socket.set_multicast_loop_v4(on), || socket.set_multicast_loop_v6(on))
 }
 
 /// Sets what both families have, each by another name. A socket of IPv6 may speak to IPv4 as well; where it
 /// may not, that it has no such option is no matter.
-pub(crate) fn on_each_family(
+pub(crate) fn set_on_each_family(
     fd: BorrowedFd<'_>,
     v4: impl FnOnce() -> io::Result<()>,
     v6: impl FnOnce() -> io::Result<()>,
@@ -84,7 +96,7 @@ pub(crate) fn on_each_family(
 }
 
 /// The number of an interface, as far as that is how it was named.
-fn index(interface: Interface) -> io::Result<u32> {
+fn interface_index(interface: Interface) -> io::Result<u32> {
     match interface {
         Interface::Any => Ok(0),
         Interface::Index(index) => Ok(index),

@@ -40,10 +40,10 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
         SocketOption::KeepAliveCount(count) => Ok(sockopt::set_tcp_keepcnt(fd, count)?),
         // Rounded down, half a second would be none, and that is a reset.
         SocketOption::Linger(time) => {
-            socket.set_linger(time.map(|time| Duration::from_secs(whole_seconds(time).into())))
+            socket.set_linger(time.map(|time| Duration::from_secs(seconds_rounded_up(time).into())))
         }
-        SocketOption::SendBuffer(size) => socket.set_send_buffer_size(in_kernel(size)),
-        SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(in_kernel(size)),
+        SocketOption::SendBuffer(size) => socket.set_send_buffer_size(clamp_size(size)),
+        SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(clamp_size(size)),
         // The kernel counts in milliseconds, and takes none for no limit.
         SocketOption::UserTimeout(time) => {
             let at_least = if time.is_zero() { time } else { time.max(Duration::from_millis(1)) };
@@ -54,7 +54,7 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
             sys::set_tcp_option(fd, libc::TCP_FASTOPEN_CONNECT, on.into())
         }
         SocketOption::DeferAccept(time) => {
-            sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, whole_seconds(time))
+            sys::set_tcp_option(fd, libc::TCP_DEFER_ACCEPT, seconds_rounded_up(time))
         }
         SocketOption::BusyPoll(time) => {
             let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
@@ -65,7 +65,7 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
             socket2::Domain::IPV6 => socket.set_tclass_v6(value),
             _ => socket.set_tos_v4(value),
         },
-        SocketOption::TimeToLive(hops) => multicast::on_each_family(
+        SocketOption::TimeToLive(hops) => multicast::set_on_each_family(
             fd,
             || socket.set_ttl_v4(hops),
             || socket.set_unicast_hops_v6(hops),
@@ -84,15 +84,15 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
 
 /// The kernel counts in whole seconds, and takes none of nothing.
 fn at_least_a_second(time: Duration) -> Duration {
-    Duration::from_secs(whole_seconds(time).max(1).into())
+    Duration::from_secs(seconds_rounded_up(time).max(1).into())
 }
 
 /// The kernel's sizes are numbers of 32 bits; what is beyond them it would take for next to nothing.
-fn in_kernel(size: usize) -> usize {
+fn clamp_size(size: usize) -> usize {
     size.min(i32::MAX as usize)
 }
 
-fn whole_seconds(time: Duration) -> u32 {
+fn seconds_rounded_up(time: Duration) -> u32 {
     let up = u64::from(time.subsec_nanos() > 0);
     u32::try_from(time.as_secs().saturating_add(up)).unwrap_or(u32::MAX)
 }

@@ -13,27 +13,27 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
 use waterwheel_channel::{Address, Credentials, FileRegion};
 
-use crate::address::{from_kernel, in_kernel, is_named};
+use crate::address::{from_kernel, is_named, to_kernel};
 use crate::sockets::options;
 use crate::sockets::socket_file::SocketFile;
 use crate::sys;
 
-/// At most so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
+/// At max so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
 /// limit of 1024.
-const MAX_SLICES: usize = 64;
+const MAX_IOVECS: usize = 64;
 
-/// At most so many bytes of a file go into one call: 1 MiB, a few of the largest buffers a socket has by
+/// At max so many bytes of a file go into one call: 1 MiB, a few of the largest buffers a socket has by
 /// default. It is the caller's turn to be fair then.
-const SENT_AT_ONCE: usize = 1 << 20;
+const MAX_SENDFILE_BYTES: usize = 1 << 20;
 
-/// At most so many messages are taken out of an error queue at a time.
+/// At max so many messages are taken out of an error queue at a time.
 const MAX_QUEUED_ERRORS: usize = 64;
 
 /// What a read may look for besides bytes.
-const TAKES_PASSED: u8 = 1;
-const TAKES_CREDENTIALS: u8 = 1 << 1;
+const RECEIVE_DESCRIPTORS: u8 = 1;
+const RECEIVE_CREDENTIALS: u8 = 1 << 1;
 
-/// A non-blocking socket of the stream kind. Options are set through [`SockRef`], which takes
+/// A non-blocking socket of the stream kind. Options are set through [`SockRef`], which ancillary_flags
 /// anything that shows a descriptor.
 ///
 /// ```
@@ -55,11 +55,11 @@ pub struct Socket {
     file: Option<Box<SocketFile>>,
     fd: OwnedFd,
     /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
-    sole: bool,
+    is_sole: bool,
     /// Its protocol is TCP.
-    tcp: bool,
+    is_tcp: bool,
     /// Reads look for more than bytes.
-    takes: AtomicU8,
+    ancillary_flags: AtomicU8,
     /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
     lingers: AtomicBool,
 }
@@ -73,9 +73,9 @@ impl Socket {
         let fd = socket.into();
         let socket = SockRef::from(&fd);
         socket.set_nonblocking(true)?;
-        let lingers = is_long(socket.linger()?).into();
-        let tcp = socket_protocol(&fd)? == Some(ipproto::TCP);
-        Ok(Self { file: None, fd, sole: false, tcp, takes: 0.into(), lingers })
+        let lingers = is_blocking_linger(socket.linger()?).into();
+        let is_tcp = socket_protocol(&fd)? == Some(ipproto::TCP);
+        Ok(Self { file: None, fd, is_sole: false, is_tcp, ancillary_flags: 0.into(), lingers })
     }
 
     /// A TCP socket that is to be connected to an address of this one's family.
@@ -93,8 +93,15 @@ impl Socket {
         protocol: Option<Protocol>,
     ) -> io::Result<Self> {
         let socket = socket2::Socket::new_raw(domain, kind.nonblocking().cloexec(), protocol)?;
-        let (fd, tcp) = (socket.into(), protocol == Some(Protocol::TCP));
-        Ok(Self { file: None, fd, sole: false, tcp, takes: 0.into(), lingers: false.into() })
+        let (fd, is_tcp) = (socket.into(), protocol == Some(Protocol::TCP));
+        Ok(Self {
+            file: None,
+            fd,
+            is_sole: false,
+            is_tcp,
+            ancillary_flags: 0.into(),
+            lingers: false.into(),
+        })
     }
 
     /// Sets options, one after the other: the last word counts.
@@ -115,7 +122,7 @@ impl Socket {
     }
 
     pub(crate) fn bind(&self, at: &Address) -> io::Result<()> {
-        Ok(rustix::net::bind(self, &in_kernel(at)?)?)
+        Ok(rustix::net::bind(self, &to_kernel(at)?)?)
     }
 
     /// Binds a Unix socket. The file that comes of it goes with the socket; one that is there already is
@@ -132,48 +139,52 @@ impl Socket {
     pub(crate) fn set_option(&self, option: SocketOption) -> io::Result<()> {
         options::set(self.as_fd(), option)?;
         match option {
-            SocketOption::Linger(time) => self.lingers.store(is_long(time), Ordering::Relaxed),
-            SocketOption::ReceivePassed(on) => self.set_takes(TAKES_PASSED, on),
-            SocketOption::ReceiveCredentials(on) => self.set_takes(TAKES_CREDENTIALS, on),
+            SocketOption::Linger(time) => {
+                self.lingers.store(is_blocking_linger(time), Ordering::Relaxed)
+            }
+            SocketOption::ReceivePassed(on) => self.set_ancillary_flag(RECEIVE_DESCRIPTORS, on),
+            SocketOption::ReceiveCredentials(on) => {
+                self.set_ancillary_flag(RECEIVE_CREDENTIALS, on)
+            }
             _ => {}
         }
         Ok(())
     }
 
     /// Nobody is shown its descriptor before the driver has it.
-    pub(crate) fn kept(mut self) -> Self {
-        self.sole = true;
+    pub(crate) fn without_duplicates(mut self) -> Self {
+        self.is_sole = true;
         self
     }
 
     /// Whether its close is the end of it, and the kernel's set forgets it.
     pub(crate) fn is_sole(&self) -> bool {
-        self.sole
+        self.is_sole
     }
 
     /// True if a read that fills less than its buffer has taken all there was, unless urgent data stopped it.
     /// Reads of other streams also end at boundaries of messages, credentials or passed descriptors.
     pub(crate) fn is_tcp(&self) -> bool {
-        self.tcp
+        self.is_tcp
     }
 
-    fn set_takes(&self, what: u8, on: bool) {
-        let others = self.takes() & !what;
-        self.takes.store(if on { others | what } else { others }, Ordering::Relaxed);
+    fn set_ancillary_flag(&self, what: u8, on: bool) {
+        let others = self.ancillary_flags() & !what;
+        self.ancillary_flags.store(if on { others | what } else { others }, Ordering::Relaxed);
     }
 
-    fn takes(&self) -> u8 {
-        self.takes.load(Ordering::Relaxed)
+    fn ancillary_flags(&self) -> u8 {
+        self.ancillary_flags.load(Ordering::Relaxed)
     }
 
     /// Whether its reads may be parcels.
-    pub(crate) fn takes_parcels(&self) -> bool {
-        self.takes() != 0
+    pub(crate) fn receives_ancillary(&self) -> bool {
+        self.ancillary_flags() != 0
     }
 
     /// Whether it wants what is passed.
-    pub(crate) fn takes_passed(&self) -> bool {
-        self.takes() & TAKES_PASSED != 0
+    pub(crate) fn receives_descriptors(&self) -> bool {
+        self.ancillary_flags() & RECEIVE_DESCRIPTORS != 0
     }
 
     /// Who its peer is.
@@ -191,7 +202,7 @@ impl Socket {
 
     /// Begins to connect; whether that is done already.
     pub(crate) fn connect(&self, to: &Address) -> io::Result<bool> {
-        match rustix::net::connect(self, &in_kernel(to)?) {
+        match rustix::net::connect(self, &to_kernel(to)?) {
             Ok(()) => Ok(true),
             // After an interruption it goes on by itself, as if it had been asked not to block.
             Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
@@ -213,8 +224,11 @@ impl Socket {
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
         // What the listener has, it has too.
-        let (takes, lingers) = (self.takes().into(), self.lingers().into());
-        Ok((Self { file: None, fd, sole: true, tcp: self.tcp, takes, lingers }, peer))
+        let (ancillary_flags, lingers) = (self.ancillary_flags().into(), self.lingers().into());
+        Ok((
+            Self { file: None, fd, is_sole: true, is_tcp: self.is_tcp, ancillary_flags, lingers },
+            peer,
+        ))
     }
 
     /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and
@@ -227,7 +241,7 @@ impl Socket {
 
     #[inline(never)]
     fn send_many(&self, queue: &OutQueue) -> rustix::io::Result<usize> {
-        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let mut slices = [IoSlice::new(&[]); MAX_IOVECS];
         let filled = queue.fill(&mut slices);
         retry_on_intr(|| {
             let mut nothing = SendAncillaryBuffer::default();
@@ -240,10 +254,10 @@ impl Socket {
     /// Unlike a write it cannot be asked to leave a signal out: a program in which SIGPIPE is not ignored,
     /// as it is in any that begins with a Rust `main`, ends if the peer is gone.
     pub(crate) fn send_file(&self, file: &FileRegion) -> io::Result<usize> {
-        let most = usize::try_from(file.len()).unwrap_or(usize::MAX).min(SENT_AT_ONCE);
+        let max = usize::try_from(file.len()).unwrap_or(usize::MAX).min(MAX_SENDFILE_BYTES);
         let sent = retry_on_intr(|| {
             let mut offset = file.offset();
-            rustix::fs::sendfile(self.as_fd(), file.file(), Some(&mut offset), most)
+            rustix::fs::sendfile(self.as_fd(), file.file(), Some(&mut offset), max)
         });
         match sent {
             Ok(0) => Err(file.ended()),
@@ -299,6 +313,6 @@ impl From<Socket> for Io {
 }
 
 /// Whether a close waits: none at all, or a reset, does not.
-fn is_long(linger: Option<Duration>) -> bool {
+fn is_blocking_linger(linger: Option<Duration>) -> bool {
     linger.is_some_and(|time| !time.is_zero())
 }

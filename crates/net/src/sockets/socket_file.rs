@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use waterwheel_channel::{Address, UnixAddress};
 
-use crate::address::in_kernel;
+use crate::address::to_kernel;
 
 /// Held from the look at a file that is in the way until a new one is in its place: two threads that find the
 /// same old file would otherwise remove each other's new one. Between processes it takes a moment in which
@@ -30,13 +30,13 @@ static REPLACING: Mutex<()> = Mutex::new(());
 pub(crate) struct SocketFile {
     /// From the root: the process may go elsewhere.
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
     /// Who made it: a copy of the process that comes to an end leaves it alone.
     process: u32,
 }
 
 /// What tells a file from another at the same path, as long as it is there: its device and number.
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 impl SocketFile {
     /// Binds a socket to this address. What has no path has no file.
@@ -48,19 +48,19 @@ impl SocketFile {
         let _alone = REPLACING.lock().unwrap_or_else(PoisonError::into_inner);
         match bind() {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                remove_abandoned(path, at)?;
+                remove_stale(path, at)?;
                 bind()?;
             }
             bound => bound?,
         }
         let (path, process) = (std::path::absolute(path)?, std::process::id());
-        Ok(socket_at(&path)?.map(|file| Self { path, identity: identity(&file), process }))
+        Ok(socket_metadata(&path)?.map(|file| Self { path, identity: identity(&file), process }))
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let found = socket_at(&self.path).ok().flatten();
+        let found = socket_metadata(&self.path).ok().flatten();
         let ours = found.is_some_and(|found| identity(&found) == self.identity);
         if ours && std::process::id() == self.process {
             // It may be that this is not allowed: then it is for whoever binds next to replace it.
@@ -70,8 +70,8 @@ impl Drop for SocketFile {
 }
 
 /// Removes the file of a socket that is closed.
-fn remove_abandoned(path: &Path, at: &Address) -> io::Result<()> {
-    let found = match socket_at(path) {
+fn remove_stale(path: &Path, at: &Address) -> io::Result<()> {
+    let found = match socket_metadata(path) {
         Ok(Some(found)) => found,
         Ok(None) => {
             let what = "there is a file that is no socket";
@@ -81,7 +81,7 @@ fn remove_abandoned(path: &Path, at: &Address) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    if !is_bound(at)? && socket_at(path)?.is_some_and(|now| is_the_same(&now, &found)) {
+    if !is_bound(at)? && socket_metadata(path)?.is_some_and(|now| is_same_file(&now, &found)) {
         return fs::remove_file(path);
     }
     Err(Errno::ADDRINUSE.into())
@@ -91,23 +91,23 @@ fn remove_abandoned(path: &Path, at: &Address) -> io::Result<()> {
 /// a connection for whoever listens, and would be refused by those that do not listen yet.
 fn is_bound(at: &Address) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let asks = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-    let refused = rustix::net::connect(&asks, &in_kernel(at)?);
+    let probe = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    let refused = rustix::net::connect(&probe, &to_kernel(at)?);
     Ok(refused != Err(Errno::CONNREFUSED))
 }
 
 /// What is known of the file at a path; `None`: it is no socket.
-fn socket_at(path: &Path) -> io::Result<Option<Metadata>> {
+fn socket_metadata(path: &Path) -> io::Result<Option<Metadata>> {
     let file = fs::symlink_metadata(path)?;
     Ok(file.file_type().is_socket().then_some(file))
 }
 
-fn identity(file: &Metadata) -> Identity {
+fn identity(file: &Metadata) -> FileIdentity {
     (file.dev(), file.ino())
 }
 
 /// Whether it is the same file. Its number may have been given out again, since nobody has it open.
-fn is_the_same(one: &Metadata, other: &Metadata) -> bool {
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     let changed = |file: &Metadata| (file.ctime(), file.ctime_nsec());
     identity(one) == identity(other) && changed(one) == changed(other)
 }

@@ -10,7 +10,7 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
 
-use crate::address::ip;
+use crate::address::expect_ip;
 use crate::error_context::context;
 use crate::resolver::SystemResolver;
 use crate::sockets::socket::Socket;
@@ -61,7 +61,7 @@ impl SocketFactory for Tcp {
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
-        let family = ip(at, "TCP")?;
+        let family = expect_ip(at, "TCP")?;
         let mut backlog = DEFAULT_BACKLOG;
         let mut all = vec![SocketOption::ReuseAddress(true), SocketOption::NoDelay(true)];
         for option in options {
@@ -78,9 +78,9 @@ impl SocketFactory for Tcp {
 
     fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
         let all = [&[SocketOption::NoDelay(true)], options].concat();
-        let socket = socket(ip(&target.remote, "TCP")?, &all)?;
+        let socket = socket(expect_ip(&target.remote, "TCP")?, &all)?;
         if let Some(local) = &target.local {
-            ip(local, "TCP")?;
+            expect_ip(local, "TCP")?;
             socket.bind(local).map_err(context(format!("cannot connect from {local}")))?;
         }
         Ok(socket.into())
@@ -89,7 +89,7 @@ impl SocketFactory for Tcp {
 
 /// A socket with these options; the last word counts.
 fn socket(family_of: SocketAddr, options: &[SocketOption]) -> io::Result<Socket> {
-    let socket = Socket::unconnected(family_of)?.kept();
+    let socket = Socket::unconnected(family_of)?.without_duplicates();
     socket.set_options(options)?;
     Ok(socket)
 }

@@ -11,7 +11,7 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Datagrams, Resolver};
 
-use crate::address::ip;
+use crate::address::expect_ip;
 use crate::error_context::context;
 use crate::resolver::SystemResolver;
 use crate::sockets::datagram_socket::DatagramSocket;
@@ -79,14 +79,15 @@ impl DatagramSocketFactory for Udp {
         peer: Option<&Address>,
         options: &[SocketOption],
     ) -> io::Result<(Io, Address)> {
-        let peer = peer.map(|peer| ip(peer, "UDP")).transpose()?;
+        let peer = peer.map(|peer| expect_ip(peer, "UDP")).transpose()?;
         let at = match (local, peer) {
-            (Some(local), _) => ip(local, "UDP")?,
+            (Some(local), _) => expect_ip(local, "UDP")?,
             (None, Some(SocketAddr::V6(_))) => (Ipv6Addr::UNSPECIFIED, 0).into(),
             (None, _) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         };
         let domain = Domain::for_address(at);
-        let socket = Socket::of_kind(domain, Type::DGRAM, Some(Protocol::UDP))?.kept();
+        let socket =
+            Socket::of_kind(domain, Type::DGRAM, Some(Protocol::UDP))?.without_duplicates();
         socket.set_options(options)?;
         if local.is_some() {
             socket.bind(&at.into()).map_err(context(format!("cannot be bound to {at}")))?;

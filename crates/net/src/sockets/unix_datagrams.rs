@@ -9,7 +9,7 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Datagrams, UnixAddress};
 
-use crate::address::{unix, unix_peer};
+use crate::address::{expect_unix, expect_unix_peer};
 use crate::error_context::context;
 use crate::sockets::datagram_socket::DatagramSocket;
 use crate::sockets::socket::Socket;
@@ -23,7 +23,7 @@ use crate::sockets::socket::Socket;
 ///   [`Unnamed`](UnixAddress::Unnamed), as a local address too, it gets an abstract name of the system's
 ///   choice.
 /// - The file at a path is as that of a [server](crate::Unix).
-/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`passed`](crate::passed).
+/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`wrap_descriptor`](crate::wrap_descriptor).
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,9 +58,9 @@ impl DatagramSocketFactory for UnixDatagrams {
         peer: Option<&Address>,
         options: &[SocketOption],
     ) -> io::Result<(Io, Address)> {
-        local.map(unix).transpose()?;
-        peer.map(unix_peer).transpose()?;
-        let mut socket = Socket::of_kind(Domain::UNIX, Type::DGRAM, None)?.kept();
+        local.map(expect_unix).transpose()?;
+        peer.map(expect_unix_peer).transpose()?;
+        let mut socket = Socket::of_kind(Domain::UNIX, Type::DGRAM, None)?.without_duplicates();
         socket.set_options(options)?;
         if let Some(local) = local {
             socket.bind_unix(local).map_err(context(format!("cannot be bound to {local}")))?;

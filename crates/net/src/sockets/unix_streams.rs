@@ -9,7 +9,7 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
-use crate::address::{unix, unix_peer};
+use crate::address::{expect_unix, expect_unix_peer};
 use crate::error_context::context;
 use crate::sockets::socket::Socket;
 
@@ -29,7 +29,7 @@ const DEFAULT_BACKLOG: u32 = 4096;
 /// - Clients mostly have no address. One that is to have one is bound to it as a server is.
 /// - While as many connections wait as a server's [`Backlog`](SocketOption::Backlog) allows, a connect is
 ///   tried again and again, within its time limit.
-/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`passed`](crate::passed). A handler
+/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`wrap_descriptor`](crate::wrap_descriptor). A handler
 ///   may ask [who its peer is](waterwheel_channel::Ctx::peer_credentials).
 /// - Options of TCP are refused, with their name.
 ///
@@ -70,7 +70,7 @@ impl SocketFactory for Unix {
     }
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
-        unix(at)?;
+        expect_unix(at)?;
         let mut backlog = DEFAULT_BACKLOG;
         let mut others = Vec::new();
         for option in options {
@@ -87,10 +87,10 @@ impl SocketFactory for Unix {
     }
 
     fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
-        unix_peer(&target.remote)?;
+        expect_unix_peer(&target.remote)?;
         let mut socket = socket(options)?;
         if let Some(local) = &target.local {
-            unix(local)?;
+            expect_unix(local)?;
             socket.bind_unix(local).map_err(context(format!("cannot connect from {local}")))?;
         }
         Ok(socket.into())
@@ -99,7 +99,7 @@ impl SocketFactory for Unix {
 
 /// A socket with these options; the last word counts.
 fn socket(options: &[SocketOption]) -> io::Result<Socket> {
-    let socket = Socket::of_kind(Domain::UNIX, Type::STREAM, None)?.kept();
+    let socket = Socket::of_kind(Domain::UNIX, Type::STREAM, None)?.without_duplicates();
     socket.set_options(options)?;
     Ok(socket)
 }

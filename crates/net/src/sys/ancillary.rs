@@ -11,11 +11,11 @@ use rustix::net::SocketAddrAny;
 use waterwheel_channel::Credentials;
 
 /// At most so many descriptors are in one message: SCM_MAX_FD of the kernel.
-pub(crate) const MAX_PASSED: usize = 253;
+pub(crate) const MAX_PASSED_FDS: usize = 253;
 
 /// Room for the most that the kernel has to say: all those descriptors, and one sender.
-const CONTROL: usize = {
-    let passed = (MAX_PASSED * size_of::<RawFd>()) as u32;
+const CONTROL_LEN: usize = {
+    let passed = (MAX_PASSED_FDS * size_of::<RawFd>()) as u32;
     let credentials = size_of::<libc::ucred>() as u32;
     space(passed) + space(credentials)
 };
@@ -28,54 +28,58 @@ const fn space(len: u32) -> usize {
 
 /// Where the kernel writes it.
 #[repr(C)]
-union Control {
+union ControlBuffer {
     _aligned: libc::cmsghdr,
-    bytes: [MaybeUninit<u8>; CONTROL],
+    bytes: [MaybeUninit<u8>; CONTROL_LEN],
 }
 
 /// What was received.
-pub(crate) struct Received {
-    /// How long it was when it was sent; longer than the room, if not all of it found one.
+pub(crate) struct ReceivedMessage {
+    /// How long it was when it was sent; longer than the buffer, if not all of it found one.
     pub(crate) whole: usize,
     pub(crate) from: Option<SocketAddrAny>,
     pub(crate) passed: Vec<OwnedFd>,
     pub(crate) credentials: Option<Credentials>,
     /// Not all descriptors could be had.
-    pub(crate) lost: bool,
+    pub(crate) is_truncated: bool,
 }
 
 /// Receives one message, or the next part of a stream, into `room`.
-pub(crate) fn receive(fd: BorrowedFd<'_>, room: &mut [u8], datagram: bool) -> io::Result<Received> {
-    let mut name = MaybeUninit::<libc::sockaddr_storage>::uninit();
-    let mut control = Control { bytes: [MaybeUninit::uninit(); CONTROL] };
-    let mut slot = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+pub(crate) fn receive(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    datagram: bool,
+) -> io::Result<ReceivedMessage> {
+    let mut address = MaybeUninit::<libc::sockaddr_storage>::uninit();
+    let mut control = ControlBuffer { bytes: [MaybeUninit::uninit(); CONTROL_LEN] };
+    let mut iovec = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: numbers and pointers, all of which may be zero.
     let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-    header.msg_iov = &mut slot;
+    header.msg_iov = &mut iovec;
     header.msg_iovlen = 1;
-    header.msg_name = name.as_mut_ptr().cast();
+    header.msg_name = address.as_mut_ptr().cast();
     header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     header.msg_control = (&raw mut control).cast();
-    header.msg_controllen = CONTROL;
+    header.msg_controllen = CONTROL_LEN;
     // With the last the kernel says how long it was, not how much of it there was room for.
     let whole = if datagram { libc::MSG_TRUNC } else { 0 };
     let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT | whole;
-    // SAFETY: the header points to `room`, `slot`, `name` and `control`, which live until the end of this
+    // SAFETY: the header points to `room`, `iovec`, `address` and `control`, which live until the end of this
     // function and are not touched otherwise before the call is over; the lengths are theirs.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut header, flags) };
     let whole = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
-    let (passed, credentials) = taken_from(&header);
+    let (passed, credentials) = parse_control(&header);
     let named = header.msg_namelen as usize > size_of::<libc::sa_family_t>();
-    // SAFETY: the kernel has written an address of so many bytes to where `name` is, which has room for the
+    // SAFETY: the kernel has written an address of so many bytes to where `address` is, which has room for the
     // largest there is, and both are names for the same layout.
     let from =
-        named.then(|| unsafe { SocketAddrAny::read(name.as_ptr().cast(), header.msg_namelen) });
-    let lost = header.msg_flags & libc::MSG_CTRUNC != 0;
-    Ok(Received { whole, from, passed, credentials, lost })
+        named.then(|| unsafe { SocketAddrAny::read(address.as_ptr().cast(), header.msg_namelen) });
+    let is_truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
+    Ok(ReceivedMessage { whole, from, passed, credentials, is_truncated })
 }
 
 /// Takes everything out of a header that the kernel has filled in: to be called once for each.
-fn taken_from(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<Credentials>) {
+fn parse_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<Credentials>) {
     let (mut passed, mut credentials) = (Vec::new(), None);
     // SAFETY: the header is one that the kernel has filled in, and so is what it points to.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
@@ -98,7 +102,8 @@ fn taken_from(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<Credentials>) {
             }
             (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if len >= size_of::<libc::ucred>() => {
                 // SAFETY: the data is long enough for it, and any numbers are credentials.
-                credentials = Some(known(unsafe { data.cast::<libc::ucred>().read_unaligned() }));
+                credentials =
+                    Some(credentials_from(unsafe { data.cast::<libc::ucred>().read_unaligned() }));
             }
             _ => {}
         }
@@ -124,10 +129,10 @@ pub(crate) fn peer_credentials(fd: BorrowedFd<'_>) -> io::Result<Credentials> {
         let what = "the kernel does not know who the peer is";
         return Err(io::Error::new(io::ErrorKind::Unsupported, what));
     }
-    Ok(known(peer))
+    Ok(credentials_from(peer))
 }
 
-fn known(kernel: libc::ucred) -> Credentials {
+fn credentials_from(kernel: libc::ucred) -> Credentials {
     let process = u32::try_from(kernel.pid).ok().filter(|pid| *pid != 0);
     Credentials { process, user: kernel.uid, group: kernel.gid }
 }

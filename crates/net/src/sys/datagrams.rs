@@ -9,98 +9,100 @@ use rustix::net::SocketAddrAny;
 use waterwheel_channel::Datagram;
 use waterwheel_channel::driver::DATAGRAMS_AT_ONCE;
 
-use crate::address::in_kernel;
+use crate::address::to_kernel;
 
 /// What one call needs for them is 3.5 KiB of stack.
 pub(crate) const BATCH: usize = DATAGRAMS_AT_ONCE;
 
-/// Receives at most `most` datagrams, each cut off after `size` bytes, into `room`; gives each of them, with
+/// Receives at max `max` datagrams, each cut off after `size` bytes, into `buffer`; gives each of them, with
 /// the length it was sent with and the address of its sender, to `each`. How many there were; fewer than
 /// asked for: there are no more.
 pub(crate) fn receive(
     fd: BorrowedFd<'_>,
-    room: &mut [u8],
+    buffer: &mut [u8],
     size: usize,
-    most: usize,
+    max: usize,
     mut each: impl FnMut(&[u8], usize, Option<SocketAddrAny>),
 ) -> io::Result<usize> {
-    let most = most.min(BATCH).min(room.len() / size);
-    let mut names = [const { MaybeUninit::<libc::sockaddr_storage>::uninit() }; BATCH];
-    let mut slots = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
-    let mut headers = [no_header(); BATCH];
-    let parts = room.chunks_exact_mut(size).zip(&mut names).zip(&mut slots).zip(&mut headers);
-    for (((part, name), slot), header) in parts.take(most) {
-        *slot = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: size };
-        header.msg_hdr.msg_iov = slot;
+    let max = max.min(BATCH).min(buffer.len() / size);
+    let mut addresses = [const { MaybeUninit::<libc::sockaddr_storage>::uninit() }; BATCH];
+    let mut iovecs = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    let mut headers = [empty_header(); BATCH];
+    let parts =
+        buffer.chunks_exact_mut(size).zip(&mut addresses).zip(&mut iovecs).zip(&mut headers);
+    for (((part, address), iovec), header) in parts.take(max) {
+        *iovec = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: size };
+        header.msg_hdr.msg_iov = iovec;
         header.msg_hdr.msg_iovlen = 1;
-        header.msg_hdr.msg_name = name.as_mut_ptr().cast();
+        header.msg_hdr.msg_name = address.as_mut_ptr().cast();
         header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     }
-    // With this the kernel says how long each was, not how much of it there was room for.
+    // With this the kernel says how long each was, not how much of it there was buffer for.
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-    // SAFETY: the first `most` headers are filled in above. They point into `room`, `names` and `slots`,
+    // SAFETY: the first `max` headers are filled in above. They point into `buffer`, `addresses` and `iovecs`,
     // which live until the end of this function and are not touched otherwise before the call is over;
     // the lengths are those of what they point to. There is no time limit to be looked at.
     let n = unsafe {
-        let (first, most) = (headers.as_mut_ptr(), most as libc::c_uint);
-        libc::recvmmsg(fd.as_raw_fd(), first, most, flags, ptr::null_mut())
+        let (first, max) = (headers.as_mut_ptr(), max as libc::c_uint);
+        libc::recvmmsg(fd.as_raw_fd(), first, max, flags, ptr::null_mut())
     };
     let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
-    for ((part, name), header) in room.chunks_exact(size).zip(&names).zip(&headers).take(n) {
+    for ((part, address), header) in buffer.chunks_exact(size).zip(&addresses).zip(&headers).take(n)
+    {
         let (whole, len) = (header.msg_len as usize, header.msg_hdr.msg_namelen);
         // A sender without an address leaves it empty.
         let named = len as usize > size_of::<libc::sa_family_t>();
-        // SAFETY: the kernel has written an address of `len` bytes to where `name` is, which has room for
-        // the largest there is, and both are names for the same layout.
-        let from = named.then(|| unsafe { SocketAddrAny::read(name.as_ptr().cast(), len) });
+        // SAFETY: the kernel has written an address of `len` bytes to where `address` is, which has buffer for
+        // the largest there is, and both are addresses for the same layout.
+        let from = named.then(|| unsafe { SocketAddrAny::read(address.as_ptr().cast(), len) });
         each(&part[..whole.min(size)], whole, from);
     }
     Ok(n)
 }
 
 /// What came of sending.
-pub(crate) struct Sent {
+pub(crate) struct SendOutcome {
     /// How many were sent, as many as the kernel took; an error is about the first.
     pub(crate) result: io::Result<usize>,
     /// What has become of a datagram that was sent before these.
-    pub(crate) earlier: Option<io::Error>,
+    pub(crate) earlier_error: Option<io::Error>,
 }
 
-impl From<io::Result<usize>> for Sent {
+impl From<io::Result<usize>> for SendOutcome {
     fn from(result: io::Result<usize>) -> Self {
-        Self { result, earlier: None }
+        Self { result, earlier_error: None }
     }
 }
 
 /// Sends the first datagrams of a batch.
-pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram>) -> Sent {
-    let mut names: [Option<SocketAddrAny>; BATCH] = [const { None }; BATCH];
-    let mut slots = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
-    let mut headers = [no_header(); BATCH];
+pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram>) -> SendOutcome {
+    let mut addresses: [Option<SocketAddrAny>; BATCH] = [const { None }; BATCH];
+    let mut iovecs = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    let mut headers = [empty_header(); BATCH];
     let mut filled = 0;
     for datagram in batch.take(BATCH) {
-        let (name, slot) = (&mut names[filled], &mut slots[filled]);
-        *name = match datagram.peer().map(in_kernel).transpose() {
-            Ok(name) => name,
+        let (address, iovec) = (&mut addresses[filled], &mut iovecs[filled]);
+        *address = match datagram.peer().map(to_kernel).transpose() {
+            Ok(address) => address,
             // Those before it are sent; it is the first of the next batch.
             Err(_) if filled > 0 => break,
             Err(error) => return Err(error).into(),
         };
         let bytes = datagram.bytes();
-        *slot = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        *iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let header = &mut headers[filled].msg_hdr;
-        header.msg_iov = slot;
+        header.msg_iov = iovec;
         header.msg_iovlen = 1;
-        if let Some(name) = name {
-            header.msg_name = name.as_ptr().cast_mut().cast();
-            header.msg_namelen = name.addr_len();
+        if let Some(address) = address {
+            header.msg_name = address.as_ptr().cast_mut().cast();
+            header.msg_namelen = address.addr_len();
         }
         filled += 1;
     }
     let mut send = || {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         let (first, filled) = (headers.as_mut_ptr(), filled as libc::c_uint);
-        // SAFETY: the first `filled` headers are filled in above. They point to `names`, `slots` and the
+        // SAFETY: the first `filled` headers are filled in above. They point to `addresses`, `iovecs` and the
         // bytes of the batch, all of which live until the end of this function and are only read by the
         // call; the lengths are those of what they point to.
         let n = unsafe { libc::sendmmsg(fd.as_raw_fd(), first, filled, flags) };
@@ -108,7 +110,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
     };
     match send() {
         Err(first) if first.kind() != io::ErrorKind::WouldBlock => {
-            // The kernel may have told what has become of an earlier datagram, instead of sending this one.
+            // The kernel may have told what has become of an earlier_error datagram, instead of sending this one.
             // What is about this one it says again.
             let again = send();
             // A Unix socket is not connected any more once it was said that its peer is gone.
@@ -117,13 +119,13 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
             }
             let same =
                 again.as_ref().is_err_and(|error| error.raw_os_error() == first.raw_os_error());
-            Sent { result: again, earlier: (!same).then_some(first) }
+            SendOutcome { result: again, earlier_error: (!same).then_some(first) }
         }
         sent => sent.into(),
     }
 }
 
-fn no_header() -> libc::mmsghdr {
+fn empty_header() -> libc::mmsghdr {
     // SAFETY: numbers and pointers, all of which may be zero; there may be private padding, which is why
     // it cannot be written out.
     unsafe { MaybeUninit::zeroed().assume_init() }

@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The right to own them. A process has one, whatever becomes of it: nothing is owned twice.
-pub(crate) struct Claim(());
+pub(crate) struct InheritanceClaim(());
 
 /// Why a descriptor is not one that the process was started with.
-pub(crate) enum Unclaimable {
+pub(crate) enum UnclaimableDescriptor {
     /// Nothing is open under its number.
     Closed(io::Error),
     /// FD_CLOEXEC is set. It was not when the process was started, or the descriptor would not be here: somebody
@@ -17,7 +17,7 @@ pub(crate) enum Unclaimable {
     Opened,
 }
 
-impl Claim {
+impl InheritanceClaim {
     /// Returns the claim; `None` if it was made before, by whichever thread.
     pub(crate) fn make() -> Option<Self> {
         static MADE: AtomicBool = AtomicBool::new(false);
@@ -29,7 +29,7 @@ impl Claim {
     pub(crate) fn take<T, E>(
         self,
         descriptors: Range<RawFd>,
-        mut check: impl FnMut(RawFd, Result<BorrowedFd<'_>, Unclaimable>) -> Result<T, E>,
+        mut check: impl FnMut(RawFd, Result<BorrowedFd<'_>, UnclaimableDescriptor>) -> Result<T, E>,
     ) -> Result<Vec<(T, OwnedFd)>, E> {
         let checked = descriptors.map(|fd| Ok((check(fd, look(fd))?, fd)));
         let checked: Vec<_> = checked.collect::<Result<_, E>>()?;
@@ -38,12 +38,12 @@ impl Claim {
 }
 
 /// Borrows a descriptor that came through exec.
-fn look<'a>(fd: RawFd) -> Result<BorrowedFd<'a>, Unclaimable> {
+fn look<'a>(fd: RawFd) -> Result<BorrowedFd<'a>, UnclaimableDescriptor> {
     // SAFETY: whatever the number is, this looks at it and touches nothing.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
     match flags {
-        ..0 => Err(Unclaimable::Closed(io::Error::last_os_error())),
-        flags if flags & libc::FD_CLOEXEC != 0 => Err(Unclaimable::Opened),
+        ..0 => Err(UnclaimableDescriptor::Closed(io::Error::last_os_error())),
+        flags if flags & libc::FD_CLOEXEC != 0 => Err(UnclaimableDescriptor::Opened),
         // SAFETY: it is open. Whoever closes it meanwhile makes the kernel answer for a number that is
         // nobody's, or somebody else's: it is asked what it is, and nothing is done to it.
         _ => Ok(unsafe { BorrowedFd::borrow_raw(fd) }),

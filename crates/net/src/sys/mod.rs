@@ -98,7 +98,7 @@ pub(crate) fn recv(
 }
 
 /// The descriptor that a source has shown, for as long as the source is borrowed.
-pub(crate) fn shown_by<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
+pub(crate) fn borrow_fd_of<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
     // SAFETY: the source owns the descriptor and is there for as long as the borrow. One that closes
     // it all the same makes the kernel answer for a number that is nobody's, or somebody else's: it is
     // watched, never read, written or closed through this borrow.
@@ -118,7 +118,7 @@ pub(crate) fn set_tcp_option(fd: BorrowedFd<'_>, name: i32, value: u32) -> io::R
 
 /// Makes the kernel put a note into a socket's error queue for everything that is sent.
 #[cfg(test)]
-pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {
+pub(crate) fn enable_tx_timestamps(fd: BorrowedFd<'_>) {
     let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     let flag: *const libc::c_uint = &flags;
     let len = size_of::<libc::c_uint>() as libc::socklen_t;
@@ -130,7 +130,7 @@ pub(crate) fn note_what_is_sent(fd: BorrowedFd<'_>) {
 
 /// Makes the kernel keep errors of sent datagrams in a socket's error queue, besides the pending one (IP_RECVERR).
 #[cfg(test)]
-pub(crate) fn keep_errors(fd: BorrowedFd<'_>) {
+pub(crate) fn enable_ip_recverr(fd: BorrowedFd<'_>) {
     let on: *const libc::c_int = &1;
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: `on` points to `len` bytes that live for ever.
@@ -142,7 +142,7 @@ pub(crate) fn keep_errors(fd: BorrowedFd<'_>) {
 
 /// A ring of the kernel's, which it lets nobody pass on; none, where there are no rings to be had.
 #[cfg(test)]
-pub(crate) fn ring() -> Option<std::os::fd::OwnedFd> {
+pub(crate) fn open_io_uring() -> Option<std::os::fd::OwnedFd> {
     use std::os::fd::FromRawFd;
 
     let mut parameters = [0_u64; 15]; // 120 bytes, as `io_uring_params` has.

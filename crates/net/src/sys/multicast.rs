@@ -11,7 +11,7 @@ use waterwheel_channel::driver::Membership;
 
 /// What is to be done about a membership.
 #[derive(Clone, Copy)]
-pub(crate) enum Change {
+pub(crate) enum MembershipChange {
     Join,
     Leave,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Change {
 /// Changes a membership at the interface with this number; zero: the one that the routes lead to.
 pub(crate) fn change(
     fd: BorrowedFd<'_>,
-    change: Change,
+    change: MembershipChange,
     index: u32,
     member: Membership,
 ) -> io::Result<()> {
@@ -31,15 +31,15 @@ pub(crate) fn change(
     match member.source {
         None => {
             let name = match change {
-                Change::Join => libc::MCAST_JOIN_GROUP,
-                Change::Leave => libc::MCAST_LEAVE_GROUP,
+                MembershipChange::Join => libc::MCAST_JOIN_GROUP,
+                MembershipChange::Leave => libc::MCAST_LEAVE_GROUP,
             };
             set(fd, level, name, &libc::group_req { gr_interface: index, gr_group: group })
         }
         Some(source) => {
             let name = match change {
-                Change::Join => libc::MCAST_JOIN_SOURCE_GROUP,
-                Change::Leave => libc::MCAST_LEAVE_SOURCE_GROUP,
+                MembershipChange::Join => libc::MCAST_JOIN_SOURCE_GROUP,
+                MembershipChange::Leave => libc::MCAST_LEAVE_SOURCE_GROUP,
             };
             let gsr_source = storage(source);
             let request =

@@ -74,7 +74,7 @@ impl Handler for Named {
 
 fn serves() {
     let inherited = Inherited::take().unwrap();
-    assert!(matches!(Inherited::take(), Err(InheritError::Taken)), "only once");
+    assert!(matches!(Inherited::take(), Err(InheritError::AlreadyTaken)), "only once");
     let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
     let mut servers = Vec::new();
     for socket in inherited {

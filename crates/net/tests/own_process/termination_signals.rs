@@ -106,7 +106,7 @@ fn drains() {
     terminate.drain(&servers, options());
     println!("ready");
     let business = thread::spawn(move || {
-        terminate.asked().join().unwrap();
+        terminate.first_signal().join().unwrap();
         hold.channel().send(String::from("the answer"));
         drop(hold);
     });
@@ -135,7 +135,7 @@ fn hangs(terminate: &Terminate) {
     let _hold = group.register(ours).join().unwrap().hold();
     terminate.drain(&group, options());
     println!("ready");
-    terminate.asked().join().unwrap();
+    terminate.first_signal().join().unwrap();
     println!("told");
     group.termination().join().unwrap();
     println!("over");
@@ -145,10 +145,10 @@ fn waits() {
     let terminate = Terminate::new().unwrap();
     let called = Arc::new(AtomicBool::new(false));
     println!("ready");
-    let signal = terminate.asked().join().unwrap();
+    let signal = terminate.first_signal().join().unwrap();
     let (tell, told) = mpsc::channel();
     let late = called.clone();
-    terminate.on_first(move |signal| {
+    terminate.on_first_signal(move |signal| {
         late.store(true, Ordering::Relaxed);
         tell.send(signal).unwrap();
     });

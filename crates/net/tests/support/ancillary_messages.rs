@@ -14,7 +14,7 @@ use rustix::net::{
 use waterwheel_channel::driver::Io;
 use waterwheel_channel::{Ctx, Datagram, Handler, HandlerResult, Msg, Parcel};
 use waterwheel_executor::Error;
-use waterwheel_net::descriptor;
+use waterwheel_net::unwrap_descriptor;
 
 use crate::loop_rig::LONG;
 
@@ -108,7 +108,7 @@ impl Pipe {
 /// The descriptor that was passed.
 #[track_caller]
 pub(crate) fn unpacked(io: Io) -> OwnedFd {
-    descriptor(io).expect("a descriptor")
+    unwrap_descriptor(io).expect("a descriptor")
 }
 
 /// Sends with the system's own call.

@@ -7,7 +7,7 @@ use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{
     Address, Bootstrap, Channel, ChannelOptions, Datagram, Parcel, ReceiveSizes, UnixAddress,
 };
-use waterwheel_net::{UnixDatagrams, passed};
+use waterwheel_net::{UnixDatagrams, wrap_descriptor};
 
 use crate::ancillary_messages::{Parcels, Pipe, Shows, receive, send};
 use crate::loop_rig::{LONG, Rig, get, on_every_loop};
@@ -196,7 +196,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
 
         // In order with those that are nothing but bytes.
         let pipe = Pipe::new();
-        let end = passed(pipe.writer.try_clone().unwrap());
+        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let writes = [
             channel.write(Datagram::to(address.clone(), "1")),
             channel.write(Parcel::to(address.clone(), "2", vec![end])),

@@ -11,7 +11,7 @@ use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::{
     Channel, Completion, FileRegion, NewChannel, Parcel, Stream, UnixAddress,
 };
-use waterwheel_net::{Socket, existing_stream, passed};
+use waterwheel_net::{Socket, existing_stream, wrap_descriptor};
 
 use crate::ancillary_messages::{Parcels, Pipe, Shows, receive, send, unpacked};
 use crate::loop_rig::{LONG, Rig, get, on_every_loop};
@@ -40,7 +40,7 @@ fn c13_a_descriptor_that_a_channel_writes_is_its_peers() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
-        let end = passed(pipe.writer.try_clone().unwrap());
+        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         get(channel.write_and_flush(Parcel::new("take this", vec![end])));
         let (bytes, mut passed) = receive(&peer);
         assert_eq!((bytes.as_slice(), passed.len()), (&b"take this"[..], 1));
@@ -111,7 +111,7 @@ fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
         let stuck = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(stuck));
         let pipe = Pipe::new();
-        let end = passed(pipe.writer.try_clone().unwrap());
+        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let late = channel.write_and_flush(Parcel::new("late", vec![end]));
         assert!(!written.is_done());
         get(channel.close());
@@ -129,7 +129,7 @@ fn c13_bytes_files_and_parcels_keep_their_order_in_a_stream() {
         std::fs::write(&name, "file").unwrap();
         let file = FileRegion::new(File::open(&name).unwrap(), ..).unwrap();
         std::fs::remove_file(&name).unwrap();
-        let end = |pipe: &Pipe| vec![passed(pipe.writer.try_clone().unwrap())];
+        let end = |pipe: &Pipe| vec![wrap_descriptor(pipe.writer.try_clone().unwrap())];
         let writes = [
             channel.write(Bytes::from("a")),
             channel.write(Parcel::new("B", end(&pipes[0]))),
@@ -166,7 +166,7 @@ fn c13_a_parcel_too_large_for_the_kernel_is_passed_once_and_its_bytes_follow() {
         let (channel, peer, _) = connection(rig, &[SocketOption::SendBuffer(8 * 1024)]);
         let pipe = Pipe::new();
         let body: Vec<u8> = (0..1_000_000_u32).map(|n| n as u8).collect();
-        let end = passed(pipe.writer.try_clone().unwrap());
+        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let written = channel.write_and_flush(Parcel::new(body.clone(), vec![end]));
         let (mut all, mut passed) = (Vec::new(), Vec::new());
         while all.len() < body.len() {
@@ -186,7 +186,7 @@ fn c13_a_parcel_without_bytes_is_refused_by_a_stream() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
-        let end = passed(pipe.writer.try_clone().unwrap());
+        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let error = channel.write_and_flush(Parcel::new("", vec![end])).join().unwrap_err();
         let said = "a parcel on a stream needs at least one byte for what is passed to travel with";
         assert_eq!(error.to_string(), said);
@@ -201,7 +201,8 @@ fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
-        let many: Vec<Io> = (0..254).map(|_| passed(pipe.writer.try_clone().unwrap())).collect();
+        let many: Vec<Io> =
+            (0..254).map(|_| wrap_descriptor(pipe.writer.try_clone().unwrap())).collect();
         let before = channel.write(Bytes::from("before "));
         let too_many = channel.write(Parcel::new("lost", many));
         let strange = channel.write(Parcel::new("lost", vec![Io::new("no descriptor")]));
@@ -220,7 +221,8 @@ fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
         pipe.has_lost_its_end();
         // As many as there may be.
         let pipe = Pipe::new();
-        let most: Vec<Io> = (0..253).map(|_| passed(pipe.writer.try_clone().unwrap())).collect();
+        let most: Vec<Io> =
+            (0..253).map(|_| wrap_descriptor(pipe.writer.try_clone().unwrap())).collect();
         get(channel.write_and_flush(Parcel::new("most", most)));
         assert_eq!(receive(&peer).1.len(), 253);
         pipe.has_lost_its_end();
@@ -306,7 +308,7 @@ fn c13_many_parcels_to_and_fro_leave_no_descriptor_behind() {
             let pipe = Pipe::new();
             send(&peer, b"to", &[pipe.writer.as_fd()]);
             let there = unpacked(shown.until("to").remove(0));
-            get(channel.write_and_flush(Parcel::new("fro", vec![passed(there)])));
+            get(channel.write_and_flush(Parcel::new("fro", vec![wrap_descriptor(there)])));
             let (bytes, mut back): (_, Vec<OwnedFd>) = receive(&peer);
             assert_eq!((bytes.as_slice(), back.len()), (&b"fro"[..], 1), "round {round}");
             pipe.ends_with(back.remove(0));

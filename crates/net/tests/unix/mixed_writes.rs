@@ -8,7 +8,7 @@ use waterwheel_channel::driver::Io;
 use waterwheel_channel::{
     Bootstrap, Channel, ChannelFuture, Datagram, Msg, NewChannel, Parcel, UnixAddress,
 };
-use waterwheel_net::{UnixDatagrams, existing_stream, passed};
+use waterwheel_net::{UnixDatagrams, existing_stream, wrap_descriptor};
 
 use crate::ancillary_messages::{Pipe, receive};
 use crate::loop_rig::{LONG, get, on_every_loop};
@@ -110,7 +110,7 @@ fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_i
                     }
                     2 => {
                         parcels += 1;
-                        let end = passed(pipe.writer.try_clone().unwrap());
+                        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
                         let bytes = text.clone().into_bytes();
                         (Parcel::new(text, vec![end]).into(), Some(bytes))
                     }
@@ -154,7 +154,7 @@ fn c07_datagrams_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
                     0 => (Datagram::new(huge.clone()).into(), None),
                     1 => (Parcel::new("lost", vec![Io::new(7_u8)]).into(), None),
                     2 => {
-                        let end = passed(pipe.writer.try_clone().unwrap());
+                        let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
                         let bytes = text.clone().into_bytes();
                         (Parcel::new(text, vec![end]).into(), Some(bytes))
                     }

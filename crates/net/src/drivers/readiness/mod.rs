@@ -19,11 +19,11 @@
 //!   those whom it names come before those that were queued without it.
 
 mod datagram_endpoint;
-mod endpoint;
 mod read_block;
 mod read_plan;
 mod registration;
 mod round;
+mod stream_endpoint;
 #[cfg(test)]
 mod tests;
 
@@ -39,21 +39,21 @@ use waterwheel_channel::driver::{
 use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token, TokenMap};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
-use self::datagram_endpoint::{DatagramEndpoint, Inbox};
-use self::endpoint::Endpoint;
+use self::datagram_endpoint::{DatagramBuffer, DatagramEndpoint};
 use self::read_block::ReadBlock;
-use self::registration::{Registration, Subject, Watched};
+use self::registration::{ForeignEndpoint, RegisteredIo, Registration};
 use self::round::{WOKEN, enqueue, note_change};
+use self::stream_endpoint::StreamEndpoint;
 use crate::drivers::selector::Selector;
 use crate::drivers::waker::Waker;
 use crate::error_context::{context, errno};
-use crate::foreign::Descriptor;
+use crate::foreign::ForeignFd;
 
 /// A driver over a selector. See the [module's documentation](self).
 pub(crate) struct ReadinessDriver<S> {
     name: &'static str,
     /// It has one socket at a time, and refuses a second.
-    one_socket: bool,
+    is_single_socket: bool,
     selector: S,
     waker: Arc<Waker>,
     clock: Clock,
@@ -61,17 +61,17 @@ pub(crate) struct ReadinessDriver<S> {
     /// Those whose watching may have to change.
     changes: Vec<Token>,
     /// This round: so many signals of the selector, then the tokens in `queue`. `next` counts through both.
-    signals: usize,
+    event_count: usize,
     queue: Vec<Token>,
-    next: usize,
+    cursor: usize,
     /// Tokens with a turn in the next round. A live token is in `queue` or `later`, at most once.
-    later: Vec<Token>,
-    /// Steps that the token at `next` has taken in this round.
+    deferred: Vec<Token>,
+    /// Steps that the token at `next` has outcome in this round.
     steps: u32,
     /// The token whose change of interest is being applied.
     applying: Option<Token>,
-    block: ReadBlock,
-    inbox: Inbox,
+    read_block: ReadBlock,
+    datagram_buffer: DatagramBuffer,
 }
 
 impl<S: Selector> ReadinessDriver<S> {
@@ -79,38 +79,38 @@ impl<S: Selector> ReadinessDriver<S> {
     pub(crate) fn new(name: &'static str, selector: S, waker: Arc<Waker>) -> Self {
         Self {
             name,
-            one_socket: false,
+            is_single_socket: false,
             selector,
             waker,
             clock: Clock::Monotonic,
             registrations: TokenMap::new(),
             changes: Vec::new(),
-            signals: 0,
+            event_count: 0,
             queue: Vec::new(),
-            next: 0,
-            later: Vec::new(),
+            cursor: 0,
+            deferred: Vec::new(),
             steps: 0,
             applying: None,
-            block: ReadBlock::default(),
-            inbox: Inbox::default(),
+            read_block: ReadBlock::default(),
+            datagram_buffer: DatagramBuffer::default(),
         }
     }
 
     /// The same, for one socket at a time.
-    pub(crate) fn for_one_socket(self) -> Self {
-        Self { one_socket: true, ..self }
+    pub(crate) fn single_socket(self) -> Self {
+        Self { is_single_socket: true, ..self }
     }
 
     /// Does something with a socket, and notes if its watching has to change.
     fn with_socket<R>(
         &mut self,
         token: Token,
-        act: impl FnOnce(&mut Endpoint) -> Result<R>,
+        act: impl FnOnce(&mut StreamEndpoint) -> Result<R>,
     ) -> Result<R> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let subject = &mut registration.subject;
-        let Subject::Socket(endpoint) = subject else {
-            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
+        let io = &mut registration.io;
+        let RegisteredIo::Stream(endpoint) = io else {
+            return Err(wrong_kind(token, io.kind(), "a stream or listener"));
         };
         let result = act(endpoint);
         note_change(registration, token, &mut self.changes);
@@ -133,22 +133,22 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn attach(&mut self, token: Token, io: Io, role: Role) -> Result<()> {
         self.check_free(token)?;
-        self.check_room()?;
-        let subject = match role {
+        self.check_socket_count()?;
+        let io = match role {
             Role::Datagram => {
                 let socket = expect(io, token, "a waterwheel_net::DatagramSocket")?;
-                Subject::Datagrams(Box::new(DatagramEndpoint::new(socket, S::EDGES)))
+                RegisteredIo::Datagram(Box::new(DatagramEndpoint::new(socket, S::SUPPORTS_EDGES)))
             }
             role => {
                 let socket = expect(io, token, "a waterwheel_net::Socket")?;
-                Subject::Socket(Endpoint::new(socket, role, S::EDGES)?)
+                RegisteredIo::Stream(StreamEndpoint::new(socket, role, S::SUPPORTS_EDGES)?)
             }
         };
-        let mut registration = Registration::new(subject);
+        let mut registration = Registration::new(io);
         note_change(&mut registration, token, &mut self.changes);
         // It is connected already.
-        if registration.subject.has_work() {
-            enqueue(&mut registration, token, &mut self.later);
+        if registration.io.has_work() {
+            enqueue(&mut registration, token, &mut self.deferred);
         }
         self.registrations.insert(token, registration);
         Ok(())
@@ -159,37 +159,37 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             self.applying = None;
         }
         if let Some(registration) = self.registrations.remove(token) {
-            registration.close(token, &mut self.selector);
+            registration.remove_before_close(token, &mut self.selector);
         }
         Detach::Done
     }
 
     fn release(&mut self, token: Token) -> Result<Io> {
-        let subject = &self.registrations.get(token).ok_or_else(|| unknown(token))?.subject;
-        match subject {
-            Subject::Socket(endpoint) => endpoint.may_be_released()?,
-            Subject::Datagrams(_) => {}
-            Subject::Foreign(_) => return Err(wrong_kind(token, subject.kind(), "a socket")),
+        let io = &self.registrations.get(token).ok_or_else(|| unknown(token))?.io;
+        match io {
+            RegisteredIo::Stream(endpoint) => endpoint.check_releasable()?,
+            RegisteredIo::Datagram(_) => {}
+            RegisteredIo::Foreign(_) => return Err(wrong_kind(token, io.kind(), "a socket")),
         }
         let mut registration = self.registrations.remove(token).ok_or_else(|| unknown(token))?;
-        registration.leave(token, &mut self.selector);
-        match registration.subject {
-            Subject::Socket(endpoint) => Ok(endpoint.into_socket().into()),
-            Subject::Datagrams(endpoint) => Ok(endpoint.into_socket().into()),
-            Subject::Foreign(_) => unreachable!("it was looked at"),
+        registration.remove_from_set(token, &mut self.selector);
+        match registration.io {
+            RegisteredIo::Stream(endpoint) => Ok(endpoint.into_socket().into()),
+            RegisteredIo::Datagram(endpoint) => Ok(endpoint.into_socket().into()),
+            RegisteredIo::Foreign(_) => unreachable!("it was looked at"),
         }
     }
 
     fn local_address(&self, token: Token) -> Option<Address> {
-        self.registrations.get(token)?.subject.socket()?.local_address()
+        self.registrations.get(token)?.io.socket()?.local_address()
     }
 
     fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let subject = &registration.subject;
-        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
-        subject.socket().ok_or_else(no_socket)?.set_option(option)?;
-        if let Subject::Socket(endpoint) = &mut registration.subject {
+        let io = &registration.io;
+        let no_socket = || wrong_kind(token, io.kind(), "a socket");
+        io.socket().ok_or_else(no_socket)?.set_option(option)?;
+        if let RegisteredIo::Stream(endpoint) = &mut registration.io {
             endpoint.on_option_set();
         }
         Ok(())
@@ -197,19 +197,19 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
         let Some(registration) = self.registrations.get_mut(token) else { return };
-        registration.subject.set_read(plan);
+        registration.io.set_read(plan);
         note_change(registration, token, &mut self.changes);
-        // The kernel may have said before what is ready. Datagrams may have been taken from it, and not given out.
-        if registration.subject.has_work() {
-            enqueue(registration, token, &mut self.later);
+        // The kernel may have said before what is ready. Datagrams may have been outcome from it, and not given out.
+        if registration.io.has_work() {
+            enqueue(registration, token, &mut self.deferred);
         }
     }
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let subject = &mut registration.subject;
-        let Subject::Socket(endpoint) = subject else {
-            return Err(wrong_kind(token, subject.kind(), "a stream or listener"));
+        let io = &mut registration.io;
+        let RegisteredIo::Stream(endpoint) = io else {
+            return Err(wrong_kind(token, io.kind(), "a stream or listener"));
         };
         let written = endpoint.write(queue);
         if !matches!(written, Ok(Submit::Done(_))) {
@@ -228,25 +228,25 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let subject = &mut registration.subject;
-        let Subject::Datagrams(endpoint) = subject else {
-            return Err(wrong_kind(token, subject.kind(), "a socket for datagrams"));
+        let io = &mut registration.io;
+        let RegisteredIo::Datagram(endpoint) = io else {
+            return Err(wrong_kind(token, io.kind(), "a socket for datagrams"));
         };
         let sent = endpoint.send(batch);
         // It may have learnt what became of an earlier one.
         let tells = endpoint.has_work();
         note_change(registration, token, &mut self.changes);
         if tells {
-            enqueue(registration, token, &mut self.later);
+            enqueue(registration, token, &mut self.deferred);
         }
         sent
     }
 
     fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let sent = match &mut registration.subject {
-            Subject::Socket(endpoint) => endpoint.send_parcel(parcel),
-            Subject::Datagrams(endpoint) => endpoint.send_parcel(parcel),
+        let sent = match &mut registration.io {
+            RegisteredIo::Stream(endpoint) => endpoint.send_parcel(parcel),
+            RegisteredIo::Datagram(endpoint) => endpoint.send_parcel(parcel),
             other => Err(wrong_kind(token, other.kind(), "a socket")),
         };
         note_change(registration, token, &mut self.changes);
@@ -255,9 +255,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn peer_credentials(&self, token: Token) -> Result<Credentials> {
         let registration = self.registrations.get(token).ok_or_else(|| unknown(token))?;
-        let subject = &registration.subject;
-        let no_socket = || wrong_kind(token, subject.kind(), "a socket");
-        subject.socket().ok_or_else(no_socket)?.peer_credentials()
+        let io = &registration.io;
+        let no_socket = || wrong_kind(token, io.kind(), "a socket");
+        io.socket().ok_or_else(no_socket)?.peer_credentials()
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()> {
@@ -266,8 +266,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
         self.check_free(token)?;
-        let source = expect::<Descriptor>(io, token, "what waterwheel_net::foreign_io gives")?;
-        let mut registration = Registration::new(Subject::Foreign(Watched::new(source, interest)?));
+        let source = expect::<ForeignFd>(io, token, "what waterwheel_net::foreign_io gives")?;
+        let mut registration =
+            Registration::new(RegisteredIo::Foreign(ForeignEndpoint::new(source, interest)?));
         registration.apply(token, &mut self.selector)?;
         self.registrations.insert(token, registration);
         Ok(())
@@ -275,17 +276,17 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn set_interest(&mut self, token: Token, interest: Interest) -> Result<()> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let Subject::Foreign(watched) = &mut registration.subject else {
+        let RegisteredIo::Foreign(foreign) = &mut registration.io else {
             return Err(wrong_kind(token, "a socket", "a foreign descriptor"));
         };
-        let before = watched.set_interest(interest)?;
+        let before = foreign.set_interest(interest)?;
         let Err(error) = registration.apply(token, &mut self.selector) else { return Ok(()) };
         match errno(&error) {
             // Closed behind our back. The caller may be anybody: its owner hears of it by `Failed`.
             Some(gone @ (Errno::BADF | Errno::NOENT)) => {
                 let what = "the kernel does not watch this descriptor any more";
-                registration.lose(context(what)(gone.into()));
-                enqueue(registration, token, &mut self.later);
+                registration.mark_lost(context(what)(gone.into()));
+                enqueue(registration, token, &mut self.deferred);
             }
             _ => registration.restore_interest(before),
         }
@@ -300,28 +301,28 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             match registration.move_to(token, &mut fresh) {
                 Ok(()) => moved += 1,
                 Err(error) => {
-                    registration.subject.on_refused(error);
-                    enqueue(registration, token, &mut self.later);
+                    registration.io.on_watch_refused(error);
+                    enqueue(registration, token, &mut self.deferred);
                 }
             }
         }
         self.applying = None;
-        self.keep_round();
+        self.save_round();
         self.selector = fresh;
         Ok(moved)
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
         if self.is_in_round() {
-            let ready = self.left_in_round();
+            let ready = self.count_left_in_round();
             if ready > 0 {
                 return Ok(Waited { ready, woken: false });
             }
         }
         self.queue.clear();
-        (self.next, self.signals) = (0, 0);
-        if !self.later.is_empty() {
-            self.begin_with_later();
+        (self.cursor, self.event_count) = (0, 0);
+        if !self.deferred.is_empty() {
+            self.start_with_deferred();
         }
         loop {
             if !self.changes.is_empty() {
@@ -333,10 +334,10 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
                 None => None,
             };
             // An edge that nobody waits for is noted, and ends no wait.
-            let (ready, besides) = match self.select(timeout) {
+            let (ready, others) = match self.select(timeout) {
                 Ok(selected) => selected,
                 Err(error) => {
-                    self.signals = 0;
+                    self.event_count = 0;
                     if error.kind() != ErrorKind::Interrupted {
                         return Err(error);
                     }
@@ -345,14 +346,14 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             };
             let ready = ready + self.queue.len();
             let due = || until.is_some_and(|until| self.clock.now() >= until);
-            if ready > 0 || besides != 0 || due() {
-                return Ok(Waited { ready, woken: besides & WOKEN != 0 });
+            if ready > 0 || others != 0 || due() {
+                return Ok(Waited { ready, woken: others & WOKEN != 0 });
             }
         }
     }
 
     fn working_on(&self) -> Option<Token> {
-        self.applying.or_else(|| self.at_turn())
+        self.applying.or_else(|| self.visited_token())
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
@@ -362,11 +363,11 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
 impl<S: Selector> ReadinessDriver<S> {
     /// Whether it takes one more socket.
-    fn check_room(&self) -> Result<()> {
-        if !self.one_socket {
+    fn check_socket_count(&self) -> Result<()> {
+        if !self.is_single_socket {
             return Ok(());
         }
-        let is_socket = |it: &Registration| !matches!(it.subject, Subject::Foreign(_));
+        let is_socket = |it: &Registration| !matches!(it.io, RegisteredIo::Foreign(_));
         match self.registrations.iter().find(|(_, it)| is_socket(it)) {
             None => Ok(()),
             Some((token, _)) => {

@@ -5,13 +5,13 @@ use std::os::fd::BorrowedFd;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::sockets::ancillary::{self, Received};
+use crate::sockets::ancillary::{self, AncillaryRead};
 use crate::sockets::socket::Socket;
 use crate::sys;
 
 /// Blocks of 64 KiB: 32 reads of the default 2 KiB for one allocation, and the size from which a
 /// larger read no longer saves system calls worth mentioning.
-const BLOCK: usize = 64 * 1024;
+const BLOCK_SIZE: usize = 64 * 1024;
 
 /// The block that reads are carved from, one after the other. A block is used again when nobody
 /// holds a part of it any more; whoever keeps few bytes of a read for long copies them out.
@@ -36,7 +36,7 @@ impl ReadBlock {
         &mut self,
         socket: &Socket,
         size: usize,
-    ) -> io::Result<(Bytes, Received)> {
+    ) -> io::Result<(Bytes, AncillaryRead)> {
         if self.free.capacity() < size {
             self.refill(size);
         }
@@ -52,7 +52,7 @@ impl ReadBlock {
 
     #[cold]
     fn refill(&mut self, size: usize) {
-        self.free.reserve(size.max(BLOCK));
+        self.free.reserve(size.max(BLOCK_SIZE));
     }
 }
 
@@ -84,10 +84,10 @@ mod tests {
             there.write_all(text.as_bytes()).unwrap();
             block.recv(here.as_fd(), size).unwrap()
         };
-        let first = read("a", BLOCK).as_ptr();
-        let second = read("b", BLOCK);
+        let first = read("a", BLOCK_SIZE).as_ptr();
+        let second = read("b", BLOCK_SIZE);
         assert_eq!(second.as_ptr(), first, "the same room again");
-        let third = read("c", BLOCK);
+        let third = read("c", BLOCK_SIZE);
         assert_ne!(third.as_ptr(), first);
         assert_eq!((second, third), (Bytes::from("b"), Bytes::from("c")));
     }

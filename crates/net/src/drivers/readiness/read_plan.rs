@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 
 use waterwheel_channel::driver::ReadPlan;
 
-use crate::drivers::selector::Ready;
+use crate::drivers::selector::ReadyFlags;
 
 /// What a read finds something out by: data, the end, or an error.
-pub(super) const READ_WILL_TELL: Ready =
-    Ready::READ.or(Ready::READ_END).or(Ready::HANG_UP).or(Ready::ERROR);
+pub(super) const READ_EVENTS: ReadyFlags =
+    ReadyFlags::READ.or(ReadyFlags::READ_END).or(ReadyFlags::HANG_UP).or(ReadyFlags::ERROR);
 
-/// A round takes at most so many steps besides its reads: one each for `Connected`, `Wrote`, `ReadComplete`,
+/// A round takes at most so many steps others its reads: one each for `Connected`, `Wrote`, `ReadComplete`,
 /// `Eof` and `Failed`, and three that may find nothing to say.
 const OTHER_STEPS: u32 = 8;
 

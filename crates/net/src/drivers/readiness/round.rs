@@ -10,8 +10,8 @@
 //!
 //! 1. Who takes part is settled by the wait. Those that have something to say later, because of a send or
 //!    because reads are on again, take part in the next round.
-//! 2. A token has its turn once. It is over when its subject says so, and after
-//!    [so many steps](Subject::max_steps) in any case.
+//! 2. A token has its turn once. It is over when its io says so, and after
+//!    [so many steps](RegisteredIo::max_steps) in any case.
 
 use std::io::Result;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::IoEvent;
 
 use super::ReadinessDriver;
-use super::endpoint::Taken;
-use super::registration::{Registration, Rooms, Subject, Turn};
-use crate::drivers::selector::{Selector, Signal};
+use super::registration::{ReadBuffers, RegisteredIo, Registration, Visit};
+use super::stream_endpoint::ReadOutcome;
+use crate::drivers::selector::{Selector, SelectorEvent};
 
 /// The waker was used.
 pub(super) const WOKEN: u8 = 1;
@@ -38,9 +38,9 @@ impl<S: Selector> ReadinessDriver<S> {
             let token = *token;
             let Some(registration) = self.registrations.get_mut(token) else { continue };
             self.applying = Some(token);
-            registration.changing = false;
+            registration.is_in_changes = false;
             if let Err(error) = registration.apply(token, &mut self.selector) {
-                registration.subject.on_refused(error);
+                registration.io.on_watch_refused(error);
                 enqueue(registration, token, &mut self.queue);
             }
         }
@@ -51,17 +51,18 @@ impl<S: Selector> ReadinessDriver<S> {
     /// True while somebody's turn of this round is not over.
     #[inline]
     pub(super) fn is_in_round(&self) -> bool {
-        self.next < self.signals + self.queue.len()
+        self.cursor < self.event_count + self.queue.len()
     }
 
     /// Returns how many have something to say already; if there is nobody the round is over.
     #[cold]
-    pub(super) fn left_in_round(&mut self) -> usize {
-        let tokens = (self.next..self.signals + self.queue.len()).filter_map(|at| self.token(at));
-        let has_turn = |token: &Token| {
-            self.registrations.get(*token).is_some_and(|found| found.turn != Turn::None)
+    pub(super) fn count_left_in_round(&mut self) -> usize {
+        let tokens =
+            (self.cursor..self.event_count + self.queue.len()).filter_map(|at| self.token_at(at));
+        let needs_visit = |token: &Token| {
+            self.registrations.get(*token).is_some_and(|found| found.visit != Visit::None)
         };
-        let left = tokens.filter(has_turn).count();
+        let left = tokens.filter(needs_visit).count();
         if left == 0 {
             self.steps = 0;
         }
@@ -69,70 +70,72 @@ impl<S: Selector> ReadinessDriver<S> {
     }
 
     /// Puts what is left of this round on the queue: the selector's signals are about to go.
-    pub(super) fn keep_round(&mut self) {
-        let all = self.next..self.signals + self.queue.len();
-        let left: Vec<_> = all.filter_map(|at| self.token(at)).collect();
+    pub(super) fn save_round(&mut self) {
+        let all = self.cursor..self.event_count + self.queue.len();
+        let left: Vec<_> = all.filter_map(|at| self.token_at(at)).collect();
         for token in &left {
             if let Some(registration) = self.registrations.get_mut(*token)
-                && registration.turn == Turn::Signalled
+                && registration.visit == Visit::Reported
             {
-                registration.turn = Turn::Listed;
+                registration.visit = Visit::Queued;
             }
         }
-        (self.signals, self.queue, self.next) = (0, left, 0);
+        (self.event_count, self.queue, self.cursor) = (0, left, 0);
     }
 
     /// Begins a round with those that are left from the one before, as far as they have something to do still.
     #[inline(never)]
-    pub(super) fn begin_with_later(&mut self) {
-        self.later.retain(|token| {
+    pub(super) fn start_with_deferred(&mut self) {
+        self.deferred.retain(|token| {
             let Some(registration) = self.registrations.get_mut(*token) else { return false };
-            let has_work = registration.subject.has_work();
-            registration.turn = if has_work { Turn::Listed } else { Turn::None };
+            let has_work = registration.io.has_work();
+            registration.visit = if has_work { Visit::Queued } else { Visit::None };
             has_work
         });
-        std::mem::swap(&mut self.queue, &mut self.later);
+        std::mem::swap(&mut self.queue, &mut self.deferred);
     }
 
     /// Asks the selector once. Returns how many tokens have a turn because of it, and [what else](WOKEN) it said.
     #[inline]
     pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, u8)> {
-        self.signals = self.selector.wait(timeout)?;
-        let (mut ready, mut besides) = (0, 0);
-        for signal in self.selector.signals(self.signals) {
-            let Signal::Ready(token, bits) = signal else {
-                besides |= WOKEN;
+        self.event_count = self.selector.wait(timeout)?;
+        let (mut ready, mut others) = (0, 0);
+        for signal in self.selector.events(self.event_count) {
+            let SelectorEvent::Ready(token, bits) = signal else {
+                others |= WOKEN;
                 continue;
             };
             let Some(registration) = self.registrations.get_mut(token) else {
-                besides |= STALE;
+                others |= STALE;
                 continue;
             };
             if !registration.on_ready(bits) {
                 note_change(registration, token, &mut self.changes);
-            } else if registration.turn == Turn::None {
-                registration.turn = Turn::Signalled;
+            } else if registration.visit == Visit::None {
+                registration.visit = Visit::Reported;
                 ready += 1;
             }
         }
-        Ok((ready, besides))
+        Ok((ready, others))
     }
 
     /// Returns the token of a signal or of an entry of the queue behind the signals.
     #[inline]
-    fn token(&self, at: usize) -> Option<Token> {
-        if at >= self.signals {
-            return self.queue.get(at - self.signals).copied();
+    fn token_at(&self, at: usize) -> Option<Token> {
+        if at >= self.event_count {
+            return self.queue.get(at - self.event_count).copied();
         }
-        match self.selector.signal(at) {
-            Signal::Ready(token, _) => Some(token),
-            Signal::Woken => None,
+        match self.selector.event_at(at) {
+            SelectorEvent::Ready(token, _) => Some(token),
+            SelectorEvent::Woken => None,
         }
     }
 
     /// Returns the token whose turn it is.
-    pub(super) fn at_turn(&self) -> Option<Token> {
-        (self.next < self.signals + self.queue.len()).then(|| self.token(self.next)).flatten()
+    pub(super) fn visited_token(&self) -> Option<Token> {
+        (self.cursor < self.event_count + self.queue.len())
+            .then(|| self.token_at(self.cursor))
+            .flatten()
     }
 
     /// The next event of this round. It is nearly always the turn of a stream that has something to read, and nothing
@@ -141,62 +144,63 @@ impl<S: Selector> ReadinessDriver<S> {
     pub(super) fn next_in_round(&mut self) -> Option<IoEvent> {
         // After another step a read may be one too many: then nothing is read here.
         if self.steps == 0
-            && let Some(token) = self.token(self.next)
+            && let Some(token) = self.token_at(self.cursor)
             && let Some(registration) = self.registrations.get_mut(token)
-            && registration.turn == named(self.next, self.signals)
+            && registration.visit == expected_visit(self.cursor, self.event_count)
         {
-            if let Subject::Socket(endpoint) = &mut registration.subject {
-                let (bytes, last) = match endpoint.read_plainly(&mut self.block) {
+            if let RegisteredIo::Stream(endpoint) = &mut registration.io {
+                let (bytes, last) = match endpoint.read_fast(&mut self.read_block) {
                     Ok(read) => read,
-                    Err(taken) => return self.next_step(taken),
+                    Err(outcome) => return self.next_step(outcome),
                 };
                 if !last {
                     return Some(IoEvent::Read(token, bytes));
                 }
-                registration.turn = Turn::None;
-                self.next += 1;
+                registration.visit = Visit::None;
+                self.cursor += 1;
                 // It was the plan that ended the round, and not the kernel.
-                if !endpoint.is_drained() && endpoint.end_turn() {
-                    enqueue(registration, token, &mut self.later);
+                if !endpoint.is_drained() && endpoint.end_visit() {
+                    enqueue(registration, token, &mut self.deferred);
                 }
                 return Some(IoEvent::LastRead(token, bytes));
             }
             // Its turn is one step.
-            if let Subject::Foreign(watched) = &mut registration.subject
-                && let Some(told) = watched.told()
+            if let RegisteredIo::Foreign(foreign) = &mut registration.io
+                && let Some(told) = foreign.take_readiness()
             {
-                registration.turn = Turn::None;
-                self.next += 1;
+                registration.visit = Visit::None;
+                self.cursor += 1;
                 return Some(IoEvent::Foreign(token, told));
             }
         }
         self.next_step(None)
     }
 
-    /// The next event of this round; `taken` is what came of a read of whose turn it is.
+    /// The next event of this round; `outcome` is what came of a read of whose turn it is.
     #[inline(never)]
-    fn next_step(&mut self, mut taken: Option<Taken>) -> Option<IoEvent> {
-        while self.next < self.signals + self.queue.len() {
-            let named = named(self.next, self.signals);
-            let token = self.token(self.next);
+    fn next_step(&mut self, mut outcome: Option<ReadOutcome>) -> Option<IoEvent> {
+        while self.cursor < self.event_count + self.queue.len() {
+            let expected = expected_visit(self.cursor, self.event_count);
+            let token = self.token_at(self.cursor);
             let found = token.and_then(|token| Some((token, self.registrations.get_mut(token)?)));
-            let Some((token, registration)) = found.filter(|(_, it)| it.turn == named) else {
-                (self.next, self.steps) = (self.next + 1, 0);
+            let Some((token, registration)) = found.filter(|(_, it)| it.visit == expected) else {
+                (self.cursor, self.steps) = (self.cursor + 1, 0);
                 continue;
             };
-            let rooms = Rooms { block: &mut self.block, inbox: &mut self.inbox };
+            let buffers =
+                ReadBuffers { block: &mut self.read_block, datagrams: &mut self.datagram_buffer };
             self.steps = self.steps.saturating_add(1);
-            let is_over = self.steps > registration.subject.max_steps();
+            let is_over = self.steps > registration.io.max_steps();
             let event = match is_over {
-                false => registration.subject.next(token, taken.take(), rooms),
-                true => registration.subject.cut_round(token),
+                false => registration.io.next(token, outcome.take(), buffers),
+                true => registration.io.cut_round(token),
             };
             note_change(registration, token, &mut self.changes);
-            if is_over || !registration.subject.is_in_turn() {
-                registration.turn = Turn::None;
-                (self.next, self.steps) = (self.next + 1, 0);
-                if registration.subject.end_turn() {
-                    enqueue(registration, token, &mut self.later);
+            if is_over || !registration.io.is_visit_open() {
+                registration.visit = Visit::None;
+                (self.cursor, self.steps) = (self.cursor + 1, 0);
+                if registration.io.end_visit() {
+                    enqueue(registration, token, &mut self.deferred);
                 }
             }
             if event.is_some() {
@@ -209,14 +213,14 @@ impl<S: Selector> ReadinessDriver<S> {
 
 /// Returns how those are marked that have their turn at this place of the round.
 #[inline]
-fn named(at: usize, signals: usize) -> Turn {
-    if at < signals { Turn::Signalled } else { Turn::Listed }
+fn expected_visit(at: usize, signals: usize) -> Visit {
+    if at < signals { Visit::Reported } else { Visit::Queued }
 }
 
 /// Puts a token on the list of changes if the kernel's set is not as it should be.
 #[inline]
 pub(super) fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<Token>) {
-    if registration.is_changed() && !std::mem::replace(&mut registration.changing, true) {
+    if registration.is_changed() && !std::mem::replace(&mut registration.is_in_changes, true) {
         changes.push(token);
     }
 }
@@ -224,8 +228,8 @@ pub(super) fn note_change(registration: &mut Registration, token: Token, changes
 /// Puts a token on a list of those that have something to say, unless it is to have a turn as it is.
 #[inline]
 pub(super) fn enqueue(registration: &mut Registration, token: Token, list: &mut Vec<Token>) {
-    if registration.turn == Turn::None {
-        registration.turn = Turn::Listed;
+    if registration.visit == Visit::None {
+        registration.visit = Visit::Queued;
         list.push(token);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use waterwheel_channel::driver::OpenDriver;
 
 use super::*;
-use crate::drivers::selector::{Ready, Signal, Watch};
+use crate::drivers::selector::{ReadyFlags, SelectorEvent, WatchedEvents};
 use crate::foreign::foreign_io;
 use crate::sockets::socket::Socket;
 
@@ -22,9 +22,9 @@ use crate::sockets::socket::Socket;
 #[derive(Default)]
 struct Script {
     asked: Vec<String>,
-    waits: VecDeque<io::Result<Vec<Signal>>>,
+    waits: VecDeque<io::Result<Vec<SelectorEvent>>>,
     /// What the last wait has found.
-    found: Vec<Signal>,
+    found: Vec<SelectorEvent>,
     refuse: Option<&'static str>,
     /// Panics when it is to add this one.
     panics: Option<Token>,
@@ -43,7 +43,7 @@ impl<const EDGES: bool> Scripted<EDGES> {
     }
 
     /// Makes the next wait find this.
-    fn will_find(&self, signals: &[Signal]) {
+    fn will_find(&self, signals: &[SelectorEvent]) {
         self.script().waits.push_back(Ok(signals.to_vec()));
     }
 
@@ -56,7 +56,7 @@ impl<const EDGES: bool> Scripted<EDGES> {
         std::mem::take(&mut self.script().asked)
     }
 
-    fn ask(&self, what: &'static str, watch: Option<Watch>) -> io::Result<()> {
+    fn ask(&self, what: &'static str, watch: Option<WatchedEvents>) -> io::Result<()> {
         let mut script = self.script();
         script.asked.push(watch.map_or(what.into(), |watch| format!("{what} {watch:?}")));
         match script.refuse {
@@ -71,21 +71,21 @@ impl<const EDGES: bool> Scripted<EDGES> {
 
 impl<const EDGES: bool> Selector for Scripted<EDGES> {
     const FORGETS_CLOSED: bool = true;
-    const EDGES: bool = EDGES;
+    const SUPPORTS_EDGES: bool = EDGES;
 
     fn reopen(&self, _waker: &Arc<Waker>) -> io::Result<Self> {
         self.ask("reopen", None)?;
         Ok(self.clone())
     }
 
-    fn add(&mut self, _: BorrowedFd<'_>, token: Token, watch: Watch) -> io::Result<()> {
+    fn add(&mut self, _: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()> {
         if self.script().panics.take_if(|at| *at == token).is_some() {
             std::panic::resume_unwind(Box::new("a fault"));
         }
         self.ask("add", Some(watch))
     }
 
-    fn modify(&mut self, _: BorrowedFd<'_>, _: Token, watch: Watch) -> io::Result<()> {
+    fn modify(&mut self, _: BorrowedFd<'_>, _: Token, watch: WatchedEvents) -> io::Result<()> {
         self.ask("modify", Some(watch))
     }
 
@@ -101,12 +101,12 @@ impl<const EDGES: bool> Selector for Scripted<EDGES> {
         Ok(script.found.len())
     }
 
-    fn signal(&self, at: usize) -> Signal {
+    fn event_at(&self, at: usize) -> SelectorEvent {
         self.script().found[at]
     }
 
-    fn signals(&self, n: usize) -> impl Iterator<Item = Signal> {
-        let found: Vec<Signal> = self.script().found[..n].to_vec(); // Not under the lock.
+    fn events(&self, n: usize) -> impl Iterator<Item = SelectorEvent> {
+        let found: Vec<SelectorEvent> = self.script().found[..n].to_vec(); // Not under the lock.
         found.into_iter()
     }
 }
@@ -149,7 +149,7 @@ fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Wai
 #[test]
 fn an_idle_wait_without_limit_asks_the_kernel_once() {
     let (mut driver, selector) = driver();
-    selector.will_find(&[Signal::Woken]);
+    selector.will_find(&[SelectorEvent::Woken]);
     assert_eq!(driver.wait(None).unwrap(), Waited { ready: 0, woken: true });
     assert_eq!(selector.asked(), ["wait"]);
     assert_eq!(selector.script().timeouts, [None]);
@@ -186,7 +186,7 @@ fn l17_write_interest_is_gone_before_there_is_another_wait() {
     while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
     poll(&mut driver);
     assert_eq!(selector.asked(), ["add Interest(writable) and the end", "wait"]);
-    selector.will_find(&[Signal::Ready(token, Ready::WRITE)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
     selector.asked();
@@ -199,7 +199,7 @@ fn l06_an_interrupted_wait_goes_on_with_what_is_left_of_its_time() {
     let (mut driver, selector) = driver();
     selector.will_fail(ErrorKind::Interrupted);
     selector.will_fail(ErrorKind::Interrupted);
-    selector.will_find(&[Signal::Woken]);
+    selector.will_find(&[SelectorEvent::Woken]);
     let limit = Duration::from_secs(60);
     let until = driver.clock().now().plus(limit);
     assert!(driver.wait(Some(until)).unwrap().woken);
@@ -217,7 +217,7 @@ fn l06_a_wait_that_fails_says_so_and_loses_nothing() {
     selector.will_fail(ErrorKind::Other);
     assert_eq!(driver.wait(None).unwrap_err().kind(), ErrorKind::Other);
     peer.write_all(b"x").unwrap();
-    selector.will_find(&[Signal::Ready(token, Ready::READ)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     assert_eq!(driver.wait(None).unwrap().ready, 1);
     assert_eq!(events(&mut driver).len(), 1, "the read and the end of its round in one");
 }
@@ -263,7 +263,7 @@ fn l08_a_refused_interest_stays_what_it_was() {
     let token = foreign(&mut driver);
     selector.script().refuse = Some("modify");
     assert!(driver.set_interest(token, Interest::WRITABLE).is_err());
-    selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::WRITE)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ | ReadyFlags::WRITE)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), ["Foreign(Token(0.0), Readiness(readable))"]);
 }
@@ -295,7 +295,8 @@ fn l08_a_descriptor_that_is_not_open_fails_and_is_not_watched_any_longer() {
     let token = foreign(&mut driver);
     let (socket, _peer) = stream(&mut driver);
     poll(&mut driver);
-    selector.will_find(&[token, socket].map(|token| Signal::Ready(token, Ready::INVALID)));
+    selector
+        .will_find(&[token, socket].map(|token| SelectorEvent::Ready(token, ReadyFlags::INVALID)));
     assert_eq!(poll(&mut driver).ready, 2);
     let failed = events(&mut driver);
     assert!(failed.iter().all(|event| event.contains("Failed") && event.contains("code: 9")));
@@ -311,12 +312,12 @@ fn l17_an_error_that_is_none_is_taken_for_readiness() {
     let (token, mut peer) = stream(&mut driver);
     driver.set_read(token, Some(ReadPlan::default()));
     peer.write_all(b"x").unwrap();
-    selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::ERROR)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ | ReadyFlags::ERROR)]);
     poll(&mut driver);
     let round = ["Read(Token(0.0), b\"x\")", "ReadComplete(Token(0.0))"];
     assert_eq!(events(&mut driver), round);
     driver.set_read(token, None);
-    selector.will_find(&[Signal::Ready(token, Ready::ERROR)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::ERROR)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), [""; 0]);
 }
@@ -332,7 +333,7 @@ fn l17_a_connection_that_somebody_else_gave_up_fails() {
     driver.attach(token, socket.into(), Role::Connecting(address.into())).unwrap();
     rustix::net::connect_unspec(&beside).unwrap();
     rustix::net::sockopt::socket_error(&beside).unwrap().unwrap_err();
-    selector.will_find(&[Signal::Ready(token, Ready::WRITE | Ready::HANG_UP)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE | ReadyFlags::HANG_UP)]);
     poll(&mut driver);
     let failed = events(&mut driver);
     assert!(failed[0].contains("NotConnected"), "{failed:?}");
@@ -344,7 +345,7 @@ fn l07_a_signal_of_the_dead_is_counted_as_nothing() {
     let (mut driver, selector) = driver();
     let token = foreign(&mut driver);
     assert_eq!(driver.detach(token), Detach::Done);
-    selector.will_find(&[Signal::Ready(token, Ready::READ)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     let until = driver.clock().now().plus(Duration::from_secs(60));
     assert_eq!(driver.wait(Some(until)).unwrap(), Waited::default(), "at once, and with nothing");
     assert_eq!(events(&mut driver), [""; 0]);
@@ -358,7 +359,7 @@ fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (ours, _) = listener.accept().unwrap();
-            crate::sys::note_what_is_sent(ours.as_fd());
+            crate::sys::enable_tx_timestamps(ours.as_fd());
             let token = Token::from_bits(0);
             driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
             driver.set_read(token, reading.then(ReadPlan::default));
@@ -381,12 +382,12 @@ fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
 
 #[test]
 fn c13_a_descriptor_that_the_kernel_passes_to_nobody_leaves_its_stream_as_it_was() {
-    let Some(ring) = crate::sys::ring() else { return }; // Nothing else is refused so.
+    let Some(ring) = crate::sys::open_io_uring() else { return }; // Nothing else is refused so.
     let (mut driver, _) = driver();
     let (ours, _peer) = UnixStream::pair().unwrap();
     let token = Token::from_bits(0);
     driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
-    let parcel = Parcel::new("x", vec![crate::passed(ring)]);
+    let parcel = Parcel::new("x", vec![crate::wrap_descriptor(ring)]);
     let refused = driver.send_parcel(token, &parcel).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput, "as one that is no descriptor at all");
     let mut queue = OutQueue::new();
@@ -437,7 +438,9 @@ fn r05_whose_event_is_asked_for_is_who_it_works_on() {
     let mut streams = [(); 2].map(|()| stream(&mut driver));
     streams.iter().for_each(|(token, _)| driver.set_read(*token, plan));
     streams.iter_mut().for_each(|(_, peer)| peer.write_all(b"x").unwrap());
-    selector.will_find(&streams.each_ref().map(|(token, _)| Signal::Ready(*token, Ready::READ)));
+    selector.will_find(
+        &streams.each_ref().map(|(token, _)| SelectorEvent::Ready(*token, ReadyFlags::READ)),
+    );
     poll(&mut driver);
     assert_eq!(driver.working_on(), Some(streams[0].0));
     assert_eq!(driver.detach(streams[0].0), Detach::Done);

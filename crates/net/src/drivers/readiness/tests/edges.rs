@@ -33,8 +33,8 @@ fn l17_an_edge_that_nobody_waits_for_is_kept_and_not_asked_for_any_longer() {
     driver.set_read(token, None);
     peer.write_all(b"x").unwrap();
     selector.asked();
-    selector.will_find(&[Signal::Ready(token, Ready::READ)]);
-    selector.will_find(&[Signal::Woken]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
+    selector.will_find(&[SelectorEvent::Woken]);
     let waited = driver.wait(None).unwrap();
     assert_eq!(waited, Waited { ready: 0, woken: true }, "the edge ended no wait");
     assert_eq!(selector.asked(), ["wait", "modify Interest() and the end, edges", "wait"]);
@@ -47,7 +47,7 @@ fn l17_an_edge_that_nobody_waits_for_is_kept_and_not_asked_for_any_longer() {
     assert_eq!(selector.script().timeouts.last(), Some(&Some(Duration::ZERO)));
     assert_eq!(selector.asked(), ["modify Interest(readable | priority), edges", "wait"]);
     assert_eq!(events(&mut driver), ["LastRead(Token(0.0), b\"x\")"]);
-    selector.will_find(&[Signal::Woken]);
+    selector.will_find(&[SelectorEvent::Woken]);
     assert_eq!(driver.wait(None).unwrap().ready, 0, "a short read was the last");
 }
 
@@ -60,8 +60,11 @@ fn l05_what_a_full_round_leaves_comes_behind_what_the_kernel_names() {
         peer.write_all(b"01234").unwrap();
     }
     let [first, second, third] = streams.each_ref().map(|(token, _)| *token);
-    selector.will_find(&[first, second].map(|token| Signal::Ready(token, Ready::READ)));
-    selector.will_find(&[Signal::Ready(third, Ready::READ), Signal::Ready(second, Ready::READ)]);
+    selector.will_find(&[first, second].map(|token| SelectorEvent::Ready(token, ReadyFlags::READ)));
+    selector.will_find(&[
+        SelectorEvent::Ready(third, ReadyFlags::READ),
+        SelectorEvent::Ready(second, ReadyFlags::READ),
+    ]);
     let mut order = Vec::new();
     for ready in [2, 3, 1] {
         assert_eq!(driver.wait(None).unwrap().ready, ready);
@@ -77,7 +80,7 @@ fn l05_what_a_full_round_leaves_comes_behind_what_the_kernel_names() {
         "the kernel is asked each time"
     );
     assert_eq!(selector.asked().iter().filter(|asked| *asked == "wait").count(), 3);
-    selector.will_find(&[Signal::Woken]);
+    selector.will_find(&[SelectorEvent::Woken]);
     assert_eq!(driver.wait(None).unwrap().ready, 0, "and nothing is left");
 }
 
@@ -94,13 +97,13 @@ fn l05_a_write_that_finds_no_room_is_asked_for_once() {
         while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
         poll(&mut driver);
         assert_eq!(selector.asked(), asked.into_iter().chain(["wait"]).collect::<Vec<_>>());
-        selector.will_find(&[Signal::Ready(token, Ready::WRITE)]);
+        selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
         poll(&mut driver);
         assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
         selector.asked();
     }
     // Nobody waits for room any more: at most one such edge is reported.
-    selector.will_find(&[Signal::Ready(token, Ready::WRITE)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
     assert_eq!(poll(&mut driver).ready, 0);
     poll(&mut driver);
     let asked = selector.asked();
@@ -114,7 +117,7 @@ fn l17_room_that_comes_with_a_note_in_the_error_queue_is_told() {
     let mut queue = OutQueue::new();
     queue.push(vec![7; 64 * 1024].into());
     while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
-    selector.will_find(&[Signal::Ready(token, Ready::WRITE | Ready::ERROR)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE | ReadyFlags::ERROR)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), [""; 0], "an error would answer it");
     assert_eq!(driver.wait(None).unwrap().ready, 1, "without another word of the kernel");
@@ -127,7 +130,7 @@ fn l05_an_error_behind_more_than_a_round_reads_is_found() {
     let (token, mut peer) = stream(&mut driver);
     driver.set_read(token, ON);
     peer.write_all(b"01234").unwrap();
-    selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::ERROR)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ | ReadyFlags::ERROR)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver).len(), 3, "two reads and their end");
     // Now there is one, and the kernel has said so.
@@ -150,7 +153,7 @@ fn l16_a_listener_that_could_not_accept_tries_again_though_nobody_else_connects(
     driver.attach(token, Socket::new(listener).unwrap().into(), Role::Listener).unwrap();
     driver.set_read(token, ON);
     let _peers = [(); 3].map(|()| TcpStream::connect(address).unwrap());
-    selector.will_find(&[Signal::Ready(token, Ready::READ)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     poll(&mut driver);
     // As after EMFILE: one was accepted, the round broken off, and accepting is off for a while.
     assert!(matches!(driver.next_event(), Some(IoEvent::Accepted(..))));
@@ -170,7 +173,7 @@ fn l05_a_socket_that_connects_is_asked_for_once() {
     let token = Token::from_bits(0);
     let io = Socket::unconnected(address).unwrap().into();
     driver.attach(token, io, Role::Connecting(address.into())).unwrap();
-    selector.will_find(&[Signal::Ready(token, Ready::WRITE)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), ["Connected(Token(0.0))"]);
     driver.set_read(token, ON);

@@ -110,12 +110,12 @@ fn run(driver: impl OpenDriver + 'static, prepare: fn(BorrowedFd<'_>), expect_er
 
 #[test]
 fn l17_a_socket_with_ip_recverr_tells_of_each_error_and_does_not_spin() {
-    run(crate::Epoll, crate::sys::keep_errors, true);
-    run(crate::Poll, crate::sys::keep_errors, true);
+    run(crate::Epoll, crate::sys::enable_ip_recverr, true);
+    run(crate::Poll, crate::sys::enable_ip_recverr, true);
 }
 
 #[test]
 fn l17_a_socket_with_timestamps_of_what_was_sent_does_not_spin() {
-    run(crate::Epoll, crate::sys::note_what_is_sent, false);
-    run(crate::Poll, crate::sys::note_what_is_sent, false);
+    run(crate::Epoll, crate::sys::enable_tx_timestamps, false);
+    run(crate::Poll, crate::sys::enable_tx_timestamps, false);
 }

@@ -107,7 +107,7 @@ fn react<const EDGES: bool>(
 }
 
 /// Tells a driver with one registration of this kind the same three times, and has it react to every event.
-fn tell<const EDGES: bool>(kind: &str, habit: Habit, ready: Ready, reading: bool) {
+fn tell<const EDGES: bool>(kind: &str, habit: Habit, ready: ReadyFlags, reading: bool) {
     let (mut driver, selector) = scripted::<EDGES>();
     let _kept = attached(&mut driver, kind);
     let token = Token::from_bits(0);
@@ -115,7 +115,7 @@ fn tell<const EDGES: bool>(kind: &str, habit: Habit, ready: Ready, reading: bool
     let what = format!("of a {kind}, {habit:?}: {ready:?}, reading: {reading}, edges: {EDGES}");
     for round in 0..TOLD + SETTLING {
         if round < TOLD {
-            selector.will_find(&[Signal::Ready(token, ready)]);
+            selector.will_find(&[SelectorEvent::Ready(token, ready)]);
         }
         let waited = poll(&mut driver);
         let is_calm = waited.ready == 0 || habit != Habit::Quiet;
@@ -140,14 +140,14 @@ fn l05_no_flags_of_the_kernel_and_no_reaction_to_them_make_a_round_endless() {
         "full Unix datagrams",
         "foreign",
     ];
-    let flags = [0, 1, 2, 3, 4, 5, 13].map(|bit| Ready::from_epoll(1 << bit));
+    let flags = [0, 1, 2, 3, 4, 5, 13].map(|bit| ReadyFlags::from_epoll(1 << bit));
     for (kind, habit) in kinds.iter().flat_map(|kind| {
         [Habit::Quiet, Habit::Restless, Habit::Talkative].map(|habit| (*kind, habit))
     }) {
         for (told, reading) in (1..1 << flags.len()).flat_map(|told| [(told, false), (told, true)])
         {
             let ready = (0..flags.len()).filter(|bit| told & (1 << bit) != 0);
-            let ready = ready.fold(Ready::NONE, |all, bit| all | flags[bit]);
+            let ready = ready.fold(ReadyFlags::NONE, |all, bit| all | flags[bit]);
             tell::<false>(kind, habit, ready, reading);
             tell::<true>(kind, habit, ready, reading);
         }
@@ -167,7 +167,7 @@ fn l05_those_who_make_each_other_ready_take_turns_with_everybody_else() {
     // Their peers are gone: a send takes the error of the one before, and may have it to tell.
     tokens.iter().for_each(|token| drop(send(&mut driver, *token)));
     for _ in 0..3 {
-        selector.will_find(&tokens.map(|token| Signal::Ready(token, Ready::ERROR)));
+        selector.will_find(&tokens.map(|token| SelectorEvent::Ready(token, ReadyFlags::ERROR)));
         assert_eq!(poll(&mut driver).ready, 2);
         let mut count = 0;
         while let Some(event) = driver.next_event() {
@@ -183,8 +183,8 @@ fn l05_those_who_make_each_other_ready_take_turns_with_everybody_else() {
 fn l17_notes_in_the_error_queue_do_not_hold_up_a_write_while_the_peer_floods() {
     let (mut driver, selector) = driver();
     let (token, mut peer) = stream(&mut driver);
-    crate::sys::note_what_is_sent(
-        driver.registrations.get(token).unwrap().subject.socket().unwrap().as_fd(),
+    crate::sys::enable_tx_timestamps(
+        driver.registrations.get(token).unwrap().io.socket().unwrap().as_fd(),
     );
     let mut queue = OutQueue::new();
     queue.push(vec![7; 64 * 1024].into());
@@ -192,10 +192,13 @@ fn l17_notes_in_the_error_queue_do_not_hold_up_a_write_while_the_peer_floods() {
     driver.set_read(token, Some(PLAN));
     peer.write_all(&[7; 16 * 1024]).unwrap();
     // As the kernel says as long as the notes are there.
-    selector.will_find(&[Signal::Ready(token, Ready::READ | Ready::WRITE | Ready::ERROR)]);
+    selector.will_find(&[SelectorEvent::Ready(
+        token,
+        ReadyFlags::READ | ReadyFlags::WRITE | ReadyFlags::ERROR,
+    )]);
     poll(&mut driver);
     assert!(!events(&mut driver).iter().any(|event| event.starts_with("Wrote")));
-    let socket = driver.registrations.get(token).unwrap().subject.socket().unwrap();
+    let socket = driver.registrations.get(token).unwrap().io.socket().unwrap();
     let left = rustix::net::recv(socket, &mut [0u8; 1], rustix::net::RecvFlags::ERRQUEUE);
     assert_eq!(left.unwrap_err(), Errno::AGAIN, "the next wait says nothing of errors");
 }
@@ -210,7 +213,7 @@ fn l17_a_note_in_the_error_queue_does_not_end_a_connect() {
     if driver.attach(token, io, Role::Connecting(address.into())).is_err() {
         return; // There is no network at all.
     }
-    selector.will_find(&[Signal::Ready(token, Ready::ERROR)]);
+    selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::ERROR)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), [""; 0], "it goes on");
 }

@@ -6,22 +6,22 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{IoEvent, OutQueue, Submit};
 use waterwheel_channel::{FileRegion, Parcel, Token};
 
-use super::reading::Round;
-use super::{Endpoint, Phase};
-use crate::drivers::selector::Ready;
+use super::reading::ReadRound;
+use super::{SocketPhase, StreamEndpoint};
+use crate::drivers::selector::ReadyFlags;
 use crate::sockets::ancillary;
 
-impl Endpoint {
+impl StreamEndpoint {
     #[inline]
     pub(in crate::drivers::readiness) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
-        if self.write_pending || self.phase < Phase::Connected {
-            return Err(self.not_to_be_written());
+        if self.write_pending || self.phase < SocketPhase::Connected {
+            return Err(self.write_refusal());
         }
         match self.socket.send(queue) {
             Ok(n) => Ok(Submit::Done(n)),
             Err(Errno::AGAIN) => Ok(self.on_full()),
             Err(error) => {
-                self.phase = Phase::Broken;
+                self.phase = SocketPhase::Broken;
                 Err(error.into())
             }
         }
@@ -31,36 +31,36 @@ impl Endpoint {
         &mut self,
         file: &FileRegion,
     ) -> io::Result<Submit> {
-        self.may_be_written()?;
+        self.check_writable()?;
         let sent = self.socket.send_file(file);
-        self.submitted(sent)
+        self.on_submitted(sent)
     }
 
     pub(in crate::drivers::readiness) fn send_parcel(
         &mut self,
         parcel: &Parcel,
     ) -> io::Result<Submit> {
-        self.may_be_written()?;
+        self.check_writable()?;
         match ancillary::send(&self.socket, parcel, None) {
             // It was looked at, and not sent.
             Err(error) if ancillary::is_refused(&error) => Err(error),
-            sent => self.submitted(sent),
+            sent => self.on_submitted(sent),
         }
     }
 
-    fn may_be_written(&self) -> io::Result<()> {
-        match self.write_pending || self.phase < Phase::Connected {
-            true => Err(self.not_to_be_written()),
+    fn check_writable(&self) -> io::Result<()> {
+        match self.write_pending || self.phase < SocketPhase::Connected {
+            true => Err(self.write_refusal()),
             false => Ok(()),
         }
     }
 
-    fn submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
+    fn on_submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
         match sent {
             Ok(n) => Ok(Submit::Done(n)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(self.on_full()),
             Err(error) => {
-                self.phase = Phase::Broken;
+                self.phase = SocketPhase::Broken;
                 Err(error)
             }
         }
@@ -70,12 +70,12 @@ impl Endpoint {
     /// that was hung up would have refused the write.
     fn on_full(&mut self) -> Submit {
         self.write_pending = true;
-        self.ready.take(Ready::WRITE | Ready::HANG_UP);
+        self.ready.take(ReadyFlags::WRITE | ReadyFlags::HANG_UP);
         Submit::Full
     }
 
     #[cold]
-    fn not_to_be_written(&self) -> io::Error {
+    fn write_refusal(&self) -> io::Error {
         if self.write_pending {
             let what = "a write is pending: no other may be begun before its Wrote or Failed";
             return io::Error::new(ErrorKind::InvalidInput, what);
@@ -87,14 +87,15 @@ impl Endpoint {
     pub(super) fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
         // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
         // sockets report no room then, and would report the hang-up for ever.
-        let answer = self.ready.any(Ready::WRITE | Ready::HANG_UP) && !self.ready.any(Ready::ERROR);
-        if !self.write_pending || !answer || self.round != Round::Waiting {
+        let answer = self.ready.contains_any(ReadyFlags::WRITE | ReadyFlags::HANG_UP)
+            && !self.ready.contains_any(ReadyFlags::ERROR);
+        if !self.write_pending || !answer || self.round != ReadRound::NotStarted {
             return None;
         }
         self.write_pending = false;
-        self.ready.take(Ready::WRITE);
-        if self.ready.any(Ready::HANG_UP) {
-            self.round = Round::Written; // The hang-up lasts, and answers no other write of this round.
+        self.ready.take(ReadyFlags::WRITE);
+        if self.ready.contains_any(ReadyFlags::HANG_UP) {
+            self.round = ReadRound::WriteAnswered; // The hang-up lasts, and answers no other write of this round.
         }
         Some(IoEvent::Wrote(token, 0))
     }
