@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::park::Unpark;
+use crate::wake::park::Unpark;
 
 /// A point in time on a loop's clock: nanoseconds since the clock's origin.
 ///

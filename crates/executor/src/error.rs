@@ -6,8 +6,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
+use crate::queue::rejection::{RejectReason, Rejected};
 use crate::raw::origin::Origin;
-use crate::rejected::{RejectReason, Rejected};
 
 /// Why a future failed. One word, cheap to clone: the consumers of a shared future all get it.
 ///

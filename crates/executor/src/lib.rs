@@ -19,118 +19,97 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Rooms
+//! # Map
 //!
-//! | to understand | read |
+//! ```text
+//!   any thread                                             the loop's thread
+//!   ──────────                                             ─────────────────
+//!   executor   EventExecutor: submit, schedule, shut down  engine     one turn after the other:
+//!     │        group: several of them behind one handle      │        sleep, run commands, check shutdown
+//!     ▼                                                      ▼
+//!   queue      admission word, inbox ──── commands ──────► local half: deque, timers, hooks
+//!     │                                                      │
+//!     └──────► wake word: is the loop asleep? unpark it ───► wake: park until work or a deadline
+//! ```
+//!
+//! | folder | what it holds |
 //! |---|---|
-//! | how a task gets in | `inbox`, then `admission` (who may enter) and `wake` (who wakes the loop) |
-//! | how the loop turns | [`engine`], then `run_loop` (its life and its teardown) |
-//! | how it lives and dies | `lifecycle` (the states), `start`, `shutdown` |
-//! | how timers work | `timer` (the entry, the wheel, repetition), on `raw::work` and `raw::pool` |
-//! | how results travel | `promise`, on `raw::slot` |
-//! | several executors as one | `group`, then `members` (what its handles share) and `group_end` |
-//! | what a loop is seen doing | `pulse` (what it says), `watchdog` (who looks) |
-//! | where `unsafe` is | `raw`, and nowhere else |
+//! | `executor` | the handle [`EventExecutor`], its builder, and the other kinds: manual, immediate, global, pooled |
+//! | `group` | [`EventExecutorGroup`]: several executors behind one handle, and who picks the next |
+//! | [`engine`] | the loop: the phases of a turn, its shared and its local half, start and teardown |
+//! | `queue` | how commands enter: admission word, inbox, rejection |
+//! | `wake` | how a loop sleeps and is woken: wake word, parkers |
+//! | `timer` | the timer wheel, one timer, repetition, the limit on pending timers |
+//! | `promise` | promises, futures, listeners |
+//! | `lifecycle` | the states of an executor, starting once, the shutdown's arithmetic, the last handle |
+//! | `thread` | where loops get their threads from, and the thread pool |
+//! | `report` | faults, their reporters, and the guard that catches panics of user code |
+//! | `watchdog` | what a loop is doing, readable from any thread, and the thread that looks for slow work |
+//! | `raw` | the only `unsafe` code: queue, promise slot, inline closures, memory pool |
+//! | `clock`, `error`, `sync` | the one clock; errors of futures; std or loom primitives |
+//!
+//! `raw` and `sync` import nothing else; `clock`, `error`, `wake`, `queue` and `lifecycle` import only those and
+//! each other; everything else is above (`scripts/arrows`).
 #![deny(unsafe_code)]
 
-mod admission;
-mod attached;
-mod builder;
-mod by_hand;
-mod children;
-mod chooser;
 mod clock;
-mod command;
-mod current;
 pub mod engine;
 mod error;
 mod executor;
-mod free_slots;
-mod global;
 mod group;
-mod group_builder;
-mod group_end;
-mod growth;
-mod guard;
-mod hooks;
-mod immediate;
-mod inbox;
-mod labelled;
-mod lease;
 mod lifecycle;
-mod local;
-mod log_reporter;
-mod loop_local;
-mod manual;
-mod members;
 #[cfg(test)]
 mod models;
-mod park;
-mod pooled;
 mod promise;
-mod pulse;
-mod rate_limit;
+mod queue;
 mod raw;
-mod registry;
-mod rejected;
 mod report;
-mod run_loop;
-mod schedule;
-mod sender;
-mod shared;
-mod shutdown;
-mod start;
-mod station;
-mod stats;
-mod submit;
 mod sync;
-mod task_loop;
 mod thread;
-mod thread_pool;
 mod timer;
-mod timer_limit;
-mod trampoline;
-mod unrun;
-mod vitals;
 mod wake;
 mod watchdog;
 
-pub use crate::attached::Attached;
-pub use crate::builder::{BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND};
-pub use crate::by_hand::ByHand;
-pub use crate::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 pub use crate::clock::{Alarm, Clock, Nanos, VirtualClock};
-pub use crate::command::NoExtension;
-pub use crate::current::ExecutorId;
+pub use crate::engine::command::NoExtension;
+pub use crate::engine::current::ExecutorId;
+pub use crate::engine::hooks::HookId;
+pub use crate::engine::loop_local::LoopLocal;
 pub use crate::error::{Error, ErrorKind, WaitError, WouldDeadlock};
 pub use crate::executor::EventExecutor;
-pub use crate::global::GlobalExecutor;
+pub use crate::executor::attachment::Attached;
+pub use crate::executor::builder::{
+    BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND,
+};
+pub use crate::executor::global::GlobalExecutor;
+pub use crate::executor::immediate::ImmediateExecutor;
+pub use crate::executor::labelled::Labelled;
+pub use crate::executor::manual::ManualExecutor;
+pub use crate::executor::manual_loop::ByHand;
+pub use crate::executor::sender::CommandSender;
+pub use crate::executor::stats::ExecutorStats;
 pub use crate::group::EventExecutorGroup;
-pub use crate::group_builder::{EventExecutorGroupBuilder, default_threads};
-pub use crate::hooks::HookId;
-pub use crate::immediate::ImmediateExecutor;
-pub use crate::labelled::Labelled;
+pub use crate::group::builder::{EventExecutorGroupBuilder, default_threads};
+pub use crate::group::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 pub use crate::lifecycle::State;
-pub use crate::log_reporter::LogReporter;
-pub use crate::loop_local::LoopLocal;
-pub use crate::manual::ManualExecutor;
-pub use crate::park::{Park, TokenPark, Unpark};
+pub use crate::lifecycle::shutdown::{
+    DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown,
+};
 pub use crate::promise::{
     Canceller, InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise, Promise,
     PromiseFuture, SharedFuture,
 };
-pub use crate::raw::origin::Origin;
-pub use crate::rejected::{
+pub use crate::queue::rejection::{
     BackOff, OnFull, QueueFull, Reject, RejectReason, Rejected, RejectionPolicy,
 };
+pub use crate::raw::origin::Origin;
+pub use crate::report::log_reporter::LogReporter;
 pub use crate::report::{Fault, Report, Reporter, UserCode};
-pub use crate::sender::CommandSender;
-pub use crate::shutdown::{DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown};
-pub use crate::station::{Place, Station};
-pub use crate::stats::ExecutorStats;
+pub use crate::thread::pool::ThreadPool;
 pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};
-pub use crate::thread_pool::ThreadPool;
 pub use crate::timer::{MissedTicks, TimerKey};
+pub use crate::wake::park::{Park, TokenPark, Unpark};
+pub use crate::watchdog::call_site::{Place, Station};
 pub use crate::watchdog::{
     Activity, DEFAULT_SLOW_LIMIT, InvalidWatchdog, MIN_SLOW_LIMIT, SlowWork, Watchdog,
     WatchdogBuilder,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{AtomicUsize, Ordering, model, model_of_three, park, parker, thread};
-use crate::admission::Depth;
 use crate::clock::Nanos;
-use crate::inbox::Inbox;
-use crate::wake::Urgency;
+use crate::queue::admission::Depth;
+use crate::queue::inbox::Inbox;
+use crate::wake::wake_word::Urgency;
 
 /// Takes `n` commands, sleeping whenever there is none; returns how often it announced a sleep.
-fn take(inbox: &Inbox<u8>, parker: &mut crate::park::TokenPark, n: usize) -> u64 {
+fn take(inbox: &Inbox<u8>, parker: &mut crate::wake::park::TokenPark, n: usize) -> u64 {
     let mut consumer = inbox.consumer();
     let (mut taken, mut sleeps) = (0, 0);
     while taken < n {

@@ -6,10 +6,11 @@
 //!   but sees what loom does not: aliasing, memory that is used after it was freed, freed twice or leaked;
 //! - the real threads of an ordinary test run, a number of times.
 
+mod activity_cell;
 mod inbox;
 mod pool;
 mod promise;
-mod pulse;
+
 mod queue;
 mod start;
 
@@ -27,7 +28,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::clock::Clock;
-use crate::park::{Park, TokenPark, Unpark};
+use crate::wake::park::{Park, TokenPark, Unpark};
 
 /// A parker as the task-only loops use it.
 fn parker() -> (TokenPark, Arc<dyn Unpark>) {

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use super::{AtomicUsize, Ordering, model, park, parker, thread};
 use crate::clock::Nanos;
-use crate::current::ExecutorId;
-use crate::park::Unpark;
+use crate::engine::current::ExecutorId;
+use crate::engine::registry::{self, NotifyTarget};
 use crate::promise::{AnyPromise, promise};
 use crate::raw::block::Allocator;
 use crate::raw::origin::Origin;
-use crate::registry::{self, NotifyTarget};
 use crate::sync::{Mutex, lock, yield_now};
 use crate::timer::MissedTicks;
 use crate::timer::entry::{self, Fired};
 use crate::timer::periodic::Repeat;
+use crate::wake::park::Unpark;
 
 /// An executor as a promise sees it: a queue of things to call.
 struct Loop {

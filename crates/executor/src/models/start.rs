@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::{AtomicUsize, Ordering, model, thread};
+use crate::lifecycle::start::{StartError, Starter};
 use crate::lifecycle::{Lifecycle, State};
-use crate::start::{StartError, Starter};
 use crate::sync::{Mutex, lock};
 
 /// A loop waiting for its thread, and what became of it.

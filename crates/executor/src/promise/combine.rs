@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::future::{Canceller, PromiseFuture};
 use super::promise::{Promise, caught, promise};
-use crate::current::ExecutorId;
+use crate::engine::current::ExecutorId;
 use crate::error::ErrorKind;
 use crate::raw::origin::Origin;
 use crate::report::UserCode;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::any::{PromiseRef, Promised, WeakPromise};
 use super::observers::{Consumer, Listener, Outcome, PromiseSlot, Side};
 use super::shared::SharedFuture;
-use crate::current::ExecutorId;
+use crate::engine::current::ExecutorId;
+use crate::engine::registry::deliver;
 use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Taken, Taker};
-use crate::registry::deliver;
 
 /// The end of a promise that waits for its result. It has one owner, who gets the value; see
 /// [`shared`](Self::shared) for several.
@@ -135,7 +135,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         let slot = self.taker.slot();
         if slot.is_done() {
             // Listeners are still to run. If they are ours to run, that is now.
-            if crate::current::runs_here(slot.side.executor) {
+            if crate::engine::current::runs_here(slot.side.executor) {
                 slot.drain();
                 if let Some(outcome) = self.try_take() {
                     return outcome;

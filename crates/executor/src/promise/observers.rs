@@ -15,16 +15,16 @@ use std::time::Duration;
 use super::any::{AnyPromise, PromiseRef};
 use super::promise::caught;
 use crate::clock::Clock;
-use crate::current::{self, ExecutorId};
+use crate::engine::current::{self, ExecutorId};
+use crate::engine::registry::deliver;
+use crate::engine::trampoline::Trampoline;
 use crate::error::{Error, ErrorKind, WouldDeadlock};
-use crate::guard::guard;
-use crate::immediate;
+use crate::executor::immediate;
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Lease, Slot};
-use crate::registry::deliver;
 use crate::report::UserCode;
+use crate::report::guard::guard;
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, lock};
-use crate::trampoline::Trampoline;
 
 pub(crate) type Outcome<T> = Result<T, Error>;
 

@@ -9,11 +9,11 @@ use super::any::{AnyPromise, Promised};
 use super::future::PromiseFuture;
 use super::observers::call_listener;
 use super::promise::{Promise, promise};
-use crate::current::{self, ExecutorId};
+use crate::engine::current::{self, ExecutorId};
+use crate::engine::registry::deliver;
 use crate::error::Error;
 use crate::raw::block::{Allocator, Block, Face, Ref};
 use crate::raw::origin::Origin;
-use crate::registry::deliver;
 
 /// A progressive promise and its future, whose listeners run on the executor with this id.
 #[track_caller]

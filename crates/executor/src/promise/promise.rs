@@ -8,11 +8,11 @@ use super::any::Promised;
 use super::future::PromiseFuture;
 use super::observers::{OnCancel, Outcome, Side, call_listener};
 use super::shared::SharedFuture;
-use crate::current::ExecutorId;
+use crate::engine::current::ExecutorId;
 use crate::error::{Error, ErrorKind, absorb};
-use crate::guard::report;
 use crate::raw::origin::Origin;
 use crate::raw::slot::{Filler, slot};
+use crate::report::guard::report;
 use crate::report::{Fault, UserCode};
 
 /// A promise and its future, whose listeners run on the executor with this id.

@@ -93,7 +93,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
             if let Some(outcome) = self.try_get() {
                 return outcome;
             }
-            if !self.slot.is_done() || crate::current::runs_here(self.slot.side.executor) {
+            if !self.slot.is_done() || crate::engine::current::runs_here(self.slot.side.executor) {
                 self.slot
                     .refuse_to_block()
                     .map_err(|refused| Error::from(ErrorKind::from(refused)))?;

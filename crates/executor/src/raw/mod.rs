@@ -3,6 +3,7 @@
 //! - [`call`]: a closure stored inline when it is small, so that submitting one allocates nothing;
 //!   [`task`]: the same, of a user, with its origin.
 //! - [`origin`]: one word that says where a task came from, publishable through an atomic.
+//! - [`free_slots`]: which slots of a growing table are free, in the order in which they are taken.
 //! - [`block`]: a counted object behind one thin pointer, with a tail that only it knows.
 //! - [`pool`]: memory for blocks of one size, taken on a thread and given back on any.
 //! - [`prefetch`]: a hint to the processor that memory will be read.
@@ -16,6 +17,7 @@
 
 pub(crate) mod block;
 pub(crate) mod call;
+pub(crate) mod free_slots;
 pub(crate) mod origin;
 pub(crate) mod pool;
 pub(crate) mod prefetch;

@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::periodic::Repeat;
 use super::wheel::TimerKey;
 use crate::clock::Nanos;
-use crate::current::ExecutorId;
+use crate::engine::current::ExecutorId;
+use crate::engine::registry;
 use crate::error::ErrorKind;
-use crate::guard::guard_drop;
 use crate::promise::observers::{Outcome, PromiseSlot, Side};
 use crate::promise::{AnyPromise, PromiseFuture, Promised, caught, line_of};
 use crate::raw::block::{Allocator, Face};
 use crate::raw::origin::Origin;
 use crate::raw::work::{Owed, WorkBlock, slot_with_work};
-use crate::registry;
 use crate::report::UserCode;
+use crate::report::guard::guard_drop;
 
 /// A timer in the hands of its loop. One that is dropped unfired takes its closure along and fails
 /// its future.

@@ -16,6 +16,7 @@
 
 mod cancelled;
 pub(crate) mod entry;
+pub(crate) mod limit;
 pub(crate) mod periodic;
 mod slab;
 mod tick_heap;

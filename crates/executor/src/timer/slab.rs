@@ -15,7 +15,7 @@
 //!   table shrinks after a burst although some timers stay.
 
 use crate::clock::Nanos;
-use crate::free_slots::FreeSlots;
+use crate::raw::free_slots::FreeSlots;
 use crate::raw::prefetch::prefetch;
 
 /// Slots in a segment: 4 KiB, more where the layer above has commands.

@@ -7,26 +7,29 @@
 //!   one thread for all loops ──► the same piece of work for too long ──► or the loop's reporter
 //! ```
 //!
-//! - [`slow`]: what is told.
+//! - [`slow_work`]: what is told.
 //! - `watch`: what was seen of one loop, and what follows from it. A value: time is an argument.
-//! - `kennel`: the loops, and the thread that looks at them.
+//! - `thread`: the loops, and the thread that looks at them.
 //!
 //! Loops read no clock for it. How long something runs is counted from when the watchdog first saw it,
 //! so it has run for a little longer: by one interval between two looks at the most.
 
-mod kennel;
-mod slow;
+pub(crate) mod activity_cell;
+pub(crate) mod call_site;
+pub(crate) mod loop_status;
+mod slow_work;
+mod thread;
 mod watch;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::slow::{Activity, SlowWork};
+pub use self::slow_work::{Activity, SlowWork};
 
-use self::kennel::Kennel;
+use self::thread::Kennel;
 use crate::report::Reporter;
-use crate::vitals::Vitals;
+use crate::watchdog::loop_status::Vitals;
 
 /// How long a piece of work may hold a loop when nothing is said.
 pub const DEFAULT_SLOW_LIMIT: Duration = Duration::from_millis(100);

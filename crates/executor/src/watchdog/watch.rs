@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Nanos;
-use crate::pulse::Sight;
+use crate::watchdog::activity_cell::Sight;
 
 /// What a watchdog remembers of a loop between two looks.
 #[derive(Debug, Default)]
@@ -96,9 +96,9 @@ impl Held {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::pulse::Seen;
     use crate::raw::origin::Origin;
     use crate::report::UserCode;
+    use crate::watchdog::activity_cell::Seen;
 
     const LIMIT: Duration = Duration::from_nanos(100);
 

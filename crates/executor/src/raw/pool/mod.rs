@@ -34,7 +34,7 @@ use self::chunk::{
     ALIGN, Chunk, RESERVED, Returned, Returns, SLOT, SLOTS, free_chunk, give_back_elsewhere,
     leave_chunk, new_chunk, place_of, slot_of,
 };
-use crate::free_slots::FreeSlots;
+use crate::raw::free_slots::FreeSlots;
 use crate::sync::per_thread;
 
 /// Free slots that are kept in any case: a chunk.

@@ -1,0 +1,57 @@
+//! Running calls one after the other that would otherwise run one inside the other.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::thread::LocalKey;
+
+use crate::report::guard::guard_drop;
+
+/// Calls that wait for the running one to return; `None` when none is running. Kept in a
+/// thread-local: however deep calls ask for calls, the stack does not grow.
+#[derive(Default)]
+pub(crate) struct Trampoline(RefCell<Option<Calls>>);
+
+type Calls = VecDeque<Box<dyn FnOnce()>>;
+
+impl Trampoline {
+    pub(crate) const fn new() -> Self {
+        Self(RefCell::new(None))
+    }
+
+    /// Whether a call is running.
+    pub(crate) fn is_running(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    /// Runs a call: now, or when the running ones have returned. In a thread whose locals are gone
+    /// it runs in place.
+    pub(crate) fn run(key: &'static LocalKey<Self>, call: Box<dyn FnOnce()>) {
+        let mut call = Some(call);
+        let outermost = key.try_with(|this| this.begin(&mut call)).unwrap_or(false);
+        while let Some(now) = call.take() {
+            guard_drop(now); // What is called guards itself; what it drops may still panic.
+            if outermost {
+                call = key.try_with(Self::next).ok().flatten();
+            }
+        }
+    }
+
+    /// Whether this call is the outermost; an inner one is left to it.
+    fn begin(&self, call: &mut Option<Box<dyn FnOnce()>>) -> bool {
+        let mut waiting = self.0.borrow_mut();
+        match &mut *waiting {
+            Some(waiting) => waiting.extend(call.take()),
+            None => *waiting = Some(VecDeque::new()),
+        }
+        call.is_some()
+    }
+
+    fn next(&self) -> Option<Box<dyn FnOnce()>> {
+        let mut waiting = self.0.borrow_mut();
+        let next = waiting.as_mut().and_then(VecDeque::pop_front);
+        if next.is_none() {
+            *waiting = None;
+        }
+        next
+    }
+}

@@ -1,0 +1,115 @@
+//! Submitting: the part of an executor's handle that takes tasks (E07, E09).
+
+use crate::engine::command::Command;
+use crate::executor::EventExecutor;
+use crate::lifecycle::State;
+use crate::promise::{PromiseFuture, promise_of_work};
+use crate::queue::rejection::Rejected;
+use crate::raw::origin::Origin;
+use crate::raw::task::Task;
+use crate::report::UserCode;
+use crate::wake::wake_word::Urgency;
+
+impl<X: Send + 'static> EventExecutor<X> {
+    /// Queues a task; never runs it in place. Starts the thread if it is the first.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the closure, if the executor is shut down, its queue is full, or its thread
+    /// cannot be had.
+    #[track_caller]
+    pub fn execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
+        self.execute_from(Origin::here(), Urgency::Now, task)
+    }
+
+    /// Queues a task without waking the loop: it runs when something else wakes it.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    #[track_caller]
+    pub fn lazy_execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
+        self.execute_from(Origin::here(), Urgency::Lazy, task)
+    }
+
+    /// Queues a task and returns a future for its value. A panic becomes an error; cancelling the
+    /// future before the task has started keeps it from running.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    #[track_caller]
+    pub fn submit<T, F>(&self, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.submit_from(Origin::here(), task)
+    }
+
+    pub(crate) fn execute_from<F: FnOnce() + Send + 'static>(
+        &self,
+        origin: Origin,
+        mut urgency: Urgency,
+        task: F,
+    ) -> Result<(), Rejected<F>> {
+        if self.state() == State::NotStarted {
+            urgency = Urgency::Now; // The thread it starts may be asleep before the task is there.
+        }
+        match self.shared().admit() {
+            Ok(permit) => {
+                let run = Task::new(origin, || {
+                    task();
+                    true
+                });
+                self.shared().push(permit, Command::Run(run), urgency);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(task, reason)),
+        }
+    }
+
+    /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers
+    /// above, whose rejections are to give back what their users gave. A panic of `make` is the caller's,
+    /// and leaves nothing queued; a shutdown waits for `make` to return.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the value, as for [`execute`](Self::execute).
+    pub fn execute_with<V, F: FnOnce() + Send + 'static>(
+        &self,
+        origin: Origin,
+        value: V,
+        make: impl FnOnce(V) -> F,
+    ) -> Result<(), Rejected<V>> {
+        match self.shared().admit() {
+            Ok(permit) => {
+                let task = make(value);
+                let run = Task::new(origin, || {
+                    task();
+                    true
+                });
+                self.shared().push(permit, Command::Run(run), Urgency::Now);
+                Ok(())
+            }
+            Err(reason) => Err(Rejected::new(value, reason)),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn submit_from<T, F>(
+        &self,
+        origin: Origin,
+        task: F,
+    ) -> Result<PromiseFuture<T>, Rejected<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        match self.shared().admit() {
+            Ok(permit) => {
+                let (promise, future) = promise_of_work(self.id(), origin);
+                let run = Task::new(origin, move || promise.run(UserCode::Task, origin, task));
+                self.shared().push(permit, Command::Run(run), Urgency::Now);
+                Ok(future)
+            }
+            Err(reason) => Err(Rejected::new(task, reason)),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The reporter that every executor has by default: `tracing`, or standard error if nobody listens there.
+//!
+//! 1. A report goes to the `tracing` subscriber of this thread. Without one it goes to standard error, so that
+//!    a program that installed nothing still shows its faults. This is asked anew for each report: a subscriber
+//!    may be installed at any time.
+//! 2. Reports are limited by [`BURST`] and [`INTERVAL`] for each kind of fault, wherever they go: what a peer
+//!    can cause over and over must neither fill a log nor hide another kind of fault.
+//! 3. A report is one line of at most [`LONGEST`] bytes, control characters escaped: an error may quote what a
+//!    peer sent.
+//! 4. Nothing here panics, and nothing waits for standard error: a line that it has no room for is dropped,
+//!    and counted.
+
+use std::fmt::{self, Write};
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::dispatcher;
+use tracing::subscriber::NoSubscriber;
+
+use crate::clock::Clock;
+use crate::report::rate_limit::RateLimit;
+use crate::report::{Fault, Report, Reporter};
+
+/// How many reports of a kind are written at once.
+const BURST: u32 = 32;
+
+/// How often one is written after that. A day of it is 86,400 lines at most, about 20 MB.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a line may be. A pipe that has room for anything has room for 4 KiB (PIPE_BUF), so a line never
+/// blocks and is never torn.
+const LONGEST: usize = 1024;
+
+/// Writes reports to the log: to `tracing`, target `waterwheel`, [slow](Fault::Slow) work as a warning and all
+/// else as an error; or, as long as no `tracing` subscriber is installed, to standard error. The default of
+/// every executor.
+///
+/// At most 32 reports of a kind are written at once, and one a second after that; a line that follows others
+/// that were not written says how many. A line has at most 1 KiB, with control characters escaped.
+///
+/// To see reports elsewhere install a subscriber, or give the builder a [`Reporter`] of your own; one that does
+/// nothing silences them:
+///
+/// ```
+/// use std::sync::Arc;
+/// use waterwheel_executor::{EventExecutor, Report};
+///
+/// let silent = EventExecutor::builder().reporter(Arc::new(|_: &Report<'_>| {})).build()?;
+/// # drop(silent);
+/// # Ok::<(), waterwheel_executor::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogReporter;
+
+impl Reporter for LogReporter {
+    fn report(&self, report: &Report<'_>) {
+        let Report { executor, fault } = report;
+        let limit = limit_of(fault);
+        let Some(suppressed) = limit.admit(Clock::Monotonic.now()) else { return };
+        let line = OneLine::of(fault, suppressed);
+        if !has_subscriber() {
+            if !write_to_stderr(executor, &line) {
+                limit.add_suppressed(suppressed + 1);
+            }
+        } else if matches!(fault, Fault::Slow(_)) {
+            tracing::warn!(target: "waterwheel", executor, "{line}");
+        } else {
+            tracing::error!(target: "waterwheel", executor, "{line}");
+        }
+    }
+}
+
+/// The limit of each kind of fault.
+fn limit_of(fault: &Fault) -> &'static RateLimit {
+    static PANICKED: RateLimit = RateLimit::new(BURST, INTERVAL);
+    static UNHANDLED: RateLimit = RateLimit::new(BURST, INTERVAL);
+    static SLOW: RateLimit = RateLimit::new(BURST, INTERVAL);
+    static OTHER: RateLimit = RateLimit::new(BURST, INTERVAL);
+    match fault {
+        Fault::Panicked { .. } => &PANICKED,
+        Fault::Unhandled(_) => &UNHANDLED,
+        Fault::Slow(_) => &SLOW,
+        _ => &OTHER,
+    }
+}
+
+/// True if somebody gets the events of this thread.
+fn has_subscriber() -> bool {
+    dispatcher::get_default(|subscriber| !subscriber.is::<NoSubscriber>())
+}
+
+/// Writes a line if standard error has room for it. By one system call and without the lock of
+/// [`io::Stderr`], which another thread may hold while it waits for room.
+fn write_to_stderr(executor: &str, line: &OneLine) -> bool {
+    let text = format!("waterwheel: {executor}: {line}\n");
+    let stderr = io::stderr();
+    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let has_room =
+        poll(&mut ready, Some(&at_once)).is_ok() && ready[0].revents().contains(PollFlags::OUT);
+    has_room && rustix::io::write(stderr.as_fd(), text.as_bytes()).is_ok()
+}
+
+/// A text without line ends and control characters, cut off where it is too long.
+struct OneLine(String);
+
+impl OneLine {
+    fn of(fault: &Fault, suppressed: u64) -> Self {
+        let mut line = Self(String::new());
+        // Fails where it is cut off.
+        let _ = write!(line, "{fault}");
+        if suppressed > 0 {
+            line.0 += &format!(" ({suppressed} reports before this one were not shown)");
+        }
+        line
+    }
+}
+
+impl Write for OneLine {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            let before = self.0.len();
+            if moves_the_cursor(c) {
+                self.0.extend(c.escape_default());
+            } else {
+                self.0.push(c);
+            }
+            if self.0.len() > LONGEST {
+                self.0.truncate(before);
+                self.0.push('…');
+                return Err(fmt::Error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for OneLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Control characters, and those that end a line or change the direction of text.
+fn moves_the_cursor(c: char) -> bool {
+    let directions = ['\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    c.is_control() || directions.iter().any(|range| range.contains(&c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: impl Into<String>) -> String {
+        OneLine::of(&Fault::Unhandled(text.into()), 0).to_string()
+    }
+
+    #[test]
+    fn r04_what_a_peer_sent_is_escaped_in_a_report() {
+        assert_eq!(line("a\nb\r\x1b[2J\u{7f}\u{9b}"), "a\\nb\\r\\u{1b}[2J\\u{7f}\\u{9b}");
+        assert_eq!(line("\u{202e}gnp.exe\u{2028}"), "\\u{202e}gnp.exe\\u{2028}");
+        assert_eq!(line("\"größer\" \\ 'als' 漢字"), "\"größer\" \\ 'als' 漢字");
+    }
+
+    #[test]
+    fn r04_a_report_has_a_longest_length_whatever_is_in_it() {
+        const LONG: usize = if cfg!(miri) { 2 * LONGEST } else { 1_000_000 };
+        assert_eq!(line("x".repeat(LONGEST)).len(), LONGEST);
+        let cut = line("x".repeat(LONG));
+        assert!(cut.ends_with("x…") && cut.chars().count() == LONGEST + 1, "{}", cut.len());
+        let cut = line("\n".repeat(LONG));
+        assert!(cut.ends_with("\\n…") && cut.len() <= LONGEST + '…'.len_utf8(), "{}", cut.len());
+        assert!(line("漢".repeat(LONG)).len() <= LONGEST + '…'.len_utf8());
+    }
+
+    #[test]
+    fn r04_a_report_says_how_many_before_it_were_not_shown() {
+        let told = OneLine::of(&Fault::Unhandled(String::from("no")), 7).to_string();
+        assert_eq!(told, "no (7 reports before this one were not shown)");
+    }
+}
