@@ -1,4 +1,4 @@
-//! What the life of a connection costs: accepted, registered, one request and its answer, closed.
+//! The cost of a connection's life: accept, registration, one request and its reply, close.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,33 +10,33 @@ use waterwheel::channel::{
 use waterwheel::net::{Auto, Tcp};
 
 use crate::Outcome;
-use crate::hops::Echo;
+use crate::hops::EchoHandler;
 
-/// So many come at a time, as under load: what a turn costs is shared by them.
+/// Connections per batch, as under load: they share the cost of a turn.
 const AT_A_TIME: u64 = 10;
 
-/// Registers what is accepted with the same loop.
-struct Accepts;
+/// Registers accepted connections with the same loop.
+struct RegisterAccepted;
 
-impl InboundHandler for Accepts {
+impl InboundHandler for RegisterAccepted {
     type In = NewChannel;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         ctx.event_loop().register_with(accepted, |edit| {
-            edit.add_last("echo", Echo)?;
+            edit.add_last("echo", EchoHandler)?;
             Ok(())
         })?;
         Ok(())
     }
 }
 
-/// So many connections come and go, over one loop on this thread. The peers make five system calls each:
-/// socket, connect, send, receive, close.
+/// Opens, serves and closes `count` connections on one loop of this thread. Each peer makes five system calls: socket,
+/// connect, send, receive, close.
 pub(crate) fn connections(count: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(Auto).build_manual()?;
     let registered = event_loop.on_loop(|here| {
         here.register_with(NewChannel::new(Listener::new(Tcp)), |edit| {
-            edit.add_last("accepts", In(Accepts))?;
+            edit.add_last("accepts", In(RegisterAccepted))?;
             Ok(())
         })
     });
@@ -53,7 +53,7 @@ pub(crate) fn connections(count: u64) -> Outcome {
             peer.write_all(b"request")?;
             peers.push(peer);
         }
-        turn(); // Accepts.
+        turn(); // RegisterAccepted.
         turn(); // Answers.
         for mut peer in peers {
             peer.read_exact(&mut [0; 7])?;

@@ -1,4 +1,4 @@
-//! What datagrams cost that come in crowds: how many system calls take and send them.
+//! System calls per datagram when datagrams arrive in bursts.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use waterwheel::net::{Auto, Udp};
 
 use crate::Outcome;
 
-/// So many come at once: four rounds of reads.
-const CROWD: usize = 64;
-const ROUNDS: usize = CROWD / 16;
+/// Datagrams per burst: four read rounds.
+const BURST: usize = 64;
+const ROUNDS: usize = BURST / 16;
 
-/// Answers all datagrams of a round at once.
-struct Echo;
+/// Echoes the datagrams of a read round together.
+struct DatagramEcho;
 
-impl InboundHandler for Echo {
+impl InboundHandler for DatagramEcho {
     type In = Datagram;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, datagram: Datagram) -> HandlerResult {
@@ -32,13 +32,13 @@ impl InboundHandler for Echo {
     }
 }
 
-/// So many crowds are sent and their answers received, by 64 system calls each.
-pub(crate) fn datagrams(crowds: u64) -> Outcome {
+/// Sends `bursts` bursts of datagrams and receives the echoes, with 64 system calls each.
+pub(crate) fn datagrams(bursts: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(Auto).build_manual()?;
     let new = NewChannel::new(Datagrams::new(Udp));
     let registered = event_loop.on_loop(|here| {
         here.register_with(new, |edit| {
-            edit.add_last("echo", In(Echo))?;
+            edit.add_last("echo", In(DatagramEcho))?;
             Ok(())
         })
     });
@@ -48,14 +48,14 @@ pub(crate) fn datagrams(crowds: u64) -> Outcome {
     let Some(Address::Ip(address)) = channel.local_address() else { return Err("unbound".into()) };
     let peer = UdpSocket::bind("127.0.0.1:0")?;
     peer.connect(address)?;
-    for _ in 0..crowds {
-        for _ in 0..CROWD {
+    for _ in 0..bursts {
+        for _ in 0..BURST {
             peer.send(b"hello")?;
         }
         for _ in 0..ROUNDS {
             event_loop.turn(Some(Duration::ZERO));
         }
-        for _ in 0..CROWD {
+        for _ in 0..BURST {
             peer.recv(&mut [0; 10])?;
         }
     }

@@ -1,5 +1,5 @@
-//! What a pipeline costs: events through handlers that pass them on, and echoes. On one thread, over a
-//! transport that makes up its input and forgets its output.
+//! The cost of a pipeline: events through handlers that pass them on, and echoes. On one thread, over a transport that
+//! generates its input and discards its output.
 
 use std::io;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::Outcome;
 pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
     let took = event_loop.on_loop(|here| {
-        let channel = here.register_with(NewChannel::new(Endless::new(0)), |edit| {
+        let channel = here.register_with(NewChannel::new(GeneratorTransport::new(0)), |edit| {
             for _ in 0..slots {
-                edit.add_last(Name::auto(), Pass)?;
+                edit.add_last(Name::auto(), PassOn)?;
             }
             Ok(())
         })?;
@@ -38,14 +38,14 @@ pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
     Ok(())
 }
 
-/// Reads `echoes` messages, and writes them back.
+/// Reads `echoes` messages and writes them back.
 pub(crate) fn echoes(echoes: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
     let began = Clock::Monotonic.now();
     event_loop
         .on_loop(|here| {
-            here.register_with(NewChannel::new(Endless::new(echoes)), |edit| {
-                edit.add_last("echo", Echo)?;
+            here.register_with(NewChannel::new(GeneratorTransport::new(echoes)), |edit| {
+                edit.add_last("echo", EchoHandler)?;
                 Ok(())
             })
         })
@@ -58,13 +58,13 @@ pub(crate) fn echoes(echoes: u64) -> Outcome {
     Ok(())
 }
 
-struct Pass;
+struct PassOn;
 
-impl Handler for Pass {}
+impl Handler for PassOn {}
 
-pub(crate) struct Echo;
+pub(crate) struct EchoHandler;
 
-impl Handler for Echo {
+impl Handler for EchoHandler {
     fn interest(&self) -> Events {
         Events::READ | Events::READ_COMPLETE
     }
@@ -80,20 +80,20 @@ impl Handler for Echo {
     }
 }
 
-/// A transport that always has something to read, until it has had enough.
-pub(crate) struct Endless {
+/// A transport that generates messages until its limit.
+pub(crate) struct GeneratorTransport {
     left: u64,
     read: bool,
 }
 
-impl Endless {
-    /// Enough is so many messages.
+impl GeneratorTransport {
+    /// The number of messages to generate.
     pub(crate) fn new(left: u64) -> Self {
         Self { left, read: false }
     }
 }
 
-impl Transport for Endless {
+impl Transport for GeneratorTransport {
     fn name(&self) -> &'static str {
         "endless"
     }

@@ -1,9 +1,8 @@
 //! In-process measurements: `micro [loop|spin] <m1|m1z|m1x2|m2|m3|m3acc|m4> [quick]` prints one JSON
 //! line.
 //!
-//! What is measured is an executor without I/O; with `loop` an event loop on the best driver there
-//! is, with `spin` one that looks for work for a while before it sleeps. The loop's thread is pinned
-//! to core 0, producers to core 1.
+//! Measures an executor without I/O; with `loop` an event loop with the driver `Auto`; with `spin` an event loop that
+//! polls for a while before it sleeps. The loop's thread is pinned to core 0, producers to core 1.
 //!
 //! | workload | what is measured |
 //! |---|---|
@@ -14,18 +13,21 @@
 //! | m3acc | how late timers of 1 to 20 ms fire on an idle loop |
 //! | m4 | promises per second: created, completed, observed, on one thread |
 //!
-//! For counting system calls and instructions from outside, on one thread: `micro empty <turns>`
-//! turns an event loop that has nothing to do, `micro ready <turns>` one with a descriptor that is
-//! always ready and is read from once a turn. `micro hop <slots> <events>` sends events through a
-//! pipeline of so many handlers, `micro echo <echoes>` reads and writes through one,
-//! `micro stream <peers> <rounds>` does so over sockets, `micro connections <n>` lets connections come and
-//! go, and `micro chain <by-hand|chain|slots> <lines>` takes lines apart and adds them up in three ways.
-//! `micro frames <by-hand|chain|slot> <frames>` takes frames with a length field out of a stream.
-//! `micro datagrams <crowds>` echoes datagrams that come 64 at a time.
-//! `micro rearm <timers> <times>` schedules a timer and cancels another, of so many that wait, as idle timeouts of
-//! connections do.
-//! `micro served <echoes>` echoes over a socket too, on a loop's own thread, of which the main thread
-//! is the peer.
+//! For counting system calls and instructions with strace and callgrind:
+//!
+//! | command | what it runs |
+//! |---|---|
+//! | `micro empty <turns>` | turns of an event loop without work |
+//! | `micro ready <turns>` | turns with a file descriptor that is always readable and read once per turn |
+//! | `micro hop <slots> <events>` | events through a pipeline of this many handlers |
+//! | `micro echo <echoes>` | reads and writes through a pipeline, without sockets |
+//! | `micro stream <peers> <rounds>` | echoes over sockets, loop and peers on one thread |
+//! | `micro served <echoes>` | echoes over a socket, the loop on its own thread |
+//! | `micro connections <n>` | connections accepted, served once and closed |
+//! | `micro chain <by-hand|chain|slots> <lines>` | lines decoded and added up in three ways |
+//! | `micro frames <by-hand|chain|slot> <frames>` | frames with a length field decoded in three ways |
+//! | `micro datagrams <bursts>` | datagrams echoed, 64 per burst |
+//! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 mod chains;
 mod connections;
@@ -59,10 +61,10 @@ type Outcome = Result<(), Box<dyn Error>>;
 const LOOP_CORE: usize = 0;
 const PRODUCER_CORE: usize = 1;
 
-/// At most this many tasks are in flight, so that memory never decides.
+/// Maximum number of tasks in flight, so that memory allocation does not dominate.
 const WINDOW: u64 = 65_536;
 
-/// Long enough to outlast the pause between two wake-ups of m2.
+/// Spin time, longer than the pause between two wake-ups of m2.
 const SPIN: Duration = Duration::from_millis(1);
 
 fn main() -> Outcome {
@@ -136,7 +138,7 @@ fn now() -> Nanos {
 
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// Only the loop writes it: a load and a store do.
+/// Increments a counter that only the loop writes: a load and a store are enough.
 fn bump() {
     DONE.store(DONE.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
@@ -268,7 +270,7 @@ fn lateness<X: Send + 'static>(executor: &EventExecutor<X>, length: Duration) ->
     Ok(())
 }
 
-/// Schedules itself at random until the end.
+/// Reschedules itself with random delays until the end.
 fn tick<X: Send + 'static>(
     executor: EventExecutor<X>,
     mut random: Random,
@@ -289,7 +291,7 @@ fn tick<X: Send + 'static>(
 
 // m4: promises
 
-/// On one thread, and there is no other: the executor is driven by hand.
+/// Measures promises on a single thread, with a manually driven executor.
 fn promises(count: u64) -> Outcome {
     pin(LOOP_CORE)?;
     let manual = ManualExecutor::new();
@@ -317,7 +319,7 @@ fn promises(count: u64) -> Outcome {
     Ok(())
 }
 
-// Turns, to be counted from outside.
+// Turns, counted by strace and callgrind.
 
 fn turn(ready: bool, turns: u32) -> Outcome {
     let mut manual = EventLoopGroup::builder(Auto).build_manual()?;
@@ -340,7 +342,7 @@ fn turn(ready: bool, turns: u32) -> Outcome {
     Ok(())
 }
 
-// What they share.
+// Helpers.
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -350,7 +352,7 @@ fn micros(histogram: &Histogram<u64>, quantile: f64) -> f64 {
     histogram.value_at_quantile(quantile) as f64 / 1e3
 }
 
-/// Xorshift: the same sequence every time.
+/// Xorshift generator with a fixed seed.
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! What an echo over a socket costs, from the wait to the write: on a loop's own thread, while the main
-//! thread is its peer.
+//! The cost of an echo over a socket, from the wait to the write: the loop has its own thread, the main thread is the
+//! peer.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,15 +9,15 @@ use waterwheel::executor::Clock;
 use waterwheel::net::{Auto, Socket};
 
 use crate::Outcome;
-use crate::hops::Echo;
+use crate::hops::EchoHandler;
 
-/// Sends `echoes` messages of 64 bytes, each after the answer to the one before.
+/// Sends `echoes` messages of 64 bytes, each after the reply to the previous one.
 pub(crate) fn served(echoes: u64) -> Outcome {
     let (mut peer, socket) = UnixStream::pair()?;
     let group = EventLoopGroup::builder(Auto).threads(1).build()?;
     let stream = Stream::connected(Socket::new(socket)?.into(), None);
     let new = NewChannel::new(stream).initialiser(|edit| {
-        edit.add_last("echo", Echo)?;
+        edit.add_last("echo", EchoHandler)?;
         Ok(())
     });
     let channel = group.register(new).join()?;

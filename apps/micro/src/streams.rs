@@ -1,4 +1,4 @@
-//! What an echo over sockets costs, all in: turn, driver, channel, pipeline and back.
+//! The cost of an echo over sockets: turn, driver, channel, pipeline and back.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,12 +9,12 @@ use waterwheel::executor::Clock;
 use waterwheel::net::{Auto, Socket};
 
 use crate::Outcome;
-use crate::hops::Echo;
+use crate::hops::EchoHandler;
 
-/// What a peer writes at a time.
+/// Bytes that a peer writes at a time.
 const LEN: usize = 64;
 
-/// So many peers each write and read so many times, over one loop on this thread.
+/// Lets `peers` peers write and read `rounds` times each, over one loop on this thread.
 pub(crate) fn streams(peers: usize, rounds: u64) -> Outcome {
     let mut event_loop = EventLoopGroup::builder(Auto).build_manual()?;
     let mut ends = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn streams(peers: usize, rounds: u64) -> Outcome {
         let new = NewChannel::new(Stream::connected(Socket::new(theirs)?.into(), None));
         let registered = event_loop.on_loop(|here| {
             here.register_with(new, |edit| {
-                edit.add_last("echo", Echo)?;
+                edit.add_last("echo", EchoHandler)?;
                 Ok(())
             })
         });

@@ -1,4 +1,4 @@
-//! The cost of timers: a million at once, and one cancelled for each that is scheduled.
+//! The cost of timers: a million pending at once, and one cancelled for each one scheduled.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn schedule_and_cancel<X: Send + 'static>(
     times
 }
 
-/// Cancels one of `count` timers of the same length and schedules another in its place, `times` times.
+/// Cancels one of `count` timers of equal delay and schedules another instead, `times` times.
 pub(crate) fn rearm(count: usize, times: u64) -> Outcome {
     const IDLE: Duration = Duration::from_secs(30);
     let mut manual = ManualExecutor::new();

@@ -1,4 +1,4 @@
-//! Futures on a loop: a sleep, a timeout, and one that need not be `Send`.
+//! Futures on an event loop: a sleep, a timeout, and futures that are not `Send`.
 
 use std::cell::Cell;
 use std::future::pending;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use waterwheel::channel::{EventLoop, LocalLoop, interval, sleep, timeout};
 use waterwheel::executor::Clock;
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::thread_name;
 
 const SHORT: Duration = Duration::from_millis(20);
 
-pub(crate) fn visit(event_loop: &EventLoop) -> Outcome {
+pub(crate) fn run(event_loop: &EventLoop) -> TourResult {
     let slept = event_loop.spawn(async {
         let begun = Clock::Monotonic.now();
         sleep(SHORT).await;
@@ -35,7 +35,7 @@ pub(crate) fn visit(event_loop: &EventLoop) -> Outcome {
     Ok(())
 }
 
-/// Neither of the two futures is `Send`: they stay on their loop, and need no lock.
+/// Runs two futures that are not `Send`: they stay on their loop and need no lock.
 async fn count_ticks(here: LocalLoop) -> u32 {
     let count = Rc::new(Cell::new(0));
     let counting = count.clone();
@@ -46,6 +46,6 @@ async fn count_ticks(here: LocalLoop) -> u32 {
             counting.set(counting.get() + 1);
         }
     });
-    ticker.await.expect("nothing panics, and nobody aborts it");
+    ticker.await.expect("the future neither panics nor is aborted");
     count.get()
 }

@@ -1,4 +1,4 @@
-//! An event loop at work: what it watches, what it awaits, what it counts, and how it ends.
+//! An event loop: a foreign file descriptor, futures, metrics, and the shutdown.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use waterwheel::net::Auto;
 
 use crate::foreign::Pipe;
 use crate::show::{LIMIT, chapter};
-use crate::{Outcome, awaiting, foreign};
+use crate::{TourResult, awaiting, foreign};
 
-pub(crate) fn visit() -> Outcome {
+pub(crate) fn run() -> TourResult {
     let group = EventLoopGroup::builder(Auto).threads(1).name("wheel").build()?;
     let event_loop = group.next();
 
-    chapter("An event loop: a pipe that it watches");
+    chapter("An event loop: a registered pipe");
     println!("driver: {}", event_loop.driver_name());
-    foreign::visit(&event_loop)?;
+    foreign::run(&event_loop)?;
 
     chapter("The same loop: futures");
-    awaiting::visit(&event_loop)?;
+    awaiting::run(&event_loop)?;
 
-    chapter("What the loop has counted");
+    chapter("Metrics of the loop");
     show(&event_loop.metrics());
 
-    chapter("Its graceful end");
+    chapter("Graceful shutdown of the loop");
     let left = Pipe::watched_by(&event_loop)?;
     let begun = Clock::Monotonic.now();
     let ended = group.shutdown_gracefully(Duration::from_millis(100), LIMIT)?;
-    let late_comer = event_loop.submit(|| "accepted while shutting down")?;
-    println!("  what is still registered is told at once: {}", left.next_word()?);
-    println!("  {}", late_comer.join()?);
+    let late_task = event_loop.submit(|| "accepted while shutting down")?;
+    println!("  a handler that is still registered is notified at once: {}", left.next_message()?);
+    println!("  {}", late_task.join()?);
     ended.join()?;
     println!("  terminated after {:.0?}", Clock::Monotonic.now().since(begun));
     Ok(())
@@ -40,7 +40,7 @@ fn show(metrics: &LoopMetrics) {
     let LoopMetrics { turns, ready_events, tasks, futures_polled, .. } = metrics;
     println!("  {turns} turns: {ready_events} events, {tasks} tasks, {futures_polled} polls");
     println!(
-        "  its waits were ended by I/O {} times, by other threads {}, by timers {}, for nothing {}",
+        "  waits ended by I/O: {}, by other threads: {}, by timers: {}, spuriously: {}",
         metrics.wake_ups_by_io,
         metrics.wake_ups_by_task,
         metrics.wake_ups_by_timer,

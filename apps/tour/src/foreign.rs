@@ -1,4 +1,4 @@
-//! A descriptor that is no channel's: the loop owns it, and calls when it is ready.
+//! A foreign file descriptor, one that belongs to no channel: the loop owns it and calls a handler when it is ready.
 
 use std::error::Error as StdError;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -9,22 +9,22 @@ use waterwheel::channel::{EventLoop, ForeignContext, ForeignHandler};
 use waterwheel::executor::Error;
 use waterwheel::net::foreign;
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::{LIMIT, thread_name};
 
-pub(crate) fn visit(event_loop: &EventLoop) -> Outcome {
+pub(crate) fn run(event_loop: &EventLoop) -> TourResult {
     let mut pipe = Pipe::watched_by(event_loop)?;
     for word in ["turn", "by", "turn"] {
         pipe.writer.write_all(word.as_bytes())?;
-        println!("  {}", pipe.next_word()?);
+        println!("  {}", pipe.next_message()?);
     }
     let Pipe { writer, words } = pipe;
-    drop(writer); // The end of the pipe: its registration ends itself.
+    drop(writer); // EOF: the handler unregisters itself.
     println!("  {}", words.recv_timeout(LIMIT)?);
     Ok(())
 }
 
-/// A pipe whose reading end is with a loop.
+/// A pipe whose reading end is registered with a loop.
 pub(crate) struct Pipe {
     writer: PipeWriter,
     words: Receiver<String>,
@@ -33,25 +33,28 @@ pub(crate) struct Pipe {
 impl Pipe {
     pub(crate) fn watched_by(event_loop: &EventLoop) -> Result<Self, Box<dyn StdError>> {
         let (reader, writer) = io::pipe()?;
-        let (told, words) = mpsc::channel();
-        let registered =
-            event_loop.register_foreign(foreign(reader), Interest::READABLE, Listener { told });
+        let (messages, words) = mpsc::channel();
+        let registered = event_loop.register_foreign(
+            foreign(reader),
+            Interest::READABLE,
+            PipeHandler { messages },
+        );
         registered.join()?;
         Ok(Self { writer, words })
     }
 
-    /// What its listener says next.
-    pub(crate) fn next_word(&self) -> Result<String, Box<dyn StdError>> {
+    /// Waits for the next message of the handler.
+    pub(crate) fn next_message(&self) -> Result<String, Box<dyn StdError>> {
         Ok(self.words.recv_timeout(LIMIT)?)
     }
 }
 
-/// Lives on the loop, and says what it hears there.
-struct Listener {
-    told: Sender<String>,
+/// Runs on the loop and sends what it reads to the main thread.
+struct PipeHandler {
+    messages: Sender<String>,
 }
 
-impl ForeignHandler<PipeReader> for Listener {
+impl ForeignHandler<PipeReader> for PipeHandler {
     fn on_ready(
         &mut self,
         mut reader: &PipeReader,
@@ -65,11 +68,11 @@ impl ForeignHandler<PipeReader> for Listener {
             return Ok(());
         }
         let word = String::from_utf8_lossy(&bytes[..read]);
-        self.told.send(format!("{word:?}, read on {}", thread_name())).map_err(Error::new)
+        self.messages.send(format!("{word:?}, read on {}", thread_name())).map_err(Error::new)
     }
 
     fn on_unregistered(&mut self, _: &PipeReader, cause: Option<Error>) {
-        let cause = cause.map_or("as it asked to be".to_owned(), |cause| cause.to_string());
-        let _ = self.told.send(format!("unregistered: {cause}"));
+        let cause = cause.map_or("as requested".to_owned(), |cause| cause.to_string());
+        let _ = self.messages.send(format!("unregistered: {cause}"));
     }
 }

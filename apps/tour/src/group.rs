@@ -1,4 +1,4 @@
-//! Timers on a group whose work goes to the shortest queue, and a graceful end.
+//! Timers on a group with the chooser `LeastLoaded`, and a graceful shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use waterwheel::executor::{Clock, EventExecutorGroup, LeastLoaded};
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::{LIMIT, chapter};
 
-pub(crate) fn visit() -> Outcome {
-    chapter("A group of four, its timers, and a graceful end");
+pub(crate) fn run() -> TourResult {
+    chapter("A group of four executors: timers and a graceful shutdown");
     let group = EventExecutorGroup::builder()
         .threads(4)
         .name("group")
@@ -40,8 +40,8 @@ pub(crate) fn visit() -> Outcome {
     let quiet = Duration::from_millis(100);
     let begun = Clock::Monotonic.now();
     let ended = group.shutdown_gracefully(quiet, LIMIT)?;
-    let late_comer = group.submit(|| "accepted while shutting down")?;
-    println!("  {}", late_comer.join()?);
+    let late_task = group.submit(|| "accepted while shutting down")?;
+    println!("  {}", late_task.join()?);
     ended.join()?;
     println!("  terminated after {:.0?}", Clock::Monotonic.now().since(begun));
     println!("  a timer an hour away: {}", pending.join().expect_err("it was cancelled"));

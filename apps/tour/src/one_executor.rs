@@ -1,13 +1,13 @@
-//! Tasks in order, a promise, a panic survived, a task handed back after the end.
+//! One executor: tasks in order, a promise, a task that panics, a submission after the shutdown.
 
 use std::time::Duration;
 
 use waterwheel::executor::EventExecutor;
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::{LIMIT, chapter, thread_name};
 
-pub(crate) fn visit() -> Outcome {
+pub(crate) fn run() -> TourResult {
     chapter("One executor: tasks in order, results as futures");
     let executor = EventExecutor::builder().name("tour").build()?;
     println!("built: {:?}, no thread yet", executor.state());

@@ -1,4 +1,4 @@
-//! Channels within the process: a server and a client, each with a pipeline of its own.
+//! Local channels: a server and a client within the process, each with its pipeline.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -11,22 +11,22 @@ use waterwheel::channel::{
 };
 use waterwheel::executor::Error;
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::{LIMIT, chapter, thread_name};
 
-pub(crate) fn visit() -> Outcome {
+pub(crate) fn run() -> TourResult {
     let group = EventLoopGroup::builder(TaskOnly).threads(2).name("channels").build()?;
 
     chapter("Channels: a server, a client, and a pipeline each");
     let server = local::listen("counter")?.initialiser(|edit| {
-        edit.add_last("accept", In(Accept))?;
+        edit.add_last("accept", In(AcceptHandler))?;
         Ok(())
     });
     let server = group.register(server).join()?;
 
     let (heard, answers) = mpsc::channel();
     let client = NewChannel::new(Connection::new()).initialiser(|edit| {
-        edit.add_last("listen", In(Listen(heard)))?;
+        edit.add_last("listen", In(ForwardReplies(heard)))?;
         Ok(())
     });
     let client = group.register(client).join()?;
@@ -38,7 +38,7 @@ pub(crate) fn visit() -> Outcome {
 
     chapter("A pipeline is changed while the channel runs");
     let add = |pipeline: Pipeline<'_>| {
-        pipeline.add_last("shout", Out(Shout))?;
+        pipeline.add_last("upper-case", Out(UpperCase))?;
         Ok::<_, PipelineError>(pipeline.names())
     };
     let names = client.with_pipeline(add).join()??;
@@ -54,27 +54,27 @@ pub(crate) fn visit() -> Outcome {
     Ok(())
 }
 
-/// The server's: gives every connection a handler, on the loop it came in on.
-struct Accept;
+/// The server's handler: registers each accepted connection with the loop of the server.
+struct AcceptHandler;
 
-impl InboundHandler for Accept {
+impl InboundHandler for AcceptHandler {
     type In = NewChannel;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, connection: NewChannel) -> HandlerResult {
         ctx.event_loop().register_with(connection, |edit| {
-            edit.add_last("count", In(Count { letters: 0 }))?;
+            edit.add_last("count", In(LetterCounter { letters: 0 }))?;
             Ok(())
         })?;
         Ok(())
     }
 }
 
-/// Counts what it reads. It lives on one loop, and needs no lock.
-struct Count {
+/// Counts the letters that it reads. The handler runs on one loop only and needs no lock.
+struct LetterCounter {
     letters: usize,
 }
 
-impl InboundHandler for Count {
+impl InboundHandler for LetterCounter {
     type In = String;
 
     fn answers(&self) -> Types {
@@ -89,10 +89,10 @@ impl InboundHandler for Count {
     }
 }
 
-/// The client's: hands answers to whoever waits for them.
-struct Listen(Sender<String>);
+/// The client's handler: forwards replies to the main thread.
+struct ForwardReplies(Sender<String>);
 
-impl InboundHandler for Listen {
+impl InboundHandler for ForwardReplies {
     type In = String;
 
     fn on_read(&mut self, _: &Ctx<'_>, answer: String) -> HandlerResult {
@@ -100,10 +100,10 @@ impl InboundHandler for Listen {
     }
 }
 
-/// Makes everything that goes out louder.
-struct Shout;
+/// Turns outbound text into upper case.
+struct UpperCase;
 
-impl OutboundHandler for Shout {
+impl OutboundHandler for UpperCase {
     type In = String;
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: String, done: &mut Completion) -> HandlerResult {

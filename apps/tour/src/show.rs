@@ -1,11 +1,11 @@
-//! How the tour speaks.
+//! Output helpers of the tour.
 
 use std::thread;
 use std::time::Duration;
 
 use waterwheel::executor::ExecutorStats;
 
-/// Longer than anything here takes: whatever the tour waits for comes, or the tour fails.
+/// Upper bound of every wait; the tour fails when it is reached.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn chapter(title: &str) {
@@ -20,5 +20,5 @@ pub(crate) fn stats(stats: &ExecutorStats) {
 }
 
 pub(crate) fn thread_name() -> String {
-    thread::current().name().unwrap_or("a nameless thread").to_owned()
+    thread::current().name().unwrap_or("an unnamed thread").to_owned()
 }

@@ -1,4 +1,4 @@
-//! An hour of timers on a clock that moves when told.
+//! An hour of timers on a virtual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use waterwheel::executor::{Clock, ManualExecutor, VirtualClock};
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::chapter;
 
-pub(crate) fn visit() -> Outcome {
+pub(crate) fn run() -> TourResult {
     chapter("An hour of virtual time");
     let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
     let minutes = Arc::new(AtomicU64::new(0));
@@ -21,7 +21,7 @@ pub(crate) fn visit() -> Outcome {
     let begun = Clock::Monotonic.now();
     manual.run_for(Duration::from_secs(3600));
     let took = Clock::Monotonic.now().since(begun);
-    println!("{} minutes went by in {took:.0?}", minutes.load(Ordering::Relaxed));
+    println!("{} virtual minutes passed in {took:.0?}", minutes.load(Ordering::Relaxed));
     ticker.cancel();
     Ok(())
 }

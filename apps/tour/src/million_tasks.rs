@@ -1,4 +1,4 @@
-//! Two producers, a million tasks, and how seldom the loop had to be woken.
+//! A million tasks from two producers, and how rarely the loop had to be woken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use waterwheel::executor::{Clock, EventExecutor};
 
-use crate::Outcome;
+use crate::TourResult;
 use crate::show::{self, LIMIT, chapter};
 
 const PRODUCERS: u64 = 2;
 const EACH: u64 = 500_000;
 
-pub(crate) fn visit() -> Outcome {
-    chapter("A flood: a million tasks from two threads");
+pub(crate) fn run() -> TourResult {
+    chapter("A million tasks from two threads");
     let executor = EventExecutor::builder().name("flood").build()?;
     let sum = Arc::new(AtomicU64::new(0));
     let begun = Clock::Monotonic.now();
@@ -32,7 +32,7 @@ pub(crate) fn visit() -> Outcome {
             });
         }
     });
-    executor.submit(|| ())?.join()?; // Behind all of them.
+    executor.submit(|| ())?.join()?; // Queued after all of them.
     let took = Clock::Monotonic.now().since(begun);
     let expected = PRODUCERS * (EACH * (EACH - 1) / 2);
     println!("sum {} (expected {expected}) in {took:.0?}", sum.load(Ordering::Relaxed));
