@@ -11,11 +11,11 @@ use waterwheel_channel::{
     ChannelOptions, Ctx, Datagram, Edit, Handler, HandlerResult, In, InboundHandler, Token,
 };
 use waterwheel_executor::Error;
-use waterwheel_testkit::collector::Collector;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::manual::Manual;
+use waterwheel_testkit::message_collector::MessageCollector;
 use waterwheel_testkit::recorder::Log;
-use waterwheel_testkit::seeded::Seeded;
+use waterwheel_testkit::shuffled::Shuffled;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -83,7 +83,7 @@ fn o04_what_is_asked_from_the_far_end_is_done_when_the_call_returns() {
 
 #[test]
 fn o04_a_collector_gathers_one_type_and_lets_the_others_pass() {
-    let numbers = Collector::<u32>::new();
+    let numbers = MessageCollector::<u32>::new();
     let mut embedded = Embedded::new(|edit| {
         edit.add_last("numbers", In(numbers.clone()))?;
         Ok(())
@@ -99,7 +99,7 @@ fn o04_a_collector_gathers_one_type_and_lets_the_others_pass() {
 
 #[test]
 fn o04_a_collector_waits_for_what_another_thread_reads() {
-    let lines = Collector::<String>::new();
+    let lines = MessageCollector::<String>::new();
     let into = lines.clone();
     let reading = std::thread::spawn(move || {
         let made = Embedded::new(|edit| {
@@ -232,7 +232,7 @@ fn o04_a_log_tells_what_was_reported() {
 }
 
 /// In which order eight that are ready at once are read, over drivers of this seed.
-fn order(drivers: &Seeded, manual: &Manual) -> Vec<u64> {
+fn order(drivers: &Shuffled, manual: &Manual) -> Vec<u64> {
     let mut driver = drivers.open().unwrap();
     let mut peers = Vec::new();
     for n in 0..8 {
@@ -252,7 +252,7 @@ fn order(drivers: &Seeded, manual: &Manual) -> Vec<u64> {
 fn o04_a_seed_is_an_order_of_events() {
     let of_seed = |seed| {
         let manual = Manual::readiness();
-        let drivers = Seeded::new(manual.clone(), seed);
+        let drivers = Shuffled::new(manual.clone(), seed);
         [order(&drivers, &manual), order(&drivers, &manual)]
     };
     for seed in 0..20 {

@@ -8,8 +8,10 @@ use waterwheel_channel::driver::{
     Waited,
 };
 use waterwheel_executor::Nanos;
-use waterwheel_testkit::faulty::{Call, Faults, Faulty, Lost, Spin, Times};
-use waterwheel_testkit::manual::{Manual, Peer, Time};
+use waterwheel_testkit::faulty::{
+    DriverCall, EarlyReturns, FailTimes, Faults, Faulty, LostRegistrations,
+};
+use waterwheel_testkit::manual::{ClockMode, Manual, Peer};
 
 fn open(manual: &Manual) -> (Box<dyn Driver>, Faults) {
     let faulty = Faulty::new(manual.clone());
@@ -45,21 +47,21 @@ fn l06_waits_fail_as_often_as_told_and_lose_no_event() {
     let (mut driver, faults) = open(&manual);
     let peer = attach(&mut *driver, &manual, 1);
     peer.send("x");
-    faults.fail(Call::Wait, Times::Next(2), 9);
+    faults.fail(DriverCall::Wait, FailTimes::Next(2), 9);
     for _ in 0..2 {
         assert_eq!(driver.wait(None).unwrap_err().raw_os_error(), Some(9));
     }
     assert_eq!(driver.wait(None).unwrap().ready, 1);
     assert_eq!(events(&mut *driver).len(), 2);
-    assert_eq!((faults.calls(Call::Wait), manual.counts().waits), (3, 1));
+    assert_eq!((faults.calls(DriverCall::Wait), manual.counts().waits), (3, 1));
 }
 
 #[test]
 fn l06_a_spinning_wait_returns_at_once_until_a_rebuild() {
-    let manual = Manual::readiness().with_time(Time::Jumps);
+    let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let (mut driver, faults) = open(&manual);
     let peer = attach(&mut *driver, &manual, 1);
-    faults.return_early(Spin::UntilRebuild);
+    faults.return_early(EarlyReturns::UntilRebuild);
     for _ in 0..600 {
         assert_eq!(driver.wait(Some(Nanos(50))).unwrap(), Waited::default());
     }
@@ -70,14 +72,14 @@ fn l06_a_spinning_wait_returns_at_once_until_a_rebuild() {
     assert!(driver.wait(None).unwrap().woken, "and so is a wake");
     events(&mut *driver);
 
-    faults.fail(Call::Rebuild, Times::Next(1), ErrorKind::OutOfMemory);
+    faults.fail(DriverCall::Rebuild, FailTimes::Next(1), ErrorKind::OutOfMemory);
     assert_eq!(driver.rebuild().unwrap_err().kind(), ErrorKind::OutOfMemory);
     assert_eq!(driver.wait(Some(Nanos(50))).unwrap(), Waited::default());
     assert_eq!(manual.clock().now(), Nanos(0), "a rebuild that fails cures nothing");
     assert_eq!(driver.rebuild().unwrap(), 1);
     driver.wait(Some(Nanos(50))).unwrap();
     assert_eq!(manual.clock().now(), Nanos(50));
-    assert_eq!(faults.calls(Call::Rebuild), 2);
+    assert_eq!(faults.calls(DriverCall::Rebuild), 2);
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn l06_a_rebuild_loses_what_it_is_told_to() {
         let (mut driver, faults) = open(&manual);
         let peers: Vec<Peer> = (0..3).map(|n| attach(&mut *driver, &manual, n)).collect();
         peers.iter().for_each(|peer| peer.send("x"));
-        faults.lose_at_rebuild(Lost::Tokens(vec![token(1), token(77)]));
+        faults.lose_at_rebuild(LostRegistrations::Tokens(vec![token(1), token(77)]));
         assert_eq!(driver.rebuild().unwrap(), 2);
         driver.wait(None).unwrap();
         let told = events(&mut *driver);
@@ -105,7 +107,7 @@ fn l06_a_lost_registration_that_is_in_flight_says_detached_once() {
     let manual = Manual::completion();
     let (mut driver, faults) = open(&manual);
     let peer = attach(&mut *driver, &manual, 1);
-    faults.lose_at_rebuild(Lost::All);
+    faults.lose_at_rebuild(LostRegistrations::All);
     assert_eq!(driver.rebuild().unwrap(), 0);
     assert_eq!(driver.detach(token(1)), Detach::Pending);
     driver.wait(None).unwrap();
@@ -117,10 +119,14 @@ fn l06_a_lost_registration_that_is_in_flight_says_detached_once() {
 fn every_call_can_be_made_to_fail_and_leaves_nothing_behind() {
     let manual = Manual::readiness();
     let (mut driver, faults) = open(&manual);
-    for call in
-        [Call::Attach, Call::RegisterForeign, Call::SetInterest, Call::Write, Call::Shutdown]
-    {
-        faults.fail(call, Times::Always, ErrorKind::OutOfMemory);
+    for call in [
+        DriverCall::Attach,
+        DriverCall::RegisterForeign,
+        DriverCall::SetInterest,
+        DriverCall::Write,
+        DriverCall::Shutdown,
+    ] {
+        faults.fail(call, FailTimes::Always, ErrorKind::OutOfMemory);
     }
     let failed = |result: std::io::Result<()>| {
         assert_eq!(result.unwrap_err().kind(), ErrorKind::OutOfMemory);
@@ -132,8 +138,8 @@ fn every_call_can_be_made_to_fail_and_leaves_nothing_behind() {
     failed(driver.register_foreign(token(2), io, Interest::READABLE));
     assert!(source.is_closed());
 
-    faults.fail(Call::Attach, Times::Never, ErrorKind::Other);
-    faults.fail(Call::RegisterForeign, Times::Never, ErrorKind::Other);
+    faults.fail(DriverCall::Attach, FailTimes::Never, ErrorKind::Other);
+    faults.fail(DriverCall::RegisterForeign, FailTimes::Never, ErrorKind::Other);
     let peer = attach(&mut *driver, &manual, 1);
     let (io, source) = manual.foreign();
     driver.register_foreign(token(2), io, Interest::READABLE).unwrap();
@@ -144,7 +150,7 @@ fn every_call_can_be_made_to_fail_and_leaves_nothing_behind() {
     failed(driver.shutdown(token(1), std::net::Shutdown::Both));
     assert!(!peer.is_ended());
 
-    faults.heal();
+    faults.clear();
     assert_eq!(driver.write(token(1), &queue).unwrap(), Submit::Done(1));
     source.set_ready(Readiness::READABLE | Readiness::WRITABLE);
     driver.wait(None).unwrap();

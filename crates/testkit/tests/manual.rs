@@ -13,7 +13,7 @@ use waterwheel_channel::driver::{
     Waited,
 };
 use waterwheel_executor::{Nanos, VirtualClock};
-use waterwheel_testkit::manual::{Manual, Time};
+use waterwheel_testkit::manual::{ClockMode, Manual};
 
 const TOKEN: u64 = 5;
 const NOTHING: Waited = Waited { ready: 0, woken: false };
@@ -35,7 +35,8 @@ fn events(driver: &mut dyn Driver) -> Vec<String> {
 #[test]
 fn l02_time_that_jumps_ends_a_wait_at_its_deadline() {
     let clock = VirtualClock::new();
-    let manual = Manual::readiness().with_time(Time::Jumps).with_clock(clock.clone());
+    let manual =
+        Manual::readiness().with_clock_mode(ClockMode::AutoAdvance).with_clock(clock.clone());
     let mut driver = manual.open().unwrap();
     assert_eq!(driver.wait(Some(Nanos(7_000_000_000))).unwrap(), NOTHING);
     assert_eq!(clock.now(), Nanos(7_000_000_000));
@@ -51,9 +52,9 @@ fn l02_time_that_stands_waits_for_the_test() {
     let mut driver = manual.open().unwrap();
     let until = manual.clock().now().plus(Duration::from_secs(10));
     let sleeper = thread::spawn(move || driver.wait(Some(until)).unwrap());
-    manual.until_idle();
+    manual.wait_idle();
     manual.advance(Duration::from_secs(9));
-    manual.until_idle();
+    manual.wait_idle();
     assert!(!sleeper.is_finished(), "a second is left");
     manual.advance(Duration::from_secs(1));
     assert_eq!(sleeper.join().unwrap(), NOTHING);
@@ -64,8 +65,8 @@ fn l02_letting_time_jump_ends_a_wait_under_way() {
     let manual = Manual::readiness();
     let mut driver = manual.open().unwrap();
     let sleeper = thread::spawn(move || driver.wait(Some(Nanos(99))).unwrap());
-    manual.until_idle();
-    manual.set_time(Time::Jumps);
+    manual.wait_idle();
+    manual.set_clock_mode(ClockMode::AutoAdvance);
     assert_eq!(sleeper.join().unwrap(), NOTHING);
     assert_eq!(manual.clock().now(), Nanos(99));
 }
@@ -78,7 +79,7 @@ fn l02_a_peer_on_another_thread_ends_a_wait() {
         driver.attach(token(), io, Role::Stream).unwrap();
         driver.set_read(token(), Some(ReadPlan::default()));
         let waiting = thread::spawn(move || (driver.wait(None).unwrap(), driver));
-        manual.until_idle();
+        manual.wait_idle();
         peer.send("x");
         let (waited, mut driver) = waiting.join().unwrap();
         assert_eq!(waited, Waited { ready: 1, woken: false });
@@ -108,7 +109,7 @@ fn l02_a_completion_driver_writes_later_and_keeps_the_chunks() {
 
 #[test]
 fn l02_what_is_held_completes_when_released() {
-    let manual = Manual::completion().with_time(Time::Jumps);
+    let manual = Manual::completion().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
     driver.attach(token(), io, Role::Stream).unwrap();
@@ -168,7 +169,7 @@ fn l05_an_accept_can_be_made_to_fail() {
 
 #[test]
 fn l08_a_foreign_source_that_cannot_be_watched_fails_once() {
-    let manual = Manual::readiness().with_time(Time::Jumps);
+    let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
     let (io, source) = manual.foreign();
     driver.register_foreign(token(), io, Interest::READABLE).unwrap();
@@ -182,12 +183,12 @@ fn l08_a_foreign_source_that_cannot_be_watched_fails_once() {
 
 #[test]
 fn a_connect_is_answered_when_the_test_likes() {
-    let manual = Manual::readiness().with_time(Time::Jumps);
+    let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
     let (io, dial) = manual.connecting();
     let target: SocketAddr = "10.0.0.1:80".parse().unwrap();
     driver.attach(token(), io, Role::Connecting(target.into())).unwrap();
-    assert_eq!(dial.until_dialled(), target);
+    assert_eq!(dial.wait_dialled(), target);
     assert_eq!(driver.wait(Some(Nanos(10))).unwrap(), NOTHING, "nobody has answered");
     assert_eq!(driver.write(token(), &queue("x")).unwrap_err().kind(), ErrorKind::NotConnected);
     let peer = dial.accept();
@@ -212,8 +213,8 @@ fn a_peer_blocks_until_what_it_waits_for_is_there() {
     });
     go.send(()).unwrap();
     assert_eq!(peer.receive(5), "hello");
-    peer.until_closed();
-    peer.until_ended();
+    peer.wait_closed();
+    peer.wait_ended();
     assert_eq!(peer.received(), "!");
     writer.join().unwrap();
 }
@@ -241,7 +242,7 @@ fn two_drivers_of_one_manual_sleep_by_the_same_clock() {
         let mut driver = manual.open().unwrap();
         thread::spawn(move || driver.wait(Some(Nanos(until))).unwrap())
     });
-    manual.until_idle();
+    manual.wait_idle();
     manual.advance_to(Nanos(200));
     for sleeper in sleepers {
         assert_eq!(sleeper.join().unwrap(), NOTHING);

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use waterwheel_testkit::paper::Paper;
+use waterwheel_testkit::temp_file::TempFile;
 
 #[path = "support/program.rs"]
 mod program;
@@ -338,10 +338,10 @@ fn settled(writes: &Receiver<usize>) -> usize {
 
 #[test]
 fn c07_file_server_sends_the_file_and_closes() {
-    let paper = Paper::new(5_000_000);
-    let server = Program::start("file_server", &[&0, &paper.path().display()]);
+    let temp_file = TempFile::new(5_000_000);
+    let server = Program::start("file_server", &[&0, &temp_file.path().display()]);
     for _ in 0..2 {
-        assert!(read_all(&mut server.connect()) == paper.text());
+        assert!(read_all(&mut server.connect()) == temp_file.contents());
     }
 }
 

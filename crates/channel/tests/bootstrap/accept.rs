@@ -10,8 +10,8 @@ use waterwheel_channel::{
     In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
 };
 use waterwheel_executor::Error;
-use waterwheel_testkit::faulty::{Call, Faulty, Times};
-use waterwheel_testkit::manual::{Manual, ManualSockets, Port, Time};
+use waterwheel_testkit::faulty::{DriverCall, FailTimes, Faulty};
+use waterwheel_testkit::manual::{ClockMode, ListenerControl, Manual, ManualSockets};
 use waterwheel_testkit::recorder::Log;
 
 use crate::support::{House, both, secs};
@@ -61,14 +61,14 @@ fn noting(house: &House, log: &Log) -> ServerBootstrap {
     })
 }
 
-fn server(house: &House) -> (Channel, Port, Log) {
+fn server(house: &House) -> (Channel, ListenerControl, Log) {
     let log = Log::new();
     let (server, port) = house.bind(&noting(house, &log));
     (server, port, log)
 }
 
 /// An accept fails for want of descriptors, with connections behind it.
-fn fail(house: &House, port: &Port) -> waterwheel_testkit::manual::Peer {
+fn fail(house: &House, port: &ListenerControl) -> waterwheel_testkit::manual::Peer {
     port.fail_accept(ErrorKind::OutOfMemory).unwrap();
     let peer = port.connect().unwrap();
     house.settle();
@@ -362,11 +362,11 @@ fn c11_a_bind_that_the_driver_refuses_can_be_tried_again_with_the_same_options()
     let server = group.register(NewChannel::new(listener)).join().unwrap();
     server.set_option(SocketOption::Backlog(7)).join().unwrap();
     let here: std::net::SocketAddr = "192.0.2.9:80".parse().unwrap();
-    faults.fail(Call::Attach, Times::Next(1), ErrorKind::OutOfMemory);
+    faults.fail(DriverCall::Attach, FailTimes::Next(1), ErrorKind::OutOfMemory);
     server.bind(here).join().unwrap_err();
     assert_eq!(server.local_address(), None);
     server.bind(here).join().unwrap();
     assert_eq!(log.take(), ["[Backlog(7)]"; 2]);
-    manual.set_time(Time::Jumps);
+    manual.set_clock_mode(ClockMode::AutoAdvance);
     group.shutdown_gracefully(Duration::ZERO, secs(5)).unwrap().join().unwrap();
 }

@@ -13,7 +13,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, Promise, PromiseFuture};
 use waterwheel_testkit::loop_suite::blow;
-use waterwheel_testkit::manual::{Dial, Manual, ManualSockets, Peer, Time};
+use waterwheel_testkit::manual::{ClockMode, Manual, ManualSockets, Peer, PendingConnect};
 
 use crate::support::{Book, House, LONG, addresses, both, failure, options, secs};
 
@@ -32,10 +32,10 @@ fn connect(
 }
 
 #[track_caller]
-fn dialled(house: &House, last: u8) -> Dial {
-    let dial = house.sockets.next_dial().expect("it is tried");
+fn dialled(house: &House, last: u8) -> PendingConnect {
+    let dial = house.sockets.next_connect().expect("it is tried");
     assert_eq!(dial.target().unwrap().to_string(), format!("192.0.2.{last}:80"));
-    assert!(house.sockets.next_dial().is_none(), "one after the other");
+    assert!(house.sockets.next_connect().is_none(), "one after the other");
     dial
 }
 
@@ -78,7 +78,7 @@ fn c12_the_address_that_answers_is_the_peer_and_the_timer_is_gone() {
 
 /// Accepts the next attempt as soon as there is one, in the turn of the loop that has begun it.
 fn accept_at_once(event_loop: EventLoop, sockets: ManualSockets, accepted: Sender<Peer>) {
-    if let Some(dial) = sockets.next_dial() {
+    if let Some(dial) = sockets.next_connect() {
         return accepted.send(dial.accept()).unwrap();
     }
     let again = event_loop.clone();
@@ -148,7 +148,7 @@ fn c12_an_address_has_two_seconds_if_they_are_left_and_none_is_tried_without_tim
             house.settle();
             assert!(dial.is_closed(), "{last}");
         }
-        assert!(house.sockets.next_dial().is_none(), "there is no time for a fourth");
+        assert!(house.sockets.next_connect().is_none(), "there is no time for a fourth");
         let words = failure(connected);
         assert!(words.contains("192.0.2.3:80 after 1s") && !words.contains("after 0"), "{words}");
     });
@@ -192,7 +192,7 @@ fn c12_a_timeout_that_was_late_does_not_end_the_next_attempt() {
     let start = move || {
         manual.advance(secs(15));
         let mut refuse = Some(move || {
-            let dial: Option<Dial> = dial.lock().unwrap().take();
+            let dial: Option<PendingConnect> = dial.lock().unwrap().take();
             dial.unwrap().refuse(ErrorKind::ConnectionRefused);
         });
         for n in 0..300 {
@@ -222,14 +222,14 @@ fn c12_a_cancelled_connect_is_given_up_at_every_stage() {
         assert!(connected.cancel());
         book.answer(Ok(addresses(1)));
         house.settle();
-        assert!(house.sockets.next_dial().is_none());
+        assert!(house.sockets.next_connect().is_none());
 
         // While it is connected.
         let connected = connect(&house, 2, Some(secs(30)));
         let dial = dialled(&house, 1);
         assert!(connected.cancel());
         house.settle();
-        assert!(dial.is_closed() && house.sockets.next_dial().is_none());
+        assert!(dial.is_closed() && house.sockets.next_connect().is_none());
 
         // When it is connected it is too late.
         let connected = connect(&house, 1, Some(secs(30)));
@@ -278,7 +278,7 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
         house.settle();
         assert!(channel.closed().is_done());
         assert!(connected.lock().unwrap().take().unwrap().is_cancelled());
-        assert!(house.sockets.next_dial().is_none_or(|dial| dial.is_closed()));
+        assert!(house.sockets.next_connect().is_none_or(|dial| dial.is_closed()));
     });
 }
 
@@ -348,8 +348,8 @@ fn c12_a_connect_that_is_cancelled_while_the_connection_arrives_closes_the_chann
         };
         first.with_pipeline(cancels).join().unwrap().unwrap();
         // Both at once, so that the second is connected before the loop looks at its commands.
-        let dials = [house.sockets.next_dial().unwrap(), house.sockets.next_dial().unwrap()];
-        let accepted = house.first().submit(move || dials.map(Dial::accept));
+        let dials = [house.sockets.next_connect().unwrap(), house.sockets.next_connect().unwrap()];
+        let accepted = house.first().submit(move || dials.map(PendingConnect::accept));
         let [one, two] = accepted.unwrap().join().unwrap();
         house.settle();
         assert!(first.is_active() && !one.is_closed(), "this one is wanted");
@@ -372,7 +372,7 @@ fn c12_a_name_that_nobody_answers_for_is_given_up() {
         assert_eq!(failure(connected), "\"silent:80\" was not resolved after 5s");
         book.answer(Ok(addresses(1)));
         house.settle();
-        assert!(house.sockets.next_dial().is_none(), "too late");
+        assert!(house.sockets.next_connect().is_none(), "too late");
         assert_eq!(house.first().stats().timers, 0);
     });
 }
@@ -442,7 +442,7 @@ fn c12_a_handler_that_closes_the_channel_before_it_is_connected_fails_the_connec
         let connected = client.connect("192.0.2.1:80");
         house.settle();
         assert_eq!(failure(connected), "the channel is closed");
-        assert!(house.sockets.next_dial().is_none_or(|dial| dial.is_closed()));
+        assert!(house.sockets.next_connect().is_none_or(|dial| dial.is_closed()));
     });
 }
 
@@ -453,10 +453,10 @@ fn c12_a_shutdown_fails_a_connect_under_way() {
         let dial = dialled(&house, 1);
         // In this order: a clock that jumps would end the attempt first.
         let ended = house.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-        house.manual.set_time(Time::Jumps);
+        house.manual.set_clock_mode(ClockMode::AutoAdvance);
         ended.wait_timeout(LONG).expect("it terminates");
         assert!(connected.wait_timeout(LONG).is_ok() && connected.join().is_err());
-        assert!(dial.is_closed() && house.sockets.next_dial().is_none());
+        assert!(dial.is_closed() && house.sockets.next_connect().is_none());
         let late = house.client().connect("192.0.2.1:80");
         assert!(late.wait_timeout(LONG).is_ok() && late.join().is_err());
     });
@@ -488,6 +488,6 @@ fn c12_a_panicking_resolver_fails_the_future() {
                 assert!(error.contains("no such book"), "{error}");
             }
         }
-        assert!(house.sockets.next_dial().is_none(), "nothing is opened for it");
+        assert!(house.sockets.next_connect().is_none(), "nothing is opened for it");
     });
 }

@@ -12,7 +12,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::loop_suite::blow;
-use waterwheel_testkit::manual::{Manual, Time};
+use waterwheel_testkit::manual::{ClockMode, Manual};
 
 use crate::support::{House, LONG, both, failure};
 
@@ -77,14 +77,14 @@ fn c12_one_bootstrap_makes_many_channels_that_do_not_share_their_attributes() {
         let client = house.client().attribute(&ROOM, "any".to_owned());
         let futures = [client.connect("192.0.2.1:80"), client.connect("192.0.2.2:80")];
         house.settle();
-        let peers = [(); 2].map(|()| house.sockets.next_dial().unwrap().accept());
+        let peers = [(); 2].map(|()| house.sockets.next_connect().unwrap().accept());
         let [one, other] = futures.map(|future| future.join().unwrap());
         one.set_attribute(&ROOM, "own".to_owned());
         assert_eq!(*other.attribute(&ROOM).unwrap(), "any");
         drop(client.clone().attribute(&ROOM, "changed".to_owned()));
         let third = client.connect("192.0.2.3:80");
         house.settle();
-        let _peer = house.sockets.next_dial().unwrap().accept();
+        let _peer = house.sockets.next_connect().unwrap().accept();
         assert_eq!(*third.join().unwrap().attribute(&ROOM).unwrap(), "any");
         drop(peers);
     });
@@ -99,7 +99,7 @@ fn c12_children_are_spread_over_the_workers_and_the_server_stays_with_its_boss()
     let bound = server.bind("192.0.2.9:80").join().unwrap();
     workers.settle();
     assert_eq!(bound.event_loop().id(), boss.first().id(), "on the boss's loop");
-    let port = workers.sockets.next_port().unwrap();
+    let port = workers.sockets.next_listener().unwrap();
     let peers: Vec<_> = (0..6).map(|_| port.connect().unwrap()).collect();
     workers.settle();
     let per_loop: Vec<usize> = workers.group.children().map(|it| it.metrics().channels).collect();
@@ -119,7 +119,9 @@ fn c12_a_failing_initialiser_fails_the_future_and_makes_no_socket() {
             let connected = house.client().initialiser(move |_| how()).connect("192.0.2.1:80");
             let bound = house.server().initialiser(move |_| how()).bind("192.0.2.9:80");
             house.settle();
-            assert!(house.sockets.next_dial().is_none() && house.sockets.next_port().is_none());
+            assert!(
+                house.sockets.next_connect().is_none() && house.sockets.next_listener().is_none()
+            );
             assert_eq!(house.first().metrics().channels, 0);
             [failure(connected), failure(bound)]
         };
@@ -168,7 +170,7 @@ fn c12_connections_for_workers_that_are_gone_are_closed() {
         workers.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
         let peers: Vec<_> = (0..20).map(|_| port.connect().unwrap()).collect();
         boss.settle();
-        peers.iter().for_each(|peer| peer.until_closed());
+        peers.iter().for_each(|peer| peer.wait_closed());
         assert!(server.is_active());
         assert_eq!((port.backlog(), boss.first().metrics().channels), (0, 1));
     }
@@ -259,7 +261,7 @@ fn l10_a_shutdown_closes_listeners_and_connections_at_its_start() {
         house.settle();
         let client = house.client().connect("192.0.2.1:80");
         house.settle();
-        let far = house.sockets.next_dial().unwrap().accept();
+        let far = house.sockets.next_connect().unwrap().accept();
         let client = client.join().unwrap();
         let written = client.write_and_flush(bytes::Bytes::from("last words"));
         // With a quiet period: the loop goes on, its channels do not.
@@ -271,7 +273,7 @@ fn l10_a_shutdown_closes_listeners_and_connections_at_its_start() {
         assert!(port.is_closed() && peers.iter().all(|peer| peer.is_closed()));
         assert_eq!(far.received(), "last words");
         written.join().unwrap();
-        house.manual.set_time(Time::Jumps);
+        house.manual.set_clock_mode(ClockMode::AutoAdvance);
         ended.wait_timeout(LONG).unwrap();
     });
 }
@@ -285,7 +287,7 @@ fn c12_a_bootstrap_on_one_loop_puts_everything_there() {
     let (server, port) = house.bind(&server);
     let client = Bootstrap::new(&at, house.sockets.clone()).connect("192.0.2.1:80");
     house.settle();
-    let _there = house.sockets.next_dial().unwrap().accept();
+    let _there = house.sockets.next_connect().unwrap().accept();
     let _peers = [port.connect().unwrap(), port.connect().unwrap()];
     house.settle();
     let (one, other) = (children.try_recv().unwrap(), children.try_recv().unwrap());

@@ -8,7 +8,7 @@ use waterwheel_channel::{
     ServerBootstrap,
 };
 use waterwheel_executor::{Error, Promise, PromiseFuture};
-use waterwheel_testkit::manual::{Manual, ManualSockets, Port, Time};
+use waterwheel_testkit::manual::{ClockMode, ListenerControl, Manual, ManualSockets};
 use waterwheel_testkit::recorder::Log;
 
 /// Longer than anything here takes, in real time.
@@ -51,7 +51,7 @@ impl House {
 
     /// Until all loops sleep.
     pub(crate) fn settle(&self) {
-        self.manual.until_idle();
+        self.manual.wait_idle();
     }
 
     pub(crate) fn client(&self) -> Bootstrap {
@@ -63,16 +63,16 @@ impl House {
     }
 
     /// Binds a server, and gives the port to connect to.
-    pub(crate) fn bind(&self, server: &ServerBootstrap) -> (Channel, Port) {
+    pub(crate) fn bind(&self, server: &ServerBootstrap) -> (Channel, ListenerControl) {
         let channel = server.bind("192.0.2.9:80").join().unwrap();
         self.settle();
-        (channel, self.sockets.next_port().unwrap())
+        (channel, self.sockets.next_listener().unwrap())
     }
 }
 
 impl Drop for House {
     fn drop(&mut self) {
-        self.manual.set_time(Time::Jumps);
+        self.manual.set_clock_mode(ClockMode::AutoAdvance);
         if let Ok(ended) = self.group.shutdown_gracefully(Duration::ZERO, LONG)
             && !std::thread::panicking()
         {

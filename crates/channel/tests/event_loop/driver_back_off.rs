@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use waterwheel_channel::driver::{Interest, Readiness};
 use waterwheel_channel::{EventLoopGroup, on_ready};
-use waterwheel_testkit::faulty::{Call, Faulty, Spin, Times};
+use waterwheel_testkit::faulty::{DriverCall, EarlyReturns, FailTimes, Faulty};
 use waterwheel_testkit::loop_suite::{Bench, Reports};
 use waterwheel_testkit::manual::Manual;
 
@@ -41,17 +41,17 @@ fn pause(bench: &mut Bench, manual: &Manual) -> Duration {
 fn l03_pauses_after_failed_waits_double_up_to_a_second() {
     let manual = Manual::readiness();
     let mut bench = Bench::new(&manual);
-    bench.faults.fail(Call::Wait, Times::Always, ErrorKind::InvalidInput);
+    bench.faults.fail(DriverCall::Wait, FailTimes::Always, ErrorKind::InvalidInput);
     bench.turn();
     let pauses: Vec<u128> = (0..12).map(|_| pause(&mut bench, &manual).as_millis()).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
     assert_eq!(bench.metrics().failed_waits, 13);
-    assert_eq!(bench.faults.calls(Call::Rebuild), 13, "a wait that failed rebuilds");
+    assert_eq!(bench.faults.calls(DriverCall::Rebuild), 13, "a wait that failed rebuilds");
 
-    bench.faults.heal();
+    bench.faults.clear();
     pause(&mut bench, &manual);
     bench.turn();
-    bench.faults.fail(Call::Wait, Times::Next(2), ErrorKind::InvalidInput);
+    bench.faults.fail(DriverCall::Wait, FailTimes::Next(2), ErrorKind::InvalidInput);
     bench.turn();
     assert_eq!(pause(&mut bench, &manual), millis(1), "it had recovered");
 }
@@ -60,7 +60,7 @@ fn l03_pauses_after_failed_waits_double_up_to_a_second() {
 fn l03_tasks_timers_and_futures_are_served_in_a_pause() {
     let manual = Manual::readiness();
     let mut bench = Bench::new(&manual);
-    bench.faults.fail(Call::Wait, Times::Always, ErrorKind::InvalidInput);
+    bench.faults.fail(DriverCall::Wait, FailTimes::Always, ErrorKind::InvalidInput);
     bench.turn();
     for _ in 0..10 {
         pause(&mut bench, &manual);
@@ -89,7 +89,7 @@ fn l03_other_threads_reach_a_loop_in_a_pause() {
     let manual = Manual::readiness();
     let faulty = Faulty::new(manual.clone());
     let faults = faulty.faults();
-    faults.fail(Call::Wait, Times::Always, ErrorKind::InvalidInput);
+    faults.fail(DriverCall::Wait, FailTimes::Always, ErrorKind::InvalidInput);
     let reports = Arc::new(Reports::default());
     let builder = EventLoopGroup::builder(faulty).threads(1).reporter(reports);
     let group = builder.build().unwrap();
@@ -97,7 +97,7 @@ fn l03_other_threads_reach_a_loop_in_a_pause() {
         let ran = group.submit(|| ()).unwrap();
         ran.wait_timeout(PATIENCE).expect("a pause is no reason to wait");
     }
-    assert_eq!(faults.calls(Call::Wait), 1);
+    assert_eq!(faults.calls(DriverCall::Wait), 1);
     let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     ended.wait_timeout(PATIENCE).expect("neither has a shutdown");
 }
@@ -107,13 +107,13 @@ fn l06_rebuild_storms_are_kept_apart() {
     let manual = Manual::readiness();
     let builder = |builder: waterwheel_channel::EventLoopGroupBuilder| builder.rebuild_after(3);
     let mut bench = Bench::with(&manual, builder);
-    bench.faults.return_early(Spin::Always);
+    bench.faults.return_early(EarlyReturns::Always);
     let mut pauses = Vec::new();
     for storm in 1..=5 {
         for _ in 0..3 {
             bench.hand.turn(Some(PATIENCE));
         }
-        assert_eq!(bench.faults.calls(Call::Rebuild), storm);
+        assert_eq!(bench.faults.calls(DriverCall::Rebuild), storm);
         let before = manual.clock().now();
         let waits = bench.waits();
         while bench.waits() == waits {
@@ -146,7 +146,7 @@ fn l06_nothing_is_lost_or_told_twice_over_a_failed_wait() {
         let foreign = waterwheel_channel::Foreign::new(Arc::new(()), io);
         bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
         source.set_ready(Readiness::READABLE);
-        bench.faults.fail(Call::Wait, Times::Next(1), ErrorKind::InvalidInput);
+        bench.faults.fail(DriverCall::Wait, FailTimes::Next(1), ErrorKind::InvalidInput);
         bench.turn();
         assert_eq!(told.get(), 0);
         let texts = bench.reports.take_texts();

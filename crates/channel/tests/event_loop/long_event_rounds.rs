@@ -10,7 +10,7 @@ use std::time::Duration;
 use waterwheel_channel::driver::{Driver, Interest, Io, IoEvent, OpenDriver, Readiness, Waited};
 use waterwheel_channel::{EventLoopGroup, Foreign, Token, on_ready};
 use waterwheel_executor::{Nanos, SlowWork, UserCode};
-use waterwheel_testkit::decorator::{Decorating, Decorator};
+use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappingFactory};
 use waterwheel_testkit::manual::Manual;
 
 use crate::told::Told;
@@ -35,7 +35,7 @@ struct Script {
     first: VecDeque<Box<dyn FnOnce() + Send>>,
 }
 
-impl Decorator for Talkative {
+impl DriverWrapper for Talkative {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -87,7 +87,7 @@ fn talkative(manual: &Manual) -> (impl OpenDriver + use<>, Arc<Mutex<Script>>) {
     let script = Arc::<Mutex<Script>>::default();
     let shared = script.clone();
     let decorate = move |inner| Talkative { inner, script: shared.clone(), token: None };
-    (Decorating::new(manual.clone(), decorate), script)
+    (WrappingFactory::new(manual.clone(), decorate), script)
 }
 
 #[test]

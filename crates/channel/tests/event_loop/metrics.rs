@@ -8,9 +8,9 @@ use waterwheel_channel::driver::{Interest, Readiness};
 use waterwheel_channel::{
     Ctx, EventLoopGroup, Foreign, Handler, HandlerResult, local, on_ready, sleep,
 };
-use waterwheel_testkit::faulty::{Call, Spin, Times};
+use waterwheel_testkit::faulty::{DriverCall, EarlyReturns, FailTimes};
 use waterwheel_testkit::loop_suite::Bench;
-use waterwheel_testkit::manual::{Manual, Time};
+use waterwheel_testkit::manual::{ClockMode, Manual};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -20,7 +20,7 @@ fn millis(n: u64) -> Duration {
 
 #[test]
 fn o01_every_counter_moves_as_described() {
-    let manual = Manual::readiness().with_time(Time::Jumps);
+    let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let mut bench = Bench::new(&manual);
     let mut expected = bench.metrics();
     assert_eq!((expected.turns, expected.time_waiting), (0, Duration::ZERO));
@@ -99,7 +99,7 @@ fn o01_every_counter_moves_as_described() {
     assert_eq!(bench.metrics(), expected);
 
     // Five early returns, then a wait that fails.
-    bench.faults.return_early(Spin::Next(5));
+    bench.faults.return_early(EarlyReturns::Next(5));
     for _ in 0..5 {
         bench.hand.turn(Some(PATIENCE));
     }
@@ -108,7 +108,7 @@ fn o01_every_counter_moves_as_described() {
     expected.premature_returns += 5;
     expected.premature_series += 1;
     assert_eq!(bench.metrics(), expected);
-    bench.faults.fail(Call::Wait, Times::Next(1), ErrorKind::InvalidInput);
+    bench.faults.fail(DriverCall::Wait, FailTimes::Next(1), ErrorKind::InvalidInput);
     bench.turn();
     expected.turns += 1;
     expected.lag[0] += 1;
@@ -158,11 +158,11 @@ fn o01_a_wake_up_by_a_task_is_counted() {
         let group = EventLoopGroup::builder(manual.clone()).threads(1).build().unwrap();
         let event_loop = group.next();
         event_loop.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("it runs");
-        manual.until_idle();
+        manual.wait_idle();
         let before = event_loop.metrics();
         for _ in 0..10 {
             event_loop.execute(|| ()).unwrap();
-            manual.until_idle();
+            manual.wait_idle();
         }
         let after = event_loop.metrics();
         assert_eq!(after.wake_ups_by_task - before.wake_ups_by_task, 10);
@@ -180,10 +180,10 @@ fn e10_an_idle_loop_makes_no_turn() {
         let foreign = Foreign::new(Arc::new(()), end);
         let registered = group.next().register_foreign(foreign, Interest::READABLE, handler);
         registered.wait_timeout(PATIENCE).expect("it is registered");
-        manual.until_idle();
+        manual.wait_idle();
         let (turns, counts) = (group.next().metrics().turns, manual.counts());
         manual.advance(Duration::from_secs(3600));
-        manual.until_idle();
+        manual.wait_idle();
         assert_eq!(group.next().metrics().turns, turns);
         assert_eq!((manual.counts().waits, manual.counts().wakes), (counts.waits, counts.wakes));
     }
@@ -194,18 +194,18 @@ fn e10_only_an_earlier_timer_wakes_a_sleeping_loop() {
     let manual = Manual::readiness();
     let group = EventLoopGroup::builder(manual.clone()).threads(1).build().unwrap();
     let first = group.schedule(millis(50), || ()).unwrap();
-    manual.until_idle();
+    manual.wait_idle();
     let wakes = manual.counts().wakes;
     let later = group.schedule(millis(60), || ()).unwrap();
     assert_eq!(manual.counts().wakes, wakes, "it will be up by then");
     let earlier = group.schedule(millis(40), || ()).unwrap();
     assert_eq!(manual.counts().wakes, wakes + 1);
-    manual.until_idle();
+    manual.wait_idle();
     for (at, timer) in [(40, earlier), (50, first), (60, later)] {
         assert!(!timer.is_done());
         manual.advance_to(waterwheel_executor::Nanos(0).plus(millis(at)));
         timer.wait_timeout(PATIENCE).expect("it is due");
-        manual.until_idle();
+        manual.wait_idle();
     }
     let counts = manual.counts();
     assert!(counts.wakes <= counts.sleeps, "{counts:?}");

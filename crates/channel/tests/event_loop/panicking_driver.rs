@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use waterwheel_channel::driver::{Driver, OpenDriver, Waited};
 use waterwheel_executor::Nanos;
-use waterwheel_testkit::decorator::{Decorated, Decorator};
+use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 use waterwheel_testkit::loop_suite::blow;
 
 /// Opens drivers that panic in their next wait once they are struck.
@@ -36,7 +36,10 @@ impl<O> Doomed<O> {
 
 impl<O: OpenDriver> OpenDriver for Doomed<O> {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(Decorated(DoomedDriver { inner: self.inner.open()?, doom: self.doom.clone() })))
+        Ok(Box::new(WrappedDriver(DoomedDriver {
+            inner: self.inner.open()?,
+            doom: self.doom.clone(),
+        })))
     }
 }
 
@@ -45,7 +48,7 @@ struct DoomedDriver {
     doom: Doom,
 }
 
-impl Decorator for DoomedDriver {
+impl DriverWrapper for DoomedDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

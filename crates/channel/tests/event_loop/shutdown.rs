@@ -168,7 +168,7 @@ fn e16_a_loop_whose_driver_panics_dies_in_order() {
         let _noted = noted;
         pending::<()>().await;
     });
-    manual.until_idle();
+    manual.wait_idle();
     doom.strike();
     drop(event_loop.execute(|| ()));
     let ended = group.termination();

@@ -16,7 +16,7 @@ use waterwheel_executor::{Error, EventExecutorGroup, SlowWork, UserCode, Watchdo
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::loop_suite::{Bench, blow};
 use waterwheel_testkit::manual::Manual;
-use waterwheel_testkit::recorder::{Log, Moment};
+use waterwheel_testkit::recorder::{HandlerMethod, Log};
 
 use crate::told::{LIMIT, Told};
 
@@ -51,7 +51,7 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
             tell.send(inside.next(call("app", "on_read"))).unwrap();
             Ok(())
         };
-        edit.add_last("app", log.recorder().at(Moment::Read, read))?;
+        edit.add_last("app", log.recorder().at(HandlerMethod::Read, read))?;
         Ok(())
     });
     channel.write_inbound(Bytes::from_static(b"hello"));
@@ -111,14 +111,14 @@ fn o02_of_handlers_that_call_each_other_the_innermost_is_named_and_the_outer_com
 #[test]
 fn o02_each_method_of_a_handler_has_its_name() {
     let moments = [
-        (Moment::Added, "on_added"),
-        (Moment::Active, "on_active"),
-        (Moment::UserEvent, "on_user_event"),
-        (Moment::Write, "write"),
-        (Moment::Flush, "flush"),
-        (Moment::Close, "close"),
-        (Moment::Inactive, "on_inactive"),
-        (Moment::Removed, "on_removed"),
+        (HandlerMethod::Added, "on_added"),
+        (HandlerMethod::Active, "on_active"),
+        (HandlerMethod::UserEvent, "on_user_event"),
+        (HandlerMethod::Write, "write"),
+        (HandlerMethod::Flush, "flush"),
+        (HandlerMethod::Close, "close"),
+        (HandlerMethod::Inactive, "on_inactive"),
+        (HandlerMethod::Removed, "on_removed"),
     ];
     for (moment, method) in moments {
         let (watchdog, told) = Told::watchdog();
@@ -194,7 +194,7 @@ fn o02_a_panic_of_a_watched_handler_leaves_nothing_behind() {
     let log = Log::new();
     let make = |edit: &mut Edit<'_>| {
         edit.add_last("first", log.recorder())?;
-        edit.add_last("broken", log.recorder().at(Moment::Read, |_| blow("broken")))?;
+        edit.add_last("broken", log.recorder().at(HandlerMethod::Read, |_| blow("broken")))?;
         Ok(())
     };
     let mut channel = builder.build(make).unwrap();

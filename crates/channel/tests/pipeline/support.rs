@@ -103,7 +103,7 @@ impl DerefMut for Bench {
     }
 }
 
-/// For a recorder, at [`Moment::Added`](waterwheel_testkit::recorder::Moment::Added).
+/// For a recorder, at [`HandlerMethod::Added`](waterwheel_testkit::recorder::HandlerMethod::Added).
 pub(crate) fn start_timer(ctx: &Ctx<'_>) -> HandlerResult {
     ctx.schedule(TIMER, 7);
     Ok(())

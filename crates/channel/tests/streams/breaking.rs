@@ -8,9 +8,9 @@ use waterwheel_channel::{
     Stream, Target,
 };
 use waterwheel_executor::Error;
-use waterwheel_testkit::faulty::{Call, Times};
+use waterwheel_testkit::faulty::{DriverCall, FailTimes};
 use waterwheel_testkit::loop_suite::Bench;
-use waterwheel_testkit::manual::{Dial, Manual};
+use waterwheel_testkit::manual::{Manual, PendingConnect};
 
 use crate::support::{Line, Log, Probe, both};
 
@@ -39,7 +39,7 @@ fn nowhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9))
 }
 
-fn dial(manual: &Manual) -> (Bench, Channel, Dial, Log) {
+fn dial(manual: &Manual) -> (Bench, Channel, PendingConnect, Log) {
     let mut bench = Bench::new(manual);
     let log = Log::default();
     let add = |edit: &mut Edit<'_>| {
@@ -51,7 +51,7 @@ fn dial(manual: &Manual) -> (Bench, Channel, Dial, Log) {
     let new = NewChannel::new(Stream::new(sockets.clone()));
     let channel = bench.here(|here| here.register_with(new, add)).unwrap();
     bench.turns(3);
-    let dial = sockets.next_dial().expect("it connects");
+    let dial = sockets.next_connect().expect("it connects");
     (bench, channel, dial, log)
 }
 
@@ -180,7 +180,7 @@ fn c02_a_reset_fails_a_write_that_waits_for_room() {
 fn c02_what_fails_after_a_broken_write_says_why() {
     both(|manual| {
         let mut line = Line::new(&manual);
-        line.bench.faults.fail(Call::Write, Times::Next(1), ErrorKind::BrokenPipe);
+        line.bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
         let (first, second) = line.here(|channel| {
             (
                 channel.write_and_flush(bytes::Bytes::from("x")),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use waterwheel_channel::driver::OpenDriver;
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::faulty::Call;
+use waterwheel_testkit::faulty::DriverCall;
 
 use crate::support::{Line, both};
 
@@ -54,7 +54,7 @@ fn c05_a_close_does_not_wait_for_a_peer_that_takes_nothing() {
         assert_eq!(line.peer.received(), "hel");
         assert_eq!(line.told(), [(0, false), (1, false)]);
         assert_eq!(line.channel.pending_bytes(), 0);
-        assert!(line.bench.faults.calls(Call::Write) <= 4);
+        assert!(line.bench.faults.calls(DriverCall::Write) <= 4);
     });
 }
 

@@ -15,10 +15,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use waterwheel_channel::{Channel, Ctx, Edit, Handler, HandlerResult, Msg, NewChannel, Stream};
 use waterwheel_executor::Error;
-use waterwheel_testkit::faulty::{Call, Times};
+use waterwheel_testkit::faulty::{DriverCall, FailTimes};
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, Peer};
-use waterwheel_testkit::seeded::Seeded;
+use waterwheel_testkit::shuffled::Shuffled;
 
 #[derive(Clone, Debug)]
 struct World {
@@ -169,14 +169,14 @@ impl Line {
 
 fn run(world: &World) -> Result<(), TestCaseError> {
     let manual = if world.completion { Manual::completion() } else { Manual::readiness() };
-    let mut bench = Bench::new(&Seeded::new(manual.clone(), world.seed));
+    let mut bench = Bench::new(&Shuffled::new(manual.clone(), world.seed));
     let mut lines: Vec<Line> = (0..3).map(|_| Line::new(&manual, &mut bench, world.echo)).collect();
     for (which, step) in &world.steps {
         perform(*step, &manual, &mut bench, &mut lines, *which);
     }
 
     manual.release();
-    bench.faults.heal();
+    bench.faults.clear();
     for line in &mut lines {
         line.peer.set_limit(usize::MAX);
         bench.here(|_| line.channel.flush());
@@ -232,14 +232,16 @@ fn perform(step: Step, manual: &Manual, bench: &mut Bench, lines: &mut [Line], w
         }
         Step::Hold => manual.hold_completions(),
         Step::Release => manual.release(),
-        Step::FailWait => bench.faults.fail(Call::Wait, Times::Next(2), ErrorKind::InvalidInput),
+        Step::FailWait => {
+            bench.faults.fail(DriverCall::Wait, FailTimes::Next(2), ErrorKind::InvalidInput)
+        }
         Step::FailWrite => {
             // Whose write that will be is anybody's guess: it is made now.
-            bench.faults.fail(Call::Write, Times::Next(1), ErrorKind::BrokenPipe);
-            let calls = bench.faults.calls(Call::Write);
+            bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
+            let calls = bench.faults.calls(DriverCall::Write);
             line.write(bench, 1, true);
-            line.broken |= bench.faults.calls(Call::Write) > calls;
-            bench.faults.fail(Call::Write, Times::Never, ErrorKind::BrokenPipe);
+            line.broken |= bench.faults.calls(DriverCall::Write) > calls;
+            bench.faults.fail(DriverCall::Write, FailTimes::Never, ErrorKind::BrokenPipe);
         }
         Step::Turn => drop(bench.turn()),
     }

@@ -12,7 +12,7 @@ use waterwheel_channel::{
 use waterwheel_executor::{Clock, EventExecutor, VirtualClock};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::manual::Manual;
-use waterwheel_testkit::paper::Paper;
+use waterwheel_testkit::temp_file::TempFile;
 
 use crate::support::{Line, both};
 
@@ -31,19 +31,19 @@ fn all(line: &mut Line) -> Vec<u8> {
 
 #[test]
 fn c07_files_and_bytes_arrive_in_the_order_they_were_written() {
-    let paper = Paper::new(3 * COPIED_AT_ONCE + 17);
+    let temp_file = TempFile::new(3 * COPIED_AT_ONCE + 17);
     for limit in [1000, 64 * 1024, 1 << 20] {
         both(|manual| {
             let mut line = Line::new(&manual);
             line.peer.set_limit(limit);
             line.write(0, "head ", false);
-            line.write_msg(1, paper.region(5..), false);
+            line.write_msg(1, temp_file.region(5..), false);
             line.write(2, " between ", false);
-            line.write_msg(3, paper.region(0..10), false);
-            line.write_msg(4, paper.region(7..7), false);
-            line.write_msg(5, paper.region(20..21), false);
+            line.write_msg(3, temp_file.region(0..10), false);
+            line.write_msg(4, temp_file.region(7..7), false);
+            line.write_msg(5, temp_file.region(20..21), false);
             line.write(6, " tail", true);
-            let text = paper.text();
+            let text = temp_file.contents();
             let parts: [&[u8]; 6] =
                 [b"head ", &text[5..], b" between ", &text[..10], &text[20..21], b" tail"];
             assert!(all(&mut line) == parts.concat(), "at a limit of {limit}");
@@ -57,16 +57,16 @@ fn c07_files_and_bytes_arrive_in_the_order_they_were_written() {
 
 #[test]
 fn c07_a_file_weighs_the_same_until_its_last_byte_is_sent() {
-    let paper = Paper::new(100_000);
+    let temp_file = TempFile::new(100_000);
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(10_000);
         for number in 0..8 {
-            line.write_msg(number, paper.region(0..100_000), false);
+            line.write_msg(number, temp_file.region(0..100_000), false);
         }
         let eight = 8 * FileRegion::WEIGHT;
         assert_eq!((line.channel.pending_bytes(), line.channel.is_writable()), (eight, true));
-        line.write_msg(8, paper.region(0..100_000), true);
+        line.write_msg(8, temp_file.region(0..100_000), true);
         assert!(!line.channel.is_writable());
         let mut read = 0;
         while read < 90_000 {
@@ -87,20 +87,20 @@ fn c07_a_file_weighs_the_same_until_its_last_byte_is_sent() {
 
 #[test]
 fn c07_a_file_that_is_cancelled_before_its_flush_is_left_out() {
-    let paper = Paper::new(1000);
+    let temp_file = TempFile::new(1000);
     both(|manual| {
         let mut line = Line::new(&manual);
         let cancelled = line.here(|channel| {
             drop(channel.write(Bytes::from_static(b"a")));
-            let first = channel.write(paper.region(0..10));
+            let first = channel.write(temp_file.region(0..10));
             drop(channel.write(Bytes::from_static(b"b")));
-            drop(channel.write(paper.region(10..20)));
-            let last = channel.write(paper.region(0..1000));
+            drop(channel.write(temp_file.region(10..20)));
+            let last = channel.write(temp_file.region(0..1000));
             (first.cancel(), last.cancel())
         });
         assert_eq!(cancelled, (true, true));
         line.write(0, "c", true);
-        assert_eq!(all(&mut line), [b"ab", &paper.text()[10..20], b"c"].concat());
+        assert_eq!(all(&mut line), [b"ab", &temp_file.contents()[10..20], b"c"].concat());
         assert_eq!((line.told(), line.channel.pending_bytes()), (vec![(0, true)], 0));
     });
 }
@@ -111,33 +111,33 @@ fn c07_a_file_that_was_cut_fails_its_write_and_closes_the_channel() {
     for (cut, sent) in cases {
         both(|manual| {
             let mut line = Line::new(&manual);
-            let paper = Paper::new(5000);
-            let written = line.here(|channel| channel.write(paper.region(..)));
+            let temp_file = TempFile::new(5000);
+            let written = line.here(|channel| channel.write(temp_file.region(..)));
             line.write(1, "behind it", false);
-            paper.cut(cut);
+            temp_file.set_len(cut);
             line.here(|channel| channel.flush());
             let arrived = all(&mut line);
             assert_eq!((arrived.len(), line.told()), (sent, vec![(1, false)]));
             assert!(line.channel.closed().is_done() && line.peer.is_closed());
             let said = written.join().unwrap_err().to_string();
             let place = format!("it ends before {cut}, {} bytes are missing", 5000 - cut);
-            assert!(said.contains("waterwheel-paper") && said.contains(&place), "{said}");
+            assert!(said.contains("waterwheel-temp-file") && said.contains(&place), "{said}");
         });
     }
 }
 
 #[test]
 fn c10_the_output_is_shut_down_behind_a_file() {
-    let paper = Paper::new(200_000);
+    let temp_file = TempFile::new(200_000);
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(1000);
-        line.write_msg(0, paper.region(0..200_000), true);
+        line.write_msg(0, temp_file.region(0..200_000), true);
         let over = line.here(|channel| channel.shutdown_output());
         line.run();
         assert!(!over.is_done() && !line.peer.is_ended());
         line.peer.set_limit(1 << 20);
-        assert!(all(&mut line) == paper.text());
+        assert!(all(&mut line) == temp_file.contents());
         assert!(over.join().is_ok() && line.peer.is_ended());
         assert_eq!(line.told(), [(0, true)]);
     });
@@ -145,12 +145,12 @@ fn c10_the_output_is_shut_down_behind_a_file() {
 
 #[test]
 fn c05_a_close_waits_for_a_file_that_goes_without_the_peers_help() {
-    let paper = Paper::new(3 * COPIED_AT_ONCE);
+    let temp_file = TempFile::new(3 * COPIED_AT_ONCE);
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(1 << 20);
         line.write(0, "head ", true);
-        line.write_msg(1, paper.region(0..3 * COPIED_AT_ONCE as u64), true);
+        line.write_msg(1, temp_file.region(0..3 * COPIED_AT_ONCE as u64), true);
         line.here(|channel| drop(channel.close()));
         line.run();
         assert_eq!(line.peer.received().len(), 5 + 3 * COPIED_AT_ONCE);
@@ -161,14 +161,14 @@ fn c05_a_close_waits_for_a_file_that_goes_without_the_peers_help() {
 
 #[test]
 fn c05_a_close_does_not_wait_for_a_peer_that_takes_no_more_of_a_file() {
-    let paper = Paper::new(10_000);
+    let temp_file = TempFile::new(10_000);
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(1000);
-        line.write_msg(0, paper.region(0..10_000), true);
+        line.write_msg(0, temp_file.region(0..10_000), true);
         line.here(|channel| drop(channel.close()));
         line.run();
-        assert_eq!(line.peer.received(), &paper.text()[..1000]);
+        assert_eq!(line.peer.received(), &temp_file.contents()[..1000]);
         assert_eq!(line.told(), [(0, false)]);
         assert!(line.channel.closed().is_done() && line.channel.pending_bytes() == 0);
     });
@@ -176,18 +176,18 @@ fn c05_a_close_does_not_wait_for_a_peer_that_takes_no_more_of_a_file() {
 
 #[test]
 fn c07_a_file_in_many_parts_lets_others_run_in_between() {
-    let paper = Paper::new(40);
+    let temp_file = TempFile::new(40);
     let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
     channel.short_writes(1);
     let seen = channel.on_loop(|channel| {
-        channel.send(paper.region(0..40));
+        channel.send(temp_file.region(0..40));
         let waiting = channel.clone();
         channel.event_loop().submit(move || waiting.pending_bytes()).unwrap()
     });
     channel.run();
     assert_eq!(seen.join().unwrap(), FileRegion::WEIGHT, "it is not all sent by then");
     let sent: Vec<Bytes> = std::iter::from_fn(|| channel.read_outbound()).collect();
-    assert_eq!((sent.len(), sent.concat().as_slice()), (40, paper.text()));
+    assert_eq!((sent.len(), sent.concat().as_slice()), (40, temp_file.contents()));
 }
 
 #[test]
@@ -201,10 +201,10 @@ fn c03_an_offloaded_handler_may_write_a_file() {
         }
     }
 
-    let paper = Paper::new(300);
+    let temp_file = TempFile::new(300);
     let clock = Clock::Virtual(VirtualClock::new());
     let mut library = EventExecutor::builder().name("library").build_manual(clock).unwrap();
-    let (executor, region) = (library.executor().clone(), paper.region(100..300));
+    let (executor, region) = (library.executor().clone(), temp_file.region(100..300));
     let mut channel = Embedded::builder()
         .stream()
         .build(|edit| {
@@ -216,7 +216,7 @@ fn c03_an_offloaded_handler_may_write_a_file() {
     while library.run_now() > 0 {
         channel.run();
     }
-    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), &paper.text()[100..]);
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), &temp_file.contents()[100..]);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn c07_a_transport_of_messages_passes_a_file_as_it_is() {
         }
     }
 
-    let paper = Paper::new(50);
+    let temp_file = TempFile::new(50);
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     let (heard, files) = std::sync::mpsc::channel();
     let heard = Arc::new(std::sync::Mutex::new(heard));
@@ -244,25 +244,25 @@ fn c07_a_transport_of_messages_passes_a_file_as_it_is() {
         .unwrap();
     let client = Bootstrap::new(&group, local::Local);
     let client = client.connect(server.local_address().unwrap()).join().unwrap();
-    client.write_and_flush(paper.region(10..30)).join().unwrap();
+    client.write_and_flush(temp_file.region(10..30)).join().unwrap();
     let file = files.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert_eq!(file.read(100).unwrap(), &paper.text()[10..30]);
+    assert_eq!(file.read(100).unwrap(), &temp_file.contents()[10..30]);
     group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().join().unwrap();
 }
 
 #[test]
 fn c07_a_file_that_waits_for_room_is_sent_when_there_is() {
-    let paper = Paper::new(100);
+    let temp_file = TempFile::new(100);
     both(|manual: Manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(0);
-        line.write_msg(0, paper.region(0..100), true);
+        line.write_msg(0, temp_file.region(0..100), true);
         line.run();
         let tried = manual.counts().writes;
         line.bench.turns(3);
         assert_eq!((line.told().len(), manual.counts().writes), (0, tried), "it does not spin");
         line.peer.set_limit(1000);
-        assert!(all(&mut line) == paper.text());
+        assert!(all(&mut line) == temp_file.contents());
         assert_eq!(line.told(), [(0, true)]);
     });
 }

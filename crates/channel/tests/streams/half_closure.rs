@@ -9,7 +9,7 @@ use waterwheel_channel::{
     Msg, NewChannel, Stream,
 };
 use waterwheel_executor::Error;
-use waterwheel_testkit::faulty::{Call, Times};
+use waterwheel_testkit::faulty::{DriverCall, FailTimes};
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::Manual;
 
@@ -268,7 +268,7 @@ fn c10_a_reset_fails_the_shutdown_that_waits_for_the_peer() {
 fn c10_a_write_that_breaks_in_a_shutdown_fails_it_with_the_cause() {
     let manual = Manual::readiness();
     let mut line = half_closable(&manual);
-    line.bench.faults.fail(Call::Write, Times::Next(1), ErrorKind::BrokenPipe);
+    line.bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
     let done = line.here(|channel| {
         drop(channel.write(Bytes::from("x")));
         channel.flush();
@@ -284,7 +284,7 @@ fn c10_a_write_that_breaks_in_a_shutdown_fails_it_with_the_cause() {
 fn c10_a_shutdown_that_the_kernel_refuses_changes_nothing() {
     let manual = Manual::readiness();
     let mut line = half_closable(&manual);
-    line.bench.faults.fail(Call::Shutdown, Times::Next(2), ErrorKind::NotConnected);
+    line.bench.faults.fail(DriverCall::Shutdown, FailTimes::Next(2), ErrorKind::NotConnected);
     let (input, output) = line
         .here(|channel| (outcome(channel.shutdown_input()), outcome(channel.shutdown_output())));
     line.run();

@@ -10,7 +10,7 @@ use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{Channel, EventLoopGroup, ManualEventLoop, NewChannel, Stream};
 use waterwheel_executor::Clock;
 use waterwheel_net::{Epoll, Poll, Socket};
-use waterwheel_testkit::paper::Paper;
+use waterwheel_testkit::temp_file::TempFile;
 
 #[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;
@@ -58,7 +58,7 @@ fn over_both(test: impl Fn(Rig)) {
 
 #[test]
 fn c07_files_and_bytes_arrive_in_order_at_a_slow_reader() {
-    let paper = Paper::new(1_000_000);
+    let temp_file = TempFile::new(1_000_000);
     over_both(|mut rig| {
         let (head, tail) = (Bytes::from(vec![1; 100_000]), Bytes::from_static(b"tail"));
         let mut peer = rig.peer.try_clone().unwrap();
@@ -74,13 +74,13 @@ fn c07_files_and_bytes_arrive_in_order_at_a_slow_reader() {
         });
         let channel = rig.channel.clone();
         drop(channel.write(head.clone()));
-        let first = channel.write(paper.region(1..));
+        let first = channel.write(temp_file.region(1..));
         drop(channel.write(tail.clone()));
-        let last = channel.write_and_flush(paper.region(..5));
+        let last = channel.write_and_flush(temp_file.region(..5));
         let over = channel.shutdown_output();
         turn_until(&mut rig.manual, || over.is_done());
         assert!(first.is_done() && last.is_done() && channel.pending_bytes() == 0);
-        let text = paper.text();
+        let text = temp_file.contents();
         let expected = [&head[..], &text[1..], &tail[..], &text[..5]].concat();
         assert!(reading.join().unwrap() == expected);
     });
@@ -89,7 +89,7 @@ fn c07_files_and_bytes_arrive_in_order_at_a_slow_reader() {
 #[test]
 fn c07_a_file_is_sent_without_a_copy() {
     const LEN: usize = 4 << 20;
-    let paper = Paper::new(LEN);
+    let temp_file = TempFile::new(LEN);
     over_both(|mut rig| {
         let mut peer = rig.peer.try_clone().unwrap();
         let reading = std::thread::spawn(move || {
@@ -97,9 +97,9 @@ fn c07_a_file_is_sent_without_a_copy() {
             peer.read_exact(&mut all).unwrap();
             all
         });
-        let sent = rig.channel.write_and_flush(paper.region(..));
+        let sent = rig.channel.write_and_flush(temp_file.region(..));
         let (allocations, ()) = allocations_in(|| turn_until(&mut rig.manual, || sent.is_done()));
-        assert!(reading.join().unwrap() == paper.text());
+        assert!(reading.join().unwrap() == temp_file.contents());
         // Copied in pieces of 64 KiB it would be one for each: 64.
         assert!(allocations < 32, "{allocations} allocations");
     });
@@ -107,9 +107,9 @@ fn c07_a_file_is_sent_without_a_copy() {
 
 #[test]
 fn c07_a_peer_that_goes_in_the_middle_of_a_file_fails_its_write() {
-    let paper = Paper::new(1_000_000);
+    let temp_file = TempFile::new(1_000_000);
     over_both(|mut rig| {
-        let sent = rig.channel.write_and_flush(paper.region(..));
+        let sent = rig.channel.write_and_flush(temp_file.region(..));
         rig.manual.turn(Some(Duration::ZERO));
         rig.peer.read_exact(&mut [0; 1000]).unwrap();
         SockRef::from(&rig.peer).set_linger(Some(Duration::ZERO)).unwrap();

@@ -14,7 +14,9 @@ use std::time::Duration;
 use socket2::SockRef;
 use waterwheel_channel::driver::{Driver, Io, OpenDriver};
 use waterwheel_net::{DatagramSocket, Socket, foreign_io};
-use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
+use waterwheel_testkit::driver_suite::{
+    AcceptedConnect, Fixture, ForeignTrigger, RemoteConnector, RemoteDatagrams, RemoteStream,
+};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(10);
@@ -26,47 +28,47 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         self.0.open().expect("the driver opens")
     }
 
-    fn pair(&self) -> (Io, Box<dyn Remote>) {
+    fn pair(&self) -> (Io, Box<dyn RemoteStream>) {
         let listener = listen();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (theirs, _) = listener.accept().unwrap();
         (io(ours), End::boxed(theirs))
     }
 
-    fn listener(&self) -> (Io, Box<dyn Door>) {
+    fn listener(&self) -> (Io, Box<dyn RemoteConnector>) {
         let listener = listen();
         let address = listener.local_addr().unwrap();
         (io(listener), Box::new(Address(address)))
     }
 
-    fn accepting(&self) -> Dialled {
+    fn connect_accepted(&self) -> AcceptedConnect {
         let listener = listen();
         let target = listener.local_addr().unwrap();
         let io = Socket::unconnected(target).unwrap().into();
         let remote = Box::new(move || End::boxed(listener.accept().unwrap().0));
-        Dialled { io, target, remote }
+        AcceptedConnect { io, target, remote }
     }
 
-    fn refusing(&self) -> (Io, SocketAddr) {
+    fn connect_refused(&self) -> (Io, SocketAddr) {
         let target = listen().local_addr().unwrap();
         (Socket::unconnected(target).unwrap().into(), target)
     }
 
     /// Unlike UDP, these wait for a receiver that has no room.
-    fn datagrams(&self) -> (Io, Box<dyn Postman>) {
+    fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         theirs.set_read_timeout(Some(LONG)).unwrap();
         (DatagramSocket::new(ours).unwrap().into(), Box::new(Friend(theirs)))
     }
 
-    fn foreign(&self) -> (Io, Box<dyn Source>) {
+    fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let ours = Arc::new(ours);
         (foreign_io(ours.clone()), Box::new(Hand { ours, theirs: Some(theirs) }))
     }
 
-    fn most_sockets(&self) -> usize {
+    fn max_sockets(&self) -> usize {
         if self.open().name() == "blocking" { 1 } else { usize::MAX }
     }
 }
@@ -74,7 +76,7 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
 /// The other end of a pair.
 struct Friend(UnixDatagram);
 
-impl Postman for Friend {
+impl RemoteDatagrams for Friend {
     fn send(&mut self, bytes: &[u8]) {
         self.0.send(bytes).unwrap();
     }
@@ -86,7 +88,7 @@ impl Postman for Friend {
     }
 
     /// By talking to somebody else from now on: the kernel tells that only of a peer that has not read everything.
-    fn go_away(&mut self) {
+    fn close(&mut self) {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("waterwheel-suite-{}-{number}", std::process::id());
@@ -109,7 +111,7 @@ fn io(socket: impl Into<std::os::fd::OwnedFd>) -> Io {
 struct End(Option<TcpStream>);
 
 impl End {
-    fn boxed(stream: TcpStream) -> Box<dyn Remote> {
+    fn boxed(stream: TcpStream) -> Box<dyn RemoteStream> {
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream.set_nodelay(true).unwrap();
         Box::new(Self(Some(stream)))
@@ -128,7 +130,7 @@ impl End {
     }
 }
 
-impl Remote for End {
+impl RemoteStream for End {
     fn send(&mut self, bytes: &[u8]) -> usize {
         match self.at_once(|stream| stream.write(bytes)) {
             Ok(n) => n,
@@ -152,7 +154,7 @@ impl Remote for End {
         }
     }
 
-    fn until_ended(&mut self) {
+    fn wait_ended(&mut self) {
         match self.stream().read_to_end(&mut Vec::new()).map_err(|error| error.kind()) {
             Ok(_) | Err(ErrorKind::ConnectionReset) => {}
             Err(error) => panic!("no end: {error}"),
@@ -171,8 +173,8 @@ impl Remote for End {
 
 struct Address(SocketAddr);
 
-impl Door for Address {
-    fn connect(&mut self) -> Box<dyn Remote> {
+impl RemoteConnector for Address {
+    fn connect(&mut self) -> Box<dyn RemoteStream> {
         End::boxed(TcpStream::connect(self.0).unwrap())
     }
 }
@@ -182,7 +184,7 @@ struct Hand {
     theirs: Option<UnixStream>,
 }
 
-impl Source for Hand {
+impl ForeignTrigger for Hand {
     fn make_readable(&mut self) {
         self.theirs.as_mut().expect("it did not hang up").write_all(b"x").unwrap();
     }

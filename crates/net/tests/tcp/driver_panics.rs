@@ -15,7 +15,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, ErrorKind, Nanos};
 use waterwheel_net::{Epoll, Poll, Tcp};
-use waterwheel_testkit::decorator::{Decorating, Decorator};
+use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappingFactory};
 use waterwheel_testkit::loop_suite::blow;
 
 use crate::loop_rig::{LONG, Rig, get};
@@ -59,7 +59,7 @@ impl Panics {
     }
 }
 
-impl Decorator for Panics {
+impl DriverWrapper for Panics {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -140,7 +140,7 @@ impl Decorator for Panics {
 
 fn rig(driver: impl OpenDriver + 'static, fault: &Fault) -> Rig {
     let fault = fault.clone();
-    let panicking = Decorating::new(driver, move |inner| Panics {
+    let panicking = WrappingFactory::new(driver, move |inner| Panics {
         inner,
         fault: fault.clone(),
         at: None,

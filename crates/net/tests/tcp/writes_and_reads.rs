@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use bytes::Bytes;
 use waterwheel_channel::WaterMarks;
 use waterwheel_channel::driver::SocketOption;
-use waterwheel_testkit::faulty::Call;
+use waterwheel_testkit::faulty::DriverCall;
 
 use crate::loop_rig::{counted, get, on_every_loop};
 use crate::probe::{Door, until};
@@ -15,7 +15,7 @@ fn c07_many_messages_go_out_sixty_four_at_a_time_and_in_order() {
     counted(|rig, faults| {
         let door = Door::open(rig, |server| server);
         let (channel, mut peer, _notes) = door.connect();
-        let before = faults.calls(Call::Write);
+        let before = faults.calls(DriverCall::Write);
         let mut expected = Vec::new();
         for n in 0..640_u32 {
             let piece = format!("{n},");
@@ -26,7 +26,7 @@ fn c07_many_messages_go_out_sixty_four_at_a_time_and_in_order() {
         let mut all = vec![0; expected.len()];
         peer.read_exact(&mut all).unwrap();
         assert!(all == expected);
-        assert_eq!(faults.calls(Call::Write) - before, 10);
+        assert_eq!(faults.calls(DriverCall::Write) - before, 10);
     });
 }
 
@@ -40,21 +40,21 @@ fn c07_a_channel_that_finds_no_room_waits_for_it_and_does_not_try_again() {
         let body = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(body.clone()));
         rig.assert_calm();
-        let tried = faults.calls(Call::Write);
+        let tried = faults.calls(DriverCall::Write);
         rig.assert_calm();
         channel.flush();
         let more = channel.write_and_flush(Bytes::from("more"));
         rig.assert_calm();
-        assert_eq!(faults.calls(Call::Write), tried, "there is no room, and that is known");
+        assert_eq!(faults.calls(DriverCall::Write), tried, "there is no room, and that is known");
         let mut all = vec![0; body.len() + 4];
         peer.read_exact(&mut all).unwrap();
         assert!(all[..body.len()] == body && &all[body.len()..] == b"more");
         get(written);
         get(more);
         rig.assert_calm();
-        let after = faults.calls(Call::Write);
+        let after = faults.calls(DriverCall::Write);
         get(channel.write_and_flush(Bytes::from("one")));
-        assert_eq!(faults.calls(Call::Write), after + 1);
+        assert_eq!(faults.calls(DriverCall::Write), after + 1);
         rig.assert_calm();
     });
 }

@@ -1,7 +1,7 @@
 //! What is sent, in which order, and in how many calls.
 
 use waterwheel_channel::Datagram;
-use waterwheel_testkit::faulty::Call;
+use waterwheel_testkit::faulty::DriverCall;
 
 use crate::loop_rig::{counted, get, on_every_loop};
 use crate::support::{Maker, Post, peer, received};
@@ -10,7 +10,7 @@ use crate::support::{Maker, Post, peer, received};
 fn c13_sixty_four_datagrams_flushed_at_once_go_out_sixteen_at_a_time_and_in_order() {
     counted(|rig, faults| {
         let (peer, post) = (peer(), Post::bound(rig));
-        let before = faults.calls(Call::Write);
+        let before = faults.calls(DriverCall::Write);
         for n in 0..64 {
             drop(post.channel.write(Datagram::to(peer.local_addr().unwrap(), n.to_string())));
         }
@@ -19,7 +19,7 @@ fn c13_sixty_four_datagrams_flushed_at_once_go_out_sixteen_at_a_time_and_in_orde
             assert_eq!(received(&peer).0, n.to_string());
         }
         rig.until_asleep();
-        assert_eq!(faults.calls(Call::Write) - before, 4);
+        assert_eq!(faults.calls(DriverCall::Write) - before, 4);
     });
 }
 

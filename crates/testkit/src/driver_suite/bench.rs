@@ -9,8 +9,8 @@ use waterwheel_channel::driver::{
 };
 use waterwheel_executor::Nanos;
 
-use super::ledger::{Kind, Ledger};
-use super::{Fixture, Remote};
+use super::event_checker::{EventChecker, RegistrationKind};
+use super::{Fixture, RemoteStream};
 
 /// How long the suite waits for something that must happen.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,14 +30,14 @@ const ENDLESS: usize = 100_000;
 pub(super) struct Bench<'f> {
     pub(super) fixture: &'f dyn Fixture,
     pub(super) driver: Box<dyn Driver>,
-    pub(super) ledger: Ledger,
+    pub(super) checker: EventChecker,
     /// The second half of a `LastRead` whose first was given out.
     complete: Option<IoEvent>,
 }
 
 impl<'f> Bench<'f> {
     pub(super) fn open(fixture: &'f dyn Fixture) -> Self {
-        Self { fixture, driver: fixture.open(), ledger: Ledger::default(), complete: None }
+        Self { fixture, driver: fixture.open(), checker: EventChecker::default(), complete: None }
     }
 
     pub(super) fn now(&self) -> Nanos {
@@ -45,47 +45,47 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn attach(&mut self, io: Io, role: Role) -> Token {
-        let token = self.ledger.enter(match role {
-            Role::Listener => Kind::Listener,
-            Role::Connecting(_) => Kind::Connecting,
-            Role::Datagram => Kind::Datagram,
-            _ => Kind::Stream,
+        let token = self.checker.enter(match role {
+            Role::Listener => RegistrationKind::Listener,
+            Role::Connecting(_) => RegistrationKind::Connecting,
+            Role::Datagram => RegistrationKind::Datagram,
+            _ => RegistrationKind::Stream,
         });
         self.driver.attach(token, io, role).unwrap_or_else(|error| panic!("attach: {error}"));
         token
     }
 
     /// Attaches a stream, its reads off.
-    pub(super) fn stream(&mut self) -> (Token, Box<dyn Remote>) {
+    pub(super) fn stream(&mut self) -> (Token, Box<dyn RemoteStream>) {
         let (io, remote) = self.fixture.pair();
         (self.attach(io, Role::Stream), remote)
     }
 
     /// Attaches a stream, its reads on.
-    pub(super) fn reading_stream(&mut self) -> (Token, Box<dyn Remote>) {
+    pub(super) fn reading_stream(&mut self) -> (Token, Box<dyn RemoteStream>) {
         let (token, remote) = self.stream();
         self.set_read(token, Some(ReadPlan::default()));
         (token, remote)
     }
 
     pub(super) fn register(&mut self, io: Io, interest: Interest) -> Token {
-        let token = self.ledger.enter(Kind::Foreign(interest));
+        let token = self.checker.enter(RegistrationKind::Foreign(interest));
         let registered = self.driver.register_foreign(token, io, interest);
         registered.unwrap_or_else(|error| panic!("register_foreign: {error}"));
         token
     }
 
     pub(super) fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
-        self.ledger.entry(token).reads = plan;
+        self.checker.entry(token).reads = plan;
         self.driver.set_read(token, plan);
     }
 
     /// Detaches without waiting for it.
     pub(super) fn begin_detach(&mut self, token: Token) -> Detach {
-        self.ledger.entry(token).detaching = true;
+        self.checker.entry(token).detaching = true;
         let detach = self.driver.detach(token);
         if detach == Detach::Done {
-            self.ledger.leave(token);
+            self.checker.leave(token);
         }
         detach
     }
@@ -104,7 +104,7 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn wait_until(&mut self, deadline: Nanos) -> Waited {
-        self.ledger.begin_round();
+        self.checker.begin_round();
         let waited = self.driver.wait(Some(deadline)).expect("wait");
         let early = waited == Waited::default() && self.now() < deadline;
         assert!(!early, "a wait ended {:?} early, for no reason", deadline.since(self.now()));
@@ -112,15 +112,15 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn next(&mut self) -> Option<IoEvent> {
-        let complete = self.complete.take().filter(|event| self.ledger.is_live(event.token()));
+        let complete = self.complete.take().filter(|event| self.checker.is_live(event.token()));
         let event = complete.or_else(|| self.driver.next_event()).map(|event| {
             let (event, complete) = event.split();
             self.complete = complete;
             event
         });
         match &event {
-            Some(event) => self.ledger.note(event),
-            None => self.ledger.end_round(),
+            Some(event) => self.checker.note(event),
+            None => self.checker.end_round(),
         }
         event
     }
@@ -203,7 +203,7 @@ impl<'f> Bench<'f> {
         match submit {
             Submit::Done(n) => queue.advance(n),
             Submit::Full | Submit::Pending => {
-                self.ledger.entry(token).writing = Some(queue.len());
+                self.checker.entry(token).writing = Some(queue.len());
             }
         }
         submit

@@ -3,12 +3,12 @@
 use waterwheel_channel::driver::{Io, IoEvent, ReadPlan, Role};
 
 use super::bench::{Bench, PATIENCE};
-use super::{Fixture, Remote, takes};
+use super::{Fixture, RemoteStream, supports_sockets};
 
 /// A connect that is accepted is told once, and the stream is ready for use.
 pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let dialled = fixture.accepting();
+    let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(of)] if *of == token));
     let mut remote = (dialled.remote)();
@@ -23,7 +23,7 @@ pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
 /// Connected and readable at once: connected is told first.
 pub fn l05_connected_comes_before_read(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let dialled = fixture.accepting();
+    let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.set_read(token, Some(ReadPlan::default()));
     let mut remote = (dialled.remote)();
@@ -35,13 +35,13 @@ pub fn l05_connected_comes_before_read(fixture: &dyn Fixture) {
 
 /// A listener accepts when it is told to, at most as many in a round as planned, and all of them.
 pub fn l05_a_listener_accepts_as_planned(fixture: &dyn Fixture) {
-    if !takes(fixture, 2) {
+    if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);
     let (io, mut door) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
-    let mut remotes: Vec<Box<dyn Remote>> = (0..5).map(|_| door.connect()).collect();
+    let mut remotes: Vec<Box<dyn RemoteStream>> = (0..5).map(|_| door.connect()).collect();
     bench.assert_quiet();
     bench.set_read(listener, Some(ReadPlan { max_reads: 2, size: 0 }));
     let accepted = |seen: &[IoEvent]| {
@@ -69,7 +69,7 @@ pub fn l05_an_accepted_connection_that_is_dropped_is_closed(fixture: &dyn Fixtur
     assert!(bench.wait(PATIENCE).ready > 0);
     let mut accepted = bench.round().into_iter().filter_map(into_accepted);
     drop(accepted.next().expect("it was accepted"));
-    remote.until_ended();
+    remote.wait_ended();
 }
 
 fn into_accepted(event: IoEvent) -> Option<Io> {

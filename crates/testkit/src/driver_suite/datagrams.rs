@@ -6,12 +6,12 @@ use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
 use waterwheel_channel::{Datagram, Token};
 
 use super::bench::{Bench, GLANCE, PATIENCE, wrote};
-use super::{Fixture, Postman};
+use super::{Fixture, RemoteDatagrams};
 
 /// More than there is room for.
 const TOO_MANY: usize = 1000;
 
-fn attach(bench: &mut Bench<'_>) -> (Token, Box<dyn Postman>) {
+fn attach(bench: &mut Bench<'_>) -> (Token, Box<dyn RemoteDatagrams>) {
     let (io, postman) = bench.fixture.datagrams();
     (bench.attach(io, Role::Datagram), postman)
 }
@@ -45,7 +45,7 @@ fn send(bench: &mut Bench<'_>, token: Token, text: &[u8]) -> bool {
             true
         }
         Submit::Full => {
-            bench.ledger.entry(token).writing = Some(0);
+            bench.checker.entry(token).writing = Some(0);
             false
         }
         Submit::Pending => panic!("datagrams are never pending"),
@@ -154,7 +154,7 @@ pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
         let event = bench.next().expect("a datagram");
         assert_eq!(texts(&received(&[event], token)), [&[n]]);
         let io = bench.driver.release(token).expect("nothing is under way");
-        bench.ledger.leave(token);
+        bench.checker.leave(token);
         assert!(bench.round().is_empty(), "it is gone");
         token = bench.attach(io, Role::Datagram);
     }
@@ -202,7 +202,7 @@ pub fn l05_a_send_that_takes_the_error_of_a_round_does_not_keep_it_going(fixture
     let (token, mut postman) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     assert!(send(&mut bench, token, b"lost"));
-    postman.go_away();
+    postman.close();
     bench.wait(GLANCE);
     try_to_send(&mut bench, token);
     let mut errors = failures(&bench.round());
@@ -220,7 +220,7 @@ pub fn l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going(
     bench.set_read(token, Some(ReadPlan::default()));
     let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
     assert!(sent < TOO_MANY, "{sent} were sent that nobody receives");
-    postman.go_away();
+    postman.close();
     for _ in 0..4 {
         bench.wait(GLANCE);
         let mut count = 0;
@@ -239,7 +239,7 @@ pub fn l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going(
 fn try_to_send(bench: &mut Bench<'_>, token: Token) {
     let datagram = Datagram::new("anybody?");
     if let Ok(Submit::Full) = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram)) {
-        bench.ledger.entry(token).writing = Some(0);
+        bench.checker.entry(token).writing = Some(0);
     }
 }
 

@@ -30,7 +30,7 @@ pub fn l08_the_interest_can_be_changed(fixture: &dyn Fixture) {
     let token = bench.register(io, Interest::READABLE);
     bench.assert_quiet();
     let told = |bench: &mut Bench<'_>, interest| {
-        bench.ledger.change_interest(token, interest);
+        bench.checker.change_interest(token, interest);
         bench.driver.set_interest(token, interest).expect("set_interest");
         let events = bench.turn(PATIENCE);
         let [IoEvent::Foreign(_, ready)] = events[..] else { panic!("{interest:?}: {events:?}") };

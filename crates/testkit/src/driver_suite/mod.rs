@@ -6,7 +6,7 @@
 //! ```
 //! use std::net::SocketAddr;
 //! use waterwheel_channel::driver::{Driver, Io};
-//! use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
+//! use waterwheel_testkit::driver_suite::{AcceptedConnect, RemoteConnector, Fixture, RemoteDatagrams, RemoteStream, ForeignTrigger};
 //!
 //! struct MyDriver;
 //!
@@ -15,27 +15,27 @@
 //!         // …
 //! #       unimplemented!()
 //!     }
-//!     fn pair(&self) -> (Io, Box<dyn Remote>) {
+//!     fn pair(&self) -> (Io, Box<dyn RemoteStream>) {
 //!         // …
 //! #       unimplemented!()
 //!     }
-//!     fn listener(&self) -> (Io, Box<dyn Door>) {
+//!     fn listener(&self) -> (Io, Box<dyn RemoteConnector>) {
 //!         // …
 //! #       unimplemented!()
 //!     }
-//!     fn accepting(&self) -> Dialled {
+//!     fn connect_accepted(&self) -> AcceptedConnect {
 //!         // …
 //! #       unimplemented!()
 //!     }
-//!     fn refusing(&self) -> (Io, SocketAddr) {
+//!     fn connect_refused(&self) -> (Io, SocketAddr) {
 //!         // …
 //! #       unimplemented!()
 //!     }
-//!     fn datagrams(&self) -> (Io, Box<dyn Postman>) {
+//!     fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
 //!         // …
 //! #       unimplemented!()
 //!     }
-//!     fn foreign(&self) -> (Io, Box<dyn Source>) {
+//!     fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>) {
 //!         // …
 //! #       unimplemented!()
 //!     }
@@ -50,7 +50,7 @@
 //!    driver, with deadlines on the driver's own clock.
 //! 2. That something does *not* happen is shown by a few short waits that must time out: on a virtual
 //!    clock they cost nothing, on a real one tens of milliseconds.
-//! 3. Every event of every test passes a ledger that knows what is attached, which reads are
+//! 3. Every event of every test passes a checker that knows what is attached, which reads are
 //!    on and which write is pending, and refuses what the contract forbids at that moment.
 //! 4. A driver may answer at once or later: the suite takes `Done` and `Pending`, as the contract does.
 //! 5. A driver may be for fewer sockets than a test needs: then the test is left out, and prints why.
@@ -61,15 +61,15 @@
 
 mod bench;
 pub mod connections;
-pub mod corners;
 pub mod datagrams;
-pub mod edges;
+pub mod edge_triggered;
+mod event_checker;
 pub mod foreign;
-mod ledger;
-mod listing;
+pub mod no_spinning;
 pub mod reading;
 pub mod rebuilding;
 pub mod registrations;
+mod test_list;
 pub mod waiting;
 pub mod writing;
 
@@ -84,39 +84,39 @@ pub trait Fixture {
 
     /// A connected stream, to be attached as `Stream`, and its other end. The room between them is
     /// limited: at most 64 MiB are taken that nobody reads.
-    fn pair(&self) -> (Io, Box<dyn Remote>);
+    fn pair(&self) -> (Io, Box<dyn RemoteStream>);
 
     /// A listening socket, to be attached as `Listener`.
-    fn listener(&self) -> (Io, Box<dyn Door>);
+    fn listener(&self) -> (Io, Box<dyn RemoteConnector>);
 
     /// A socket to be attached as `Connecting`, to an address that accepts.
-    fn accepting(&self) -> Dialled;
+    fn connect_accepted(&self) -> AcceptedConnect;
 
     /// A socket to be attached as `Connecting`, and an address that refuses.
-    fn refusing(&self) -> (Io, SocketAddr);
+    fn connect_refused(&self) -> (Io, SocketAddr);
 
     /// A socket to be attached as `Datagram`, and whom it is connected to. At most a thousand datagrams
     /// are taken that nobody receives.
-    fn datagrams(&self) -> (Io, Box<dyn Postman>);
+    fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>);
 
     /// A foreign descriptor, to be registered. It is writable and not readable.
-    fn foreign(&self) -> (Io, Box<dyn Source>);
+    fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>);
 
     /// How many streams, or foreign descriptors, make a crowd. A thousand; fewer where descriptors
     /// are scarce.
-    fn many(&self) -> usize {
+    fn crowd_size(&self) -> usize {
         1000
     }
 
     /// How many sockets the driver takes at a time. Tests that need more are left out, and say so.
-    fn most_sockets(&self) -> usize {
+    fn max_sockets(&self) -> usize {
         usize::MAX
     }
 }
 
 /// Whether a driver takes so many sockets at a time; if not, says that a test is left out.
-pub(crate) fn takes(fixture: &dyn Fixture, sockets: usize) -> bool {
-    let most = fixture.most_sockets();
+pub(crate) fn supports_sockets(fixture: &dyn Fixture, sockets: usize) -> bool {
+    let most = fixture.max_sockets();
     if most < sockets {
         println!("left out: needs {sockets} sockets at a time, the driver takes {most}");
     }
@@ -124,7 +124,7 @@ pub(crate) fn takes(fixture: &dyn Fixture, sockets: usize) -> bool {
 }
 
 /// The other end of a stream. Dropping it closes it.
-pub trait Remote {
+pub trait RemoteStream {
     /// Sends what there is room for, without blocking; returns how much that is. A kilobyte always
     /// fits if what was sent before has been read.
     fn send(&mut self, bytes: &[u8]) -> usize;
@@ -142,7 +142,7 @@ pub trait Remote {
     ///
     /// # Panics
     /// If it does not in a few seconds.
-    fn until_ended(&mut self);
+    fn wait_ended(&mut self);
 
     /// Sends no more, and goes on receiving.
     fn finish(&mut self);
@@ -152,7 +152,7 @@ pub trait Remote {
 }
 
 /// Whom a socket for datagrams is connected to.
-pub trait Postman {
+pub trait RemoteDatagrams {
     /// Sends a datagram. Eight of a kilobyte always fit if those before were read.
     fn send(&mut self, bytes: &[u8]);
 
@@ -164,27 +164,27 @@ pub trait Postman {
 
     /// Goes away, with what it has not received. That is an error of the driver's socket: at once if there
     /// was something, with the next send at the latest.
-    fn go_away(&mut self);
+    fn close(&mut self);
 }
 
 /// The way to a listener.
-pub trait Door {
+pub trait RemoteConnector {
     /// Connects, without waiting to be accepted.
-    fn connect(&mut self) -> Box<dyn Remote>;
+    fn connect(&mut self) -> Box<dyn RemoteStream>;
 }
 
 /// A connect that will be accepted.
-pub struct Dialled {
+pub struct AcceptedConnect {
     /// What is attached.
     pub io: Io,
     /// As `Connecting` to this address.
     pub target: SocketAddr,
     /// The other end; called after the socket was attached.
-    pub remote: Box<dyn FnOnce() -> Box<dyn Remote>>,
+    pub remote: Box<dyn FnOnce() -> Box<dyn RemoteStream>>,
 }
 
 /// The hand that makes a foreign descriptor ready. It is always writable.
-pub trait Source {
+pub trait ForeignTrigger {
     /// Makes it readable, until it is drained.
     fn make_readable(&mut self);
 

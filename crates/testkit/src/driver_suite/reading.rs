@@ -3,7 +3,7 @@
 use waterwheel_channel::driver::{IoEvent, ReadPlan};
 
 use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed};
-use super::{Fixture, takes};
+use super::{Fixture, supports_sockets};
 
 /// Nothing is read before reads are turned on; then everything is.
 pub fn l05_reads_are_off_at_first(fixture: &dyn Fixture) {
@@ -32,7 +32,7 @@ pub fn l05_a_round_of_reads_ends_with_one_read_complete(fixture: &dyn Fixture) {
 
 /// A `LastRead` ends its round: nothing of that token follows in it, and others are told what is theirs.
 pub fn l05_a_last_read_ends_its_round(fixture: &dyn Fixture) {
-    if !takes(fixture, 2) {
+    if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -87,7 +87,7 @@ pub fn l05_a_plan_bounds_a_round(fixture: &dyn Fixture) {
 /// A peer that sends as fast as it is read cannot keep a round from ending, nor others from being
 /// read.
 pub fn l05_a_flooding_peer_cannot_keep_a_round_going(fixture: &dyn Fixture) {
-    if !takes(fixture, 2) {
+    if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -179,7 +179,7 @@ pub fn l05_a_stream_that_has_ended_is_still_written_to(fixture: &dyn Fixture) {
 
 /// A reset breaks the stream: `Failed`, and nothing after it.
 pub fn l05_a_reset_fails_a_stream_once(fixture: &dyn Fixture) {
-    if !takes(fixture, 2) {
+    if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);

@@ -3,11 +3,11 @@
 use waterwheel_channel::driver::{Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, Waited};
 
 use super::bench::{Bench, PATIENCE, bytes_of, is_detached, wrote};
-use super::{Fixture, takes};
+use super::{Fixture, supports_sockets};
 
 /// Everything that was attached still is, under its token, with its interest.
 pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixture) {
-    if !takes(fixture, 3) {
+    if !supports_sockets(fixture, 3) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -40,7 +40,7 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
 
 /// What was ready, and even what was about to be said, is said after the rebuild, once.
 pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
-    if !takes(fixture, 2) {
+    if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -83,7 +83,7 @@ pub fn l06_a_rebuild_keeps_a_pending_write(fixture: &dyn Fixture) {
 /// A connect that is under way is told after the rebuild.
 pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let dialled = fixture.accepting();
+    let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(of)] if *of == token));
@@ -117,5 +117,5 @@ pub fn l06_a_rebuild_does_not_bring_back_what_was_detached(fixture: &dyn Fixture
         bench.until("Detached", |seen| seen.iter().any(|event| is_detached(event, token)));
     }
     bench.assert_quiet();
-    remote.until_ended();
+    remote.wait_ended();
 }

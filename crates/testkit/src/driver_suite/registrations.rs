@@ -7,29 +7,29 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Detach, Interest, Io, IoEvent, OutQueue, ReadPlan, Role};
 
 use super::bench::{Bench, PATIENCE, bytes_of, is_detached};
-use super::ledger::Kind;
-use super::{Fixture, Remote, Source, takes};
+use super::event_checker::RegistrationKind;
+use super::{Fixture, ForeignTrigger, RemoteStream, supports_sockets};
 
 /// A crowd of readable streams; the first that speaks detaches the rest: none of them speaks.
 pub fn l07_streams_detached_by_the_first_event_say_nothing(fixture: &dyn Fixture) {
-    if !takes(fixture, fixture.many()) {
+    if !supports_sockets(fixture, fixture.crowd_size()) {
         return;
     }
     let mut bench = Bench::open(fixture);
-    let mut crowd: Vec<(Token, Box<dyn Remote>)> =
-        (0..fixture.many()).map(|_| bench.reading_stream()).collect();
+    let mut crowd: Vec<(Token, Box<dyn RemoteStream>)> =
+        (0..fixture.crowd_size()).map(|_| bench.reading_stream()).collect();
     crowd.iter_mut().for_each(|(_, remote)| assert_eq!(remote.send(b"x"), 1));
     assert!(bench.wait(PATIENCE).ready > 0);
     let first = bench.next().expect("somebody speaks").token();
     detach_all_but(&mut bench, first, crowd.iter().map(|(token, _)| *token));
-    crowd.iter_mut().filter(|(token, _)| *token != first).for_each(|(_, it)| it.until_ended());
+    crowd.iter_mut().filter(|(token, _)| *token != first).for_each(|(_, it)| it.wait_ended());
 }
 
 /// The same with foreign descriptors.
 pub fn l07_foreign_descriptors_detached_by_the_first_event_say_nothing(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let mut crowd: Vec<(Token, Box<dyn Source>)> = Vec::new();
-    for _ in 0..fixture.many() {
+    let mut crowd: Vec<(Token, Box<dyn ForeignTrigger>)> = Vec::new();
+    for _ in 0..fixture.crowd_size() {
         let (io, source) = fixture.foreign();
         crowd.push((bench.register(io, Interest::READABLE), source));
     }
@@ -62,7 +62,7 @@ fn detach_all_but(bench: &mut Bench<'_>, one: Token, all: impl Iterator<Item = T
 /// What was waiting to be said is not said after a detach, nor by whoever gets the same index, or the
 /// same descriptor, in the same round.
 pub fn l07_a_successor_does_not_inherit_events(fixture: &dyn Fixture) {
-    if !takes(fixture, 2) {
+    if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -90,7 +90,7 @@ pub fn l07_a_successor_does_not_inherit_events(fixture: &dyn Fixture) {
 
 /// A detach is done, or one `Detached` follows; then the descriptor is closed and the token unknown.
 pub fn l07_a_detach_is_done_or_one_detached_follows(fixture: &dyn Fixture) {
-    if !takes(fixture, 3) {
+    if !supports_sockets(fixture, 3) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -107,8 +107,8 @@ pub fn l07_a_detach_is_done_or_one_detached_follows(fixture: &dyn Fixture) {
         assert_eq!(bench.driver.detach(token), Detach::Done, "it is gone");
     }
     bench.assert_quiet();
-    of_reading.until_ended();
-    of_idle.until_ended();
+    of_reading.wait_ended();
+    of_idle.wait_ended();
 }
 
 /// A detach while a write is pending ends it: `Detached` is all that is said.
@@ -147,7 +147,7 @@ pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
 pub fn l07_a_failed_attach_leaves_nothing(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let target: std::net::SocketAddr = "127.0.0.1:9".parse().expect("an address");
-    let token = bench.ledger.enter(Kind::Stream);
+    let token = bench.checker.enter(RegistrationKind::Stream);
     for role in [Role::Stream, Role::Listener, Role::Connecting(target.into())] {
         let strange = Arc::new(());
         let refused = bench.driver.attach(token, Io::new(strange.clone()), role.clone());

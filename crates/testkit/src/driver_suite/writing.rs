@@ -8,7 +8,7 @@ use waterwheel_channel::driver::{OutQueue, ReadPlan, Submit};
 
 use super::Fixture;
 use super::bench::{Bench, GLANCE, PATIENCE, bytes_of, is_failed, wrote};
-use crate::paper::Paper;
+use crate::temp_file::TempFile;
 
 /// What is written arrives, in order, however many chunks it is in.
 pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
@@ -83,11 +83,11 @@ pub fn l05_wrote_comes_before_read(fixture: &dyn Fixture) {
 
 /// A file that is sent arrives between what was written before and after, however slowly it is read.
 pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
-    let paper = Paper::new(3_000_000);
+    let temp_file = TempFile::new(3_000_000);
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write(token, b"before ");
-    let mut file = paper.region(3..);
+    let mut file = temp_file.region(3..);
     let mut arrived = Vec::new();
     while !file.is_empty() {
         let submit = bench.driver.send_file(token, &file).expect("send_file");
@@ -98,7 +98,7 @@ pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
             }
             Submit::Full | Submit::Pending => {
                 let most = usize::try_from(file.len()).expect("it is in memory");
-                bench.ledger.entry(token).writing = Some(most);
+                bench.checker.entry(token).writing = Some(most);
                 let deadline = bench.now().plus(PATIENCE);
                 file.advance(loop {
                     arrived.extend(remote.drain());
@@ -110,7 +110,7 @@ pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
             }
         }
     }
-    let sent = [b"before ", &paper.text()[3..]].concat();
+    let sent = [b"before ", &temp_file.contents()[3..]].concat();
     arrived.extend(remote.receive(sent.len() - arrived.len()));
     assert!(arrived == sent, "{} bytes are not those that were sent", arrived.len());
     bench.write(token, b" after");
@@ -120,16 +120,16 @@ pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
 
 /// A file that has become shorter than it was is an error, as soon as its end is met.
 pub fn l05_a_file_that_was_cut_is_an_error(fixture: &dyn Fixture) {
-    let paper = Paper::new(1000);
+    let temp_file = TempFile::new(1000);
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
-    let mut file = paper.region(..);
-    paper.cut(10);
+    let mut file = temp_file.region(..);
+    temp_file.set_len(10);
     let error = loop {
         match bench.driver.send_file(token, &file) {
             Ok(Submit::Done(n)) => file.advance(n),
             Ok(Submit::Full | Submit::Pending) => {
-                bench.ledger.entry(token).writing = Some(10);
+                bench.checker.entry(token).writing = Some(10);
                 let seen = bench.until("Wrote", |seen| wrote(seen, token).is_some());
                 file.advance(wrote(&seen, token).unwrap_or(0));
             }
@@ -138,7 +138,7 @@ pub fn l05_a_file_that_was_cut_is_an_error(fixture: &dyn Fixture) {
     };
     assert_eq!((error.kind(), file.offset()), (ErrorKind::UnexpectedEof, 10));
     assert!(error.to_string().contains("was cut"), "{error}");
-    assert_eq!(remote.receive(10), &paper.text()[..10]);
+    assert_eq!(remote.receive(10), &temp_file.contents()[..10]);
 }
 
 /// A shut-down output is the peer's end, after what was written; the other direction stays open.
@@ -148,7 +148,7 @@ pub fn l05_a_shut_down_output_is_the_peers_end(fixture: &dyn Fixture) {
     bench.write(token, b"last words");
     bench.driver.shutdown(token, Shutdown::Write).expect("shutdown");
     assert_eq!(remote.receive(10), b"last words");
-    remote.until_ended();
+    remote.wait_ended();
     remote.send(b"answer");
     assert_eq!(bench.read(token, 6), b"answer");
     let mut queue = OutQueue::new();

@@ -10,7 +10,7 @@
 //! out stays on the wire until the test takes it. What passed all handlers is there to be taken too.
 //! Nothing runs but inside of the test's own calls.
 //!
-//! The other end may be a channel as well: [`joined`] makes two, and [`Wires`] are what bootstraps make
+//! The other end may be a channel as well: [`joined`] makes two, and [`EmbeddedNetwork`] are what bootstraps make
 //! servers and clients of, on loops over any driver. So a client's and a server's handlers are tested
 //! against each other without a network.
 //!
@@ -42,10 +42,10 @@
 //! # Ok::<(), waterwheel_executor::Error>(())
 //! ```
 
-mod door;
-mod end;
+mod network;
+mod server_transport;
+mod stream_transport;
 mod wire;
-mod wires;
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, Nanos, Reporter, Watchdog};
 
-use self::end::WireTransport;
+use self::stream_transport::WireTransport;
 use self::wire::Wire;
 use crate::manual::Manual;
 
-pub use self::wires::{Plug, Wires, joined};
+pub use self::network::{EmbeddedNetwork, EmbeddedPeer, connected_pair};
 
 /// A channel whose other end is the test. See the [module's documentation](self).
 pub struct Embedded {
@@ -318,7 +318,7 @@ impl Embedded {
         self.wire.fail_write(error);
     }
 
-    // Time, and the loop.
+    // ClockMode, and the loop.
 
     /// Runs what there is to do: tasks, futures, timers that are due.
     pub fn run(&mut self) {

@@ -251,28 +251,28 @@ impl Wire {
     // Of the wire of a server: what it reads are channels.
 
     /// Lets a channel wait to be accepted, if fewer than that do.
-    pub(super) fn offer(&self, backlog: usize, new: impl FnOnce() -> NewChannel) -> Offered {
+    pub(super) fn offer(&self, backlog: usize, new: impl FnOnce() -> NewChannel) -> OfferOutcome {
         {
             let mut state = self.lock();
             if state.closed {
-                return Offered::Closed;
+                return OfferOutcome::Closed;
             }
             if state.inbox.len() >= backlog {
-                return Offered::Full;
+                return OfferOutcome::BacklogFull;
             }
             state.inbox.push_back(Msg::new(new()));
         }
         self.wake();
-        Offered::Waits
+        OfferOutcome::Queued
     }
 }
 
 /// What became of a channel that was offered to a server.
-pub(super) enum Offered {
+pub(super) enum OfferOutcome {
     /// It waits to be accepted.
-    Waits,
+    Queued,
     /// As many wait as may.
-    Full,
+    BacklogFull,
     /// The server is closed.
     Closed,
 }

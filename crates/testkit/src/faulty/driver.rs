@@ -14,8 +14,8 @@ use waterwheel_channel::{Datagram, FileRegion, Parcel, Token};
 use waterwheel_executor::Nanos;
 
 use super::Faults;
-use super::plan::Call;
-use crate::decorator::Decorator;
+use super::plan::DriverCall;
+use crate::driver_wrapper::DriverWrapper;
 
 /// A driver with faults. [`Faulty`](super::Faulty) opens it.
 pub struct FaultyDriver {
@@ -23,14 +23,14 @@ pub struct FaultyDriver {
     faults: Faults,
     /// In the order in which they came.
     attached: Vec<Token>,
-    lost: BTreeMap<Token, Lost>,
+    lost: BTreeMap<Token, LostState>,
     /// Who is to be told `Failed`.
     telling: VecDeque<Token>,
 }
 
 /// What has become of a lost registration in the driver inside.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lost {
+enum LostState {
     Gone,
     /// It will say `Detached`; nobody out here has asked yet.
     Detaching,
@@ -49,15 +49,15 @@ impl FaultyDriver {
 
     fn lose(&mut self, token: Token) {
         let state = match self.inner.detach(token) {
-            Detach::Done => Lost::Gone,
-            Detach::Pending => Lost::Detaching,
+            Detach::Done => LostState::Gone,
+            Detach::Pending => LostState::Detaching,
         };
         self.lost.insert(token, state);
         self.telling.push_back(token);
     }
 }
 
-impl Decorator for FaultyDriver {
+impl DriverWrapper for FaultyDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -66,7 +66,7 @@ impl Decorator for FaultyDriver {
         &mut *self.inner
     }
     fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
-        self.faults.lock().call(Call::Attach)?;
+        self.faults.lock().call(DriverCall::Attach)?;
         self.inner.attach(token, io, role)?;
         self.attached.push(token);
         Ok(())
@@ -76,8 +76,8 @@ impl Decorator for FaultyDriver {
         self.attached.retain(|other| *other != token);
         self.telling.retain(|other| *other != token);
         match self.lost.remove(&token) {
-            Some(Lost::Gone) => Detach::Done,
-            Some(Lost::Detaching) => Detach::Pending,
+            Some(LostState::Gone) => Detach::Done,
+            Some(LostState::Detaching) => Detach::Pending,
             None => self.inner.detach(token),
         }
     }
@@ -92,12 +92,12 @@ impl Decorator for FaultyDriver {
     }
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        self.faults.lock().call(Call::Write)?;
+        self.faults.lock().call(DriverCall::Write)?;
         self.inner.write(token, queue)
     }
 
     fn send_file(&mut self, token: Token, file: &FileRegion) -> io::Result<Submit> {
-        self.faults.lock().call(Call::Write)?;
+        self.faults.lock().call(DriverCall::Write)?;
         self.inner.send_file(token, file)
     }
 
@@ -106,34 +106,34 @@ impl Decorator for FaultyDriver {
         token: Token,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
-        self.faults.lock().call(Call::Write)?;
+        self.faults.lock().call(DriverCall::Write)?;
         self.inner.send_datagrams(token, batch)
     }
 
     fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
-        self.faults.lock().call(Call::Write)?;
+        self.faults.lock().call(DriverCall::Write)?;
         self.inner.send_parcel(token, parcel)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {
-        self.faults.lock().call(Call::Shutdown)?;
+        self.faults.lock().call(DriverCall::Shutdown)?;
         self.inner.shutdown(token, how)
     }
 
     fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
-        self.faults.lock().call(Call::RegisterForeign)?;
+        self.faults.lock().call(DriverCall::RegisterForeign)?;
         self.inner.register_foreign(token, io, interest)?;
         self.attached.push(token);
         Ok(())
     }
 
     fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
-        self.faults.lock().call(Call::SetInterest)?;
+        self.faults.lock().call(DriverCall::SetInterest)?;
         self.inner.set_interest(token, interest)
     }
 
     fn rebuild(&mut self) -> io::Result<usize> {
-        self.faults.lock().call(Call::Rebuild)?;
+        self.faults.lock().call(DriverCall::Rebuild)?;
         let moved = self.inner.rebuild()?;
         let mut plan = self.faults.lock();
         plan.rebuilt();
@@ -147,7 +147,7 @@ impl Decorator for FaultyDriver {
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
         let mut plan = self.faults.lock();
-        plan.call(Call::Wait)?;
+        plan.call(DriverCall::Wait)?;
         let at_once = plan.spins() || !self.telling.is_empty();
         drop(plan);
         let waited = self.inner.wait(if at_once { Some(Nanos(0)) } else { until })?;
@@ -164,7 +164,7 @@ impl Decorator for FaultyDriver {
             match self.lost.get_mut(&event.token()) {
                 None => return Some(event),
                 // Its owner has not asked yet, and will be told `Done` when it does.
-                Some(state) if matches!(event, IoEvent::Detached(_)) => *state = Lost::Gone,
+                Some(state) if matches!(event, IoEvent::Detached(_)) => *state = LostState::Gone,
                 Some(_) => {}
             }
         }

@@ -7,21 +7,21 @@
 //! use std::io::ErrorKind;
 //! use waterwheel_channel::driver::OpenDriver;
 //! use waterwheel_executor::Nanos;
-//! use waterwheel_testkit::faulty::{Call, Faulty, Spin, Times};
+//! use waterwheel_testkit::faulty::{DriverCall, Faulty, EarlyReturns, FailTimes};
 //! use waterwheel_testkit::manual::Manual;
 //!
 //! let faulty = Faulty::new(Manual::readiness());
 //! let faults = faulty.faults();
 //! let mut driver = faulty.open()?;
 //!
-//! faults.fail(Call::Wait, Times::Next(1), ErrorKind::InvalidInput);
+//! faults.fail(DriverCall::Wait, FailTimes::Next(1), ErrorKind::InvalidInput);
 //! assert_eq!(driver.wait(None).unwrap_err().kind(), ErrorKind::InvalidInput);
 //!
-//! faults.return_early(Spin::UntilRebuild);
+//! faults.return_early(EarlyReturns::UntilRebuild);
 //! assert_eq!(driver.wait(None)?.ready, 0, "there was no reason to return");
 //! driver.rebuild()?;
 //! driver.wait(Some(Nanos(0)))?;
-//! assert_eq!(faults.calls(Call::Wait), 3);
+//! assert_eq!(faults.calls(DriverCall::Wait), 3);
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
@@ -37,10 +37,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_channel::driver::{Driver, OpenDriver};
 
 use self::plan::Plan;
-use crate::decorator::Decorated;
+use crate::driver_wrapper::WrappedDriver;
 
 pub use self::driver::FaultyDriver;
-pub use self::plan::{Call, Fault, Lost, Spin, Times};
+pub use self::plan::{DriverCall, EarlyReturns, FailTimes, InjectedError, LostRegistrations};
 
 /// Opens drivers of another factory, with faults.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ impl<O: OpenDriver> Faulty<O> {
 
 impl<O: OpenDriver> OpenDriver for Faulty<O> {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        self.faults.lock().call(Call::Open)?;
-        Ok(Box::new(Decorated(FaultyDriver::new(self.inner.open()?, self.faults.clone()))))
+        self.faults.lock().call(DriverCall::Open)?;
+        Ok(Box::new(WrappedDriver(FaultyDriver::new(self.inner.open()?, self.faults.clone()))))
     }
 }
 
@@ -84,38 +84,38 @@ impl Faults {
     ///
     /// ```
     /// # use waterwheel_channel::driver::OpenDriver;
-    /// # use waterwheel_testkit::faulty::{Call, Faulty, Times};
+    /// # use waterwheel_testkit::faulty::{DriverCall, Faulty, FailTimes};
     /// # use waterwheel_testkit::manual::Manual;
     /// const EMFILE: i32 = 24;
     /// let faulty = Faulty::new(Manual::readiness());
-    /// faulty.faults().fail(Call::Open, Times::Nth(3), EMFILE);
+    /// faulty.faults().fail(DriverCall::Open, FailTimes::Nth(3), EMFILE);
     /// assert!(faulty.open().is_ok() && faulty.open().is_ok());
     /// assert_eq!(faulty.open().err().and_then(|error| error.raw_os_error()), Some(EMFILE));
     /// assert!(faulty.open().is_ok());
     /// ```
-    pub fn fail(&self, call: Call, times: Times, with: impl Into<Fault>) {
+    pub fn fail(&self, call: DriverCall, times: FailTimes, with: impl Into<InjectedError>) {
         self.lock().fail(call, times, with.into());
     }
 
     /// Waits return at once. What there is is given out nevertheless: a selector that spins loses no
     /// event.
-    pub fn return_early(&self, spin: Spin) {
+    pub fn return_early(&self, spin: EarlyReturns) {
         self.lock().spin = spin;
     }
 
     /// These registrations do not survive the next successful rebuild.
-    pub fn lose_at_rebuild(&self, lost: Lost) {
+    pub fn lose_at_rebuild(&self, lost: LostRegistrations) {
         self.lock().lost = Some(lost);
     }
 
     /// Nothing fails any more.
-    pub fn heal(&self) {
-        self.lock().heal();
+    pub fn clear(&self) {
+        self.lock().clear();
     }
 
     /// How often this was called on all drivers, failures included.
     #[must_use]
-    pub fn calls(&self, call: Call) -> usize {
+    pub fn calls(&self, call: DriverCall) -> usize {
         self.lock().calls(call)
     }
 

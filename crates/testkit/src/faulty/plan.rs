@@ -8,7 +8,7 @@ use waterwheel_channel::Token;
 /// A call that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Call {
+pub enum DriverCall {
     /// `OpenDriver::open`.
     Open,
     /// `Driver::attach`.
@@ -29,7 +29,7 @@ pub enum Call {
 
 /// How often it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
+pub enum FailTimes {
     /// Never.
     Never,
     /// The next so many times.
@@ -42,7 +42,7 @@ pub enum Times {
 
 /// How often a wait returns at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spin {
+pub enum EarlyReturns {
     /// Never: it waits.
     #[default]
     Never,
@@ -56,37 +56,37 @@ pub enum Spin {
 
 /// What it fails with: an [`io::ErrorKind`], or the number of an error of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedError {
     /// An error of this kind.
     Kind(io::ErrorKind),
     /// The operating system's error with this number.
     Errno(i32),
 }
 
-impl From<io::ErrorKind> for Fault {
+impl From<io::ErrorKind> for InjectedError {
     fn from(kind: io::ErrorKind) -> Self {
-        Fault::Kind(kind)
+        InjectedError::Kind(kind)
     }
 }
 
-impl From<i32> for Fault {
+impl From<i32> for InjectedError {
     fn from(errno: i32) -> Self {
-        Fault::Errno(errno)
+        InjectedError::Errno(errno)
     }
 }
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<InjectedError> for io::Error {
+    fn from(fault: InjectedError) -> Self {
         match fault {
-            Fault::Kind(kind) => kind.into(),
-            Fault::Errno(errno) => io::Error::from_raw_os_error(errno),
+            InjectedError::Kind(kind) => kind.into(),
+            InjectedError::Errno(errno) => io::Error::from_raw_os_error(errno),
         }
     }
 }
 
 /// Which registrations a rebuild loses: of each of them it says `Failed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostRegistrations {
     /// These.
     Tokens(Vec<Token>),
     /// The oldest so many.
@@ -95,15 +95,15 @@ pub enum Lost {
     All,
 }
 
-impl Lost {
+impl LostRegistrations {
     /// Picks them out of all that are attached, the oldest first.
     pub(super) fn pick(self, attached: Vec<Token>) -> Vec<Token> {
         match self {
-            Lost::Tokens(tokens) => {
+            LostRegistrations::Tokens(tokens) => {
                 attached.into_iter().filter(|token| tokens.contains(token)).collect()
             }
-            Lost::First(n) => attached.into_iter().take(n).collect(),
-            Lost::All => attached,
+            LostRegistrations::First(n) => attached.into_iter().take(n).collect(),
+            LostRegistrations::All => attached,
         }
     }
 }
@@ -111,39 +111,39 @@ impl Lost {
 /// What the test has asked for, and what has been called.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    failing: BTreeMap<Call, (Times, Fault)>,
-    calls: BTreeMap<Call, usize>,
-    pub(super) spin: Spin,
-    pub(super) lost: Option<Lost>,
+    failing: BTreeMap<DriverCall, (FailTimes, InjectedError)>,
+    calls: BTreeMap<DriverCall, usize>,
+    pub(super) spin: EarlyReturns,
+    pub(super) lost: Option<LostRegistrations>,
 }
 
 impl Plan {
-    pub(super) fn fail(&mut self, call: Call, times: Times, with: Fault) {
+    pub(super) fn fail(&mut self, call: DriverCall, times: FailTimes, with: InjectedError) {
         self.failing.insert(call, (times, with));
     }
 
-    pub(super) fn heal(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.failing.clear();
-        self.spin = Spin::Never;
+        self.spin = EarlyReturns::Never;
         self.lost = None;
     }
 
-    pub(super) fn calls(&self, call: Call) -> usize {
+    pub(super) fn calls(&self, call: DriverCall) -> usize {
         self.calls.get(&call).copied().unwrap_or(0)
     }
 
     /// Counts a call, and says whether it fails.
-    pub(super) fn call(&mut self, call: Call) -> io::Result<()> {
+    pub(super) fn call(&mut self, call: DriverCall) -> io::Result<()> {
         *self.calls.entry(call).or_default() += 1;
         let Some((times, fault)) = self.failing.get_mut(&call) else { return Ok(()) };
         let fails = match times {
-            Times::Never | Times::Next(0) | Times::Nth(0) => false,
-            Times::Always => true,
-            Times::Next(n) => {
+            FailTimes::Never | FailTimes::Next(0) | FailTimes::Nth(0) => false,
+            FailTimes::Always => true,
+            FailTimes::Next(n) => {
                 *n -= 1;
                 true
             }
-            Times::Nth(n) => {
+            FailTimes::Nth(n) => {
                 *n -= 1;
                 *n == 0
             }
@@ -154,18 +154,18 @@ impl Plan {
     /// Whether this wait returns at once.
     pub(super) fn spins(&mut self) -> bool {
         match &mut self.spin {
-            Spin::Never | Spin::Next(0) => false,
-            Spin::Next(n) => {
+            EarlyReturns::Never | EarlyReturns::Next(0) => false,
+            EarlyReturns::Next(n) => {
                 *n -= 1;
                 true
             }
-            Spin::UntilRebuild | Spin::Always => true,
+            EarlyReturns::UntilRebuild | EarlyReturns::Always => true,
         }
     }
 
     pub(super) fn rebuilt(&mut self) {
-        if self.spin == Spin::UntilRebuild {
-            self.spin = Spin::Never;
+        if self.spin == EarlyReturns::UntilRebuild {
+            self.spin = EarlyReturns::Never;
         }
     }
 }
@@ -174,26 +174,26 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn outcomes(times: Times) -> [bool; 4] {
+    fn outcomes(times: FailTimes) -> [bool; 4] {
         let mut plan = Plan::default();
-        plan.fail(Call::Wait, times, Fault::Kind(io::ErrorKind::Other));
-        [(); 4].map(|()| plan.call(Call::Wait).is_err())
+        plan.fail(DriverCall::Wait, times, InjectedError::Kind(io::ErrorKind::Other));
+        [(); 4].map(|()| plan.call(DriverCall::Wait).is_err())
     }
 
     #[test]
     fn a_call_fails_as_often_as_told() {
-        assert_eq!(outcomes(Times::Never), [false; 4]);
-        assert_eq!(outcomes(Times::Next(2)), [true, true, false, false]);
-        assert_eq!(outcomes(Times::Nth(3)), [false, false, true, false]);
-        assert_eq!(outcomes(Times::Always), [true; 4]);
+        assert_eq!(outcomes(FailTimes::Never), [false; 4]);
+        assert_eq!(outcomes(FailTimes::Next(2)), [true, true, false, false]);
+        assert_eq!(outcomes(FailTimes::Nth(3)), [false, false, true, false]);
+        assert_eq!(outcomes(FailTimes::Always), [true; 4]);
     }
 
     #[test]
     fn other_calls_are_left_alone_and_all_are_counted() {
         let mut plan = Plan::default();
-        plan.fail(Call::Wait, Times::Always, Fault::Errno(4));
-        assert!(plan.call(Call::Rebuild).is_ok());
-        assert_eq!(plan.call(Call::Wait).unwrap_err().raw_os_error(), Some(4));
-        assert_eq!((plan.calls(Call::Wait), plan.calls(Call::Open)), (1, 0));
+        plan.fail(DriverCall::Wait, FailTimes::Always, InjectedError::Errno(4));
+        assert!(plan.call(DriverCall::Rebuild).is_ok());
+        assert_eq!(plan.call(DriverCall::Wait).unwrap_err().raw_os_error(), Some(4));
+        assert_eq!((plan.calls(DriverCall::Wait), plan.calls(DriverCall::Open)), (1, 0));
     }
 }

@@ -11,7 +11,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Fault, Nanos, Report, Reporter, UserCode};
 
-use crate::faulty::{Call, Faults, Faulty};
+use crate::faulty::{DriverCall, Faults, Faulty};
 
 /// How long the suite waits for something that must happen.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -140,7 +140,7 @@ impl Bench {
     /// How often its driver was asked to wait.
     #[must_use]
     pub fn waits(&self) -> usize {
-        self.faults.calls(Call::Wait)
+        self.faults.calls(DriverCall::Wait)
     }
 }
 

@@ -23,23 +23,23 @@
 //! hand, l15 futures, e10 wake-ups, e12 panics, e16 teardown, p04 blocking.
 
 mod bench;
-mod driven_by_hand;
 mod futures;
 mod futures_ending;
 mod futures_threads;
 mod futures_time;
 pub mod io;
-mod listing;
+mod manual_loop;
 mod phases;
 mod tail_tasks;
+mod test_list;
 mod threads;
 
 pub use self::bench::{Bench, Reports, blow};
-pub use self::driven_by_hand::*;
 pub use self::futures::*;
 pub use self::futures_ending::*;
 pub use self::futures_threads::*;
 pub use self::futures_time::*;
+pub use self::manual_loop::*;
 pub use self::phases::*;
 pub use self::tail_tasks::*;
 pub use self::threads::*;

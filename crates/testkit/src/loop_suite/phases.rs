@@ -9,7 +9,7 @@ use waterwheel_channel::{EventLoopGroup, LoopBuildError, Outlook, Strategy};
 use waterwheel_executor::UserCode;
 
 use super::bench::{Bench, PATIENCE, blow};
-use crate::faulty::{Call, Times};
+use crate::faulty::{DriverCall, FailTimes};
 
 /// A strategy is asked once a turn, and sees whether there are tasks.
 pub fn l03_a_strategy_is_asked_in_every_turn(drivers: &dyn OpenDriver) {
@@ -94,7 +94,7 @@ pub fn o01_turns_are_counted_whatever_the_strategy(drivers: &dyn OpenDriver) {
 /// A wait that fails does not keep tasks and timers from running in the same turn.
 pub fn l03_a_failed_wait_skips_neither_tasks_nor_timers(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    bench.faults.fail(Call::Wait, Times::Next(1), std::io::ErrorKind::InvalidInput);
+    bench.faults.fail(DriverCall::Wait, FailTimes::Next(1), std::io::ErrorKind::InvalidInput);
     let ran = bench.event_loop().submit(|| ()).unwrap();
     let rang = bench.here(|here| here.handle().schedule(Duration::ZERO, || ()).unwrap());
     let tailed = Arc::new(AtomicUsize::new(0));
@@ -114,7 +114,7 @@ pub fn l03_a_failed_wait_skips_neither_tasks_nor_timers(drivers: &dyn OpenDriver
 /// A driver that fails for ever does not keep the loop from ending.
 pub fn l03_a_loop_that_cannot_wait_still_shuts_down(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    bench.faults.fail(Call::Wait, Times::Always, std::io::ErrorKind::InvalidInput);
+    bench.faults.fail(DriverCall::Wait, FailTimes::Always, std::io::ErrorKind::InvalidInput);
     bench.turns(2);
     let ran = bench.event_loop().submit(|| ()).unwrap();
     let ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();

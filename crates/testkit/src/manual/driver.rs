@@ -12,13 +12,13 @@ use waterwheel_channel::{Address, Datagram, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use super::Mode;
+use super::datagram_network::DatagramEnd;
 use super::foreign::ForeignEnd;
 use super::kernel::Kernel;
 use super::listener::ListenerEnd;
-use super::post_office::DatagramEnd;
-use super::registration::{Registration, Source};
+use super::registration::{Registration, RegistrationSource};
 use super::stream::{StreamEnd, Watcher};
-use crate::seeded::Dice;
+use crate::shuffled::SplitMix64;
 
 /// A driver without an operating system. [`Manual`](super::Manual) opens and controls it.
 pub struct ManualDriver {
@@ -29,11 +29,11 @@ pub struct ManualDriver {
     /// Who has something to say in this round.
     round: VecDeque<Token>,
     /// Who of them speaks next; without, the first one until it is through.
-    dice: Option<Dice>,
+    dice: Option<SplitMix64>,
 }
 
 impl ManualDriver {
-    pub(super) fn new(kernel: Arc<Kernel>, dice: Option<Dice>) -> Self {
+    pub(super) fn new(kernel: Arc<Kernel>, dice: Option<SplitMix64>) -> Self {
         let id = kernel.enter();
         Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new(), dice }
     }
@@ -65,13 +65,13 @@ impl ManualDriver {
         attached.ok_or_else(|| not_attached(token))
     }
 
-    fn insert(&mut self, token: Token, source: Source, connecting: bool) {
+    fn insert(&mut self, token: Token, source: RegistrationSource, connecting: bool) {
         let watcher = Watcher { kernel: self.kernel.clone(), driver: self.id };
         match &source {
-            Source::Stream(stream) => stream.watch(watcher),
-            Source::Listener(listener) => listener.watch(watcher),
-            Source::Datagrams(end) => end.watch(watcher),
-            Source::Foreign(foreign, _) => foreign.watch(watcher),
+            RegistrationSource::Stream(stream) => stream.watch(watcher),
+            RegistrationSource::Listener(listener) => listener.watch(watcher),
+            RegistrationSource::Datagrams(end) => end.watch(watcher),
+            RegistrationSource::Foreign(foreign, _) => foreign.watch(watcher),
         }
         let registration = Registration::new(token, source, self.kernel.mode, connecting);
         self.registrations.insert(token, registration);
@@ -107,15 +107,20 @@ impl Driver for ManualDriver {
     fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
         self.vacant(token)?;
         let (source, connecting) = match role {
-            Role::Listener => (Source::Listener(expect::<ListenerEnd>(io, "listener")?), false),
-            Role::Stream => (Source::Stream(expect::<StreamEnd>(io, "stream")?), false),
-            Role::Connecting(_) => (Source::Stream(expect::<StreamEnd>(io, "stream")?), true),
-            Role::Datagram => {
-                (Source::Datagrams(expect::<DatagramEnd>(io, "socket for datagrams")?), false)
+            Role::Listener => {
+                (RegistrationSource::Listener(expect::<ListenerEnd>(io, "listener")?), false)
             }
+            Role::Stream => (RegistrationSource::Stream(expect::<StreamEnd>(io, "stream")?), false),
+            Role::Connecting(_) => {
+                (RegistrationSource::Stream(expect::<StreamEnd>(io, "stream")?), true)
+            }
+            Role::Datagram => (
+                RegistrationSource::Datagrams(expect::<DatagramEnd>(io, "socket for datagrams")?),
+                false,
+            ),
             _ => return Err(invalid("no such role here")),
         };
-        if let Source::Stream(stream) = &source {
+        if let RegistrationSource::Stream(stream) = &source {
             match role {
                 Role::Connecting(_) if stream.is_open() => {
                     return Err(invalid("it is connected already"));
@@ -150,10 +155,10 @@ impl Driver for ManualDriver {
         let registration = self.registrations.remove(&token).ok_or_else(|| not_attached(token))?;
         self.kernel.count(|counts| counts.detaches += 1);
         Ok(match registration.source {
-            Source::Stream(stream) => Io::new(stream),
-            Source::Listener(listener) => Io::new(listener),
-            Source::Datagrams(end) => Io::new(end),
-            Source::Foreign(..) => return Err(invalid("it is no socket")),
+            RegistrationSource::Stream(stream) => Io::new(stream),
+            RegistrationSource::Listener(listener) => Io::new(listener),
+            RegistrationSource::Datagrams(end) => Io::new(end),
+            RegistrationSource::Foreign(..) => return Err(invalid("it is no socket")),
         })
     }
 
@@ -206,7 +211,7 @@ impl Driver for ManualDriver {
         self.vacant(token)?;
         refuse_empty(interest)?;
         let foreign = expect::<ForeignEnd>(io, "foreign source")?;
-        self.insert(token, Source::Foreign(foreign, interest), false);
+        self.insert(token, RegistrationSource::Foreign(foreign, interest), false);
         self.kernel.count(|counts| counts.registers += 1);
         Ok(())
     }
@@ -214,7 +219,7 @@ impl Driver for ManualDriver {
     fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
         refuse_empty(interest)?;
         match &mut self.registration(token)?.source {
-            Source::Foreign(_, current) => *current = interest,
+            RegistrationSource::Foreign(_, current) => *current = interest,
             _ => return Err(invalid("it is no foreign source")),
         }
         Ok(())

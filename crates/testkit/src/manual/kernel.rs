@@ -7,7 +7,7 @@
 //! 2. A wait lowers `touched` before it looks at the sockets. What changes after the look raises it
 //!    again, and the wait looks once more instead of sleeping: no change is missed.
 //! 3. Everything that somebody may be waiting for ends in [`Kernel::changed`], which wakes them all:
-//!    the loops, and the tests in `until_idle`.
+//!    the loops, and the tests in `wait_idle`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,18 +19,18 @@ use super::{Mode, PATIENCE};
 /// What a wait does that has a deadline and nothing to do. See the
 /// [module's documentation](super#time).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Time {
+pub enum ClockMode {
     /// It waits until the test moves the clock.
     #[default]
-    Stands,
+    Manual,
     /// It moves the clock to its deadline. One at [`Nanos::MAX`] is none.
-    Jumps,
+    AutoAdvance,
 }
 
 /// What drivers have done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct DriverCounts {
     /// Drivers opened.
     pub opens: usize,
     /// Calls of `wait`.
@@ -63,10 +63,10 @@ pub(super) struct Kernel {
 }
 
 struct State {
-    time: Time,
+    time: ClockMode,
     held: bool,
     sleepers: Vec<Sleeper>,
-    counts: Counts,
+    counts: DriverCounts,
     addresses: u16,
 }
 
@@ -82,12 +82,12 @@ struct Sleeper {
 }
 
 impl Kernel {
-    pub(super) fn new(mode: Mode, clock: VirtualClock, time: Time) -> Self {
+    pub(super) fn new(mode: Mode, clock: VirtualClock, time: ClockMode) -> Self {
         let state = State {
             time,
             held: false,
             sleepers: Vec::new(),
-            counts: Counts::default(),
+            counts: DriverCounts::default(),
             addresses: 0,
         };
         Self { mode, clock, state: Mutex::new(state), changed: Condvar::new() }
@@ -124,11 +124,11 @@ impl Kernel {
         });
     }
 
-    pub(super) fn time(&self) -> Time {
+    pub(super) fn time(&self) -> ClockMode {
         self.lock().time
     }
 
-    pub(super) fn set_time(&self, time: Time) {
+    pub(super) fn set_clock_mode(&self, time: ClockMode) {
         self.change(|state| state.time = time);
     }
 
@@ -137,11 +137,11 @@ impl Kernel {
         self.change(|_| ());
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> DriverCounts {
         self.lock().counts
     }
 
-    pub(super) fn count(&self, how: impl FnOnce(&mut Counts)) {
+    pub(super) fn count(&self, how: impl FnOnce(&mut DriverCounts)) {
         how(&mut self.lock().counts);
     }
 
@@ -183,7 +183,7 @@ impl Kernel {
                 break Some(false);
             }
             slept = true;
-            if let (Time::Jumps, Some(until)) = (state.time, until) {
+            if let (ClockMode::AutoAdvance, Some(until)) = (state.time, until) {
                 drop(state); // The clock wakes others who sleep by it.
                 self.clock.advance_to(until);
                 state = self.lock();
@@ -199,7 +199,7 @@ impl Kernel {
         over
     }
 
-    pub(super) fn until_idle(&self) {
+    pub(super) fn wait_idle(&self) {
         let busy = |state: &mut State| {
             let now = self.clock.now();
             state.sleepers.iter().any(|sleeper| sleeper.alive && !sleeper.is_idle(now))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kernel::Kernel;
 use super::link::link;
-use super::peer::{Dial, Peer};
+use super::peer::{Peer, PendingConnect};
 use super::stream::{self, Connection, Stream, StreamEnd, Watcher};
 
 /// The end that a driver is given. Dropping it closes the port and what it has not accepted.
@@ -38,7 +38,7 @@ pub(super) struct ListenerEnd {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Port {
+pub struct ListenerControl {
     kernel: Arc<Kernel>,
     listener: Arc<Listener>,
 }
@@ -59,12 +59,12 @@ struct State {
 
 /// A dial that is not answered yet, and what will be accepted then.
 struct Waiting {
-    dial: Dial,
+    dial: PendingConnect,
     end: StreamEnd,
     address: SocketAddr,
 }
 
-pub(super) fn listener(kernel: Arc<Kernel>) -> (ListenerEnd, Port) {
+pub(super) fn listener(kernel: Arc<Kernel>) -> (ListenerEnd, ListenerControl) {
     let state = State {
         backlog: VecDeque::new(),
         limit: usize::MAX,
@@ -73,10 +73,10 @@ pub(super) fn listener(kernel: Arc<Kernel>) -> (ListenerEnd, Port) {
         watcher: None,
     };
     let listener = Arc::new(Listener { state: Mutex::new(state) });
-    (ListenerEnd { listener: listener.clone() }, Port { kernel, listener })
+    (ListenerEnd { listener: listener.clone() }, ListenerControl { kernel, listener })
 }
 
-impl Port {
+impl ListenerControl {
     /// Connects. The connection waits in the backlog until it is accepted; bytes may be sent at once.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Port {
     }
 
     /// Connects one who dials: answered when there is room in the backlog.
-    pub(super) fn admit(&self, dial: Dial) {
+    pub(super) fn admit(&self, dial: PendingConnect) {
         let address = self.kernel.new_address();
         let stream = Stream::new(address, Connection::Open);
         link(dial.stream(), &stream);
@@ -129,9 +129,9 @@ impl Port {
     }
 }
 
-impl fmt::Debug for Port {
+impl fmt::Debug for ListenerControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Port({} waiting)", self.backlog())
+        write!(f, "ListenerControl({} waiting)", self.backlog())
     }
 }
 
@@ -181,7 +181,7 @@ impl Listener {
         let watcher = state.watcher.clone();
         drop(state);
         if !answered.is_empty() {
-            answered.into_iter().for_each(Dial::answer);
+            answered.into_iter().for_each(PendingConnect::answer);
             if let Some(watcher) = watcher {
                 watcher.touch();
             }

@@ -7,7 +7,7 @@
 //!    the loop                                     the test
 //!       │  attach, write, set_read …                 │  send, finish, reset, connect, set_ready …
 //!       ▼                                            ▼
-//!   ManualDriver ──── Io ═══ stream in memory ═══ Peer, Port, Dial, ForeignSource
+//!   ManualDriver ──── Io ═══ stream in memory ═══ Peer, ListenerControl, PendingConnect, ForeignSource
 //!       ▲                                            │
 //!       └───────── touched: a wait looks again ──────┘
 //! ```
@@ -42,32 +42,32 @@
 //! What is in flight completes in the next round, or as late as the test likes:
 //! [`hold_completions`](Manual::hold_completions) and [`release`](Manual::release).
 //!
-//! # Time
+//! # ClockMode
 //!
 //! No wait sleeps in real time. What a wait does that has a deadline and nothing to do is a choice:
 //!
-//! - [`Time::Stands`], the default: it waits for the test to [`advance`](Manual::advance) the clock.
+//! - [`ClockMode::Manual`], the default: it waits for the test to [`advance`](Manual::advance) the clock.
 //!   The order of what the peer does and what the timers do is the test's, whichever thread is
 //!   faster; a test that forgot about time hangs every time, not once in a hundred runs.
-//! - [`Time::Jumps`]: it moves the clock to its deadline and returns. For a loop that is driven by the
+//! - [`ClockMode::AutoAdvance`]: it moves the clock to its deadline and returns. For a loop that is driven by the
 //!   test's own thread, which could not advance the clock while it waits, and to let the timers of a
 //!   shutdown run out at the end of a test. While another thread plays the peer, every timeout wins
 //!   the race against it.
 //!
-//! [`until_idle`](Manual::until_idle) blocks until all loops are asleep with nothing to do: after it
+//! [`wait_idle`](Manual::wait_idle) blocks until all loops are asleep with nothing to do: after it
 //! a test may look at what happened, and at what did not.
 
+mod datagram_network;
 mod driver;
 mod foreign;
 mod kernel;
 mod link;
 mod listener;
-mod network;
 mod peer;
-mod post_office;
 mod registration;
 mod sockets;
 mod stream;
+mod stream_network;
 
 use std::fmt;
 use std::io;
@@ -78,17 +78,17 @@ use waterwheel_channel::driver::{Driver, Io, OpenDriver};
 use waterwheel_executor::{Nanos, VirtualClock};
 
 use self::kernel::Kernel;
-use crate::seeded::Dice;
+use crate::shuffled::SplitMix64;
 
+pub use self::datagram_network::{DATAGRAM_QUEUE_LEN, DatagramNetwork, DatagramPeer};
 pub use self::driver::ManualDriver;
 pub use self::foreign::ForeignSource;
-pub use self::kernel::{Counts, Time};
-pub use self::listener::Port;
-pub use self::network::Network;
-pub use self::peer::{Dial, Peer};
-pub use self::post_office::{Correspondent, DATAGRAMS_WAITING, PostOffice};
+pub use self::kernel::{ClockMode, DriverCounts};
+pub use self::listener::ListenerControl;
+pub use self::peer::{Peer, PendingConnect};
 pub use self::sockets::ManualSockets;
 pub use self::stream::SEND_BUFFER;
+pub use self::stream_network::StreamNetwork;
 
 /// How long a test's thread waits for a loop, in real time, before it panics: far beyond what a busy
 /// machine needs, and short enough that somebody still reads the message.
@@ -111,16 +111,16 @@ impl Manual {
     /// Its drivers answer at once, as epoll does.
     #[must_use]
     pub fn readiness() -> Self {
-        Self::new(Mode::Readiness, VirtualClock::new(), Time::default())
+        Self::new(Mode::Readiness, VirtualClock::new(), ClockMode::default())
     }
 
     /// Its drivers answer later, as io_uring does.
     #[must_use]
     pub fn completion() -> Self {
-        Self::new(Mode::Completion, VirtualClock::new(), Time::default())
+        Self::new(Mode::Completion, VirtualClock::new(), ClockMode::default())
     }
 
-    fn new(mode: Mode, clock: VirtualClock, time: Time) -> Self {
+    fn new(mode: Mode, clock: VirtualClock, time: ClockMode) -> Self {
         Self { kernel: Arc::new(Kernel::new(mode, clock, time)) }
     }
 
@@ -131,10 +131,10 @@ impl Manual {
         Self::new(self.kernel.mode, clock, self.kernel.time())
     }
 
-    /// The same with another [`Time`].
+    /// The same with another [`ClockMode`].
     #[must_use]
-    pub fn with_time(self, time: Time) -> Self {
-        self.set_time(time);
+    pub fn with_clock_mode(self, time: ClockMode) -> Self {
+        self.set_clock_mode(time);
         self
     }
 
@@ -145,8 +145,8 @@ impl Manual {
     }
 
     /// Changes what a wait does about its deadline, the waits under way included.
-    pub fn set_time(&self, time: Time) {
-        self.kernel.set_time(time);
+    pub fn set_clock_mode(&self, time: ClockMode) {
+        self.kernel.set_clock_mode(time);
     }
 
     /// Moves the clock forward, and ends the waits whose time has come.
@@ -170,14 +170,14 @@ impl Manual {
 
     /// A listening socket, and the port to connect to it.
     #[must_use]
-    pub fn listener(&self) -> (Io, Port) {
+    pub fn listener(&self) -> (Io, ListenerControl) {
         let (end, port) = listener::listener(self.kernel.clone());
         (Io::new(end), port)
     }
 
     /// A socket to be attached as `Connecting`, to whatever address, and the side that answers.
     #[must_use]
-    pub fn connecting(&self) -> (Io, Dial) {
+    pub fn connecting(&self) -> (Io, PendingConnect) {
         let (end, dial) = stream::dialling(self.kernel.new_address());
         (Io::new(end), dial)
     }
@@ -191,8 +191,8 @@ impl Manual {
 
     /// Sockets of channels that reach each other: for tests with a server and its clients.
     #[must_use]
-    pub fn network(&self) -> Network {
-        Network::new(self.clone())
+    pub fn network(&self) -> StreamNetwork {
+        StreamNetwork::new(self.clone())
     }
 
     /// A foreign source, ready for nothing, and the hand that makes it ready.
@@ -219,18 +219,18 @@ impl Manual {
     ///
     /// # Panics
     /// If that takes longer than twenty seconds.
-    pub fn until_idle(&self) {
-        self.kernel.until_idle();
+    pub fn wait_idle(&self) {
+        self.kernel.wait_idle();
     }
 
     /// Opens a driver whose events come in this order.
-    pub(crate) fn open_in_order(&self, dice: Dice) -> ManualDriver {
+    pub(crate) fn open_in_order(&self, dice: SplitMix64) -> ManualDriver {
         ManualDriver::new(self.kernel.clone(), Some(dice))
     }
 
     /// What all its drivers have done so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DriverCounts {
         self.kernel.counts()
     }
 }

@@ -116,7 +116,7 @@ impl Peer {
     ///
     /// # Panics
     /// After twenty seconds.
-    pub fn until_ended(&self) {
+    pub fn wait_ended(&self) {
         drop(self.stream.until("end", |state| state.outbound_over));
     }
 
@@ -124,7 +124,7 @@ impl Peer {
     ///
     /// # Panics
     /// After twenty seconds.
-    pub fn until_closed(&self) {
+    pub fn wait_closed(&self) {
         drop(self.stream.until("close", |state| state.closed));
     }
 }
@@ -147,11 +147,11 @@ impl fmt::Debug for Peer {
 
 /// Answers a socket that is attached as `Connecting`, before or after that. Dropped without an
 /// answer, it lets the connect wait for ever.
-pub struct Dial {
+pub struct PendingConnect {
     stream: Arc<Stream>,
 }
 
-impl Dial {
+impl PendingConnect {
     pub(super) fn new(stream: Arc<Stream>) -> Self {
         Self { stream }
     }
@@ -169,7 +169,7 @@ impl Dial {
     ///
     /// # Panics
     /// After twenty seconds.
-    pub fn until_dialled(&self) -> SocketAddr {
+    pub fn wait_dialled(&self) -> SocketAddr {
         let dialled = |state: &super::stream::State| {
             matches!(state.connection, Connection::Dialling(Some(_)))
         };
@@ -205,8 +205,8 @@ impl Dial {
     }
 }
 
-impl fmt::Debug for Dial {
+impl fmt::Debug for PendingConnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Dial({:?})", self.target())
+        write!(f, "PendingConnect({:?})", self.target())
     }
 }

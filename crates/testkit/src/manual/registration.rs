@@ -18,20 +18,20 @@ use waterwheel_channel::driver::{Interest, Io, IoEvent, OutQueue, ReadPlan, Subm
 use waterwheel_channel::{Datagram, Token};
 
 use super::Mode;
+use super::datagram_network::DatagramEnd;
 use super::foreign::ForeignEnd;
 use super::listener::ListenerEnd;
-use super::post_office::DatagramEnd;
 use super::stream::StreamEnd;
 
 pub(super) struct Registration {
-    pub(super) source: Source,
+    pub(super) source: RegistrationSource,
     token: Token,
     mode: Mode,
-    stage: Stage,
+    stage: RoundStage,
     /// Reading, or accepting, is on.
     pub(super) reads: Option<ReadPlan>,
     connecting: bool,
-    writing: Option<Write>,
+    writing: Option<PendingWrite>,
     /// A round of reads came to the end. Reads may have gone off before that could be told.
     end_found: bool,
     /// `Eof` has been given out.
@@ -46,7 +46,7 @@ pub(super) struct Registration {
     pub(super) detaching: bool,
 }
 
-pub(super) enum Source {
+pub(super) enum RegistrationSource {
     Stream(StreamEnd),
     Listener(ListenerEnd),
     Datagrams(DatagramEnd),
@@ -54,7 +54,7 @@ pub(super) enum Source {
 }
 
 /// A write that is pending.
-enum Write {
+enum PendingWrite {
     /// Until there is room; then it is repeated.
     Room,
     /// Under way with these chunks.
@@ -62,7 +62,7 @@ enum Write {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RoundStage {
     Idle,
     Connect,
     Write,
@@ -73,12 +73,17 @@ enum Stage {
 }
 
 impl Registration {
-    pub(super) fn new(token: Token, source: Source, mode: Mode, connecting: bool) -> Self {
+    pub(super) fn new(
+        token: Token,
+        source: RegistrationSource,
+        mode: Mode,
+        connecting: bool,
+    ) -> Self {
         Self {
             source,
             token,
             mode,
-            stage: Stage::Idle,
+            stage: RoundStage::Idle,
             reads: None,
             connecting,
             writing: None,
@@ -95,8 +100,8 @@ impl Registration {
     fn write_may_end(&self, stream: &StreamEnd) -> bool {
         match self.writing {
             None => false,
-            Some(Write::Room) => stream.is_writable(),
-            Some(Write::Chunks(_)) => true,
+            Some(PendingWrite::Room) => stream.is_writable(),
+            Some(PendingWrite::Chunks(_)) => true,
         }
     }
 
@@ -109,18 +114,18 @@ impl Registration {
             return false;
         }
         match &self.source {
-            Source::Stream(stream) if self.connecting => stream.is_answered(),
-            Source::Stream(stream) => {
+            RegistrationSource::Stream(stream) if self.connecting => stream.is_answered(),
+            RegistrationSource::Stream(stream) => {
                 self.write_may_end(stream)
                     || self.is_readable()
                     || stream.is_reset()
                     || self.has_finish_to_tell()
             }
-            Source::Listener(_) => self.is_readable(),
-            Source::Datagrams(end) => {
+            RegistrationSource::Listener(_) => self.is_readable(),
+            RegistrationSource::Datagrams(end) => {
                 self.writing.is_some() && end.may_send() || self.is_readable() || self.has_failed()
             }
-            Source::Foreign(foreign, interest) => {
+            RegistrationSource::Foreign(foreign, interest) => {
                 foreign.is_failed() || !foreign.ready(*interest).is_empty()
             }
         }
@@ -129,31 +134,31 @@ impl Registration {
     /// Whether this round has something left to say.
     pub(super) fn has_more(&self) -> bool {
         match self.stage {
-            Stage::Idle => false,
+            RoundStage::Idle => false,
             _ if self.detaching => true,
             _ if self.broken => false,
-            Stage::Connect | Stage::Write => self.is_ready(),
-            Stage::Read { .. } | Stage::Complete => true,
-            Stage::End => self.is_at_end() || self.has_finish_to_tell() || self.has_failed(),
-            Stage::Fail => self.has_failed(),
+            RoundStage::Connect | RoundStage::Write => self.is_ready(),
+            RoundStage::Read { .. } | RoundStage::Complete => true,
+            RoundStage::End => self.is_at_end() || self.has_finish_to_tell() || self.has_failed(),
+            RoundStage::Fail => self.has_failed(),
         }
     }
 
     pub(super) fn is_in_round(&self) -> bool {
-        self.stage != Stage::Idle
+        self.stage != RoundStage::Idle
     }
 
     pub(super) fn begin_round(&mut self) {
-        self.stage = Stage::Connect;
+        self.stage = RoundStage::Connect;
     }
 
     pub(super) fn end_round(&mut self) {
-        self.stage = Stage::Idle;
+        self.stage = RoundStage::Idle;
     }
 
     /// From now on it says nothing, and in the next round that it is gone.
     pub(super) fn begin_detach(&mut self) {
-        self.stage = Stage::Idle;
+        self.stage = RoundStage::Idle;
         self.detaching = true;
     }
 
@@ -161,14 +166,14 @@ impl Registration {
     pub(super) fn next_event(&mut self) -> Option<IoEvent> {
         loop {
             let (next, event) = match self.stage {
-                Stage::Idle => return None,
-                _ if self.broken => (Stage::Idle, None),
-                Stage::Connect => self.connect(),
-                Stage::Write => (self.after_write(), self.finish_write()),
-                Stage::Read { left } => self.read(left),
-                Stage::Complete => (Stage::End, Some(IoEvent::ReadComplete(self.token))),
-                Stage::End => (Stage::Fail, self.end()),
-                Stage::Fail => (Stage::Idle, self.fail()),
+                RoundStage::Idle => return None,
+                _ if self.broken => (RoundStage::Idle, None),
+                RoundStage::Connect => self.connect(),
+                RoundStage::Write => (self.after_write(), self.finish_write()),
+                RoundStage::Read { left } => self.read(left),
+                RoundStage::Complete => (RoundStage::End, Some(IoEvent::ReadComplete(self.token))),
+                RoundStage::End => (RoundStage::Fail, self.end()),
+                RoundStage::Fail => (RoundStage::Idle, self.fail()),
             };
             self.stage = next;
             if event.is_some() {
@@ -177,66 +182,70 @@ impl Registration {
         }
     }
 
-    fn connect(&mut self) -> (Stage, Option<IoEvent>) {
-        let Source::Stream(stream) = &self.source else { return (Stage::Write, None) };
+    fn connect(&mut self) -> (RoundStage, Option<IoEvent>) {
+        let RegistrationSource::Stream(stream) = &self.source else {
+            return (RoundStage::Write, None);
+        };
         if !self.connecting {
-            return (Stage::Write, None);
+            return (RoundStage::Write, None);
         }
         match stream.finish_connect() {
-            None => (Stage::Idle, None),
+            None => (RoundStage::Idle, None),
             Some(Ok(())) => {
                 self.connecting = false;
-                (Stage::Write, Some(IoEvent::Connected(self.token)))
+                (RoundStage::Write, Some(IoEvent::Connected(self.token)))
             }
             Some(Err(refused)) => {
                 self.failure = Some(refused);
-                (Stage::Fail, None)
+                (RoundStage::Fail, None)
             }
         }
     }
 
-    fn after_write(&self) -> Stage {
+    fn after_write(&self) -> RoundStage {
         match self.reads {
-            Some(_) if self.end_found => Stage::End,
-            Some(plan) if self.is_readable() => Stage::Read { left: plan.max_reads },
-            None if self.has_finish_to_tell() => Stage::End,
-            _ => Stage::Fail,
+            Some(_) if self.end_found => RoundStage::End,
+            Some(plan) if self.is_readable() => RoundStage::Read { left: plan.max_reads },
+            None if self.has_finish_to_tell() => RoundStage::End,
+            _ => RoundStage::Fail,
         }
     }
 
     fn finish_write(&mut self) -> Option<IoEvent> {
-        if let Source::Datagrams(end) = &self.source {
+        if let RegistrationSource::Datagrams(end) = &self.source {
             let room = self.writing.take_if(|_| end.may_send());
             return room.map(|_| IoEvent::Wrote(self.token, 0));
         }
-        let Source::Stream(stream) = &self.source else { return None };
+        let RegistrationSource::Stream(stream) = &self.source else { return None };
         if !self.write_may_end(stream) || stream.is_reset() {
             return None;
         }
         let sent = match self.writing.take()? {
             // Nothing is sent: it fails here if it would fail when it is repeated.
-            Write::Room => stream.send(std::iter::empty()),
-            Write::Chunks(chunks) => stream.send(chunks.iter()),
+            PendingWrite::Room => stream.send(std::iter::empty()),
+            PendingWrite::Chunks(chunks) => stream.send(chunks.iter()),
         };
         sent.map_err(|error| self.failure = Some(error)).ok().map(|n| IoEvent::Wrote(self.token, n))
     }
 
-    fn read(&mut self, left: u32) -> (Stage, Option<IoEvent>) {
-        let Some(plan) = self.reads.filter(|_| left > 0) else { return (Stage::Complete, None) };
+    fn read(&mut self, left: u32) -> (RoundStage, Option<IoEvent>) {
+        let Some(plan) = self.reads.filter(|_| left > 0) else {
+            return (RoundStage::Complete, None);
+        };
         let event = match &self.source {
-            Source::Stream(stream) => match stream.read(plan.size) {
+            RegistrationSource::Stream(stream) => match stream.read(plan.size) {
                 Some(bytes) if self.is_last_read(stream, left) => {
-                    return (Stage::Idle, Some(IoEvent::LastRead(self.token, bytes)));
+                    return (RoundStage::Idle, Some(IoEvent::LastRead(self.token, bytes)));
                 }
                 read => read.map(|bytes| IoEvent::Read(self.token, bytes)),
             },
-            Source::Listener(listener) => match listener.accept() {
+            RegistrationSource::Listener(listener) => match listener.accept() {
                 Some(Ok((end, address))) => {
                     Some(IoEvent::Accepted(self.token, Io::new(end), address.into()))
                 }
                 // It was gone before it was accepted: the next one is tried.
                 Some(Err(gone)) if gone.kind() == io::ErrorKind::ConnectionAborted => {
-                    return (Stage::Read { left: left - 1 }, None);
+                    return (RoundStage::Read { left: left - 1 }, None);
                 }
                 Some(Err(error)) => {
                     self.failure = Some(error);
@@ -244,17 +253,17 @@ impl Registration {
                 }
                 None => None,
             },
-            Source::Datagrams(end) => {
+            RegistrationSource::Datagrams(end) => {
                 let received = end.receive(plan.size);
                 received.map(|datagram| IoEvent::Datagram(self.token, Box::new(datagram)))
             }
-            Source::Foreign(..) => None,
+            RegistrationSource::Foreign(..) => None,
         };
         match event {
-            Some(event) => (Stage::Read { left: left - 1 }, Some(event)),
+            Some(event) => (RoundStage::Read { left: left - 1 }, Some(event)),
             None => {
                 self.end_found = self.is_at_end();
-                (Stage::Complete, None)
+                (RoundStage::Complete, None)
             }
         }
     }
@@ -280,13 +289,15 @@ impl Registration {
 
     fn fail(&mut self) -> Option<IoEvent> {
         let error = match &self.source {
-            Source::Listener(_) => self.failure.take()?,
-            Source::Datagrams(end) => {
+            RegistrationSource::Listener(_) => self.failure.take()?,
+            RegistrationSource::Datagrams(end) => {
                 let error = self.reads.and_then(|_| end.take_error())?;
                 return Some(IoEvent::ReceiveFailed(self.token, error));
             }
-            Source::Stream(stream) => self.failure.take().or_else(|| stream.take_error())?,
-            Source::Foreign(foreign, interest) => match foreign.take_failure() {
+            RegistrationSource::Stream(stream) => {
+                self.failure.take().or_else(|| stream.take_error())?
+            }
+            RegistrationSource::Foreign(foreign, interest) => match foreign.take_failure() {
                 Some(error) => error,
                 None => {
                     let ready = foreign.ready(*interest);
@@ -294,7 +305,7 @@ impl Registration {
                 }
             },
         };
-        if let Source::Listener(_) = self.source {
+        if let RegistrationSource::Listener(_) = self.source {
             return Some(IoEvent::AcceptFailed(self.token, error));
         }
         self.broken = true;
@@ -304,17 +315,17 @@ impl Registration {
     fn is_readable(&self) -> bool {
         self.reads.is_some()
             && match &self.source {
-                Source::Stream(stream) => stream.has_input() || self.is_at_end(),
-                Source::Listener(listener) => listener.has_arrivals(),
-                Source::Datagrams(end) => end.has_input(),
-                Source::Foreign(..) => false,
+                RegistrationSource::Stream(stream) => stream.has_input() || self.is_at_end(),
+                RegistrationSource::Listener(listener) => listener.has_arrivals(),
+                RegistrationSource::Datagrams(end) => end.has_input(),
+                RegistrationSource::Foreign(..) => false,
             }
     }
 
     /// Whether the end is to be told.
     fn is_at_end(&self) -> bool {
         match &self.source {
-            Source::Stream(stream) => {
+            RegistrationSource::Stream(stream) => {
                 self.reads.is_some() && !self.ended && !self.broken && stream.is_at_end()
             }
             _ => false,
@@ -324,7 +335,7 @@ impl Registration {
     /// Whether the peer has finished, and that is to be told to one who does not read.
     fn has_finish_to_tell(&self) -> bool {
         match &self.source {
-            Source::Stream(stream) => {
+            RegistrationSource::Stream(stream) => {
                 let is_silent = self.reads.is_none() && !self.connecting && !self.broken;
                 is_silent && !self.ended && !self.finish_told && stream.has_finished()
             }
@@ -334,11 +345,11 @@ impl Registration {
 
     fn has_failed(&self) -> bool {
         let of_source = match &self.source {
-            Source::Stream(stream) => stream.is_reset(),
-            Source::Listener(_) => false,
+            RegistrationSource::Stream(stream) => stream.is_reset(),
+            RegistrationSource::Listener(_) => false,
             // It waits for the next read.
-            Source::Datagrams(end) => self.reads.is_some() && end.has_error(),
-            Source::Foreign(foreign, interest) => {
+            RegistrationSource::Datagrams(end) => self.reads.is_some() && end.has_error(),
+            RegistrationSource::Foreign(foreign, interest) => {
                 foreign.is_failed() || !foreign.ready(*interest).is_empty()
             }
         };
@@ -355,12 +366,12 @@ impl Registration {
             return Err(super::driver::invalid("there is nothing to write"));
         }
         if self.mode == Mode::Completion && stream.is_writable() {
-            self.writing = Some(Write::Chunks(queue.chunks().cloned().collect()));
+            self.writing = Some(PendingWrite::Chunks(queue.chunks().cloned().collect()));
             return Ok(Submit::Pending);
         }
         let sent = stream.send(queue.chunks()).inspect_err(|_| self.broken = true)?;
         if sent == 0 {
-            self.writing = Some(Write::Room);
+            self.writing = Some(PendingWrite::Room);
             return Ok(Submit::Full);
         }
         Ok(Submit::Done(sent))
@@ -374,7 +385,7 @@ impl Registration {
         if self.writing.is_some() {
             return Err(super::driver::invalid("a write is pending, its end must come first"));
         }
-        let Source::Datagrams(end) = &self.source else {
+        let RegistrationSource::Datagrams(end) = &self.source else {
             return Err(super::driver::invalid("it is no socket for datagrams"));
         };
         let mut sent = 0;
@@ -386,7 +397,7 @@ impl Registration {
             }
         }
         if sent == 0 {
-            self.writing = Some(Write::Room);
+            self.writing = Some(PendingWrite::Room);
             return Ok(Submit::Full);
         }
         Ok(Submit::Done(sent))
@@ -395,11 +406,13 @@ impl Registration {
     /// Whether it can be given back: nothing of it is with the kernel but its reads, which end at once.
     pub(super) fn may_be_released(&self) -> io::Result<()> {
         match &self.source {
-            Source::Foreign(..) => Err(super::driver::invalid("it is no socket")),
+            RegistrationSource::Foreign(..) => Err(super::driver::invalid("it is no socket")),
             _ if self.connecting => Err(super::driver::invalid("it is being connected")),
             _ => match self.writing {
-                Some(Write::Chunks(_)) => Err(super::driver::invalid("a write is under way")),
-                Some(Write::Room) | None => Ok(()),
+                Some(PendingWrite::Chunks(_)) => {
+                    Err(super::driver::invalid("a write is under way"))
+                }
+                Some(PendingWrite::Room) | None => Ok(()),
             },
         }
     }
@@ -407,10 +420,10 @@ impl Registration {
     /// The stream, if it is one and can be written to or shut down.
     pub(super) fn connected_stream(&self) -> io::Result<&StreamEnd> {
         match &self.source {
-            Source::Stream(_) if self.connecting || self.broken => {
+            RegistrationSource::Stream(_) if self.connecting || self.broken => {
                 Err(io::ErrorKind::NotConnected.into())
             }
-            Source::Stream(stream) => Ok(stream),
+            RegistrationSource::Stream(stream) => Ok(stream),
             _ => Err(super::driver::invalid("it is no stream")),
         }
     }
@@ -418,7 +431,7 @@ impl Registration {
     /// Whether a completion driver has given something of it to its kernel.
     pub(super) fn is_in_flight(&self) -> bool {
         let reading = self.reads.is_some() && !self.ended;
-        let foreign = matches!(self.source, Source::Foreign(..));
+        let foreign = matches!(self.source, RegistrationSource::Foreign(..));
         let pending = reading || self.connecting || self.writing.is_some() || foreign;
         self.mode == Mode::Completion && pending && !self.broken
     }

@@ -11,24 +11,24 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
-use super::{Dial, Manual, Port};
+use super::{ListenerControl, Manual, PendingConnect};
 
 /// Makes the sockets of channels, and keeps the other side of each for the test. Clones are the same one.
 ///
 /// ```
 /// use waterwheel_channel::{Bootstrap, EventLoopGroup};
-/// use waterwheel_testkit::manual::{Manual, Time};
+/// use waterwheel_testkit::manual::{Manual, ClockMode};
 ///
 /// let manual = Manual::readiness();
 /// let group = EventLoopGroup::builder(manual.clone()).threads(1).build()?;
 /// let sockets = manual.sockets();
 /// let connected = Bootstrap::new(&group, sockets.clone()).connect("192.0.2.1:80");
-/// manual.until_idle();
-/// let peer = sockets.next_dial().unwrap().accept();
+/// manual.wait_idle();
+/// let peer = sockets.next_connect().unwrap().accept();
 /// let channel = connected.join()?;
 /// channel.send(bytes::Bytes::from("hello"));
 /// assert_eq!(peer.receive(5), "hello");
-/// # manual.set_time(Time::Jumps);
+/// # manual.set_clock_mode(ClockMode::AutoAdvance);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -40,8 +40,8 @@ pub struct ManualSockets {
 
 #[derive(Default)]
 struct Made {
-    dials: VecDeque<Dial>,
-    ports: VecDeque<Port>,
+    dials: VecDeque<PendingConnect>,
+    ports: VecDeque<ListenerControl>,
 }
 
 impl ManualSockets {
@@ -51,13 +51,13 @@ impl ManualSockets {
 
     /// The other side of the first attempt to connect that was not asked for yet.
     #[must_use]
-    pub fn next_dial(&self) -> Option<Dial> {
+    pub fn next_connect(&self) -> Option<PendingConnect> {
         self.lock().dials.pop_front()
     }
 
     /// The port of the first listener that was not asked for yet.
     #[must_use]
-    pub fn next_port(&self) -> Option<Port> {
+    pub fn next_listener(&self) -> Option<ListenerControl> {
         self.lock().ports.pop_front()
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Touched by the loop's thread through [`StreamEnd`] and by the test's threads through
-//! [`Peer`] and [`Dial`], always under the stream's own lock.
+//! [`Peer`] and [`PendingConnect`], always under the stream's own lock.
 //!
 //! Instead of a test there may be another driver's end at the other side: then two streams are
 //! [linked](super::link), and what goes out of one comes in at the other.
@@ -22,7 +22,7 @@ use bytes::{Bytes, BytesMut};
 use super::PATIENCE;
 use super::kernel::Kernel;
 use super::link::Link;
-use super::peer::{Dial, Peer};
+use super::peer::{Peer, PendingConnect};
 
 /// How many bytes of a stream may be under way to the peer, unless the test says otherwise.
 pub const SEND_BUFFER: usize = 64 * 1024;
@@ -85,9 +85,9 @@ pub(super) fn connected(address: SocketAddr) -> (StreamEnd, Peer) {
     (StreamEnd { stream: stream.clone() }, Peer::new(stream))
 }
 
-pub(super) fn dialling(address: SocketAddr) -> (StreamEnd, Dial) {
+pub(super) fn dialling(address: SocketAddr) -> (StreamEnd, PendingConnect) {
     let stream = Stream::new(address, Connection::Dialling(None));
-    (StreamEnd { stream: stream.clone() }, Dial::new(stream))
+    (StreamEnd { stream: stream.clone() }, PendingConnect::new(stream))
 }
 
 impl StreamEnd {

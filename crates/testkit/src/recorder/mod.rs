@@ -2,11 +2,11 @@
 //!
 //! Each call of a [`Recorder`] is one line in a [`Log`] that the test keeps: the handler's name, the
 //! method, and what can be shown of the message. Then it passes the event on, like any handler that has
-//! nothing to say to it; unless it was told to do something else at that [`Moment`].
+//! nothing to say to it; unless it was told to do something else at that [`HandlerMethod`].
 //!
 //! | line | written |
 //! |---|---|
-//! | `first on_read hello` | when a method of the handler `first` is called; for the methods there are, see [`Moment`] |
+//! | `first on_read hello` | when a method of the handler `first` is called; for the methods there are, see [`HandlerMethod`] |
 //! | `first dropped` | when the recorder is dropped: after `first on_removed`, or without it if it panicked |
 //! | `one that was never added dropped` | when a recorder is dropped that was in no pipeline |
 //! | `label ok`, `label failed: …` | when a [completion](Log::completion) or a [listener](Log::listener) is told |
@@ -17,12 +17,12 @@
 //! ```
 //! use bytes::Bytes;
 //! use waterwheel_testkit::embedded::Embedded;
-//! use waterwheel_testkit::recorder::{Log, Moment};
+//! use waterwheel_testkit::recorder::{Log, HandlerMethod};
 //!
 //! let log = Log::new();
 //! let mut channel = Embedded::new(|edit| {
 //!     edit.add_last("first", log.recorder())?;
-//!     edit.add_last("last", log.recorder().at(Moment::Read, |ctx| {
+//!     edit.add_last("last", log.recorder().at(HandlerMethod::Read, |ctx| {
 //!         ctx.write_and_flush(Bytes::from_static(b"world"));
 //!         Ok(())
 //!     }))?;
@@ -37,7 +37,7 @@
 //! # Ok::<(), waterwheel_executor::Error>(())
 //! ```
 
-mod moment;
+mod handler_method;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,7 +46,7 @@ use bytes::Bytes;
 use waterwheel_channel::{Address, Completion, Ctx, Events, Handler, HandlerResult, Msg, Target};
 use waterwheel_executor::{Error, Report, Reporter};
 
-pub use self::moment::Moment;
+pub use self::handler_method::HandlerMethod;
 
 /// The lines that recorders, completions and the test itself write. A handle, for any thread: so that
 /// listeners of futures may write, too.
@@ -146,8 +146,8 @@ pub struct Recorder {
     /// Known from when it was added.
     name: Option<String>,
     interest: Events,
-    acts: Vec<(Moment, Act)>,
-    held: Vec<Moment>,
+    acts: Vec<(HandlerMethod, Act)>,
+    held: Vec<HandlerMethod>,
     reading: Option<Reading>,
     writing: Option<Writing>,
     dropping: Option<Box<dyn FnOnce()>>,
@@ -171,7 +171,7 @@ impl Recorder {
     #[must_use]
     pub fn at(
         mut self,
-        moment: Moment,
+        moment: HandlerMethod,
         act: impl FnMut(&Ctx<'_>) -> HandlerResult + 'static,
     ) -> Self {
         self.acts.push((moment, Box::new(act)));
@@ -180,7 +180,7 @@ impl Recorder {
 
     /// Keeps what comes at that moment to itself.
     #[must_use]
-    pub fn holds(mut self, moment: Moment) -> Self {
+    pub fn holds(mut self, moment: HandlerMethod) -> Self {
         self.held.push(moment);
         self
     }
@@ -210,7 +210,7 @@ impl Recorder {
     }
 
     /// Writes the line, does what is to be done; whether the event is to be passed on.
-    fn note(&mut self, moment: Moment, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
+    fn note(&mut self, moment: HandlerMethod, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
         let space = if what.is_empty() { "" } else { " " };
         self.log.push(format!("{} {}{space}{what}", ctx.name(), moment.method()));
         for (at, act) in &mut self.acts {
@@ -227,7 +227,7 @@ macro_rules! passes_on {
         $(fn $method(&mut self, $ctx: &Ctx<'_>, $($arg: $ty)?) -> HandlerResult {
             let what = [$($shown)?];
             let what: &[String] = &what;
-            if self.note(Moment::$moment, $ctx, &what.join(""))? {
+            if self.note(HandlerMethod::$moment, $ctx, &what.join(""))? {
                 $pass;
             }
             Ok(())
@@ -242,17 +242,17 @@ impl Handler for Recorder {
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.name = Some(ctx.name());
-        self.note(Moment::Added, ctx, "").map(drop)
+        self.note(HandlerMethod::Added, ctx, "").map(drop)
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        if let Err(error) = self.note(Moment::Removed, ctx, "") {
+        if let Err(error) = self.note(HandlerMethod::Removed, ctx, "") {
             ctx.fire_error(error);
         }
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let passes = self.note(Moment::Read, ctx, &show(&msg))?;
+        let passes = self.note(HandlerMethod::Read, ctx, &show(&msg))?;
         match &mut self.reading {
             Some(reading) => return reading(ctx, msg),
             None if passes => ctx.fire_read(msg),
@@ -262,7 +262,7 @@ impl Handler for Recorder {
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        let passes = self.note(Moment::Write, ctx, &show(&msg))?;
+        let passes = self.note(HandlerMethod::Write, ctx, &show(&msg))?;
         match &mut self.writing {
             Some(writing) => return writing(ctx, msg, done.take()),
             None if passes => ctx.write_with(msg, done.take()),
@@ -285,46 +285,46 @@ impl Handler for Recorder {
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
-        self.note(Moment::Timer, ctx, &tag.to_string()).map(drop)
+        self.note(HandlerMethod::Timer, ctx, &tag.to_string()).map(drop)
     }
 
     fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
-        if self.note(Moment::Bind, ctx, &to.to_string())? {
+        if self.note(HandlerMethod::Bind, ctx, &to.to_string())? {
             ctx.bind_with(to, done.take());
         }
         Ok(())
     }
 
     fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
-        if self.note(Moment::Connect, ctx, &to.remote.to_string())? {
+        if self.note(HandlerMethod::Connect, ctx, &to.remote.to_string())? {
             ctx.connect_with(to, done.take());
         }
         Ok(())
     }
 
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(Moment::Disconnect, ctx, "")? {
+        if self.note(HandlerMethod::Disconnect, ctx, "")? {
             ctx.disconnect_with(done.take());
         }
         Ok(())
     }
 
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(Moment::Close, ctx, "")? {
+        if self.note(HandlerMethod::Close, ctx, "")? {
             ctx.close_with(done.take());
         }
         Ok(())
     }
 
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(Moment::Deregister, ctx, "")? {
+        if self.note(HandlerMethod::Deregister, ctx, "")? {
             ctx.deregister_with(done.take());
         }
         Ok(())
     }
 
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(Moment::ShutdownOutput, ctx, "")? {
+        if self.note(HandlerMethod::ShutdownOutput, ctx, "")? {
             ctx.shutdown_output_with(done.take());
         }
         Ok(())

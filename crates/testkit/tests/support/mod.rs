@@ -6,65 +6,68 @@ use std::net::SocketAddr;
 use waterwheel_channel::Address;
 use waterwheel_channel::driver::{Driver, Io, OpenDriver, Readiness};
 use waterwheel_channel::transport::DatagramSocketFactory;
-use waterwheel_testkit::driver_suite::{Dialled, Door, Fixture, Postman, Remote, Source};
+use waterwheel_testkit::driver_suite::{
+    AcceptedConnect, Fixture, ForeignTrigger, RemoteConnector, RemoteDatagrams, RemoteStream,
+};
 use waterwheel_testkit::manual::{
-    Correspondent, ForeignSource, Manual, Peer, Port, PostOffice, Time,
+    ClockMode, DatagramNetwork, DatagramPeer, ForeignSource, ListenerControl, Manual, Peer,
 };
 
 /// A manual driver, or one wrapped around it, with its counterparts. The suite runs on one thread, so
 /// time jumps.
-pub(crate) struct ByHand<O> {
+pub(crate) struct ManualFixture<O> {
     manual: Manual,
     opener: O,
 }
 
-impl<O> ByHand<O> {
+impl<O> ManualFixture<O> {
     pub(crate) fn new(manual: Manual, wrap: impl FnOnce(Manual) -> O) -> Self {
-        let manual = manual.with_time(Time::Jumps);
+        let manual = manual.with_clock_mode(ClockMode::AutoAdvance);
         Self { opener: wrap(manual.clone()), manual }
     }
 }
 
-impl<O: OpenDriver> Fixture for ByHand<O> {
+impl<O: OpenDriver> Fixture for ManualFixture<O> {
     fn open(&self) -> Box<dyn Driver> {
         self.opener.open().expect("nothing can go wrong by hand")
     }
 
-    fn pair(&self) -> (Io, Box<dyn Remote>) {
+    fn pair(&self) -> (Io, Box<dyn RemoteStream>) {
         let (io, peer) = self.manual.pair();
-        (io, Box::new(End(peer)))
+        (io, Box::new(ManualRemoteStream(peer)))
     }
 
-    fn listener(&self) -> (Io, Box<dyn Door>) {
+    fn listener(&self) -> (Io, Box<dyn RemoteConnector>) {
         let (io, port) = self.manual.listener();
-        (io, Box::new(Entry(port)))
+        (io, Box::new(ManualConnector(port)))
     }
 
-    fn accepting(&self) -> Dialled {
+    fn connect_accepted(&self) -> AcceptedConnect {
         let (io, dial) = self.manual.connecting();
         let peer = dial.accept();
-        let remote = Box::new(move || -> Box<dyn Remote> { Box::new(End(peer)) });
-        Dialled { io, target: nowhere(), remote }
+        let remote =
+            Box::new(move || -> Box<dyn RemoteStream> { Box::new(ManualRemoteStream(peer)) });
+        AcceptedConnect { io, target: nowhere(), remote }
     }
 
-    fn refusing(&self) -> (Io, SocketAddr) {
+    fn connect_refused(&self) -> (Io, SocketAddr) {
         let (io, dial) = self.manual.connecting();
         dial.refuse(ErrorKind::ConnectionRefused);
         (io, nowhere())
     }
 
-    fn datagrams(&self) -> (Io, Box<dyn Postman>) {
-        let office = PostOffice::new();
-        let friend = office.correspondent(nowhere()).expect("nobody is there");
+    fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
+        let office = DatagramNetwork::new();
+        let friend = office.open_peer(nowhere()).expect("nobody is there");
         let (io, at) = office.open(None, Some(&nowhere().into()), &[]).expect("a place");
         let Address::Ip(at) = at else { panic!("{at}") };
-        (io, Box::new(Friend { friend: Some(friend), at }))
+        (io, Box::new(ManualRemoteDatagrams { friend: Some(friend), at }))
     }
 
-    fn foreign(&self) -> (Io, Box<dyn Source>) {
+    fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>) {
         let (io, source) = self.manual.foreign();
         source.set_ready(Readiness::WRITABLE);
-        (io, Box::new(Hand(source)))
+        (io, Box::new(ManualTrigger(source)))
     }
 }
 
@@ -73,12 +76,12 @@ fn nowhere() -> SocketAddr {
 }
 
 /// `None` once it has gone away.
-struct Friend {
-    friend: Option<Correspondent>,
+struct ManualRemoteDatagrams {
+    friend: Option<DatagramPeer>,
     at: SocketAddr,
 }
 
-impl Postman for Friend {
+impl RemoteDatagrams for ManualRemoteDatagrams {
     fn send(&mut self, bytes: &[u8]) {
         let friend = self.friend.as_ref().expect("it has not gone away");
         let sent = friend.send(self.at, bytes.to_vec()).expect("it is short");
@@ -90,14 +93,14 @@ impl Postman for Friend {
         friend.receive().expect("it has arrived").into_bytes().into()
     }
 
-    fn go_away(&mut self) {
+    fn close(&mut self) {
         self.friend = None;
     }
 }
 
-struct End(Peer);
+struct ManualRemoteStream(Peer);
 
-impl Remote for End {
+impl RemoteStream for ManualRemoteStream {
     fn send(&mut self, bytes: &[u8]) -> usize {
         self.0.send(bytes);
         bytes.len()
@@ -111,8 +114,8 @@ impl Remote for End {
         self.0.received().into()
     }
 
-    fn until_ended(&mut self) {
-        self.0.until_ended();
+    fn wait_ended(&mut self) {
+        self.0.wait_ended();
     }
 
     fn finish(&mut self) {
@@ -124,17 +127,17 @@ impl Remote for End {
     }
 }
 
-struct Entry(Port);
+struct ManualConnector(ListenerControl);
 
-impl Door for Entry {
-    fn connect(&mut self) -> Box<dyn Remote> {
-        Box::new(End(self.0.connect().expect("it listens")))
+impl RemoteConnector for ManualConnector {
+    fn connect(&mut self) -> Box<dyn RemoteStream> {
+        Box::new(ManualRemoteStream(self.0.connect().expect("it listens")))
     }
 }
 
-struct Hand(ForeignSource);
+struct ManualTrigger(ForeignSource);
 
-impl Source for Hand {
+impl ForeignTrigger for ManualTrigger {
     fn make_readable(&mut self) {
         self.0.set_ready(Readiness::READABLE | Readiness::WRITABLE);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use waterwheel::channel::driver::{Driver, OpenDriver, OutQueue, Submit};
 use waterwheel::channel::{Datagram, Token};
-use waterwheel_testkit::decorator::{Decorated, Decorator};
+use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 
 /// Opens the drivers of another one, and counts their writes.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Counted {
 impl OpenDriver for Counted {
     fn open(&self) -> Result<Box<dyn Driver>> {
         let (inner, writes) = (self.inner.open()?, self.writes.clone());
-        Ok(Box::new(Decorated(CountedDriver { inner, writes })))
+        Ok(Box::new(WrappedDriver(CountedDriver { inner, writes })))
     }
 }
 
@@ -38,7 +38,7 @@ struct CountedDriver {
     writes: Arc<AtomicUsize>,
 }
 
-impl Decorator for CountedDriver {
+impl DriverWrapper for CountedDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

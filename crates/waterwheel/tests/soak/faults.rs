@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use waterwheel::channel::{Address, ChannelOptions, DrainOptions, Drained, EventLoop};
-use waterwheel_testkit::faulty::{Call, Spin, Times};
+use waterwheel_testkit::faulty::{DriverCall, EarlyReturns, FailTimes};
 
 use crate::dice::Dice;
 use crate::handlers::CARELESS;
@@ -58,7 +58,7 @@ fn turn_until(at: &EventLoop, what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) fn spin(world: &World, _: &mut Dice) {
     let at = world.services.faulty.next();
     let before = at.metrics().rebuilds;
-    world.services.faults.return_early(Spin::UntilRebuild);
+    world.services.faults.return_early(EarlyReturns::UntilRebuild);
     turn_until(&at, "it is rebuilt", || at.metrics().rebuilds > before);
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn spin(world: &World, _: &mut Dice) {
 pub(crate) fn fail_waits(world: &World, dice: &mut Dice) {
     let at = world.services.faulty.next();
     let (before, times) = (at.metrics().failed_waits, 1 + dice.below(4));
-    world.services.faults.fail(Call::Wait, Times::Next(times), ErrorKind::InvalidInput);
+    world.services.faults.fail(DriverCall::Wait, FailTimes::Next(times), ErrorKind::InvalidInput);
     turn_until(&at, "they fail", || at.metrics().failed_waits >= before + times as u64);
 }
 

@@ -208,7 +208,7 @@ fn c05_rule_1_a_chain_of_buffers_through_a_local_connection() {
 
 #[test]
 fn c05_rule_1_a_chain_of_buffers_between_embedded_channels() {
-    let (one, other) = embedded::joined();
+    let (one, other) = embedded::connected_pair();
     between(one, other);
 }
 

@@ -3,7 +3,7 @@
 use waterwheel_channel::{Ctx, Edit, Events, Handler, HandlerResult, Name, PipelineError};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::{Log, Moment, Recorder};
+use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
 
 use crate::support::{Bench, bench, error, quiet, text};
 
@@ -106,7 +106,7 @@ fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
             edit.add_last("a", log.recorder())?;
             edit.add_last(
                 "b",
-                log.recorder().at(Moment::UserEvent, move |ctx| {
+                log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
                     if ctx.pipeline().slot(gone).is_some() {
                         ctx.pipeline().remove(gone)?;
                     }
@@ -141,7 +141,7 @@ fn c03_a_handler_that_adds_neighbours_while_it_runs_has_them_at_once() {
         let more = log.clone();
         edit.add_last(
             "app",
-            log.recorder().interest(Events::USER_EVENT).at(Moment::UserEvent, move |ctx| {
+            log.recorder().interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |ctx| {
                 ctx.pipeline().add_before("app", "before", more.recorder())?;
                 ctx.pipeline().add_after("app", "after", more.recorder())?;
                 ctx.write(text("out"));
@@ -292,7 +292,7 @@ fn c03_a_handler_may_remove_one_that_was_added_along_with_it() {
         let more = log.clone();
         edit.add_last(
             "a",
-            log.recorder().at(Moment::Added, move |ctx| {
+            log.recorder().at(HandlerMethod::Added, move |ctx| {
                 ctx.pipeline().remove("b")?;
                 ctx.pipeline().add_last("d", more.recorder())?;
                 Ok(())
@@ -313,7 +313,10 @@ fn c03_a_handler_that_cannot_work_here_is_removed_again_and_the_rest_stays() {
     let log = bench.log.clone();
     let added = bench.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
-            edit.add_last("bad", log.recorder().at(Moment::Added, |_| Err(error("not here"))))?;
+            edit.add_last(
+                "bad",
+                log.recorder().at(HandlerMethod::Added, |_| Err(error("not here"))),
+            )?;
             edit.add_last("good", log.recorder())?;
             edit.remove("b")
         })
@@ -346,7 +349,7 @@ fn c03_an_initialiser_that_fails_closes_the_channel() {
     assert_eq!(log.take(), ["one that was never added dropped", "closed ok"]);
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
-        edit.add_last("b", log.recorder().at(Moment::Added, |_| Err(error("not here"))))?;
+        edit.add_last("b", log.recorder().at(HandlerMethod::Added, |_| Err(error("not here"))))?;
         Ok(())
     });
     assert_eq!(made.expect_err("it failed").to_string(), "`b` could not be added: not here");
@@ -362,7 +365,7 @@ fn c03_a_closed_channel_cannot_be_edited() {
         Ok(())
     }
     let mut bench = quiet(|edit_, log| {
-        edit_.add_last("app", log.recorder().at(Moment::Removed, edit))?;
+        edit_.add_last("app", log.recorder().at(HandlerMethod::Removed, edit))?;
         Ok(())
     });
     bench.close();

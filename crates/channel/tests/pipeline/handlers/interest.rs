@@ -1,37 +1,37 @@
 //! Rule 12: handlers are skipped for what they do not handle.
 
 use waterwheel_channel::Events;
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{bench, let_everything_happen, start_timer, text};
 
 /// Every event with the moment it is.
-const EVENTS: [(Events, Moment); 18] = [
-    (Events::REGISTERED, Moment::Registered),
-    (Events::UNREGISTERED, Moment::Unregistered),
-    (Events::ACTIVE, Moment::Active),
-    (Events::INACTIVE, Moment::Inactive),
-    (Events::READ, Moment::Read),
-    (Events::READ_COMPLETE, Moment::ReadComplete),
-    (Events::USER_EVENT, Moment::UserEvent),
-    (Events::WRITABILITY_CHANGED, Moment::WritabilityChanged),
-    (Events::ERROR, Moment::Error),
-    (Events::BIND, Moment::Bind),
-    (Events::CONNECT, Moment::Connect),
-    (Events::DISCONNECT, Moment::Disconnect),
-    (Events::CLOSE, Moment::Close),
-    (Events::DEREGISTER, Moment::Deregister),
-    (Events::BEGIN_READ, Moment::BeginRead),
-    (Events::WRITE, Moment::Write),
-    (Events::FLUSH, Moment::Flush),
-    (Events::SHUTDOWN_OUTPUT, Moment::ShutdownOutput),
+const EVENTS: [(Events, HandlerMethod); 18] = [
+    (Events::REGISTERED, HandlerMethod::Registered),
+    (Events::UNREGISTERED, HandlerMethod::Unregistered),
+    (Events::ACTIVE, HandlerMethod::Active),
+    (Events::INACTIVE, HandlerMethod::Inactive),
+    (Events::READ, HandlerMethod::Read),
+    (Events::READ_COMPLETE, HandlerMethod::ReadComplete),
+    (Events::USER_EVENT, HandlerMethod::UserEvent),
+    (Events::WRITABILITY_CHANGED, HandlerMethod::WritabilityChanged),
+    (Events::ERROR, HandlerMethod::Error),
+    (Events::BIND, HandlerMethod::Bind),
+    (Events::CONNECT, HandlerMethod::Connect),
+    (Events::DISCONNECT, HandlerMethod::Disconnect),
+    (Events::CLOSE, HandlerMethod::Close),
+    (Events::DEREGISTER, HandlerMethod::Deregister),
+    (Events::BEGIN_READ, HandlerMethod::BeginRead),
+    (Events::WRITE, HandlerMethod::Write),
+    (Events::FLUSH, HandlerMethod::Flush),
+    (Events::SHUTDOWN_OUTPUT, HandlerMethod::ShutdownOutput),
 ];
 
 /// The methods that `app` was called with, each once, if it is interested in these events.
 fn called_for(interest: Events) -> Vec<String> {
     let mut bench = bench(|edit, log| {
-        edit.add_last("first", log.recorder().holds(Moment::Disconnect))?;
-        let app = log.recorder().at(Moment::Added, start_timer).interest(interest);
+        edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
+        let app = log.recorder().at(HandlerMethod::Added, start_timer).interest(interest);
         edit.add_last("app", app)?;
         edit.add_last("last", log.recorder())?;
         Ok(())
@@ -73,7 +73,7 @@ fn c04_a_handler_that_wants_all_events_gets_all() {
 #[test]
 fn c04_every_event_goes_through_every_handler_in_order() {
     let mut bench = bench(|edit, log| {
-        edit.add_last("a", log.recorder().holds(Moment::Disconnect))?;
+        edit.add_last("a", log.recorder().holds(HandlerMethod::Disconnect))?;
         edit.add_last("b", log.recorder())?;
         edit.add_last("c", log.recorder())?;
         Ok(())

@@ -1,7 +1,7 @@
 //! Rules 4 and 5: handlers that are removed while they run.
 
 use bytes::Bytes;
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{quiet, text};
 
@@ -110,7 +110,7 @@ fn c05_rule_04_what_comes_during_on_removed_keeps_the_order() {
         });
         edit.add_last(
             "app",
-            app.at(Moment::Removed, |ctx| {
+            app.at(HandlerMethod::Removed, |ctx| {
                 drop(ctx.channel().write(text("2")));
                 ctx.write(text("3"));
                 drop(ctx.channel().write(text("4")));
@@ -187,7 +187,7 @@ fn c05_rule_05_neighbours_that_go_meanwhile_are_passed_by() {
         edit.add_last("one", log.recorder())?;
         edit.add_last(
             "two",
-            log.recorder().at(Moment::Read, |ctx| {
+            log.recorder().at(HandlerMethod::Read, |ctx| {
                 for name in ["one", "two", "three"] {
                     ctx.pipeline().remove(name)?;
                 }

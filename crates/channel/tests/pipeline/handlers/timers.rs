@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use waterwheel_channel::TimerId;
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{error, quiet, text};
 
@@ -16,7 +16,7 @@ fn c03_timers_come_in_the_order_of_their_time_and_then_of_their_making() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().holds(Moment::UserEvent).at(Moment::UserEvent, |ctx| {
+            log.recorder().holds(HandlerMethod::UserEvent).at(HandlerMethod::UserEvent, |ctx| {
                 for (delay, tag) in [(3, 30), (1, 10), (2, 20), (1, 11), (0, 0), (3, 31)] {
                     ctx.schedule(MS * delay, tag);
                 }
@@ -39,7 +39,7 @@ fn c03_no_timer_is_early() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(Moment::UserEvent, |ctx| {
+            log.recorder().at(HandlerMethod::UserEvent, |ctx| {
                 ctx.schedule(MS, 1);
                 Ok(())
             }),
@@ -60,7 +60,7 @@ fn c03_a_timer_that_was_taken_back_does_not_come() {
     let into = taken.clone();
     let kept: Rc<Cell<Option<TimerId>>> = Rc::default();
     let mut bench = quiet(|edit, log| {
-        let app = log.recorder().at(Moment::UserEvent, move |ctx| {
+        let app = log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
             let timer = ctx.schedule(MS, 1);
             kept.set(Some(ctx.schedule(MS, 2)));
             into.set([ctx.cancel(timer), ctx.cancel(timer), false]);
@@ -92,14 +92,14 @@ fn c03_nobody_takes_back_the_timer_of_another() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "a",
-            log.recorder().at(Moment::UserEvent, move |ctx| {
+            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
                 theirs.set(Some(ctx.schedule(MS, 1)));
                 Ok(())
             }),
         )?;
         edit.add_last(
             "b",
-            log.recorder().at(Moment::UserEvent, move |ctx| {
+            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
                 assert!(!ctx.cancel(mine.get().expect("it was set")));
                 Ok(())
             }),
@@ -118,11 +118,11 @@ fn c03_timers_go_with_their_handler() {
             edit.add_last(
                 name,
                 log.recorder()
-                    .at(Moment::UserEvent, |ctx| {
+                    .at(HandlerMethod::UserEvent, |ctx| {
                         ctx.schedule(MS, 1);
                         Ok(())
                     })
-                    .at(Moment::Removed, |ctx| {
+                    .at(HandlerMethod::Removed, |ctx| {
                         ctx.schedule(MS, 2);
                         Ok(())
                     }),
@@ -147,7 +147,7 @@ fn c03_timers_go_with_their_channel() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(Moment::UserEvent, |ctx| {
+            log.recorder().at(HandlerMethod::UserEvent, |ctx| {
                 ctx.schedule(MS, 1);
                 Ok(())
             }),
@@ -167,11 +167,11 @@ fn c03_a_timer_sets_the_next_one() {
         edit.add_last(
             "app",
             log.recorder()
-                .at(Moment::Added, |ctx| {
+                .at(HandlerMethod::Added, |ctx| {
                     ctx.schedule(MS, 1);
                     Ok(())
                 })
-                .at(Moment::Timer, |ctx| {
+                .at(HandlerMethod::Timer, |ctx| {
                     ctx.schedule(MS, 1);
                     Ok(())
                 }),
@@ -190,11 +190,11 @@ fn c05_rule_10_the_error_of_a_timer_goes_to_the_handlers_error_method() {
         edit.add_last(
             "app",
             log.recorder()
-                .at(Moment::Added, |ctx| {
+                .at(HandlerMethod::Added, |ctx| {
                     ctx.schedule(MS, 1);
                     Ok(())
                 })
-                .at(Moment::Timer, |_| Err(error("no"))),
+                .at(HandlerMethod::Timer, |_| Err(error("no"))),
         )?;
         Ok(())
     });

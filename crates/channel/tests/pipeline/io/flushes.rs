@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use waterwheel_channel::{Completion, Ctx, Events};
 use waterwheel_executor::Error;
-use waterwheel_testkit::recorder::{Log, Moment};
+use waterwheel_testkit::recorder::{HandlerMethod, Log};
 
 use crate::support::{Bench, bytes, quiet, text};
 
@@ -74,7 +74,7 @@ fn c05_rule_09_nothing_is_written_before_the_outermost_call_returns() {
     let caller = bench.another("caller", |edit| {
         edit.add_last(
             "caller",
-            log.recorder().at(Moment::UserEvent, move |ctx| {
+            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
                 other.send(text("1"));
                 assert_eq!(
                     other.pending_bytes(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_channel::{LocalLoop, local};
 use waterwheel_executor::Nanos;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{Bench, Weightless, bench_with, bytes, text};
 
@@ -39,7 +39,7 @@ fn asked(builder: EmbeddedBuilder) -> Asked {
     let answer: Rc<Cell<Option<Nanos>>> = Rc::default();
     let tells = answer.clone();
     let bench = bench_with(builder, |edit, log| {
-        let asks = log.recorder().at(Moment::UserEvent, move |ctx| {
+        let asks = log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
             tells.set(ctx.last_write());
             Ok(())
         });
@@ -105,7 +105,7 @@ fn c07_what_goes_before_a_local_channel_is_full_counts() {
     let mut asked = asked(Embedded::builder());
     let told = asked.answer.clone();
     let (near, far) = local::pair();
-    let asks = asked.bench.log.recorder().at(Moment::UserEvent, move |ctx| {
+    let asks = asked.bench.log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
         told.set(ctx.last_write());
         Ok(())
     });

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use waterwheel_channel::{Channel, Events, Message};
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{error, quiet, text};
 
@@ -110,7 +110,7 @@ fn c07_a_message_that_is_not_sure_of_its_weight_confuses_nobody() {
         let mut bench = quiet(|edit, log| {
             edit.add_last(
                 "app",
-                log.recorder().at(Moment::Read, move |ctx| {
+                log.recorder().at(HandlerMethod::Read, move |ctx| {
                     drop(ctx.channel().write(Fickle(RefCell::new(busy.clone()))));
                     Ok(())
                 }),

@@ -5,7 +5,7 @@ use waterwheel_channel::{
     ChannelOptions, Ctx, Events, Handler, HandlerResult, Msg, PauseReads, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{Bench, bench_with, bytes};
 
@@ -181,7 +181,7 @@ fn k14_a_channel_that_comes_back_to_its_loop_during_a_pause_reads_when_it_is_ove
 #[test]
 fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_paused() {
     let mut bench = bench_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
-        let refill = log.recorder().at(Moment::WritabilityChanged, |ctx| {
+        let refill = log.recorder().at(HandlerMethod::WritabilityChanged, |ctx| {
             if ctx.is_writable() {
                 ctx.write_and_flush(bytes(30));
             }
@@ -202,7 +202,7 @@ fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_pause
 }
 
 /// Answers without flushing; flushes at these moments.
-fn gathering(flushes_at: Moment) -> Bench {
+fn gathering(flushes_at: HandlerMethod) -> Bench {
     let mut bench = bench_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
         let gather = log.recorder().reading(|ctx, msg| {
             ctx.write(msg);
@@ -221,7 +221,7 @@ fn gathering(flushes_at: Moment) -> Bench {
 
 #[test]
 fn k14_a_handler_that_has_filled_the_channel_without_a_flush_is_called_in_time_to_flush() {
-    for flushes_at in [Moment::ReadComplete, Moment::WritabilityChanged] {
+    for flushes_at in [HandlerMethod::ReadComplete, HandlerMethod::WritabilityChanged] {
         let mut bench = gathering(flushes_at);
         for _ in 0..10 {
             bench.write_inbound(bytes(15));

@@ -2,7 +2,7 @@
 
 use waterwheel_channel::{ChannelOptions, Events, Msg};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{Bench, bench_with, text};
 
@@ -12,7 +12,7 @@ fn reading(options: ChannelOptions, at: impl Fn(&waterwheel_channel::Ctx<'_>) + 
         let interest = Events::READ | Events::READ_COMPLETE | Events::BEGIN_READ;
         edit.add_last(
             "app",
-            log.recorder().interest(interest).at(Moment::Read, move |ctx| {
+            log.recorder().interest(interest).at(HandlerMethod::Read, move |ctx| {
                 at(ctx);
                 Ok(())
             }),
@@ -146,7 +146,7 @@ fn c09_a_handler_may_hold_the_reading_back() {
     let mut bench = bench_with(Embedded::builder(), |edit, log| {
         edit.add_last(
             "gate",
-            log.recorder().interest(Events::BEGIN_READ).holds(Moment::BeginRead),
+            log.recorder().interest(Events::BEGIN_READ).holds(HandlerMethod::BeginRead),
         )?;
         Ok(())
     });

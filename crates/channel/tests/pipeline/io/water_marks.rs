@@ -7,7 +7,7 @@ use waterwheel_channel::{
     ChannelOptions, Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{Bench, Weightless, bench_with, bytes, error, quiet, text};
 
@@ -25,7 +25,7 @@ fn small() -> Bench {
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().interest(interest).at(Moment::WritabilityChanged, move |ctx| {
+            log.recorder().interest(interest).at(HandlerMethod::WritabilityChanged, move |ctx| {
                 told.push(format!("writable: {}", ctx.is_writable()));
                 Ok(())
             }),
@@ -48,7 +48,7 @@ fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(Moment::Read, move |ctx| {
+            log.recorder().at(HandlerMethod::Read, move |ctx| {
                 for _ in 0..64 {
                     drop(ctx.channel().write(Weightless));
                 }
@@ -74,7 +74,7 @@ fn c05_rule_06_bytes_that_wait_at_a_handler_are_pending() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(Moment::Read, move |ctx| {
+            log.recorder().at(HandlerMethod::Read, move |ctx| {
                 drop(ctx.channel().write(bytes(1000)));
                 ctx.write(bytes(100));
                 into.set((ctx.channel().pending_bytes(), ctx.bytes_before_unwritable()));
@@ -167,7 +167,7 @@ fn c07_how_many_bytes_are_missing_until_it_changes() {
             let numbers = Rc::new(Cell::new((0, 0)));
             let into = numbers.clone();
             let asks = waterwheel_testkit::recorder::Log::new().recorder();
-            let asks = asks.at(Moment::Added, move |ctx| {
+            let asks = asks.at(HandlerMethod::Added, move |ctx| {
                 assert_eq!(ctx.bytes_before_unwritable(), channel.bytes_before_unwritable());
                 into.set((ctx.bytes_before_unwritable(), ctx.bytes_before_writable()));
                 Ok(())
@@ -219,7 +219,7 @@ fn c07_beyond_the_limit_a_write_fails() {
 #[test]
 fn c07_a_write_that_fails_in_a_handler_is_not_pending() {
     let mut bench = quiet(|edit, log| {
-        edit.add_last("app", log.recorder().at(Moment::Write, |_| Err(error("no"))))?;
+        edit.add_last("app", log.recorder().at(HandlerMethod::Write, |_| Err(error("no"))))?;
         Ok(())
     });
     bench.on_loop(|channel| drop(channel.write(bytes(100))));
@@ -264,11 +264,11 @@ fn c07_a_handler_that_saw_the_channel_full_by_what_was_submitted_is_told_when_it
     let mut bench = quiet(|edit, log| {
         let (seen, told) = (log.clone(), log.clone());
         let app = log.recorder().interest(Events::USER_EVENT | Events::WRITABILITY_CHANGED);
-        let app = app.at(Moment::UserEvent, move |ctx| {
+        let app = app.at(HandlerMethod::UserEvent, move |ctx| {
             seen.push(format!("looks: {}", ctx.channel().is_writable()));
             Ok(())
         });
-        let app = app.at(Moment::WritabilityChanged, move |ctx| {
+        let app = app.at(HandlerMethod::WritabilityChanged, move |ctx| {
             told.push(format!("told: {}", ctx.is_writable()));
             Ok(())
         });

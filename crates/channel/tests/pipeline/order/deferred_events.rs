@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_testkit::recorder::{Log, Moment, Recorder};
+use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
 
 use crate::support::{bench, error, let_everything_happen, quiet, start_timer, text};
 
 #[test]
 fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
-    for moment in Moment::ALL {
+    for moment in HandlerMethod::ALL {
         let mut bench = bench(|edit, log| {
             let (mut left, did) = (Some(()), log.clone());
-            let app = log.recorder().at(Moment::Added, start_timer).at(moment, move |ctx| {
+            let app = log.recorder().at(HandlerMethod::Added, start_timer).at(moment, move |ctx| {
                 if left.take().is_none() {
                     return Ok(());
                 }
@@ -20,7 +20,7 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
                 assert!(pipeline.with_handler("app", |_: &mut Recorder| ()).is_none(), "it runs");
                 let added = pipeline.add_last("guest", Log::new().recorder());
                 let removed = added.and_then(|slot| pipeline.remove(slot));
-                assert!(removed.is_ok() || moment == Moment::Removed, "{removed:?}");
+                assert!(removed.is_ok() || moment == HandlerMethod::Removed, "{removed:?}");
                 ctx.write(text("a"));
                 ctx.channel().send(text("b"));
                 pipeline.fire_user_event(text("c"));
@@ -33,7 +33,7 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
                 did.push("everything");
                 Ok(())
             });
-            edit.add_last("first", log.recorder().holds(Moment::Disconnect))?;
+            edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
             edit.add_last("app", app)?;
             edit.add_last("last", log.recorder())?;
             Ok(())
@@ -92,7 +92,7 @@ fn c05_rule_02_inbound_events_wait_in_order_too() {
         let (told, mut left) = (log.clone(), Some(()));
         edit.add_last(
             "app",
-            log.recorder().at(Moment::UserEvent, move |ctx| {
+            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
                 if left.take().is_some() {
                     ctx.pipeline().fire_read(text("1"));
                     ctx.pipeline().fire_user_event(text("2"));

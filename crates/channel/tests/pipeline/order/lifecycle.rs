@@ -2,7 +2,7 @@
 
 use waterwheel_channel::{Address, Ctx, Events, HandlerResult};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{Bench, bench, bench_with, error, quiet, text};
 
@@ -12,7 +12,7 @@ fn close(ctx: &Ctx<'_>) -> HandlerResult {
 }
 
 /// Two handlers; the second does this at that moment. With all that it was told at first.
-fn two(moment: Moment, act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static) -> Bench {
+fn two(moment: HandlerMethod, act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static) -> Bench {
     bench(|edit, log| {
         edit.add_last("a", log.recorder())?;
         edit.add_last("b", log.recorder().at(moment, act))?;
@@ -49,7 +49,7 @@ fn lines(parts: &[&[&str]]) -> Vec<String> {
 
 #[test]
 fn c02_a_whole_life_in_order() {
-    let mut bench = two(Moment::Read, |_| Ok(()));
+    let mut bench = two(HandlerMethod::Read, |_| Ok(()));
     assert_eq!(bench.log.take(), lines(&[&BEGUN, &["b read", "a read"]]));
     bench.close();
     assert_eq!(bench.log.take(), lines(&[&["b close", "a close"], &ENDED]));
@@ -57,7 +57,7 @@ fn c02_a_whole_life_in_order() {
 
 #[test]
 fn c02_closed_while_it_becomes_active() {
-    let mut bench = two(Moment::Active, close);
+    let mut bench = two(HandlerMethod::Active, close);
     assert_eq!(bench.log.take(), lines(&[&BEGUN, &["a close"], &ENDED]));
     bench.close();
     assert_eq!(bench.log.take(), Vec::<String>::new(), "that was all");
@@ -65,7 +65,7 @@ fn c02_closed_while_it_becomes_active() {
 
 #[test]
 fn c02_closed_while_it_is_registered() {
-    let bench = two(Moment::Registered, close);
+    let bench = two(HandlerMethod::Registered, close);
     let expected = lines(&[&BEGUN[..4], &["a close", "a on_active", "b on_active"], &ENDED]);
     let found = bench.log.take();
     // `a` runs when `b` closes: the close waits there.
@@ -74,7 +74,7 @@ fn c02_closed_while_it_is_registered() {
 
 #[test]
 fn c02_closed_while_a_message_is_read() {
-    let mut bench = two(Moment::Read, close);
+    let mut bench = two(HandlerMethod::Read, close);
     drop(bench.log.take());
     bench.write_inbound_all([text("1").into(), text("2").into()]);
     assert_eq!(bench.log.take(), lines(&[&["a on_read 1", "b on_read 1", "a close"], &ENDED]));
@@ -83,7 +83,12 @@ fn c02_closed_while_a_message_is_read() {
 
 #[test]
 fn c02_closed_while_it_is_closed() {
-    for moment in [Moment::Inactive, Moment::Unregistered, Moment::Removed, Moment::Close] {
+    for moment in [
+        HandlerMethod::Inactive,
+        HandlerMethod::Unregistered,
+        HandlerMethod::Removed,
+        HandlerMethod::Close,
+    ] {
         let mut left = Some(());
         let mut bench = two(moment, |_| Ok(()));
         bench.close();
@@ -113,7 +118,7 @@ fn c02_closed_in_on_added_it_is_never_registered() {
     let log = waterwheel_testkit::recorder::Log::new();
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
-        edit.add_last("b", log.recorder().at(Moment::Added, close))?;
+        edit.add_last("b", log.recorder().at(HandlerMethod::Added, close))?;
         edit.channel().closed().add_listener(log.listener("closed"));
         Ok(())
     });
@@ -126,7 +131,7 @@ fn c02_closed_in_on_added_it_is_never_registered() {
 
 #[test]
 fn c02_every_close_is_told() {
-    let mut bench = two(Moment::Read, |_| Ok(()));
+    let mut bench = two(HandlerMethod::Read, |_| Ok(()));
     drop(bench.log.take());
     bench.ask(|channel, log| {
         for label in ["first", "second"] {
@@ -142,10 +147,11 @@ fn c02_every_close_is_told() {
 
 #[test]
 fn c02_writes_fail_before_the_close_future_and_that_before_inactive() {
-    for moment in [Moment::Active, Moment::Read, Moment::UserEvent] {
+    for moment in [HandlerMethod::Active, HandlerMethod::Read, HandlerMethod::UserEvent] {
         let mut bench = bench(|edit, log| {
             let told = log.clone();
-            let app = log.recorder().interest(Events::INACTIVE).at(Moment::Inactive, |_| Ok(()));
+            let app =
+                log.recorder().interest(Events::INACTIVE).at(HandlerMethod::Inactive, |_| Ok(()));
             let interest = Events::INACTIVE | Events::ACTIVE | Events::READ | Events::USER_EVENT;
             edit.add_last(
                 "app",
@@ -211,7 +217,7 @@ fn c02_a_connect_is_told_before_active_when_it_was_asked_for_in_an_announcement(
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().at(Moment::Registered, move |ctx| {
+            log.recorder().at(HandlerMethod::Registered, move |ctx| {
                 ctx.connect_with(Address::local("there"), told.completion("connect"));
                 Ok(())
             }),
@@ -272,7 +278,7 @@ fn c02_the_networks_end_and_its_failure_close() {
 
 #[test]
 fn c02_handlers_added_at_the_end_take_leave_too() {
-    for moment in [Moment::Inactive, Moment::Unregistered] {
+    for moment in [HandlerMethod::Inactive, HandlerMethod::Unregistered] {
         let mut bench = quiet(|edit, log| {
             let late = log.clone();
             edit.add_last(

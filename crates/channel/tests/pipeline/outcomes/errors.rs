@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use waterwheel_channel::{Completion, Events};
-use waterwheel_testkit::recorder::Moment;
+use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{Bench, bench, error, quiet, start_timer, text};
 
 /// `first`, `app` that fails at this moment, and `last`.
-fn failing(moment: Moment) -> Bench {
+fn failing(moment: HandlerMethod) -> Bench {
     bench(|edit, log| {
-        edit.add_last("first", log.recorder().holds(Moment::Disconnect).interest(Events::ALL))?;
-        let app = log.recorder().at(Moment::Added, start_timer);
+        edit.add_last(
+            "first",
+            log.recorder().holds(HandlerMethod::Disconnect).interest(Events::ALL),
+        )?;
+        let app = log.recorder().at(HandlerMethod::Added, start_timer);
         edit.add_last("app", app.at(moment, |_| Err(error("no"))))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
@@ -21,18 +24,18 @@ fn failing(moment: Moment) -> Bench {
 #[test]
 fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
     let inbound = [
-        Moment::Registered,
-        Moment::Unregistered,
-        Moment::Active,
-        Moment::Inactive,
-        Moment::Read,
-        Moment::ReadComplete,
-        Moment::UserEvent,
-        Moment::WritabilityChanged,
-        Moment::Timer,
+        HandlerMethod::Registered,
+        HandlerMethod::Unregistered,
+        HandlerMethod::Active,
+        HandlerMethod::Inactive,
+        HandlerMethod::Read,
+        HandlerMethod::ReadComplete,
+        HandlerMethod::UserEvent,
+        HandlerMethod::WritabilityChanged,
+        HandlerMethod::Timer,
         // Outward, and without a completion.
-        Moment::BeginRead,
-        Moment::Flush,
+        HandlerMethod::BeginRead,
+        HandlerMethod::Flush,
     ];
     for moment in inbound {
         let mut bench = failing(moment);
@@ -56,7 +59,9 @@ fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
             "app",
             log.recorder()
                 .interest(Events::READ | Events::ERROR)
-                .at(Moment::Read, move |_| left.take().map_or(Ok(()), |()| Err(error("no")))),
+                .at(HandlerMethod::Read, move |_| {
+                    left.take().map_or(Ok(()), |()| Err(error("no")))
+                }),
         )?;
         Ok(())
     });
@@ -68,12 +73,12 @@ fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
 #[test]
 fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
     for moment in [
-        Moment::Bind,
-        Moment::Connect,
-        Moment::Disconnect,
-        Moment::Close,
-        Moment::Deregister,
-        Moment::Write,
+        HandlerMethod::Bind,
+        HandlerMethod::Connect,
+        HandlerMethod::Disconnect,
+        HandlerMethod::Close,
+        HandlerMethod::Deregister,
+        HandlerMethod::Write,
     ] {
         let mut bench = failing(moment);
         bench.run();
@@ -81,11 +86,13 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         let log = bench.log.clone();
         bench.on_loop(|channel| {
             let mut asked = match moment {
-                Moment::Bind => channel.bind(waterwheel_channel::Address::local("here")),
-                Moment::Connect => channel.connect(waterwheel_channel::Address::local("there")),
-                Moment::Disconnect => channel.disconnect(),
-                Moment::Close => channel.close(),
-                Moment::Deregister => channel.deregister(),
+                HandlerMethod::Bind => channel.bind(waterwheel_channel::Address::local("here")),
+                HandlerMethod::Connect => {
+                    channel.connect(waterwheel_channel::Address::local("there"))
+                }
+                HandlerMethod::Disconnect => channel.disconnect(),
+                HandlerMethod::Close => channel.close(),
+                HandlerMethod::Deregister => channel.deregister(),
                 _ => channel.write(text("x")),
             };
             asked.add_listener(log.listener("it"));
@@ -102,7 +109,7 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
 
 #[test]
 fn c05_rule_10_an_outbound_error_nobody_waits_for_is_reported() {
-    let mut bench = failing(Moment::Write);
+    let mut bench = failing(HandlerMethod::Write);
     bench.on_loop(|channel| channel.send(text("x")));
     let id = bench.channel().id();
     assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed, 1 so far: no")]);
@@ -130,8 +137,8 @@ fn c05_rule_10_an_error_after_the_operation_was_passed_on_is_reported() {
 #[test]
 fn c05_rule_10_an_error_in_the_error_method_is_reported() {
     let mut bench = quiet(|edit, log| {
-        let app = log.recorder().at(Moment::Read, |_| Err(error("first")));
-        edit.add_last("app", app.at(Moment::Error, |_| Err(error("second"))))?;
+        let app = log.recorder().at(HandlerMethod::Read, |_| Err(error("first")));
+        edit.add_last("app", app.at(HandlerMethod::Error, |_| Err(error("second"))))?;
         edit.add_last("last", log.recorder().interest(Events::ERROR))?;
         Ok(())
     });
@@ -146,7 +153,7 @@ fn c05_rule_10_an_error_in_the_error_method_is_reported() {
 #[test]
 fn c05_rule_10_an_operation_that_is_kept_fails_and_names_who_kept_it() {
     let mut bench = quiet(|edit, log| {
-        edit.add_last("app", log.recorder().holds(Moment::Write))?;
+        edit.add_last("app", log.recorder().holds(HandlerMethod::Write))?;
         Ok(())
     });
     let log = bench.log.clone();
@@ -168,7 +175,7 @@ fn c05_rule_10_an_operation_may_be_completed_later() {
         });
         edit.add_last(
             "app",
-            app.at(Moment::Timer, move |_| {
+            app.at(HandlerMethod::Timer, move |_| {
                 later.borrow_mut().take().into_iter().for_each(Completion::succeed);
                 Ok(())
             }),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use waterwheel_channel::{Channel, Completion, Events};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::{Log, Moment, Recorder};
+use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
 
 use crate::support::{
     Bench, bench, bench_with, error, let_everything_happen, quiet, start_timer, text,
@@ -14,11 +14,11 @@ use crate::support::{
 const HANDLER: &str = "waterwheel_testkit::recorder::Recorder";
 
 /// `app` panics at this moment, in the middle of `first` and `last`.
-fn panicking(moment: Moment) -> Bench {
+fn panicking(moment: HandlerMethod) -> Bench {
     let builder = Embedded::builder();
     bench_with(builder, |edit, log| {
-        edit.add_last("first", log.recorder().holds(Moment::Disconnect))?;
-        let app = log.recorder().at(Moment::Added, start_timer);
+        edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
+        let app = log.recorder().at(HandlerMethod::Added, start_timer);
         edit.add_last("app", app.at(moment, |_| panic!("oh")))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
@@ -26,8 +26,8 @@ fn panicking(moment: Moment) -> Bench {
 }
 
 /// The moments that come after a channel could be made.
-fn moments() -> impl Iterator<Item = Moment> {
-    Moment::ALL.into_iter().filter(|moment| *moment != Moment::Added)
+fn moments() -> impl Iterator<Item = HandlerMethod> {
+    HandlerMethod::ALL.into_iter().filter(|moment| *moment != HandlerMethod::Added)
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn c05_rule_11_who_was_on_the_stack_is_only_dropped_and_the_others_take_leave() 
             assert_eq!(times, 1, "{name} at {moment:?}: {lines:?}");
         }
         // Inbound events come through `first`, outbound ones through `last`; others to `app` alone.
-        let inbound = Moment::ALL[2..11].contains(&moment);
-        let outbound = Moment::ALL[12..].contains(&moment);
+        let inbound = HandlerMethod::ALL[2..11].contains(&moment);
+        let outbound = HandlerMethod::ALL[12..].contains(&moment);
         assert_eq!(told("app on_removed"), 0, "at {moment:?}");
         assert_eq!(told("first on_removed"), usize::from(!inbound), "at {moment:?}: {after:?}");
         // When `app` is removed, `last` has gone before.
-        let last_left = !outbound && moment != Moment::Removed;
+        let last_left = !outbound && moment != HandlerMethod::Removed;
         assert_eq!(told("last on_removed"), usize::from(last_left), "at {moment:?}: {after:?}");
     }
 }
@@ -82,7 +82,7 @@ fn c05_rule_11_a_panic_in_the_middle_in_all_its_order() {
         let mut write = Some(write);
         edit.add_last(
             "app",
-            log.recorder().at(Moment::Read, move |ctx| {
+            log.recorder().at(HandlerMethod::Read, move |ctx| {
                 ctx.write_with(text("1"), write.take().unwrap_or_default());
                 panic!("oh")
             }),
@@ -115,7 +115,7 @@ fn c05_rule_11_a_panic_in_on_added_fails_the_registration() {
     let log = Log::new();
     let made = Embedded::new(|edit| {
         edit.add_last("first", log.recorder())?;
-        edit.add_last("app", log.recorder().at(Moment::Added, |_| panic!("oh")))?;
+        edit.add_last("app", log.recorder().at(HandlerMethod::Added, |_| panic!("oh")))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
     });
@@ -190,7 +190,7 @@ fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_harms_nothing() {
 fn c05_rule_11_a_destructor_may_panic_in_the_wake_of_a_panic() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder().dropping(|| panic!("and first")))?;
-        let app = log.recorder().at(Moment::Read, |_| panic!("oh"));
+        let app = log.recorder().at(HandlerMethod::Read, |_| panic!("oh"));
         edit.add_last("app", app.dropping(|| panic!("and app")))?;
         Ok(())
     });
@@ -248,7 +248,7 @@ fn c05_rule_11_a_panic_of_a_kept_context_closes_the_channel() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(Moment::Read, |ctx| {
+            log.recorder().at(HandlerMethod::Read, |ctx| {
                 let later = ctx.to_local();
                 ctx.event_loop().spawn_local(async move {
                     assert!(later.is_live());
@@ -272,7 +272,7 @@ fn c05_rule_11_what_waits_at_a_handler_that_panics_fails() {
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().at(Moment::Read, move |ctx| {
+            log.recorder().at(HandlerMethod::Read, move |ctx| {
                 let mut written = ctx.channel().write(text("1"));
                 written.add_listener(told.listener("write"));
                 panic!("oh")
@@ -290,7 +290,7 @@ fn c05_rule_11_what_waits_at_a_handler_that_panics_fails() {
 /// A handler of one channel that calls the other in its `on_user_event`.
 fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
     let other = other.clone();
-    recorder.at(Moment::UserEvent, move |_| {
+    recorder.at(HandlerMethod::UserEvent, move |_| {
         let to = other.borrow().clone();
         to.into_iter().for_each(|to| to.send(text("x")));
         Ok(())
@@ -300,7 +300,7 @@ fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
 #[test]
 fn c05_rule_11_a_panic_stays_in_the_channel_it_happened_in() {
     let mut bench = quiet(|edit, log| {
-        edit.add_last("app", log.recorder().at(Moment::Write, |_| panic!("oh")))?;
+        edit.add_last("app", log.recorder().at(HandlerMethod::Write, |_| panic!("oh")))?;
         Ok(())
     });
     let callee = Rc::new(RefCell::new(Some(bench.channel().clone())));
@@ -324,7 +324,7 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("outer", calls(log.recorder().interest(Events::USER_EVENT), &to_right))?;
         let inner = log.recorder().interest(Events::WRITE);
-        edit.add_last("inner", inner.at(Moment::Write, |_| panic!("oh")))?;
+        edit.add_last("inner", inner.at(HandlerMethod::Write, |_| panic!("oh")))?;
         edit.add_last("after", log.recorder().interest(Events::USER_EVENT | Events::INACTIVE))?;
         Ok(())
     });
@@ -376,7 +376,7 @@ fn c05_rule_11_others_on_the_loop_see_nothing_of_many_panics() {
     for round in 0..100 {
         let log = Log::new();
         let doomed = bench.another("doomed", |edit| {
-            edit.add_last("doomed", log.recorder().at(Moment::UserEvent, |_| panic!("oh")))?;
+            edit.add_last("doomed", log.recorder().at(HandlerMethod::UserEvent, |_| panic!("oh")))?;
             Ok(())
         });
         let doomed = doomed.expect("it can be made");
@@ -394,7 +394,7 @@ fn c05_rule_11_others_on_the_loop_see_nothing_of_many_panics() {
 #[test]
 fn c05_rule_11_an_error_is_no_panic() {
     let mut bench = bench(|edit, log| {
-        edit.add_last("app", log.recorder().at(Moment::Read, |_| Err(error("no"))))?;
+        edit.add_last("app", log.recorder().at(HandlerMethod::Read, |_| Err(error("no"))))?;
         Ok(())
     });
     bench.write_inbound(text("x"));

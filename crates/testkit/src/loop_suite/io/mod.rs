@@ -5,10 +5,10 @@
 mod ending;
 mod fairness;
 mod foreign;
-mod listing;
 mod probe;
 mod rebuilding;
 mod streams;
+mod test_list;
 
 pub use self::ending::*;
 pub use self::fairness::*;

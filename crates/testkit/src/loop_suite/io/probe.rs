@@ -9,7 +9,7 @@ use waterwheel_channel::{Foreign, ForeignContext, ForeignHandle, ForeignHandler,
 use waterwheel_executor::Error;
 
 use super::super::bench::Bench;
-use crate::driver_suite::{Fixture, Source};
+use crate::driver_suite::{Fixture, ForeignTrigger};
 
 /// What a registration was told, in order.
 #[derive(Clone, Default)]
@@ -76,7 +76,7 @@ where
 }
 
 /// The hand that makes a source ready, for handlers too.
-pub(super) type SharedSource = Rc<RefCell<Box<dyn Source>>>;
+pub(super) type SharedSource = Rc<RefCell<Box<dyn ForeignTrigger>>>;
 
 /// A loop over the fixture's driver.
 pub(super) fn bench(fixture: &dyn Fixture) -> Bench {

@@ -5,7 +5,7 @@ use waterwheel_channel::driver::Interest;
 use super::super::bench::{Bench, PATIENCE};
 use super::probe::{Log, bench, nothing, register};
 use crate::driver_suite::Fixture;
-use crate::faulty::{Call, Lost, Spin, Times};
+use crate::faulty::{DriverCall, EarlyReturns, FailTimes, LostRegistrations};
 
 /// Asked for from another thread: registrations, interest and identity stay, and it is reported.
 pub fn l06_a_rebuild_that_is_asked_for_keeps_registrations(fixture: &dyn Fixture) {
@@ -44,14 +44,14 @@ pub fn l06_a_spinning_selector_is_rebuilt(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(6));
     let log = Log::default();
     let watched: Vec<_> = (0..2).map(|_| register(&mut bench, fixture, &log, nothing)).collect();
-    bench.faults.return_early(Spin::UntilRebuild);
+    bench.faults.return_early(EarlyReturns::UntilRebuild);
     for _ in 0..5 {
         bench.hand.turn(Some(PATIENCE));
     }
     assert_eq!((bench.metrics().premature_returns, bench.metrics().premature_series), (5, 1));
-    assert_eq!(bench.faults.calls(Call::Rebuild), 0);
+    assert_eq!(bench.faults.calls(DriverCall::Rebuild), 0);
     bench.hand.turn(Some(PATIENCE));
-    assert_eq!(bench.faults.calls(Call::Rebuild), 1);
+    assert_eq!(bench.faults.calls(DriverCall::Rebuild), 1);
     assert_eq!((bench.metrics().premature_returns, bench.metrics().rebuilds), (6, 1));
     let told = bench.reports.take_texts();
     assert_eq!(told, ["the selector spins: selector rebuilt, 2 registrations moved"]);
@@ -63,7 +63,7 @@ pub fn l06_something_to_do_ends_a_series_of_early_returns(fixture: &dyn Fixture)
     let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(4));
     let log = Log::default();
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
-    bench.faults.return_early(Spin::Always);
+    bench.faults.return_early(EarlyReturns::Always);
     for round in 0..6 {
         for _ in 0..3 {
             bench.hand.turn(Some(PATIENCE));
@@ -78,7 +78,7 @@ pub fn l06_something_to_do_ends_a_series_of_early_returns(fixture: &dyn Fixture)
         }
     }
     assert_eq!(log.len(), 3, "what is ready is told nevertheless");
-    assert_eq!(bench.faults.calls(Call::Rebuild), 0);
+    assert_eq!(bench.faults.calls(DriverCall::Rebuild), 0);
     assert_eq!(bench.metrics().premature_returns, 18);
     assert_eq!(bench.metrics().premature_series, 0, "three in a row are nothing yet");
 }
@@ -87,11 +87,11 @@ pub fn l06_something_to_do_ends_a_series_of_early_returns(fixture: &dyn Fixture)
 pub fn l06_the_guard_can_be_turned_off(fixture: &dyn Fixture) {
     for threshold in 0..3 {
         let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(threshold));
-        bench.faults.return_early(Spin::Always);
+        bench.faults.return_early(EarlyReturns::Always);
         for _ in 0..600 {
             bench.hand.turn(Some(PATIENCE));
         }
-        assert_eq!(bench.faults.calls(Call::Rebuild), 0);
+        assert_eq!(bench.faults.calls(DriverCall::Rebuild), 0);
         assert_eq!((bench.metrics().premature_returns, bench.metrics().premature_series), (600, 1));
     }
 }
@@ -103,7 +103,7 @@ pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
     let (_kept, other) = register(&mut bench, fixture, &kept, nothing);
     source.borrow_mut().make_readable();
     other.borrow_mut().make_readable();
-    bench.faults.lose_at_rebuild(Lost::First(1));
+    bench.faults.lose_at_rebuild(LostRegistrations::First(1));
     bench.event_loop().rebuild().unwrap();
     let noted = lost.clone();
     bench.until("end", || noted.has("on purpose"));
@@ -121,7 +121,7 @@ pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
 pub fn l06_a_rebuild_that_fails_keeps_the_old_selector(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
-    bench.faults.fail(Call::Rebuild, Times::Next(1), std::io::ErrorKind::OutOfMemory);
+    bench.faults.fail(DriverCall::Rebuild, FailTimes::Next(1), std::io::ErrorKind::OutOfMemory);
     bench.event_loop().rebuild().unwrap();
     bench.turns(2);
     let told = bench.reports.take_texts();

@@ -8,7 +8,7 @@ use waterwheel_channel::{LocalLoop, Registrant, Token};
 use waterwheel_executor::Error;
 
 use super::probe::bench;
-use crate::driver_suite::{Fixture, takes};
+use crate::driver_suite::{Fixture, supports_sockets};
 
 /// All streams of a test, and what they were told.
 #[derive(Default)]
@@ -48,12 +48,12 @@ impl Registrant for Jealous {
 
 /// A thousand are ready, the first one called lets the others go: none of them is called.
 pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
-    if !takes(fixture, fixture.many()) {
+    if !supports_sockets(fixture, fixture.crowd_size()) {
         return;
     }
     let (mut bench, crowd) = (bench(fixture), Rc::new(RefCell::new(Crowd::default())));
     let mut remotes = Vec::new();
-    for index in 0..fixture.many() {
+    for index in 0..fixture.crowd_size() {
         let (io, mut remote) = fixture.pair();
         let jealous = Jealous { index, crowd: crowd.clone() };
         let token = bench.here(|here| here.attach(io, Role::Stream, jealous)).unwrap();
@@ -63,14 +63,14 @@ pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
         remotes.push(remote);
     }
     let seen = crowd.clone();
-    bench.until("ends", || seen.borrow().ended.len() + 1 >= fixture.many());
+    bench.until("ends", || seen.borrow().ended.len() + 1 >= fixture.crowd_size());
     bench.turns(3);
     let crowd = crowd.borrow();
     let first = crowd.called[0];
     assert!(crowd.called.iter().all(|called| *called == first), "the dead were called");
     let mut ended = crowd.ended.clone();
     ended.sort_unstable();
-    let others = (0..fixture.many()).filter(|index| *index != first);
+    let others = (0..fixture.crowd_size()).filter(|index| *index != first);
     assert_eq!(ended, others.map(|index| (index, false)).collect::<Vec<_>>(), "each once");
     assert_eq!(bench.metrics().registrations, 1);
 }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::Udp;
-use waterwheel_testkit::manual::PostOffice;
+use waterwheel_testkit::manual::DatagramNetwork;
 
 use crate::loops::Loops;
 use crate::matrix::{Column, Reason};
@@ -111,7 +111,7 @@ impl Kind for UdpKind {
 
 /// Datagrams in memory, over the driver that is driven by hand.
 #[derive(Default)]
-pub(super) struct MemoryKind(PostOffice);
+pub(super) struct MemoryKind(DatagramNetwork);
 
 impl Kind for MemoryKind {
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {

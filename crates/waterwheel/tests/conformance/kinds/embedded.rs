@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
 use waterwheel::executor::Error;
-use waterwheel_testkit::embedded::{Plug, Wires};
+use waterwheel_testkit::embedded::{EmbeddedNetwork, EmbeddedPeer};
 
 use crate::cell::{Ability, Foreign, Kind};
 use crate::stage::until;
 
 #[derive(Default)]
-pub(crate) struct EmbeddedKind(Wires);
+pub(crate) struct EmbeddedKind(EmbeddedNetwork);
 
 impl Kind for EmbeddedKind {
     fn name(&self) -> &'static str {
@@ -51,17 +51,17 @@ impl Kind for EmbeddedKind {
 
     fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
         let at = server.local_address().expect("a server is bound");
-        Box::new(self.0.plug(&at).expect("somebody listens"))
+        Box::new(self.0.connect_peer(&at).expect("somebody listens"))
     }
 }
 
-impl Foreign for Plug {
+impl Foreign for EmbeddedPeer {
     fn send(&mut self, bytes: &[u8]) {
-        Plug::send(self, Bytes::copy_from_slice(bytes));
+        EmbeddedPeer::send(self, Bytes::copy_from_slice(bytes));
     }
 
     fn finish(&mut self) {
-        Plug::finish(self);
+        EmbeddedPeer::finish(self);
     }
 
     fn receive_all(&mut self) -> io::Result<Vec<u8>> {

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
-use waterwheel_testkit::manual::{Manual, Network, Peer};
+use waterwheel_testkit::manual::{Manual, Peer, StreamNetwork};
 
 use crate::cell::{Ability, Foreign, Kind};
 
-pub(crate) struct MemoryKind(Network);
+pub(crate) struct MemoryKind(StreamNetwork);
 
 impl MemoryKind {
     /// The sockets of this one.
@@ -74,7 +74,7 @@ impl Foreign for Peer {
 
     fn receive_all(&mut self) -> io::Result<Vec<u8>> {
         self.set_limit(usize::MAX);
-        self.until_ended();
+        self.wait_ended();
         Ok(self.received().to_vec())
     }
 

@@ -68,7 +68,7 @@ macro_rules! loop_io_suite {
 
 #[cfg(test)]
 mod tests {
-    use crate::listed::assert_listed_once;
+    use crate::suite_listing::assert_listed_once;
 
     /// Every file of the suite that has tests in it.
     const FILES: [&str; 5] = [
@@ -81,6 +81,6 @@ mod tests {
 
     #[test]
     fn every_test_of_the_suite_is_listed_once() {
-        assert_listed_once(&FILES, include_str!("listing.rs"));
+        assert_listed_once(&FILES, include_str!("test_list.rs"));
     }
 }

@@ -1,7 +1,7 @@
 //! Datagrams in memory: sockets that reach each other by address.
 //!
 //! ```text
-//!   socket ── send ──► the box at the address ── receive ──► socket, or Correspondent
+//!   socket ── send ──► the box at the address ── receive ──► socket, or DatagramPeer
 //!                        │ full: whoever sends waits until something is taken out
 //!                        └ not there: lost; a socket that is connected to it is told later
 //! ```
@@ -22,7 +22,7 @@ use waterwheel_channel::{Address, Datagram, Datagrams};
 use super::stream::Watcher;
 
 /// So many datagrams wait at an address, unless told otherwise; the next sender waits too.
-pub const DATAGRAMS_WAITING: usize = 64;
+pub const DATAGRAM_QUEUE_LEN: usize = 64;
 
 /// Ports that nobody asked for begin here.
 const FIRST_PORT: u16 = 49_152;
@@ -38,21 +38,21 @@ const LONGEST: usize = 65_507;
 /// ```
 /// use std::net::SocketAddr;
 /// use waterwheel_channel::{Bootstrap, Datagram, EventLoopGroup};
-/// use waterwheel_testkit::manual::{Manual, PostOffice, Time};
+/// use waterwheel_testkit::manual::{Manual, DatagramNetwork, ClockMode};
 ///
 /// let manual = Manual::readiness();
-/// let office = PostOffice::new();
+/// let office = DatagramNetwork::new();
 /// let group = EventLoopGroup::builder(manual.clone()).threads(1).build()?;
 /// let channel = Bootstrap::new(&group, office.clone()).bind("192.0.2.1:37").join()?;
 /// let there: SocketAddr = "192.0.2.2:7".parse()?;
-/// let friend = office.correspondent(there)?;
+/// let friend = office.open_peer(there)?;
 /// channel.write_and_flush(Datagram::to(there, "hello")).join()?;
 /// assert_eq!(friend.receive().unwrap().bytes(), "hello");
-/// # manual.set_time(Time::Jumps);
+/// # manual.set_clock_mode(ClockMode::AutoAdvance);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct PostOffice {
+pub struct DatagramNetwork {
     /// Touched by the loops whose channels send and receive, and by the test.
     state: Arc<Mutex<State>>,
 }
@@ -78,7 +78,7 @@ struct Mailbox {
     watcher: Option<Watcher>,
 }
 
-impl PostOffice {
+impl DatagramNetwork {
     /// One with nobody.
     #[must_use]
     pub fn new() -> Self {
@@ -89,8 +89,8 @@ impl PostOffice {
     ///
     /// # Errors
     /// `AddrInUse`: somebody is there.
-    pub fn correspondent(&self, at: SocketAddr) -> io::Result<Correspondent> {
-        Ok(Correspondent { end: self.open_at(at, None)? })
+    pub fn open_peer(&self, at: SocketAddr) -> io::Result<DatagramPeer> {
+        Ok(DatagramPeer { end: self.open_at(at, None)? })
     }
 
     fn open_at(&self, mut at: SocketAddr, peer: Option<SocketAddr>) -> io::Result<DatagramEnd> {
@@ -102,7 +102,7 @@ impl PostOffice {
         if state.boxes.contains_key(&at) {
             return Err(ErrorKind::AddrInUse.into());
         }
-        let (room, waiting) = (DATAGRAMS_WAITING, VecDeque::new());
+        let (room, waiting) = (DATAGRAM_QUEUE_LEN, VecDeque::new());
         let (blocked_on, refused, watcher) = (None, false, None);
         state.boxes.insert(at, Mailbox { waiting, room, peer, blocked_on, refused, watcher });
         Ok(DatagramEnd { office: self.clone(), at })
@@ -113,13 +113,13 @@ impl PostOffice {
     }
 }
 
-impl TransportFactory for PostOffice {
+impl TransportFactory for DatagramNetwork {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Datagrams::new(self.clone()))
     }
 }
 
-impl DatagramSocketFactory for PostOffice {
+impl DatagramSocketFactory for DatagramNetwork {
     fn kind(&self) -> &'static SocketKind {
         static POST: SocketKind = SocketKind::new("post");
         &POST
@@ -145,18 +145,18 @@ impl DatagramSocketFactory for PostOffice {
     }
 }
 
-impl fmt::Debug for PostOffice {
+impl fmt::Debug for DatagramNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.lock().boxes.keys()).finish()
     }
 }
 
 /// Somebody who sends and receives datagrams, and is no channel: the test. Dropped, it is gone.
-pub struct Correspondent {
+pub struct DatagramPeer {
     end: DatagramEnd,
 }
 
-impl Correspondent {
+impl DatagramPeer {
     /// Where it is.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -178,7 +178,7 @@ impl Correspondent {
     }
 
     /// So many may wait for it, and whoever sends more waits.
-    pub fn set_room(&self, room: usize) {
+    pub fn set_capacity(&self, room: usize) {
         self.end.office.change(|state, touched| {
             if let Some(own) = state.boxes.get_mut(&self.end.at) {
                 own.room = room;
@@ -188,15 +188,15 @@ impl Correspondent {
     }
 }
 
-impl fmt::Debug for Correspondent {
+impl fmt::Debug for DatagramPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Correspondent({})", self.end.at)
+        write!(f, "DatagramPeer({})", self.end.at)
     }
 }
 
 /// The end that a driver is given.
 pub(super) struct DatagramEnd {
-    office: PostOffice,
+    office: DatagramNetwork,
     at: SocketAddr,
 }
 
@@ -289,7 +289,7 @@ impl Drop for DatagramEnd {
     }
 }
 
-impl PostOffice {
+impl DatagramNetwork {
     /// Changes something, and has those look again whom it concerns.
     fn change<R>(&self, how: impl FnOnce(&mut State, &mut Vec<Watcher>) -> R) -> R {
         let mut touched = Vec::new();

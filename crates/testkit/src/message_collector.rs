@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use waterwheel_channel::In;
-//! use waterwheel_testkit::collector::Collector;
+//! use waterwheel_testkit::message_collector::MessageCollector;
 //! use waterwheel_testkit::embedded::Embedded;
 //!
-//! let numbers = Collector::<u32>::new();
+//! let numbers = MessageCollector::<u32>::new();
 //! let mut channel = Embedded::new(|edit| {
 //!     edit.add_last("numbers", In(numbers.clone()))?;
 //!     Ok(())
@@ -28,7 +28,7 @@ use waterwheel_channel::{Ctx, Events, HandlerResult, InboundHandler, Message, Ty
 /// Takes the inbound messages of type `T` out of a pipeline and keeps them for the test; messages of other types
 /// pass. Clones share what was gathered, so that a clone in the pipeline fills the one that the test holds, also if
 /// the pipeline is on another thread. See the [module's documentation](self).
-pub struct Collector<T>(Arc<Gathered<T>>);
+pub struct MessageCollector<T>(Arc<Gathered<T>>);
 
 /// Filled by the loops of the pipelines it is in, emptied by the test; either holds the lock for a push or a take.
 struct Gathered<T> {
@@ -36,7 +36,7 @@ struct Gathered<T> {
     came: Condvar,
 }
 
-impl<T: Message> Collector<T> {
+impl<T: Message> MessageCollector<T> {
     /// Creates a collector that has gathered nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -82,7 +82,7 @@ impl<T: Message> Collector<T> {
     }
 }
 
-impl<T: Message> InboundHandler for Collector<T> {
+impl<T: Message> InboundHandler for MessageCollector<T> {
     type In = T;
 
     fn interest(&self) -> Events {
@@ -104,20 +104,20 @@ impl<T: Message> InboundHandler for Collector<T> {
     }
 }
 
-impl<T: Message> Default for Collector<T> {
+impl<T: Message> Default for MessageCollector<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Clone for Collector<T> {
+impl<T> Clone for MessageCollector<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T: Message + fmt::Debug> fmt::Debug for Collector<T> {
+impl<T: Message + fmt::Debug> fmt::Debug for MessageCollector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Collector").field(&*self.lock()).finish()
+        f.debug_tuple("MessageCollector").field(&*self.lock()).finish()
     }
 }

@@ -10,20 +10,20 @@ use waterwheel_channel::{Address, ChannelError, InvalidOption, Msg, NewChannel, 
 use waterwheel_executor::Error;
 use waterwheel_executor::engine::drop_in_turn;
 
+use super::network::{EmbeddedNetwork, name_of};
 use super::wire::Wire;
-use super::wires::{Wires, name_of};
 
 /// A server: what waits on its wire are channels.
-pub(super) struct Door {
+pub(super) struct ServerTransport {
     wire: Wire,
-    wires: Wires,
+    wires: EmbeddedNetwork,
     backlog: usize,
     /// None before it is bound.
     name: Option<Arc<str>>,
 }
 
-impl Door {
-    pub(super) fn new(wires: Wires) -> Self {
+impl ServerTransport {
+    pub(super) fn new(wires: EmbeddedNetwork) -> Self {
         Self { wire: Wire::default(), wires, backlog: DEFAULT_BACKLOG, name: None }
     }
 
@@ -38,13 +38,13 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for ServerTransport {
     fn drop(&mut self) {
         self.shut();
     }
 }
 
-impl Transport for Door {
+impl Transport for ServerTransport {
     fn name(&self) -> &'static str {
         "embedded"
     }

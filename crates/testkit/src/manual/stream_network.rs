@@ -13,7 +13,7 @@ use waterwheel_channel::transport::{
 use waterwheel_channel::{Address, Listener, Stream, Target};
 
 use super::sockets::MANUAL;
-use super::{Manual, Port};
+use super::{ListenerControl, Manual};
 
 /// Makes the sockets of channels: who dials where one of them listens is connected with it. Clones are the
 /// same network.
@@ -25,7 +25,7 @@ use super::{Manual, Port};
 ///
 /// ```
 /// use waterwheel_channel::{Bootstrap, EventLoopGroup, ServerBootstrap};
-/// use waterwheel_testkit::manual::{Manual, Time};
+/// use waterwheel_testkit::manual::{Manual, ClockMode};
 ///
 /// let manual = Manual::readiness();
 /// let network = manual.network();
@@ -33,33 +33,33 @@ use super::{Manual, Port};
 /// let server = ServerBootstrap::new(&group, network.clone()).bind("192.0.2.1:80").join()?;
 /// let client = Bootstrap::new(&group, network).connect("192.0.2.1:80").join()?;
 /// assert_eq!(client.peer_address(), server.local_address());
-/// # manual.set_time(Time::Jumps);
+/// # manual.set_clock_mode(ClockMode::AutoAdvance);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Network {
+pub struct StreamNetwork {
     manual: Manual,
     /// Who listens where. Touched by the loops that bind and connect, and by the test.
-    ports: Arc<Mutex<BTreeMap<SocketAddr, Port>>>,
+    ports: Arc<Mutex<BTreeMap<SocketAddr, ListenerControl>>>,
 }
 
-impl Network {
+impl StreamNetwork {
     pub(super) fn new(manual: Manual) -> Self {
         Self { manual, ports: Arc::default() }
     }
 
     /// Where somebody listens, for a test that wants to be the peer.
     #[must_use]
-    pub fn port(&self, at: SocketAddr) -> Option<Port> {
+    pub fn port(&self, at: SocketAddr) -> Option<ListenerControl> {
         self.lock().get(&at).filter(|port| !port.is_closed()).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Port>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, ListenerControl>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl SocketFactory for Network {
+impl SocketFactory for StreamNetwork {
     fn kind(&self) -> &'static SocketKind {
         &MANUAL
     }
@@ -107,19 +107,19 @@ fn no_option(option: SocketOption) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("a manual socket has no option {option}"))
 }
 
-impl ServerTransportFactory for Network {
+impl ServerTransportFactory for StreamNetwork {
     fn server(&self) -> Box<dyn Transport> {
         Box::new(Listener::new(self.clone()))
     }
 }
 
-impl TransportFactory for Network {
+impl TransportFactory for StreamNetwork {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(Stream::new(self.clone()))
     }
 }
 
-impl fmt::Debug for Network {
+impl fmt::Debug for StreamNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.lock().keys()).finish()
     }

@@ -10,9 +10,9 @@ use waterwheel_channel::transport::{ServerTransportFactory, Transport, Transport
 use waterwheel_channel::{Address, NewChannel, Target};
 use waterwheel_executor::Error;
 
-use super::door::Door;
-use super::end::WireTransport;
-use super::wire::{Offered, Wire};
+use super::server_transport::ServerTransport;
+use super::stream_transport::WireTransport;
+use super::wire::{OfferOutcome, Wire};
 
 /// Two channels that are joined: what one writes, the other reads, as streams of bytes. They may be on the
 /// same loop or on two, over any driver.
@@ -45,7 +45,7 @@ use super::wire::{Offered, Wire};
 ///
 /// // Both on one loop, which the test turns itself.
 /// let mut event_loop = EventLoopGroup::builder(Manual::readiness()).build_manual()?;
-/// let (one, other) = embedded::joined();
+/// let (one, other) = embedded::connected_pair();
 /// let registered = event_loop.on_loop(|here| {
 ///     let greeter = here.register_with(one, |edit| Ok(edit.add_last("greet", Greet).map(drop)?))?;
 ///     here.register_with(other, |edit| Ok(edit.add_last("close", CloseWhenGreeted).map(drop)?))?;
@@ -58,7 +58,7 @@ use super::wire::{Offered, Wire};
 /// assert!(!greeter.is_open(), "the other end is closed, and so is this");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn joined() -> (NewChannel, NewChannel) {
+pub fn connected_pair() -> (NewChannel, NewChannel) {
     let (one, other) = (Wire::bounded(), Wire::bounded());
     let first = WireTransport::joined(one.clone(), other.clone());
     (NewChannel::new(first), NewChannel::new(WireTransport::joined(other, one)))
@@ -83,7 +83,7 @@ pub fn joined() -> (NewChannel, NewChannel) {
 /// use waterwheel_channel::{
 ///     Address, Bootstrap, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap,
 /// };
-/// use waterwheel_testkit::embedded::Wires;
+/// use waterwheel_testkit::embedded::EmbeddedNetwork;
 ///
 /// struct Echo;
 ///
@@ -95,7 +95,7 @@ pub fn joined() -> (NewChannel, NewChannel) {
 /// }
 ///
 /// let group = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
-/// let wires = Wires::new();
+/// let wires = EmbeddedNetwork::new();
 /// let server = ServerBootstrap::new(&group, wires.clone())
 ///     .child_initialiser(|edit| Ok(edit.add_last("echo", Echo).map(drop)?))
 ///     .bind(Address::local("echo"))
@@ -107,7 +107,7 @@ pub fn joined() -> (NewChannel, NewChannel) {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Wires {
+pub struct EmbeddedNetwork {
     /// Who listens. Touched by the loops of servers and clients, and by the test; no other lock is taken
     /// meanwhile.
     servers: Arc<Mutex<BTreeMap<Arc<str>, Server>>>,
@@ -119,7 +119,7 @@ struct Server {
     backlog: usize,
 }
 
-impl Wires {
+impl EmbeddedNetwork {
     /// Without servers.
     #[must_use]
     pub fn new() -> Self {
@@ -130,14 +130,16 @@ impl Wires {
     ///
     /// # Errors
     /// Nobody listens there, or its backlog is full.
-    pub fn plug(&self, at: &Address) -> Result<Plug, Error> {
+    pub fn connect_peer(&self, at: &Address) -> Result<EmbeddedPeer, Error> {
         let (wire, name) = (Wire::default(), name_of(at)?);
         let server = self.server(&name)?;
         let accepted = || WireTransport::plugged(wire.clone()).addresses(at.clone(), None);
         match server.wire.offer(server.backlog, || NewChannel::new(accepted())) {
-            Offered::Waits => Ok(Plug { wire }),
-            Offered::Full => Err(LocalError::BacklogFull { name, backlog: server.backlog }.into()),
-            Offered::Closed => Err(LocalError::Refused { name }.into()),
+            OfferOutcome::Queued => Ok(EmbeddedPeer { wire }),
+            OfferOutcome::BacklogFull => {
+                Err(LocalError::BacklogFull { name, backlog: server.backlog }.into())
+            }
+            OfferOutcome::Closed => Err(LocalError::Refused { name }.into()),
         }
     }
 
@@ -161,9 +163,9 @@ impl Wires {
         let (local, peer) = (to.remote.clone(), to.local.clone());
         let new = || NewChannel::new(accepted().addresses(local, peer));
         match server.wire.offer(server.backlog, new) {
-            Offered::Waits => Ok(true),
-            Offered::Full => Ok(false),
-            Offered::Closed => Err(LocalError::Refused { name }),
+            OfferOutcome::Queued => Ok(true),
+            OfferOutcome::BacklogFull => Ok(false),
+            OfferOutcome::Closed => Err(LocalError::Refused { name }),
         }
     }
 
@@ -198,31 +200,31 @@ pub(super) fn name_of(address: &Address) -> Result<Arc<str>, LocalError> {
     }
 }
 
-impl TransportFactory for Wires {
+impl TransportFactory for EmbeddedNetwork {
     fn client(&self) -> Box<dyn Transport> {
         Box::new(WireTransport::client(self.clone()))
     }
 }
 
-impl ServerTransportFactory for Wires {
+impl ServerTransportFactory for EmbeddedNetwork {
     fn server(&self) -> Box<dyn Transport> {
-        Box::new(Door::new(self.clone()))
+        Box::new(ServerTransport::new(self.clone()))
     }
 }
 
-impl fmt::Debug for Wires {
+impl fmt::Debug for EmbeddedNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.lock().keys()).finish()
     }
 }
 
-/// The test's end of a connection with a server among [`Wires`]. May be used from any thread. Dropping it
+/// The test's end of a connection with a server among [`EmbeddedNetwork`]. May be used from any thread. Dropping it
 /// closes it.
-pub struct Plug {
+pub struct EmbeddedPeer {
     wire: Wire,
 }
 
-impl Plug {
+impl EmbeddedPeer {
     /// Sends something to the channel. There is always room.
     pub fn send(&self, bytes: impl Into<Bytes>) {
         self.wire.send([bytes.into().into()]);
@@ -254,14 +256,14 @@ impl Plug {
     }
 }
 
-impl Drop for Plug {
+impl Drop for EmbeddedPeer {
     fn drop(&mut self) {
         self.wire.lose_peer();
     }
 }
 
-impl fmt::Debug for Plug {
+impl fmt::Debug for EmbeddedPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plug").field("is_ended", &self.is_ended()).finish_non_exhaustive()
+        f.debug_struct("EmbeddedPeer").field("is_ended", &self.is_ended()).finish_non_exhaustive()
     }
 }

@@ -37,7 +37,7 @@ macro_rules! loop_suite {
                     l09_tail_tasks_do_not_keep_a_shutdown_from_ending
                     l09_a_tail_task_that_was_accepted_runs_at_the_end
                 }
-                driven_by_hand {
+                manual_loop {
                     l12_a_turn_waits_no_longer_than_it_may
                     l12_a_turn_spins_no_longer_than_it_may
                     l12_a_turn_without_a_limit_ends_with_a_timer
@@ -107,13 +107,13 @@ macro_rules! loop_suite {
 
 #[cfg(test)]
 mod tests {
-    use crate::listed::assert_listed_once;
+    use crate::suite_listing::assert_listed_once;
 
     /// Every file of the suite that has tests in it.
     const FILES: [&str; 8] = [
         include_str!("phases.rs"),
         include_str!("tail_tasks.rs"),
-        include_str!("driven_by_hand.rs"),
+        include_str!("manual_loop.rs"),
         include_str!("futures.rs"),
         include_str!("futures_ending.rs"),
         include_str!("futures_time.rs"),
@@ -123,6 +123,6 @@ mod tests {
 
     #[test]
     fn every_test_of_the_suite_is_listed_once() {
-        assert_listed_once(&FILES, include_str!("listing.rs"));
+        assert_listed_once(&FILES, include_str!("test_list.rs"));
     }
 }

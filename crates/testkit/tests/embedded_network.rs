@@ -13,7 +13,7 @@ use waterwheel_channel::{
     ManualEventLoop, Msg, NewChannel, ServerBootstrap,
 };
 use waterwheel_executor::{Error, PromiseFuture};
-use waterwheel_testkit::embedded::{Wires, joined};
+use waterwheel_testkit::embedded::{EmbeddedNetwork, connected_pair};
 use waterwheel_testkit::manual::Manual;
 
 /// Longer than anything here takes.
@@ -52,7 +52,7 @@ impl Bench {
     fn new(options: ChannelOptions) -> Self {
         let event_loop = EventLoopGroup::builder(Manual::readiness()).build_manual();
         let mut event_loop = event_loop.unwrap();
-        let (one, other) = joined();
+        let (one, other) = connected_pair();
         let ends = [one, other].map(|new| register(&mut event_loop, new.options(options)));
         Self { event_loop, ends }
     }
@@ -125,7 +125,7 @@ fn o04_a_joined_end_that_is_closed_closes_the_other_which_hears_it_out() {
     let mut bench = Bench::new(ChannelOptions::default());
     bench.with(0, |one| drop((send(one, "last words"), one.close())));
     assert_eq!(bench.heard(1), ["last words", "inactive"]);
-    let (one, other) = joined();
+    let (one, other) = connected_pair();
     let (lonely, heard) = register(&mut bench.event_loop, one);
     bench.run();
     assert!(lonely.is_open());
@@ -156,7 +156,10 @@ fn o04_a_joined_end_that_leaves_its_loop_finds_everything_when_it_is_back() {
 }
 
 /// A server among wires, at this name, and the loop it is on.
-fn server(wires: &Wires, options: ChannelOptions) -> (EventLoopGroup, PromiseFuture<Channel>) {
+fn server(
+    wires: &EmbeddedNetwork,
+    options: ChannelOptions,
+) -> (EventLoopGroup, PromiseFuture<Channel>) {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     let bound = ServerBootstrap::new(&group, wires.clone())
         .options(options)
@@ -167,7 +170,7 @@ fn server(wires: &Wires, options: ChannelOptions) -> (EventLoopGroup, PromiseFut
 
 #[test]
 fn o04_a_name_belongs_to_one_server_of_its_wires() {
-    let (wires, apart) = (Wires::new(), Wires::new());
+    let (wires, apart) = (EmbeddedNetwork::new(), EmbeddedNetwork::new());
     let (_group, first) = server(&wires, ChannelOptions::default());
     let first = first.join().unwrap();
     let (_group, second) = server(&wires, ChannelOptions::default());
@@ -181,13 +184,13 @@ fn o04_a_name_belongs_to_one_server_of_its_wires() {
 
 #[test]
 fn o04_a_full_backlog_lets_clients_wait_and_plugs_not() {
-    let wires = Wires::new();
+    let wires = EmbeddedNetwork::new();
     let (group, bound) =
         server(&wires, ChannelOptions { auto_read: false, ..ChannelOptions::default() });
     let bound = bound.join().unwrap();
     let here = bound.local_address().unwrap();
-    let plug = wires.plug(&here).unwrap();
-    let full = wires.plug(&here).unwrap_err().to_string();
+    let plug = wires.connect_peer(&here).unwrap();
+    let full = wires.connect_peer(&here).unwrap_err().to_string();
     assert_eq!(full, "the backlog of local:here is full: 1 connections wait to be accepted");
     let waits = Bootstrap::new(&group, wires.clone()).connect(here.clone());
     let asked = bound.event_loop().submit(|| ()).unwrap();
@@ -196,7 +199,7 @@ fn o04_a_full_backlog_lets_clients_wait_and_plugs_not() {
     bound.set_auto_read(true);
     let client = waits.join().unwrap();
     bound.close().join().unwrap();
-    let refused = wires.plug(&here).unwrap_err().to_string();
+    let refused = wires.connect_peer(&here).unwrap_err().to_string();
     assert_eq!(refused, "nobody listens at local:here");
     drop(plug);
     client.close().join().unwrap();
@@ -230,7 +233,7 @@ fn o04_a_plug_is_the_other_end_of_a_channel_that_was_accepted() {
     }
 
     let (wires, group) =
-        (Wires::new(), EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap());
+        (EmbeddedNetwork::new(), EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap());
     let (told, children) = mpsc::channel();
     let (failed, errors) = mpsc::channel();
     let server = ServerBootstrap::new(&group, wires.clone())
@@ -241,7 +244,7 @@ fn o04_a_plug_is_the_other_end_of_a_channel_that_was_accepted() {
     let at = server.join().unwrap().local_address().unwrap();
     let next = || children.recv_timeout(PATIENCE).unwrap();
 
-    let plug = wires.plug(&at).unwrap();
+    let plug = wires.connect_peer(&at).unwrap();
     let child = next();
     assert_eq!((child.local_address(), child.peer_address()), (Some(at.clone()), None));
     plug.send("hello");
@@ -251,14 +254,14 @@ fn o04_a_plug_is_the_other_end_of_a_channel_that_was_accepted() {
     let received: Vec<Bytes> = std::iter::from_fn(|| plug.receive()).collect();
     assert_eq!(received.concat(), b"helloover");
 
-    let plug = wires.plug(&at).unwrap();
+    let plug = wires.connect_peer(&at).unwrap();
     let child = next();
     plug.fail(Error::new(io::Error::from(io::ErrorKind::ConnectionReset)));
     child.closed().wait_timeout(PATIENCE).unwrap();
     let told = errors.recv_timeout(PATIENCE).unwrap();
     assert_eq!(told, "connection reset");
 
-    let unplugged = wires.plug(&at).unwrap();
+    let unplugged = wires.connect_peer(&at).unwrap();
     let child = next();
     drop(unplugged);
     child.closed().wait_timeout(PATIENCE).unwrap();

@@ -1,7 +1,7 @@
 //! A driver driven by hand whose events come in an order drawn from a seed (O04).
 //!
 //! No kernel promises in which order it names what is ready. [`Manual`] has one order, the same in every
-//! run: what leans on it passes there and fails elsewhere. [`Seeded`] opens the same drivers, but lets
+//! run: what leans on it passes there and fails elsewhere. [`Shuffled`] opens the same drivers, but lets
 //! those who have something to say in a round speak in another order, and interrupt each other.
 //!
 //! Rules:
@@ -14,12 +14,12 @@
 //! use waterwheel_channel::Token;
 //! use waterwheel_channel::driver::{IoEvent, OpenDriver, ReadPlan, Role};
 //! use waterwheel_testkit::manual::Manual;
-//! use waterwheel_testkit::seeded::Seeded;
+//! use waterwheel_testkit::shuffled::Shuffled;
 //!
 //! // Who is read first, second and third?
 //! fn order(seed: u64) -> Vec<u64> {
 //!     let manual = Manual::readiness();
-//!     let mut driver = Seeded::new(manual.clone(), seed).open().unwrap();
+//!     let mut driver = Shuffled::new(manual.clone(), seed).open().unwrap();
 //!     let mut peers = Vec::new();
 //!     for n in 0..3 {
 //!         let (io, peer) = manual.pair();
@@ -38,7 +38,7 @@
 //! assert!((0..100).any(|seed| order(seed) != order(7)), "another seed may be another order");
 //! ```
 //!
-//! With faults on top of it: `Faulty::new(Seeded::new(manual, seed))`.
+//! With faults on top of it: `Faulty::new(Shuffled::new(manual, seed))`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,14 +49,14 @@ use crate::manual::Manual;
 
 /// Opens manual drivers whose events come in an order drawn from a seed.
 #[derive(Debug)]
-pub struct Seeded {
+pub struct Shuffled {
     manual: Manual,
     seed: u64,
     /// How many drivers were opened: each has an order of its own.
     opened: AtomicU64,
 }
 
-impl Seeded {
+impl Shuffled {
     /// The drivers of this one, which stays the test's hand in them.
     #[must_use]
     pub fn new(manual: Manual, seed: u64) -> Self {
@@ -70,22 +70,22 @@ impl Seeded {
     }
 }
 
-impl OpenDriver for Seeded {
+impl OpenDriver for Shuffled {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
-        let mut seeds = Dice::new(self.seed);
+        let mut seeds = SplitMix64::new(self.seed);
         for _ in 0..number {
             seeds.next();
         }
-        Ok(Box::new(self.manual.open_in_order(Dice::new(seeds.next()))))
+        Ok(Box::new(self.manual.open_in_order(SplitMix64::new(seeds.next()))))
     }
 }
 
 /// Numbers that look random, the same for the same seed: SplitMix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -1,7 +1,7 @@
 //! A driver wrapped around another one, of which a test writes only the methods that differ.
 //!
-//! [`Decorator`] has every method of [`Driver`]; each forwards to the driver inside unless it is
-//! overridden. [`Decorating`] opens decorated drivers, so that a loop can be built with one.
+//! [`DriverWrapper`] has every method of [`Driver`]; each forwards to the driver inside unless it is
+//! overridden. [`WrappingFactory`] opens decorated drivers, so that a loop can be built with one.
 //!
 //! ```
 //! use std::io::Result;
@@ -10,7 +10,7 @@
 //!
 //! use waterwheel_channel::driver::{Driver, OpenDriver, Waited};
 //! use waterwheel_executor::Nanos;
-//! use waterwheel_testkit::decorator::{Decorating, Decorator};
+//! use waterwheel_testkit::driver_wrapper::{WrappingFactory, DriverWrapper};
 //! use waterwheel_testkit::manual::Manual;
 //!
 //! struct CountsWaits {
@@ -18,7 +18,7 @@
 //!     waits: Arc<AtomicUsize>,
 //! }
 //!
-//! impl Decorator for CountsWaits {
+//! impl DriverWrapper for CountsWaits {
 //!     fn inner(&self) -> &dyn Driver {
 //!         &*self.inner
 //!     }
@@ -35,7 +35,7 @@
 //!
 //! let waits = Arc::new(AtomicUsize::new(0));
 //! let counter = waits.clone();
-//! let factory = Decorating::new(Manual::readiness(), move |inner| CountsWaits {
+//! let factory = WrappingFactory::new(Manual::readiness(), move |inner| CountsWaits {
 //!     inner,
 //!     waits: counter.clone(),
 //! });
@@ -57,17 +57,17 @@ use waterwheel_channel::driver::{
 use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
-/// Opens the drivers of another factory, each wrapped in a [`Decorator`].
-pub struct Decorating<O, F> {
+/// Opens the drivers of another factory, each wrapped in a [`DriverWrapper`].
+pub struct WrappingFactory<O, F> {
     inner: O,
     decorate: F,
 }
 
-impl<O, F, D> Decorating<O, F>
+impl<O, F, D> WrappingFactory<O, F>
 where
     O: OpenDriver,
     F: Fn(Box<dyn Driver>) -> D + Send + Sync,
-    D: Decorator + 'static,
+    D: DriverWrapper + 'static,
 {
     /// Wraps each driver that `inner` opens by means of `decorate`.
     #[must_use]
@@ -76,31 +76,31 @@ where
     }
 }
 
-impl<O, F, D> OpenDriver for Decorating<O, F>
+impl<O, F, D> OpenDriver for WrappingFactory<O, F>
 where
     O: OpenDriver,
     F: Fn(Box<dyn Driver>) -> D + Send + Sync,
-    D: Decorator + 'static,
+    D: DriverWrapper + 'static,
 {
     fn open(&self) -> Result<Box<dyn Driver>> {
-        Ok(Box::new(Decorated((self.decorate)(self.inner.open()?))))
+        Ok(Box::new(WrappedDriver((self.decorate)(self.inner.open()?))))
     }
 }
 
-impl<O: fmt::Debug, F> fmt::Debug for Decorating<O, F> {
+impl<O: fmt::Debug, F> fmt::Debug for WrappingFactory<O, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decorating").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("WrappingFactory").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
-/// Makes a [`Driver`] of a [`Decorator`].
+/// Makes a [`Driver`] of a [`DriverWrapper`].
 ///
 /// A blanket implementation is not possible: the trait belongs to another crate.
 #[derive(Debug)]
-pub struct Decorated<D>(pub D);
+pub struct WrappedDriver<D>(pub D);
 
-/// Writes every method twice from one list: as a default of [`Decorator`] that forwards to the driver
-/// inside, and as the [`Driver`] method of [`Decorated`] that calls the decorator.
+/// Writes every method twice from one list: as a default of [`DriverWrapper`] that forwards to the driver
+/// inside, and as the [`Driver`] method of [`WrappedDriver`] that calls the decorator.
 macro_rules! forwarded {
     (
         $(&self: fn $read:ident($($read_arg:ident: $read_type:ty),*) $(-> $read_result:ty)?;)*
@@ -108,7 +108,7 @@ macro_rules! forwarded {
     ) => {
         /// A driver around another one. Every method but the first two forwards to the driver inside; see
         /// [`Driver`] for what each does, and the [module's documentation](self) for an example.
-        pub trait Decorator: Send {
+        pub trait DriverWrapper: Send {
             /// Returns the driver inside.
             fn inner(&self) -> &dyn Driver;
 
@@ -131,7 +131,7 @@ macro_rules! forwarded {
             )*
         }
 
-        impl<D: Decorator> Driver for Decorated<D> {
+        impl<D: DriverWrapper> Driver for WrappedDriver<D> {
             $(
                 fn $read(&self, $($read_arg: $read_type),*) $(-> $read_result)? {
                     self.0.$read($($read_arg),*)

@@ -6,7 +6,7 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
 
 use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_finished, wrote};
-use super::{Fixture, Remote, takes};
+use super::{Fixture, RemoteStream, supports_sockets};
 
 /// Rounds of two reads of two bytes: eight bytes are two full ones.
 const SMALL: ReadPlan = ReadPlan { max_reads: 2, size: 2 };
@@ -99,7 +99,7 @@ pub fn l05_room_is_told_to_every_write_that_waits_for_it(fixture: &dyn Fixture) 
     }
 }
 
-fn until_wrote(bench: &mut Bench<'_>, token: Token, remote: &mut dyn Remote) {
+fn until_wrote(bench: &mut Bench<'_>, token: Token, remote: &mut dyn RemoteStream) {
     let deadline = bench.now().plus(PATIENCE);
     loop {
         remote.drain();
@@ -147,7 +147,7 @@ pub fn l05_connections_that_a_round_leaves_are_accepted_though_nobody_else_conne
 /// wait, which does not block; nobody is forgotten.
 pub fn l05_a_round_that_is_left_in_the_middle_goes_on_after_the_next_wait(fixture: &dyn Fixture) {
     const STREAMS: usize = 20;
-    if !takes(fixture, STREAMS) {
+    if !supports_sockets(fixture, STREAMS) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -208,7 +208,7 @@ pub fn l07_what_is_unread_of_a_released_stream_is_read_by_its_next_driver(fixtur
     first.set_read(token, None);
     first.assert_quiet();
     let io = first.driver.release(token).expect("release");
-    first.ledger.leave(token);
+    first.checker.leave(token);
     let mut second = Bench::open(fixture);
     let token = second.attach(io, Role::Stream);
     second.assert_quiet();

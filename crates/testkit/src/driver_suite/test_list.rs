@@ -80,7 +80,7 @@ macro_rules! driver_suite {
                     l05_a_send_that_takes_the_error_of_a_round_does_not_keep_it_going
                     l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going
                 }
-                edges {
+                edge_triggered {
                     l05_what_a_full_round_leaves_is_read_though_the_peer_is_silent
                     l05_what_a_full_round_leaves_is_read_when_reads_are_on_again
                     l05_what_came_while_reads_were_off_is_read_when_they_are_on
@@ -100,7 +100,7 @@ macro_rules! driver_suite {
                     l08_a_detached_descriptor_says_nothing
                     l08_foreign_descriptors_and_streams_are_not_mixed_up
                 }
-                corners {
+                no_spinning {
                     l17_idle_registrations_do_not_spin
                     l17_a_finished_peer_with_reads_off_does_not_spin
                     l17_reads_turned_off_again_do_not_spin
@@ -127,7 +127,7 @@ macro_rules! driver_suite {
 
 #[cfg(test)]
 mod tests {
-    use crate::listed::assert_listed_once;
+    use crate::suite_listing::assert_listed_once;
 
     /// Every file of the suite that has tests in it.
     const FILES: [&str; 10] = [
@@ -138,13 +138,13 @@ mod tests {
         include_str!("rebuilding.rs"),
         include_str!("registrations.rs"),
         include_str!("datagrams.rs"),
-        include_str!("edges.rs"),
+        include_str!("edge_triggered.rs"),
         include_str!("foreign.rs"),
-        include_str!("corners.rs"),
+        include_str!("no_spinning.rs"),
     ];
 
     #[test]
     fn every_test_of_the_suite_is_listed_once() {
-        assert_listed_once(&FILES, include_str!("listing.rs"));
+        assert_listed_once(&FILES, include_str!("test_list.rs"));
     }
 }

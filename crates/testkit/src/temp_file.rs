@@ -10,18 +10,18 @@ use waterwheel_channel::FileRegion;
 /// A file with something in it, to be sent. Its last handle takes it with it.
 ///
 /// ```
-/// use waterwheel_testkit::paper::Paper;
+/// use waterwheel_testkit::temp_file::TempFile;
 ///
-/// let paper = Paper::new(1000);
-/// assert_eq!(paper.region(10..30).read(100).unwrap(), &paper.text()[10..30]);
+/// let file = TempFile::new(1000);
+/// assert_eq!(file.region(10..30).read(100).unwrap(), &file.contents()[10..30]);
 /// ```
 #[derive(Debug)]
-pub struct Paper {
+pub struct TempFile {
     path: PathBuf,
     text: Vec<u8>,
 }
 
-impl Paper {
+impl TempFile {
     /// One of so many bytes, no two stretches of which are alike at the same place.
     ///
     /// # Panics
@@ -30,17 +30,17 @@ impl Paper {
     pub fn new(len: usize) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("waterwheel-paper-{}-{number}", std::process::id());
+        let name = format!("waterwheel-temp-file-{}-{number}", std::process::id());
         // A prime, so that no chunk of a power of two looks like another.
         let text = (0..len).map(|i| (i % 251) as u8).collect();
-        let paper = Self { path: std::env::temp_dir().join(name), text };
-        fs::write(&paper.path, &paper.text).expect("a file for the test");
-        paper
+        let file = Self { path: std::env::temp_dir().join(name), text };
+        fs::write(&file.path, &file.text).expect("a file for the test");
+        file
     }
 
     /// What was in it at first.
     #[must_use]
-    pub fn text(&self) -> &[u8] {
+    pub fn contents(&self) -> &[u8] {
         &self.text
     }
 
@@ -63,13 +63,13 @@ impl Paper {
     ///
     /// # Panics
     /// If that cannot be done.
-    pub fn cut(&self, len: u64) {
+    pub fn set_len(&self, len: u64) {
         let file = OpenOptions::new().write(true).open(&self.path);
         file.and_then(|file| file.set_len(len)).expect("it can be written");
     }
 }
 
-impl Drop for Paper {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path); // Somebody else may have done it.
     }

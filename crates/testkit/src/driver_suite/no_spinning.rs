@@ -8,12 +8,12 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role};
 
 use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed, is_finished, wrote};
-use super::ledger::Kind;
-use super::{Fixture, takes};
+use super::event_checker::RegistrationKind;
+use super::{Fixture, supports_sockets};
 
 /// A driver with idle registrations of every kind is idle.
 pub fn l17_idle_registrations_do_not_spin(fixture: &dyn Fixture) {
-    if !takes(fixture, 3) {
+    if !supports_sockets(fixture, 3) {
         return;
     }
     let mut bench = Bench::open(fixture);
@@ -111,7 +111,7 @@ pub fn l17_a_stream_that_is_over_in_both_directions_does_not_spin(fixture: &dyn 
         }
         remote.finish();
         bench.driver.shutdown(token, Shutdown::Write).expect("shutdown");
-        remote.until_ended();
+        remote.wait_ended();
         if reads {
             bench.until("Eof", |seen| seen.iter().any(|event| is_eof(event, token)));
         } else {
@@ -133,8 +133,8 @@ pub fn l17_a_stream_that_is_over_in_both_directions_does_not_spin(fixture: &dyn 
 /// A refused connect fails, at once or by one event, and then there is silence.
 pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (io, target) = fixture.refusing();
-    let token = bench.ledger.enter(Kind::Connecting);
+    let (io, target) = fixture.connect_refused();
+    let token = bench.checker.enter(RegistrationKind::Connecting);
     let error = match bench.driver.attach(token, io, Role::Connecting(target.into())) {
         Err(error) => error,
         Ok(()) => {
@@ -152,7 +152,7 @@ pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
 /// Once connected, a stream that is writable all the time does not say so.
 pub fn l17_a_connected_stream_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let dialled = fixture.accepting();
+    let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(_)]));
     let _remote = (dialled.remote)();

@@ -1,6 +1,6 @@
 //! What may be said of whom: every event of the suite passes through here.
 //!
-//! Of each token the ledger knows what the suite has asked for; of each round it knows how far each
+//! Of each token the checker knows what the suite has asked for; of each round it knows how far each
 //! token has come. An event that does not fit is a breach of the contract, and panics with its name.
 
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Readiness};
@@ -8,13 +8,13 @@ use waterwheel_channel::{Slab, Token};
 
 /// All tokens of a bench.
 #[derive(Default)]
-pub(super) struct Ledger {
-    entries: Slab<Entry>,
+pub(super) struct EventChecker {
+    entries: Slab<RegistrationRecord>,
 }
 
 /// What is known of one registration.
-pub(super) struct Entry {
-    kind: Kind,
+pub(super) struct RegistrationRecord {
+    kind: RegistrationKind,
     pub(super) reads: Option<ReadPlan>,
     /// A write of so many bytes is pending.
     pub(super) writing: Option<usize>,
@@ -23,12 +23,12 @@ pub(super) struct Entry {
     finished: bool,
     failed: bool,
     /// How far it has come in this round.
-    place: Place,
+    place: RoundStage,
     reads_in_round: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RegistrationKind {
     Stream,
     Connecting,
     Listener,
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 
 /// The places of a round, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum RoundStage {
     Before,
     Connected,
     Wrote,
@@ -48,10 +48,10 @@ enum Place {
     Failed,
 }
 
-impl Ledger {
+impl EventChecker {
     /// A new registration.
-    pub(super) fn enter(&mut self, kind: Kind) -> Token {
-        self.entries.insert(Entry {
+    pub(super) fn enter(&mut self, kind: RegistrationKind) -> Token {
+        self.entries.insert(RegistrationRecord {
             kind,
             reads: None,
             writing: None,
@@ -59,17 +59,17 @@ impl Ledger {
             ended: false,
             finished: false,
             failed: false,
-            place: Place::Before,
+            place: RoundStage::Before,
             reads_in_round: 0,
         })
     }
 
-    pub(super) fn entry(&mut self, token: Token) -> &mut Entry {
+    pub(super) fn entry(&mut self, token: Token) -> &mut RegistrationRecord {
         self.entries.get_mut(token).expect("the suite asks for what it has attached")
     }
 
     pub(super) fn change_interest(&mut self, token: Token, interest: Interest) {
-        self.entry(token).kind = Kind::Foreign(interest);
+        self.entry(token).kind = RegistrationKind::Foreign(interest);
     }
 
     /// Whether events may come of this token.
@@ -85,7 +85,7 @@ impl Ledger {
     pub(super) fn begin_round(&mut self) {
         for token in self.entries.tokens().collect::<Vec<_>>() {
             let entry = self.entry(token);
-            entry.place = Place::Before;
+            entry.place = RoundStage::Before;
             entry.reads_in_round = 0;
         }
     }
@@ -94,7 +94,7 @@ impl Ledger {
     pub(super) fn end_round(&mut self) {
         for token in self.entries.tokens().collect::<Vec<_>>() {
             let entry = self.entry(token);
-            let open = entry.place == Place::Reading && !entry.detaching;
+            let open = entry.place == RoundStage::Reading && !entry.detaching;
             assert!(!open, "a round of reads of {token:?} ended without ReadComplete");
         }
     }
@@ -114,7 +114,7 @@ impl Ledger {
     }
 }
 
-impl Entry {
+impl RegistrationRecord {
     fn note(&mut self, event: &IoEvent) -> Result<(), &'static str> {
         if let IoEvent::Detached(_) = event {
             return ensure(self.detaching, "nobody has detached it");
@@ -124,22 +124,22 @@ impl Entry {
         self.note_place(event)?;
         match event {
             IoEvent::Connected(_) => {
-                ensure(self.kind == Kind::Connecting, "it was not connecting")?;
-                self.kind = Kind::Stream;
+                ensure(self.kind == RegistrationKind::Connecting, "it was not connecting")?;
+                self.kind = RegistrationKind::Stream;
             }
             IoEvent::Wrote(_, n) => {
                 let pending = self.writing.take().ok_or("no write was pending")?;
                 ensure(*n <= pending, "more than there was to write")?;
             }
             IoEvent::Read(_, bytes) => {
-                ensure(self.kind == Kind::Stream, "it is no connected stream")?;
+                ensure(self.kind == RegistrationKind::Stream, "it is no connected stream")?;
                 ensure(!bytes.is_empty(), "an empty read")?;
                 ensure(!self.ended, "it had ended")?;
                 let plan = self.note_read()?;
                 ensure(bytes.len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::Accepted(..) => {
-                ensure(self.kind == Kind::Listener, "it is no listener")?;
+                ensure(self.kind == RegistrationKind::Listener, "it is no listener")?;
                 self.note_read()?;
             }
             IoEvent::Parcel(_, parcel) => {
@@ -147,12 +147,12 @@ impl Entry {
                 ensure(parcel.bytes.len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::Datagram(_, datagram) => {
-                ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
+                ensure(self.kind == RegistrationKind::Datagram, "it is no socket for datagrams")?;
                 let plan = self.note_read()?;
                 ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::ReceiveFailed(..) => {
-                ensure(self.kind == Kind::Datagram, "it is no socket for datagrams")?;
+                ensure(self.kind == RegistrationKind::Datagram, "it is no socket for datagrams")?;
             }
             IoEvent::ReadComplete(_) => {}
             IoEvent::LastRead(..) => unreachable!("split before it is noted"),
@@ -162,18 +162,20 @@ impl Entry {
                 self.ended = true;
             }
             IoEvent::PeerFinished(_) => {
-                ensure(self.kind == Kind::Stream, "it is no connected stream")?;
+                ensure(self.kind == RegistrationKind::Stream, "it is no connected stream")?;
                 ensure(self.reads.is_none(), "reads are on")?;
                 ensure(!self.ended, "it had ended already")?;
                 ensure(!self.finished, "that was told before")?;
                 self.finished = true;
             }
             IoEvent::AcceptFailed(..) => {
-                ensure(self.kind == Kind::Listener, "it is no listener")?;
+                ensure(self.kind == RegistrationKind::Listener, "it is no listener")?;
             }
             IoEvent::Failed(..) => self.failed = true,
             IoEvent::Foreign(_, ready) => {
-                let Kind::Foreign(interest) = self.kind else { return Err("it is not foreign") };
+                let RegistrationKind::Foreign(interest) = self.kind else {
+                    return Err("it is not foreign");
+                };
                 ensure(!ready.is_empty(), "ready for nothing")?;
                 ensure(is_asked_for(*ready, interest), "nobody is interested in that")?;
             }
@@ -184,21 +186,21 @@ impl Entry {
 
     fn note_place(&mut self, event: &IoEvent) -> Result<(), &'static str> {
         let place = match event {
-            IoEvent::Connected(_) => Place::Connected,
-            IoEvent::Wrote(..) => Place::Wrote,
+            IoEvent::Connected(_) => RoundStage::Connected,
+            IoEvent::Wrote(..) => RoundStage::Wrote,
             IoEvent::Read(..)
             | IoEvent::Datagram(..)
             | IoEvent::Parcel(..)
-            | IoEvent::Accepted(..) => Place::Reading,
-            IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => Place::ReadComplete,
-            IoEvent::Eof(_) | IoEvent::PeerFinished(_) => Place::Eof,
+            | IoEvent::Accepted(..) => RoundStage::Reading,
+            IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => RoundStage::ReadComplete,
+            IoEvent::Eof(_) | IoEvent::PeerFinished(_) => RoundStage::Eof,
             IoEvent::AcceptFailed(..)
             | IoEvent::ReceiveFailed(..)
             | IoEvent::Failed(..)
             | IoEvent::Foreign(..)
-            | IoEvent::Detached(_) => Place::Failed,
+            | IoEvent::Detached(_) => RoundStage::Failed,
         };
-        let again = place == Place::Reading && self.place == Place::Reading;
+        let again = place == RoundStage::Reading && self.place == RoundStage::Reading;
         ensure(place > self.place || again, "out of order, or twice in one round")?;
         self.place = place;
         Ok(())

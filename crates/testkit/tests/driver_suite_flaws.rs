@@ -13,13 +13,14 @@ use waterwheel_channel::driver::{
     Waited,
 };
 use waterwheel_executor::{Nanos, Unpark};
-use waterwheel_testkit::decorator::{Decorated, Decorator};
 use waterwheel_testkit::driver_suite::{
-    Fixture, connections, corners, foreign, reading, rebuilding, registrations, waiting, writing,
+    Fixture, connections, foreign, no_spinning, reading, rebuilding, registrations, waiting,
+    writing,
 };
+use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 use waterwheel_testkit::manual::Manual;
 
-use crate::support::ByHand;
+use crate::support::ManualFixture;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
@@ -60,7 +61,7 @@ type Test = fn(&dyn Fixture);
 const NOTICED: &[(Flaw, &[Test])] = &[
     (Flaw::WaitsTooShort, &[waiting::l02_a_wait_ends_at_its_deadline]),
     (Flaw::DoesNotLook, &[waiting::l02_a_wait_whose_time_has_come_only_looks]),
-    (Flaw::NeverWaits, &[corners::l17_idle_registrations_do_not_spin]),
+    (Flaw::NeverWaits, &[no_spinning::l17_idle_registrations_do_not_spin]),
     (
         Flaw::ForgetsTheWaker,
         &[
@@ -89,15 +90,15 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         Flaw::ReadsAtFirst,
         &[
             reading::l05_reads_are_off_at_first,
-            corners::l17_a_finished_peer_with_reads_off_does_not_spin,
+            no_spinning::l17_a_finished_peer_with_reads_off_does_not_spin,
         ],
     ),
     (
         Flaw::ReadsOn,
         &[
             reading::l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round,
-            corners::l17_reads_turned_off_again_do_not_spin,
-            corners::l17_a_full_backlog_with_accepts_off_does_not_spin,
+            no_spinning::l17_reads_turned_off_again_do_not_spin,
+            no_spinning::l17_a_full_backlog_with_accepts_off_does_not_spin,
         ],
     ),
     (
@@ -163,22 +164,22 @@ const NOTICED: &[(Flaw, &[Test])] = &[
     (
         Flaw::SaysRoomTwice,
         &[
-            corners::l17_room_is_told_once,
+            no_spinning::l17_room_is_told_once,
             writing::l05_a_write_without_room_is_pending_until_there_is,
         ],
     ),
     (
         Flaw::SaysConnectedTwice,
         &[
-            corners::l17_a_connected_stream_does_not_spin,
+            no_spinning::l17_a_connected_stream_does_not_spin,
             connections::l05_a_connect_is_connected_once,
         ],
     ),
     (
         Flaw::FailsAgain,
         &[
-            corners::l17_a_refused_connect_fails_once,
-            corners::l17_a_reset_with_reads_off_fails_once,
+            no_spinning::l17_a_refused_connect_fails_once,
+            no_spinning::l17_a_reset_with_reads_off_fails_once,
             reading::l05_a_reset_fails_a_stream_once,
         ],
     ),
@@ -190,7 +191,7 @@ fn every_flaw_is_noticed() {
         for (n, test) in tests.iter().enumerate() {
             // A detach is late, and a write at once, in one of the two modes only.
             let noticed = [Manual::readiness(), Manual::completion()].map(|manual| {
-                let fixture = ByHand::new(manual, |manual| Flawed { manual, flaw: *flaw });
+                let fixture = ManualFixture::new(manual, |manual| Flawed { manual, flaw: *flaw });
                 catch_unwind(AssertUnwindSafe(|| test(&fixture))).is_err()
             });
             assert!(noticed.contains(&true), "{flaw:?} passed test {n}");
@@ -201,7 +202,7 @@ fn every_flaw_is_noticed() {
 #[test]
 fn no_flaw_is_seen_where_there_is_none() {
     for manual in [Manual::readiness(), Manual::completion()] {
-        let fixture = ByHand::new(manual, |manual| Flawed { manual, flaw: Flaw::None });
+        let fixture = ManualFixture::new(manual, |manual| Flawed { manual, flaw: Flaw::None });
         NOTICED.iter().flat_map(|(_, tests)| *tests).for_each(|test| test(&fixture));
     }
 }
@@ -213,7 +214,7 @@ struct Flawed {
 
 impl OpenDriver for Flawed {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(Decorated(FlawedDriver {
+        Ok(Box::new(WrappedDriver(FlawedDriver {
             inner: self.manual.open()?,
             flaw: self.flaw,
             round: VecDeque::new(),
@@ -289,7 +290,7 @@ impl FlawedDriver {
     }
 }
 
-impl Decorator for FlawedDriver {
+impl DriverWrapper for FlawedDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

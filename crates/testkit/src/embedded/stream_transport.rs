@@ -12,8 +12,8 @@ use waterwheel_channel::{Address, Msg, Target, Types};
 use waterwheel_executor::Error;
 use waterwheel_executor::engine::drop_in_turn;
 
+use super::network::EmbeddedNetwork;
 use super::wire::Wire;
-use super::wires::Wires;
 
 /// The channel's end of a wire.
 pub(super) struct WireTransport {
@@ -25,7 +25,7 @@ pub(super) struct WireTransport {
     /// The wire of the other end, if that is a channel too.
     other: Option<Wire>,
     /// Where it looks for whom to connect to, if not everybody will do.
-    wires: Option<Wires>,
+    wires: Option<EmbeddedNetwork>,
     local: Option<Address>,
     peer: Option<Address>,
 }
@@ -60,7 +60,7 @@ impl WireTransport {
     }
 
     /// A stream that is to be connected to a server among these.
-    pub(super) fn client(wires: Wires) -> Self {
+    pub(super) fn client(wires: EmbeddedNetwork) -> Self {
         let mut end = Self::plugged(Wire::bounded());
         (end.unconnected, end.wires) = (true, Some(wires));
         end

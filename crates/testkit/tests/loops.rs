@@ -1,9 +1,0 @@
-//! Event loops over the drivers of this crate, and over none, pass the loops' suite.
-
-use waterwheel_channel::driver::TaskOnly;
-use waterwheel_testkit::loop_suite;
-use waterwheel_testkit::manual::{Manual, Time};
-
-loop_suite!(readiness, Manual::readiness().with_time(Time::Jumps));
-loop_suite!(completion, Manual::completion().with_time(Time::Jumps));
-loop_suite!(task_only, TaskOnly);
