@@ -46,7 +46,7 @@
 //! | a peer that has finished while the channel does not read | [`PeerFinished`] |
 //! | files as messages | [`FileRegion`] |
 //! | datagrams | [`Datagram`], [`Datagrams`] |
-//! | descriptors that are passed, and who is at the other end | [`Parcel`], [`Ctx::peer_credentials`] |
+//! | descriptors that are passed, and who is at the other end | [`AncillaryMessage`], [`Ctx::peer_credentials`] |
 //! | what is below a channel | [`transport`], its contract first |
 //! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
 //! | foreign descriptors | `foreign` |
@@ -116,7 +116,7 @@ pub use crate::futures::{
     yield_now,
 };
 pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
-pub use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
+pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{
     At, Completion, Ctx, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit, Encode,
     EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx,

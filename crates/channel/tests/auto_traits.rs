@@ -11,9 +11,9 @@ use waterwheel_channel::transport::{
     ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, TransportWaker,
 };
 use waterwheel_channel::{
-    Address, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture, ChannelId,
-    ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events, HalfClosed,
-    Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel, Parcel,
+    Address, AncillaryMessage, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture,
+    ChannelId, ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events,
+    HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel,
     PauseReads, Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature,
     SlotId, Stream, Target, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress,
     WaterMarks,
@@ -74,7 +74,7 @@ fn public_types_cross_threads_as_listed() {
         is!(FileRegion: true true true),
         is!(Datagram: true true true),
         is!(Datagrams: true false true),
-        is!(Parcel: true false true),
+        is!(AncillaryMessage: true false true),
         is!(Credentials: true true true),
         is!(UnixAddress: true true true),
         is!(Interface: true true true),

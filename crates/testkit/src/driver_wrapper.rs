@@ -54,7 +54,7 @@ use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
     Submit, Waited,
 };
-use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token};
+use waterwheel_channel::{Address, AncillaryMessage, Credentials, Datagram, FileRegion, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 /// Opens the drivers of another factory, each wrapped in a [`DriverWrapper`].
@@ -164,7 +164,7 @@ forwarded! {
         token: Token,
         batch: &mut dyn Iterator<Item = &Datagram>
     ) -> Result<Submit>;
-    &mut self: fn send_parcel(token: Token, parcel: &Parcel) -> Result<Submit>;
+    &mut self: fn send_ancillary(token: Token, ancillary: &AncillaryMessage) -> Result<Submit>;
     &mut self: fn shutdown(token: Token, how: Shutdown) -> Result<()>;
     &mut self: fn register_foreign(token: Token, io: Io, interest: Interest) -> Result<()>;
     &mut self: fn set_interest(token: Token, interest: Interest) -> Result<()>;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use waterwheel::channel::driver::SocketOption;
 use waterwheel::channel::{
-    Ctx, DrainOptions, EventLoopGroup, Handler, HandlerResult, Msg, Parcel, ServerBootstrap,
+    AncillaryMessage, Ctx, DrainOptions, EventLoopGroup, Handler, HandlerResult, Msg,
+    ServerBootstrap,
 };
 use waterwheel::net::{Auto, Terminate, Unix};
 
@@ -25,10 +26,10 @@ impl Handler for Echo {
         Ok(())
     }
 
-    /// Bytes, or a parcel of bytes and descriptors: either goes back as it is.
+    /// Bytes, or an ancillary message of bytes and descriptors: either goes back as it is.
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        if let Some(parcel) = msg.get::<Parcel>() {
-            println!("passed: {}", parcel.passed.len());
+        if let Some(ancillary) = msg.get::<AncillaryMessage>() {
+            println!("passed: {}", ancillary.passed.len());
         }
         ctx.write(msg);
         Ok(())

@@ -12,7 +12,7 @@
 //! | a channel, from any thread | [`Channel`](channel::Channel); many as one: [`ChannelGroup`](channel::ChannelGroup) |
 //! | options | [`ChannelOptions`](channel::ChannelOptions), [`SocketOption`](channel::driver::SocketOption) |
 //! | addresses | [`Address`](channel::Address), [`UnixAddress`](channel::UnixAddress) |
-//! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`Parcel`](channel::Parcel) |
+//! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
 //! | how many may come | [`ConnectionLimit`](channel::ConnectionLimit) |
 //! | sockets that are there already | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
 //! | ending well | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |

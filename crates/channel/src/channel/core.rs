@@ -41,10 +41,10 @@ use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
-use crate::pipeline::event::{Event, Flush, Write};
+use crate::pipeline::dispatch::event::{Event, Flush, Write};
 use crate::pipeline::offload::Offloading;
-use crate::pipeline::slots::{SlotId, TAIL};
-use crate::pipeline::type_check::Ends;
+use crate::pipeline::slots::slot_list::{SlotId, TAIL};
+use crate::pipeline::typed::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
 use crate::token::Token;
 

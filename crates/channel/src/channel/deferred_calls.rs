@@ -6,8 +6,8 @@ use waterwheel_executor::Error;
 
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::Completion;
-use crate::pipeline::event::AnyEvent;
-use crate::pipeline::slots::SlotId;
+use crate::pipeline::dispatch::event::AnyEvent;
+use crate::pipeline::slots::slot_list::SlotId;
 use crate::room::release_room;
 
 /// A call that waits to be let in.

@@ -23,9 +23,11 @@ pub enum ChannelError {
     /// The channel is connecting already.
     #[error("the channel is connecting already")]
     Connecting,
-    /// A parcel without bytes was written to a stream: nothing would take what is passed along.
-    #[error("a parcel on a stream needs at least one byte for what is passed to travel with")]
-    EmptyParcel,
+    /// An ancillary message without bytes was written to a stream: nothing would take what is passed along.
+    #[error(
+        "an ancillary message on a stream needs at least one byte for what is passed to travel with"
+    )]
+    EmptyAncillaryMessage,
     /// The channel is connected, or bound, already.
     #[error("the channel is active already")]
     AlreadyActive,

@@ -5,8 +5,8 @@ use crate::channel::handle::Channel;
 use crate::channel::handle::request::PendingReservation;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::pipeline::event::{Close, Deregister, Disconnect, Flush};
-use crate::pipeline::slots::TAIL;
+use crate::pipeline::dispatch::event::{Close, Deregister, Disconnect, Flush};
+use crate::pipeline::slots::slot_list::TAIL;
 use crate::pipeline::{Completion, Msg};
 
 use super::outcome::OutcomeReporter;

@@ -6,7 +6,7 @@ use std::io;
 use bytes::Bytes;
 
 use crate::address::Address;
-use crate::payload::{Datagram, Io, Parcel};
+use crate::payload::{AncillaryMessage, Datagram, Io};
 use crate::token::Token;
 
 /// Something that happened to a registration. Their order is part of the
@@ -29,7 +29,7 @@ pub enum IoEvent {
     /// A datagram was received.
     Datagram(Token, Box<Datagram>),
     /// A stream has read something, or a datagram was received, with more than bytes.
-    Parcel(Token, Box<Parcel>),
+    AncillaryMessage(Token, Box<AncillaryMessage>),
     /// That was all for this round of reads or accepts.
     ReadComplete(Token),
     /// The peer will send no more.
@@ -73,7 +73,7 @@ impl IoEvent {
             | IoEvent::Read(token, _)
             | IoEvent::LastRead(token, _)
             | IoEvent::Datagram(token, _)
-            | IoEvent::Parcel(token, _)
+            | IoEvent::AncillaryMessage(token, _)
             | IoEvent::ReadComplete(token)
             | IoEvent::Eof(token)
             | IoEvent::PeerFinished(token)

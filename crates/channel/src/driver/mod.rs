@@ -34,7 +34,7 @@
 //!   moment. After `detach` nothing but `Detached` is given out for a token, not even what was
 //!   waiting to be.
 //! - Of one token, in one round of events: `Connected`, then `Wrote`, then `Read`, `Datagram`,
-//!   `Parcel` or `Accepted`, then `ReadComplete`, then `Eof` or `PeerFinished`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
+//!   `AncillaryMessage` or `Accepted`, then `ReadComplete`, then `Eof` or `PeerFinished`; `AcceptFailed`, `ReceiveFailed` or `Failed` last.
 //! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read`
 //!   after it. A driver that knows a read to be the last of its round may say `LastRead`, which is the
 //!   `Read` and the `ReadComplete` in one. If reads are turned off at the `ReadComplete` of the round that
@@ -97,10 +97,10 @@
 //! - `ReceiveFailed` says that one was not received, or that one that was sent has not arrived, as the last
 //!   of a round. It comes once for each error; the socket goes on. There is no `Eof`.
 //!
-//! *Parcels*
-//! - A read or a datagram that came with more than bytes is a `Parcel`, if that was asked for by an option:
+//! *Ancillary messages*
+//! - A read or a datagram that came with more than bytes is a `AncillaryMessage`, if that was asked for by an option:
 //!   it counts as the `Read` or `Datagram` that it would have been. Otherwise what came along is dropped.
-//! - Whatever was passed is in the parcel that is given out, or is closed: nothing is left open.
+//! - Whatever was passed is in the ancillary message that is given out, or is closed: nothing is left open.
 //!
 //! *Rebuilding*
 //! - [`rebuild`](Driver::rebuild) replaces the kernel's set of watched descriptors by a new one with
@@ -137,7 +137,7 @@ pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
 use crate::address::Address;
 pub use crate::payload::Io;
-use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
+use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 use crate::token::Token;
 
 /// At most so many datagrams go through one call: more would save next to nothing.
@@ -228,17 +228,17 @@ pub trait Driver: Send {
         Err(Error::new(ErrorKind::Unsupported, "this driver has no datagrams"))
     }
 
-    /// Sends a parcel: on a stream as a write does, `Done` with the bytes of it that the kernel has taken,
-    /// what is passed with the first of them; otherwise as one datagram. A parcel for a stream is not empty;
+    /// Sends an ancillary message: on a stream as a write does, `Done` with the bytes of it that the kernel has taken,
+    /// what is passed with the first of them; otherwise as one datagram. An ancillary message for a stream is not empty;
     /// once some of its bytes were sent nothing is passed any more, and the rest of them are sent like any
     /// others.
     ///
     /// # Errors
-    /// `InvalidInput` is about this parcel and nothing else: what is passed is too much, or nothing that this
+    /// `InvalidInput` is about this ancillary message and nothing else: what is passed is too much, or nothing that this
     /// driver knows. Anything else is what the kernel says: a stream is broken then, a socket for datagrams
     /// is not.
-    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
-        let _ = (token, parcel);
+    fn send_ancillary(&mut self, token: Token, ancillary: &AncillaryMessage) -> Result<Submit> {
+        let _ = (token, ancillary);
         Err(Error::new(ErrorKind::Unsupported, "this driver passes nothing but bytes"))
     }
 

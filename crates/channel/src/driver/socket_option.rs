@@ -75,10 +75,10 @@ pub enum SocketOption {
     MulticastTimeToLive(u32),
     /// Members of a group on this machine hear what is sent to it here. On if nothing is said.
     MulticastLoop(bool),
-    /// What a peer passes is taken: a read with something in it is a [`Parcel`](crate::Parcel). Otherwise it
+    /// What a peer passes is taken: a read with something in it is a [`AncillaryMessage`](crate::AncillaryMessage). Otherwise it
     /// is dropped on its way. Unix sockets have it.
     ReceivePassed(bool),
-    /// Every read says who has sent it, and is a [`Parcel`](crate::Parcel). Unix sockets have it.
+    /// Every read says who has sent it, and is a [`AncillaryMessage`](crate::AncillaryMessage). Unix sockets have it.
     ReceiveCredentials(bool),
 }
 

@@ -2,8 +2,8 @@
 
 use waterwheel_executor::Error;
 
-use super::slots::SlotId;
-use super::type_check::TypeMismatch;
+use super::slots::slot_list::SlotId;
+use super::typed::type_check::TypeMismatch;
 
 /// Why a pipeline could not be changed. In a handler's method `?` makes it the [`Error`] of that method:
 ///

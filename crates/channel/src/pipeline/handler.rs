@@ -6,9 +6,9 @@ use waterwheel_executor::Error;
 
 use super::completion::Completion;
 use super::context::Ctx;
-use super::events::Events;
+use super::event_set::Events;
 use super::message::Msg;
-use super::signature::Signature;
+use super::typed::signature::Signature;
 use crate::address::{Address, Target};
 
 /// One station of a pipeline. It lives on the channel's loop, is called by nobody else, and need not

@@ -6,7 +6,7 @@ use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::payload::{Datagram, FileRegion, Parcel};
+use crate::payload::{AncillaryMessage, Datagram, FileRegion};
 
 /// A type whose values travel through pipelines. `Send`, because a message may come from, or go to,
 /// another thread.
@@ -220,7 +220,7 @@ impl Message for Datagram {
     }
 }
 
-impl Message for Parcel {
+impl Message for AncillaryMessage {
     /// An empty one weighs something too: it takes a place in the queue like any other.
     fn size_hint(&self) -> usize {
         self.bytes.len().max(1) + self.weight_of_passed()

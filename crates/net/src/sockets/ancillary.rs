@@ -8,24 +8,24 @@ use rustix::cmsg_space;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use waterwheel_channel::driver::Io;
-use waterwheel_channel::{Address, Parcel};
+use waterwheel_channel::{Address, AncillaryMessage};
 
 use crate::address::{from_kernel, is_named, to_kernel};
 use crate::sockets::socket::Socket;
 use crate::sys::ancillary::{self, MAX_PASSED_FDS};
 
-/// A descriptor that is to be passed in a [`Parcel`]: the peer gets a duplicate, this one is closed when it
-/// was sent. At most 253 go into one parcel.
+/// A descriptor that is to be passed in a [`AncillaryMessage`]: the peer gets a duplicate, this one is closed when it
+/// was sent. At most 253 go into one ancillary message.
 ///
 /// ```
 /// use std::fs::File;
-/// use waterwheel_channel::Parcel;
+/// use waterwheel_channel::AncillaryMessage;
 /// use waterwheel_net::{unwrap_descriptor, wrap_descriptor};
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let mut parcel = Parcel::new("a file", vec![wrap_descriptor(File::open("Cargo.toml")?)]);
+/// let mut message = AncillaryMessage::new("a file", vec![wrap_descriptor(File::open("Cargo.toml")?)]);
 /// // The other end:
-/// let file = unwrap_descriptor(parcel.passed.remove(0)).map(File::from).expect("it is one");
+/// let file = unwrap_descriptor(message.passed.remove(0)).map(File::from).expect("it is one");
 /// assert!(file.metadata()?.is_file());
 /// # Ok(())
 /// # }
@@ -49,7 +49,7 @@ pub(crate) struct AncillaryRead {
     /// It was bytes, and nothing else.
     pub(crate) is_plain: bool,
     /// Everything but the bytes.
-    pub(crate) parcel: Parcel,
+    pub(crate) message: AncillaryMessage,
 }
 
 /// Receives the next part of a stream into `buffer`, or a datagram.
@@ -66,26 +66,30 @@ pub(crate) fn receive(
     let is_plain = passed.is_empty() && received.credentials.is_none() && !is_truncated;
     // What comes on a stream comes from its peer.
     let from = received.from.filter(|_| datagram).and_then(from_kernel).filter(is_named);
-    let parcel = Parcel {
+    let message = AncillaryMessage {
         passed,
         peer: from,
         credentials: received.credentials,
         truncated: is_truncated || received.whole > buffer.len(),
-        ..Parcel::default()
+        ..AncillaryMessage::default()
     };
-    Ok(AncillaryRead { whole: received.whole, is_plain, parcel })
+    Ok(AncillaryRead { whole: received.whole, is_plain, message })
 }
 
-/// How many reads of its round a parcel counts for: one for each descriptor, so that a round brings few of them. They
+/// How many reads of its round an ancillary message counts for: one for each descriptor, so that a round brings few of them. They
 /// are held until the handlers have seen to them.
-pub(crate) fn reads_for(parcel: &Parcel) -> u32 {
-    u32::try_from(parcel.passed.len().max(1)).unwrap_or(u32::MAX)
+pub(crate) fn reads_for(message: &AncillaryMessage) -> u32 {
+    u32::try_from(message.passed.len().max(1)).unwrap_or(u32::MAX)
 }
 
-/// Sends a parcel, to this peer or to the one that the socket is connected to; how many bytes of it.
-pub(crate) fn send(socket: &Socket, parcel: &Parcel, to: Option<&Address>) -> io::Result<usize> {
-    let mut passed = Vec::with_capacity(parcel.passed.len());
-    for io in &parcel.passed {
+/// Sends an ancillary message, to this peer or to the one that the socket is connected to; how many bytes of it.
+pub(crate) fn send(
+    socket: &Socket,
+    message: &AncillaryMessage,
+    to: Option<&Address>,
+) -> io::Result<usize> {
+    let mut passed = Vec::with_capacity(message.passed.len());
+    for io in &message.passed {
         let descriptor = io.get::<OwnedFd>().ok_or_else(|| {
             invalid(format!("a {} cannot be passed: it is no descriptor", io.kind()))
         })?;
@@ -97,7 +101,7 @@ pub(crate) fn send(socket: &Socket, parcel: &Parcel, to: Option<&Address>) -> io
         return Err(invalid(what));
     }
     let to = to.map(to_kernel).transpose()?;
-    let bytes = [IoSlice::new(&parcel.bytes)];
+    let bytes = [IoSlice::new(&message.bytes)];
     let sent = retry_on_intr(|| {
         let mut buffer = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PASSED_FDS))];
         let mut control = control(&mut buffer, &passed);
@@ -132,7 +136,7 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 
-/// Whether a parcel was found to be wrong, and not the socket: here, or by the kernel, which passes no ring of
+/// Whether an ancillary message was found to be wrong, and not the socket: here, or by the kernel, which passes no ring of
 /// its own.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput

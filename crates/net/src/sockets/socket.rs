@@ -177,7 +177,7 @@ impl Socket {
         self.ancillary_flags.load(Ordering::Relaxed)
     }
 
-    /// Whether its reads may be parcels.
+    /// Whether its reads may be ancillary messages.
     pub(crate) fn receives_ancillary(&self) -> bool {
         self.ancillary_flags() != 0
     }

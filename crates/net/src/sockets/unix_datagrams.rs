@@ -23,7 +23,7 @@ use crate::sockets::socket::Socket;
 ///   [`Unnamed`](UnixAddress::Unnamed), as a local address too, it gets an abstract name of the system's
 ///   choice.
 /// - The file at a path is as that of a [server](crate::Unix).
-/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`wrap_descriptor`](crate::wrap_descriptor).
+/// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see [`wrap_descriptor`](crate::wrap_descriptor).
 ///
 /// ```
 /// use std::time::Duration;

@@ -29,7 +29,7 @@ const DEFAULT_BACKLOG: u32 = 4096;
 /// - Clients mostly have no address. One that is to have one is bound to it as a server is.
 /// - While as many connections wait as a server's [`Backlog`](SocketOption::Backlog) allows, a connect is
 ///   tried again and again, within its time limit.
-/// - Descriptors are passed in [`Parcel`](waterwheel_channel::Parcel)s: see [`wrap_descriptor`](crate::wrap_descriptor). A handler
+/// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see [`wrap_descriptor`](crate::wrap_descriptor). A handler
 ///   may ask [who its peer is](waterwheel_channel::Ctx::peer_credentials).
 /// - Options of TCP are refused, with their name.
 ///

@@ -1,4 +1,4 @@
-//! Parcels for a process without descriptors (C13). Alone in its process, whose limit it is.
+//! Ancillary messages for a process without descriptors (C13). Alone in its process, whose limit it is.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -20,7 +20,7 @@ use ancillary_messages::{Pipe, Shows, send};
 use loop_rig::{get, on_every_loop};
 
 #[test]
-fn c13_a_parcel_says_that_not_all_its_descriptors_could_be_had() {
+fn c13_an_ancillary_message_says_that_not_all_its_descriptors_could_be_had() {
     on_every_loop(|rig| {
         let (ours, peer) = UnixStream::pair().unwrap();
         let (show, shown) = Shows::pair();
@@ -42,10 +42,10 @@ fn c13_a_parcel_says_that_not_all_its_descriptors_could_be_had() {
             let limit = Rlimit { current: Some(numbers[had]), ..full };
             setrlimit(Resource::Nofile, limit).unwrap();
             send(&peer, b"three", &three);
-            let parcel = shown.next();
+            let message = shown.next();
             setrlimit(Resource::Nofile, full).unwrap();
-            assert_eq!((&*parcel.bytes, parcel.passed.len()), (&b"three"[..], had));
-            assert_eq!(parcel.truncated, had < 3);
+            assert_eq!((&*message.bytes, message.passed.len()), (&b"three"[..], had));
+            assert_eq!(message.truncated, had < 3);
         }
         assert!(channel.is_active());
         pipe.has_lost_its_end();

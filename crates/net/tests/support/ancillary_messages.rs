@@ -12,38 +12,38 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use waterwheel_channel::driver::Io;
-use waterwheel_channel::{Ctx, Datagram, Handler, HandlerResult, Msg, Parcel};
+use waterwheel_channel::{AncillaryMessage, Ctx, Datagram, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
 use waterwheel_net::unwrap_descriptor;
 
 use crate::loop_rig::LONG;
 
-/// Shows what is read: what is no parcel as one in which nothing is passed.
-pub(crate) struct Shows(Sender<Parcel>);
+/// Shows what is read: what is no ancillary message as one in which nothing is passed.
+pub(crate) struct Shows(Sender<AncillaryMessage>);
 
 impl Shows {
-    pub(crate) fn pair() -> (Sender<Parcel>, Parcels) {
+    pub(crate) fn pair() -> (Sender<AncillaryMessage>, AncillaryMessages) {
         let (show, shown) = channel();
-        (show, Parcels(shown))
+        (show, AncillaryMessages(shown))
     }
 
-    pub(crate) fn to(show: Sender<Parcel>) -> Self {
+    pub(crate) fn to(show: Sender<AncillaryMessage>) -> Self {
         Self(show)
     }
 }
 
 impl Handler for Shows {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let parcel = msg.take::<Parcel>().or_else(|msg| match msg.take::<Datagram>() {
+        let message = msg.take::<AncillaryMessage>().or_else(|msg| match msg.take::<Datagram>() {
             Ok(datagram) => {
                 let peer = datagram.peer().cloned();
                 let truncated = datagram.is_truncated();
                 let bytes = datagram.into_bytes();
-                Ok(Parcel { bytes, peer, truncated, ..Parcel::default() })
+                Ok(AncillaryMessage { bytes, peer, truncated, ..AncillaryMessage::default() })
             }
-            Err(msg) => msg.take::<Bytes>().map(|bytes| Parcel::new(bytes, Vec::new())),
+            Err(msg) => msg.take::<Bytes>().map(|bytes| AncillaryMessage::new(bytes, Vec::new())),
         });
-        let _ = self.0.send(parcel.expect("it is one of these"));
+        let _ = self.0.send(message.expect("it is one of these"));
         Ok(())
     }
 
@@ -53,11 +53,11 @@ impl Handler for Shows {
 }
 
 /// What was read.
-pub(crate) struct Parcels(Receiver<Parcel>);
+pub(crate) struct AncillaryMessages(Receiver<AncillaryMessage>);
 
-impl Parcels {
+impl AncillaryMessages {
     #[track_caller]
-    pub(crate) fn next(&self) -> Parcel {
+    pub(crate) fn next(&self) -> AncillaryMessage {
         self.0.recv_timeout(LONG).expect("something is read")
     }
 
@@ -66,9 +66,9 @@ impl Parcels {
     pub(crate) fn until(&self, text: &str) -> Vec<Io> {
         let (mut bytes, mut passed) = (Vec::new(), Vec::new());
         while bytes.len() < text.len() {
-            let parcel = self.next();
-            bytes.extend_from_slice(&parcel.bytes);
-            passed.extend(parcel.passed);
+            let message = self.next();
+            bytes.extend_from_slice(&message.bytes);
+            passed.extend(message.passed);
         }
         assert_eq!(String::from_utf8_lossy(&bytes), text);
         passed

@@ -225,7 +225,7 @@ fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
             }
         }
         IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
-        IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
+        IoEvent::AncillaryMessage(_, message) => format!("{message:?}"),
         IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::PeerFinished(_) => "peer finished".into(),

@@ -302,7 +302,7 @@ pub(crate) fn words(event: &IoEvent) -> String {
         IoEvent::Accepted(..) => "accepted".into(),
         IoEvent::Read(_, bytes) => format!("read {}", String::from_utf8_lossy(bytes)),
         IoEvent::Datagram(_, datagram) => format!("{datagram:?}"),
-        IoEvent::Parcel(_, parcel) => format!("{parcel:?}"),
+        IoEvent::AncillaryMessage(_, message) => format!("{message:?}"),
         IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => "complete".into(),
         IoEvent::Eof(_) => "eof".into(),
         IoEvent::PeerFinished(_) => "peer finished".into(),

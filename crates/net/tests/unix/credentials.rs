@@ -92,8 +92,8 @@ fn c13_the_reads_of_a_stream_say_who_has_sent_them_if_that_is_asked_for() {
         get(server.bind(UnixAddress::path(directory.path("door"))));
         let mut peer = dial(&directory.path("door"));
         peer.write_all(b"it is me").unwrap();
-        let parcel = shown.next();
-        assert_eq!((&*parcel.bytes, parcel.credentials), (&b"it is me"[..], Some(own())));
+        let message = shown.next();
+        assert_eq!((&*message.bytes, message.credentials), (&b"it is me"[..], Some(own())));
         drop(peer);
         rig.assert_calm();
     });

@@ -5,16 +5,17 @@ use std::os::unix::net::UnixDatagram;
 
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{
-    Address, Bootstrap, Channel, ChannelOptions, Datagram, Parcel, ReceiveSizes, UnixAddress,
+    Address, AncillaryMessage, Bootstrap, Channel, ChannelOptions, Datagram, ReceiveSizes,
+    UnixAddress,
 };
 use waterwheel_net::{UnixDatagrams, wrap_descriptor};
 
-use crate::ancillary_messages::{Parcels, Pipe, Shows, receive, send};
+use crate::ancillary_messages::{AncillaryMessages, Pipe, Shows, receive, send};
 use crate::loop_rig::{LONG, Rig, get, on_every_loop};
 use crate::probe::{group, until};
 use crate::support::Directory;
 
-fn datagrams(rig: &Rig) -> (Bootstrap, Parcels) {
+fn datagrams(rig: &Rig) -> (Bootstrap, AncillaryMessages) {
     let (show, shown) = Shows::pair();
     let bootstrap = Bootstrap::new(&group(rig), UnixDatagrams).initialiser(move |edit| {
         edit.add_last("shows", Shows::to(show.clone()))?;
@@ -130,8 +131,8 @@ fn c13_an_unconnected_unix_channel_is_told_that_its_peer_has_no_room() {
         };
         assert!(sent > 0 && error.contains("there has no room"), "{error}");
         rig.assert_calm();
-        let parcel = Parcel::to(address.clone(), "x", Vec::new());
-        let error = channel.write_and_flush(parcel).join().unwrap_err().to_string();
+        let message = AncillaryMessage::to(address.clone(), "x", Vec::new());
+        let error = channel.write_and_flush(message).join().unwrap_err().to_string();
         assert!(error.contains("there has no room"), "{error}");
         (0..sent).for_each(|_| assert_eq!(received(&there), b"x"));
         write(&channel, Datagram::to(address, "again"));
@@ -185,10 +186,10 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
 
         let pipe = Pipe::new();
         send(&there, b"", &[pipe.writer.as_fd()]);
-        let mut parcel = shown.next();
-        assert_eq!((parcel.bytes.len(), parcel.passed.len()), (0, 1), "no bytes are needed");
-        assert_eq!(parcel.peer, Some(address.clone().into()));
-        let back = Parcel { bytes: "back".into(), ..std::mem::take(&mut parcel) };
+        let mut message = shown.next();
+        assert_eq!((message.bytes.len(), message.passed.len()), (0, 1), "no bytes are needed");
+        assert_eq!(message.peer, Some(address.clone().into()));
+        let back = AncillaryMessage { bytes: "back".into(), ..std::mem::take(&mut message) };
         get(channel.write_and_flush(back));
         let (bytes, mut passed_back) = receive(&there);
         assert_eq!((bytes.as_slice(), passed_back.len()), (&b"back"[..], 1));
@@ -199,7 +200,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let writes = [
             channel.write(Datagram::to(address.clone(), "1")),
-            channel.write(Parcel::to(address.clone(), "2", vec![end])),
+            channel.write(AncillaryMessage::to(address.clone(), "2", vec![end])),
             channel.write_and_flush(Datagram::to(address, "3")),
         ];
         writes.into_iter().for_each(get);
@@ -221,7 +222,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
 }
 
 #[test]
-fn c13_a_parcel_longer_than_its_reads_says_so() {
+fn c13_an_ancillary_message_longer_than_its_reads_says_so() {
     on_every_loop(|rig| {
         let directory = Directory::new();
         let (there, _) = peer(&directory, "there");
@@ -233,8 +234,8 @@ fn c13_a_parcel_longer_than_its_reads_says_so() {
         there.connect(directory.path("here")).unwrap();
         let pipe = Pipe::new();
         send(&there, &[1; 100], &[pipe.writer.as_fd()]);
-        let parcel = shown.next();
-        assert_eq!((parcel.bytes.len(), parcel.passed.len(), parcel.truncated), (64, 1, true));
+        let message = shown.next();
+        assert_eq!((message.bytes.len(), message.passed.len(), message.truncated), (64, 1, true));
         send(&there, &[1; 100], &[]);
         let plain = shown.next();
         assert_eq!((plain.bytes.len(), plain.truncated), (64, true));

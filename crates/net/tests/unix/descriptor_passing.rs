@@ -9,16 +9,16 @@ use std::sync::mpsc;
 use bytes::Bytes;
 use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::{
-    Channel, Completion, FileRegion, NewChannel, Parcel, Stream, UnixAddress,
+    AncillaryMessage, Channel, Completion, FileRegion, NewChannel, Stream, UnixAddress,
 };
 use waterwheel_net::{Socket, existing_stream, wrap_descriptor};
 
-use crate::ancillary_messages::{Parcels, Pipe, Shows, receive, send, unpacked};
+use crate::ancillary_messages::{AncillaryMessages, Pipe, Shows, receive, send, unpacked};
 use crate::loop_rig::{LONG, Rig, get, on_every_loop};
 use crate::support::{Directory, echo};
 
 /// A connection whose reads are shown, with these options.
-fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, Parcels) {
+fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, AncillaryMessages) {
     let (ours, peer) = UnixStream::pair().unwrap();
     peer.set_read_timeout(Some(LONG)).unwrap();
     let (show, shown) = Shows::pair();
@@ -41,7 +41,7 @@ fn c13_a_descriptor_that_a_channel_writes_is_its_peers() {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
-        get(channel.write_and_flush(Parcel::new("take this", vec![end])));
+        get(channel.write_and_flush(AncillaryMessage::new("take this", vec![end])));
         let (bytes, mut passed) = receive(&peer);
         assert_eq!((bytes.as_slice(), passed.len()), (&b"take this"[..], 1));
         pipe.ends_with(passed.remove(0));
@@ -49,16 +49,16 @@ fn c13_a_descriptor_that_a_channel_writes_is_its_peers() {
 }
 
 #[test]
-fn c13_a_descriptor_that_a_peer_passes_is_read_as_a_parcel() {
+fn c13_a_descriptor_that_a_peer_passes_is_read_as_an_ancillary_message() {
     on_every_loop(|rig| {
         let (_channel, peer, shown) = connection(rig, TAKES);
         let (one, other) = (Pipe::new(), Pipe::new());
         send(&peer, b"two", &[one.writer.as_fd(), other.writer.as_fd()]);
-        let mut parcel = shown.next();
-        assert_eq!((&*parcel.bytes, parcel.passed.len()), (&b"two"[..], 2));
-        assert!(!parcel.truncated && parcel.peer.is_none() && parcel.credentials.is_none());
-        let second = unpacked(parcel.passed.remove(1));
-        let first = unpacked(parcel.passed.remove(0));
+        let mut message = shown.next();
+        assert_eq!((&*message.bytes, message.passed.len()), (&b"two"[..], 2));
+        assert!(!message.truncated && message.peer.is_none() && message.credentials.is_none());
+        let second = unpacked(message.passed.remove(1));
+        let first = unpacked(message.passed.remove(0));
         let flags = rustix::io::fcntl_getfd(&first).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "children do not inherit it");
         one.ends_with(first);
@@ -82,8 +82,8 @@ fn c13_what_is_passed_and_not_asked_for_is_closed() {
         get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
-        let parcel = shown.next();
-        assert!(parcel.passed.is_empty() && parcel.credentials.is_some() && !parcel.truncated);
+        let message = shown.next();
+        assert!(message.passed.is_empty() && message.credentials.is_some() && !message.truncated);
         pipe.has_lost_its_end();
         // On and off again.
         get(channel.set_option(SocketOption::ReceiveCredentials(false)));
@@ -100,7 +100,7 @@ fn c13_what_is_passed_and_not_asked_for_is_closed() {
 }
 
 #[test]
-fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
+fn c13_ancillary_messages_that_nobody_reads_are_closed_with_their_channel() {
     on_every_loop(|rig| {
         let (channel, peer, shown) = connection(rig, TAKES);
         let pipe = Pipe::new();
@@ -112,7 +112,7 @@ fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
         let written = channel.write_and_flush(Bytes::from(stuck));
         let pipe = Pipe::new();
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
-        let late = channel.write_and_flush(Parcel::new("late", vec![end]));
+        let late = channel.write_and_flush(AncillaryMessage::new("late", vec![end]));
         assert!(!written.is_done());
         get(channel.close());
         assert!(late.join().is_err() && written.join().is_err());
@@ -121,7 +121,7 @@ fn c13_parcels_that_nobody_reads_are_closed_with_their_channel() {
 }
 
 #[test]
-fn c13_bytes_files_and_parcels_keep_their_order_in_a_stream() {
+fn c13_bytes_files_and_ancillary_messages_keep_their_order_in_a_stream() {
     on_every_loop(|rig| {
         let (channel, mut peer, _) = connection(rig, &[]);
         let pipes = [Pipe::new(), Pipe::new()];
@@ -132,10 +132,10 @@ fn c13_bytes_files_and_parcels_keep_their_order_in_a_stream() {
         let end = |pipe: &Pipe| vec![wrap_descriptor(pipe.writer.try_clone().unwrap())];
         let writes = [
             channel.write(Bytes::from("a")),
-            channel.write(Parcel::new("B", end(&pipes[0]))),
+            channel.write(AncillaryMessage::new("B", end(&pipes[0]))),
             channel.write(Bytes::from("c")),
             channel.write(file),
-            channel.write(Parcel::new("D", end(&pipes[1]))),
+            channel.write(AncillaryMessage::new("D", end(&pipes[1]))),
             channel.write_and_flush(Bytes::from("e")),
         ];
         let (mut all, mut passed) = (Vec::new(), Vec::new());
@@ -161,13 +161,13 @@ fn c13_bytes_files_and_parcels_keep_their_order_in_a_stream() {
 }
 
 #[test]
-fn c13_a_parcel_too_large_for_the_kernel_is_passed_once_and_its_bytes_follow() {
+fn c13_an_ancillary_message_too_large_for_the_kernel_is_passed_once_and_its_bytes_follow() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[SocketOption::SendBuffer(8 * 1024)]);
         let pipe = Pipe::new();
         let body: Vec<u8> = (0..1_000_000_u32).map(|n| n as u8).collect();
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
-        let written = channel.write_and_flush(Parcel::new(body.clone(), vec![end]));
+        let written = channel.write_and_flush(AncillaryMessage::new(body.clone(), vec![end]));
         let (mut all, mut passed) = (Vec::new(), Vec::new());
         while all.len() < body.len() {
             let (bytes, more) = receive(&peer);
@@ -182,13 +182,14 @@ fn c13_a_parcel_too_large_for_the_kernel_is_passed_once_and_its_bytes_follow() {
 }
 
 #[test]
-fn c13_a_parcel_without_bytes_is_refused_by_a_stream() {
+fn c13_an_ancillary_message_without_bytes_is_refused_by_a_stream() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
-        let error = channel.write_and_flush(Parcel::new("", vec![end])).join().unwrap_err();
-        let said = "a parcel on a stream needs at least one byte for what is passed to travel with";
+        let error =
+            channel.write_and_flush(AncillaryMessage::new("", vec![end])).join().unwrap_err();
+        let said = "an ancillary message on a stream needs at least one byte for what is passed to travel with";
         assert_eq!(error.to_string(), said);
         pipe.has_lost_its_end();
         get(channel.write_and_flush(Bytes::from("go on")));
@@ -197,15 +198,15 @@ fn c13_a_parcel_without_bytes_is_refused_by_a_stream() {
 }
 
 #[test]
-fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
+fn c13_an_ancillary_message_that_cannot_be_passed_fails_alone() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
         let many: Vec<Io> =
             (0..254).map(|_| wrap_descriptor(pipe.writer.try_clone().unwrap())).collect();
         let before = channel.write(Bytes::from("before "));
-        let too_many = channel.write(Parcel::new("lost", many));
-        let strange = channel.write(Parcel::new("lost", vec![Io::new("no descriptor")]));
+        let too_many = channel.write(AncillaryMessage::new("lost", many));
+        let strange = channel.write(AncillaryMessage::new("lost", vec![Io::new("no descriptor")]));
         let behind = channel.write_and_flush(Bytes::from("behind"));
         let error = too_many.join().unwrap_err().to_string();
         assert_eq!(error, "254 descriptors are too many: 253 can be passed");
@@ -223,14 +224,14 @@ fn c13_a_parcel_that_cannot_be_passed_fails_alone() {
         let pipe = Pipe::new();
         let most: Vec<Io> =
             (0..253).map(|_| wrap_descriptor(pipe.writer.try_clone().unwrap())).collect();
-        get(channel.write_and_flush(Parcel::new("most", most)));
+        get(channel.write_and_flush(AncillaryMessage::new("most", most)));
         assert_eq!(receive(&peer).1.len(), 253);
         pipe.has_lost_its_end();
     });
 }
 
 #[test]
-fn c13_a_parcel_that_cannot_be_passed_fails_no_empty_write_beside_it() {
+fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_empty_write_beside_it() {
     on_every_loop(|rig| {
         for is_awaited in [true, false] {
             let (channel, peer, _) = connection(rig, &[]);
@@ -240,10 +241,10 @@ fn c13_a_parcel_that_cannot_be_passed_fails_no_empty_write_beside_it() {
                     let tell = tell.clone();
                     Completion::local(move |result| _ = tell.send((at, result.is_ok())))
                 };
-                let strange = Parcel::new("lost", vec![Io::new("no descriptor")]);
+                let strange = AncillaryMessage::new("lost", vec![Io::new("no descriptor")]);
                 pipeline.write_with(Bytes::new(), done("before"));
                 match is_awaited {
-                    true => pipeline.write_with(strange, done("parcel")),
+                    true => pipeline.write_with(strange, done("message")),
                     false => pipeline.write(strange),
                 }
                 pipeline.write_with(Bytes::new(), done("behind"));
@@ -251,8 +252,8 @@ fn c13_a_parcel_that_cannot_be_passed_fails_no_empty_write_beside_it() {
                 pipeline.flush();
             }));
             assert_eq!(receive(&peer).0, b"go on");
-            let expected = [("before", true), ("parcel", false), ("behind", true)];
-            let expected = expected.iter().filter(|(at, _)| is_awaited || *at != "parcel");
+            let expected = [("before", true), ("message", false), ("behind", true)];
+            let expected = expected.iter().filter(|(at, _)| is_awaited || *at != "message");
             for expected in expected {
                 assert_eq!(told.recv_timeout(LONG), Ok(*expected));
             }
@@ -273,7 +274,7 @@ impl Drop for LastWords {
 fn c13_what_could_not_be_passed_is_dropped_where_it_may_write_to_its_channel() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
-        let strange = Parcel::new("lost", vec![Io::new(LastWords(channel.clone()))]);
+        let strange = AncillaryMessage::new("lost", vec![Io::new(LastWords(channel.clone()))]);
         assert!(channel.write_and_flush(strange).join().is_err());
         assert_eq!(receive(&peer).0, b"last words");
         get(channel.write_and_flush(Bytes::from("go on")));
@@ -282,13 +283,14 @@ fn c13_what_could_not_be_passed_is_dropped_where_it_may_write_to_its_channel() {
 }
 
 #[test]
-fn c13_parcels_are_refused_by_streams_of_another_kind() {
+fn c13_ancillary_messages_are_refused_by_streams_of_another_kind() {
     on_every_loop(|rig| {
         let (ours, _peer) = UnixStream::pair().unwrap();
         let stream = Stream::connected(Socket::new(ours).unwrap().into(), None);
         let channel = get(rig.event_loop.register(NewChannel::new(stream)));
-        let error = channel.write_and_flush(Parcel::new("x", Vec::new())).join().unwrap_err();
-        assert!(error.to_string().contains("Parcel"), "{error}");
+        let error =
+            channel.write_and_flush(AncillaryMessage::new("x", Vec::new())).join().unwrap_err();
+        assert!(error.to_string().contains("AncillaryMessage"), "{error}");
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = std::net::TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
         let stream = Stream::connected(Socket::new(ours).unwrap().into(), None);
@@ -301,14 +303,14 @@ fn c13_parcels_are_refused_by_streams_of_another_kind() {
 }
 
 #[test]
-fn c13_many_parcels_to_and_fro_leave_no_descriptor_behind() {
+fn c13_many_ancillary_messages_to_and_fro_leave_no_descriptor_behind() {
     on_every_loop(|rig| {
         let (channel, peer, shown) = connection(rig, TAKES);
         for round in 0..50 {
             let pipe = Pipe::new();
             send(&peer, b"to", &[pipe.writer.as_fd()]);
             let there = unpacked(shown.until("to").remove(0));
-            get(channel.write_and_flush(Parcel::new("fro", vec![wrap_descriptor(there)])));
+            get(channel.write_and_flush(AncillaryMessage::new("fro", vec![wrap_descriptor(there)])));
             let (bytes, mut back): (_, Vec<OwnedFd>) = receive(&peer);
             assert_eq!((bytes.as_slice(), back.len()), (&b"fro"[..], 1), "round {round}");
             pipe.ends_with(back.remove(0));
@@ -317,7 +319,7 @@ fn c13_many_parcels_to_and_fro_leave_no_descriptor_behind() {
 }
 
 #[test]
-fn c13_a_parcel_may_be_written_back_as_it_was_read() {
+fn c13_an_ancillary_message_may_be_written_back_as_it_was_read() {
     on_every_loop(|rig| {
         let directory = Directory::new();
         let echo = echo(rig).child_socket_option(SocketOption::ReceivePassed(true));

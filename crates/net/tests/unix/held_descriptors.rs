@@ -6,7 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{
-    Channel, ChannelOptions, Ctx, Handler, HandlerResult, Msg, NewChannel, Parcel, PauseReads,
+    AncillaryMessage, Channel, ChannelOptions, Ctx, Handler, HandlerResult, Msg, NewChannel,
+    PauseReads,
 };
 use waterwheel_executor::Error;
 use waterwheel_net::existing_stream;
@@ -15,10 +16,10 @@ use crate::ancillary_messages::{receive, send};
 use crate::loop_rig::{LONG, Rig, get, on_every_loop};
 use crate::probe::Echo;
 
-/// With each parcel go so many descriptors.
+/// With each ancillary message go so many descriptors.
 const EACH: usize = 16;
 
-/// The bytes of each parcel: so few that the high mark would be thousands of descriptors away, were they not
+/// The bytes of each ancillary message: so few that the high mark would be thousands of descriptors away, were they not
 /// counted.
 const TEXT: [u8; 256] = [b'x'; 256];
 
@@ -58,11 +59,11 @@ fn k14_a_peer_that_passes_descriptors_and_reads_none_makes_an_echo_hold_few() {
             }
             std::thread::yield_now();
         }
-        assert!(!channel.is_writable(), "{sent} parcels are not enough");
+        assert!(!channel.is_writable(), "{sent} ancillary messages are not enough");
         let pending = channel.pending_bytes();
         let most = ChannelOptions::default().water_marks.high()
             + TEXT.len()
-            + EACH * Parcel::PASSED_WEIGHT;
+            + EACH * AncillaryMessage::PASSED_WEIGHT;
         assert!(pending <= most, "{pending} of {most} pending");
         // Each comes back, and what waited is no longer counted.
         peer.set_nonblocking(false).unwrap();
@@ -97,7 +98,7 @@ struct Rounds(Sender<usize>, usize);
 
 impl Handler for Rounds {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.1 += msg.get::<Parcel>().map_or(0, |parcel| parcel.passed.len());
+        self.1 += msg.get::<AncillaryMessage>().map_or(0, |message| message.passed.len());
         Ok(())
     }
 
@@ -108,19 +109,19 @@ impl Handler for Rounds {
 
 #[test]
 fn k14_one_round_of_reads_brings_few_descriptors() {
-    const PARCELS: usize = 20;
+    const MESSAGES: usize = 20;
     on_every_loop(|rig| {
         let (told, rounds) = channel();
         let (channel, peer) = connection(rig, Rounds(told, 0));
         channel.set_auto_read(false);
         get(channel.with_pipeline(|_| ()));
         let pipe: OwnedFd = std::io::pipe().unwrap().1.into();
-        for _ in 0..PARCELS {
+        for _ in 0..MESSAGES {
             send(&peer, b"x", &descriptors(&pipe));
         }
         channel.set_auto_read(true);
         let mut all = 0;
-        while all < PARCELS * EACH {
+        while all < MESSAGES * EACH {
             let round = rounds.recv_timeout(LONG).expect("there is more to read");
             assert!(round <= EACH + 15, "{round} descriptors in one round");
             all += round;

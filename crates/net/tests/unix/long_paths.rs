@@ -13,8 +13,8 @@ use bytes::Bytes;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, socket};
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{
-    Address, Bootstrap, Ctx, Datagram, EventLoopGroup, Handler, HandlerResult, Msg, Parcel,
-    ServerBootstrap, UnixAddress,
+    Address, AncillaryMessage, Bootstrap, Ctx, Datagram, EventLoopGroup, Handler, HandlerResult,
+    Msg, ServerBootstrap, UnixAddress,
 };
 use waterwheel_net::{
     Blocking, Epoll, Poll, Unix, UnixDatagrams, existing_listener, existing_stream,
@@ -84,7 +84,8 @@ struct Shows(Sender<[Option<Address>; 3]>);
 impl Handler for Shows {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let from = msg.get::<Datagram>().and_then(|datagram| datagram.peer().cloned());
-        let from = from.or_else(|| msg.get::<Parcel>().and_then(|parcel| parcel.peer.clone()));
+        let from =
+            from.or_else(|| msg.get::<AncillaryMessage>().and_then(|message| message.peer.clone()));
         let channel = ctx.channel();
         let _ = self.0.send([channel.local_address(), channel.peer_address(), from]);
         ctx.write_and_flush(msg);

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use bytes::Bytes;
 use waterwheel_channel::driver::Io;
 use waterwheel_channel::{
-    Bootstrap, Channel, ChannelFuture, Datagram, Msg, NewChannel, Parcel, UnixAddress,
+    AncillaryMessage, Bootstrap, Channel, ChannelFuture, Datagram, Msg, NewChannel, UnixAddress,
 };
 use waterwheel_net::{UnixDatagrams, existing_stream, wrap_descriptor};
 
@@ -99,20 +99,20 @@ fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_i
                     all.extend(bytes);
                 }
             });
-            let mut parcels = 0;
+            let mut messages = 0;
             let expected = write_at_random(&channel, seed, |dice, at| {
                 let text = format!("<{at}>").repeat(1 + dice.roll(5) as usize * 100);
                 match dice.roll(6) {
                     0 => (Bytes::new().into(), Some(Vec::new())),
                     1 => {
-                        let strange = Parcel::new("lost", vec![Io::new(7_u8)]);
+                        let strange = AncillaryMessage::new("lost", vec![Io::new(7_u8)]);
                         (strange.into(), None)
                     }
                     2 => {
-                        parcels += 1;
+                        messages += 1;
                         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
                         let bytes = text.clone().into_bytes();
-                        (Parcel::new(text, vec![end]).into(), Some(bytes))
+                        (AncillaryMessage::new(text, vec![end]).into(), Some(bytes))
                     }
                     _ => (Bytes::from(text.clone()).into(), Some(text.into_bytes())),
                 }
@@ -120,7 +120,7 @@ fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_i
             get(channel.close());
             let (all, passed) = reader.join().unwrap();
             assert!(all == expected.concat(), "seed {seed}");
-            assert!(passed <= parcels);
+            assert!(passed <= messages);
             pipe.has_lost_its_end();
         }
     });
@@ -152,11 +152,11 @@ fn c07_datagrams_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
                 let text = format!("<{at}>").repeat(dice.roll(5) as usize * 100);
                 match dice.roll(6) {
                     0 => (Datagram::new(huge.clone()).into(), None),
-                    1 => (Parcel::new("lost", vec![Io::new(7_u8)]).into(), None),
+                    1 => (AncillaryMessage::new("lost", vec![Io::new(7_u8)]).into(), None),
                     2 => {
                         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
                         let bytes = text.clone().into_bytes();
-                        (Parcel::new(text, vec![end]).into(), Some(bytes))
+                        (AncillaryMessage::new(text, vec![end]).into(), Some(bytes))
                     }
                     _ => (Datagram::new(text.clone()).into(), Some(text.into_bytes())),
                 }

@@ -63,7 +63,7 @@ fn c13_a_unix_client_talks_to_a_server_of_its_own_kind() {
     });
 }
 
-/// Takes bytes, and does not know of parcels.
+/// Takes bytes, and does not know of ancillary messages.
 struct Shouts;
 
 impl InboundHandler for Shouts {

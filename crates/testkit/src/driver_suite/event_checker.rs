@@ -142,9 +142,9 @@ impl RegistrationRecord {
                 ensure(self.kind == RegistrationKind::Listener, "it is no listener")?;
                 self.note_read()?;
             }
-            IoEvent::Parcel(_, parcel) => {
+            IoEvent::AncillaryMessage(_, ancillary) => {
                 let plan = self.note_read()?;
-                ensure(parcel.bytes.len() <= plan.size, "a longer read than planned")?;
+                ensure(ancillary.bytes.len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::Datagram(_, datagram) => {
                 ensure(self.kind == RegistrationKind::Datagram, "it is no socket for datagrams")?;
@@ -190,7 +190,7 @@ impl RegistrationRecord {
             IoEvent::Wrote(..) => RoundStage::Wrote,
             IoEvent::Read(..)
             | IoEvent::Datagram(..)
-            | IoEvent::Parcel(..)
+            | IoEvent::AncillaryMessage(..)
             | IoEvent::Accepted(..) => RoundStage::Reading,
             IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => RoundStage::ReadComplete,
             IoEvent::Eof(_) | IoEvent::PeerFinished(_) => RoundStage::Eof,

@@ -10,7 +10,7 @@ use std::net::Shutdown;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, Role, Submit, Waited,
 };
-use waterwheel_channel::{Datagram, FileRegion, Parcel, Token};
+use waterwheel_channel::{AncillaryMessage, Datagram, FileRegion, Token};
 use waterwheel_executor::Nanos;
 
 use super::Faults;
@@ -110,9 +110,9 @@ impl DriverWrapper for FaultyDriver {
         self.inner.send_datagrams(token, batch)
     }
 
-    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
+    fn send_ancillary(&mut self, token: Token, ancillary: &AncillaryMessage) -> io::Result<Submit> {
         self.faults.lock().call(DriverCall::Write)?;
-        self.inner.send_parcel(token, parcel)
+        self.inner.send_ancillary(token, ancillary)
     }
 
     fn shutdown(&mut self, token: Token, how: Shutdown) -> io::Result<()> {

@@ -10,11 +10,11 @@ use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::driver::SocketOption;
-use crate::pipeline::event::{
+use crate::pipeline::dispatch::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, Flush, ShutdownOutput, UserEvent,
     Write,
 };
-use crate::pipeline::slots::{HEAD, TAIL};
+use crate::pipeline::slots::slot_list::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
 
 pub(crate) enum ChannelRequest {

@@ -8,8 +8,8 @@ use crate::channel::core::ChannelCore;
 use crate::channel::loop_channels::LoopChannels;
 use crate::event_loop::drain::{Draining, LoopDraining};
 use crate::event_loop::draining::Drains;
-use crate::pipeline::event::UserEvent;
-use crate::pipeline::slots::HEAD;
+use crate::pipeline::dispatch::event::UserEvent;
+use crate::pipeline::slots::slot_list::HEAD;
 use crate::pipeline::{Completion, Message, Msg};
 use crate::token::Token;
 

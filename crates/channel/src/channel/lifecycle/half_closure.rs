@@ -17,8 +17,8 @@ use waterwheel_executor::Error;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::lifecycle::step_queue::LifecycleStep;
-use crate::pipeline::event::UserEvent;
-use crate::pipeline::slots::HEAD;
+use crate::pipeline::dispatch::event::UserEvent;
+use crate::pipeline::slots::slot_list::HEAD;
 use crate::pipeline::{Completion, Message, Msg};
 
 /// One direction of a channel is over; fired as a user event, once for each. When both are, the channel

@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::channel::lifecycle::half_closure::HalfClosed;
-use crate::pipeline::event::{Active, Event, Inactive, ReadComplete, Registered, Unregistered};
-use crate::pipeline::slots::HEAD;
+use crate::pipeline::dispatch::event::{
+    Active, Event, Inactive, ReadComplete, Registered, Unregistered,
+};
+use crate::pipeline::slots::slot_list::HEAD;
 
 /// Something that is announced from the loop only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

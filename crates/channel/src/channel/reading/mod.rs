@@ -16,9 +16,9 @@ use crate::channel::transport::{DetachOutcome, TransportEvent};
 use crate::driver::{IoEvent, ReadPlan};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::registrations::EventReceiver;
-use crate::payload::Parcel;
-use crate::pipeline::event::{BeginRead, Failure, Read, ReadComplete};
-use crate::pipeline::slots::{HEAD, TAIL};
+use crate::payload::AncillaryMessage;
+use crate::pipeline::dispatch::event::{BeginRead, Failure, Read, ReadComplete};
+use crate::pipeline::slots::slot_list::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
 use crate::token::Token;
 
@@ -415,5 +415,5 @@ impl ChannelCore {
 
 /// How many bytes were read with this message; what it weighs besides, while it waits, was not.
 fn size_of_read(msg: &Msg) -> usize {
-    msg.get::<Parcel>().map_or_else(|| msg.size_hint(), |parcel| parcel.bytes.len())
+    msg.get::<AncillaryMessage>().map_or_else(|| msg.size_hint(), |ancillary| ancillary.bytes.len())
 }

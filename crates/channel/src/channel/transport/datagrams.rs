@@ -14,7 +14,7 @@ use crate::channel::transport::{
 };
 use crate::channel::writing::outbound::Outbound;
 use crate::driver::{DATAGRAMS_AT_ONCE, Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
-use crate::payload::{Credentials, Datagram, Parcel};
+use crate::payload::{AncillaryMessage, Credentials, Datagram};
 use crate::pipeline::{Msg, TypeTag, Types};
 
 /// Datagrams over the driver of its loop. What it reads and writes are [`Datagram`]s.
@@ -70,7 +70,9 @@ impl Transport for Datagrams {
 
     fn reads(&self) -> Types {
         match self.sockets.kind().passes() {
-            true => Types::These(const { &[TypeTag::of::<Datagram>(), TypeTag::of::<Parcel>()] }),
+            true => Types::These(
+                const { &[TypeTag::of::<Datagram>(), TypeTag::of::<AncillaryMessage>()] },
+            ),
             false => Types::of::<Datagram>(),
         }
     }
@@ -125,7 +127,9 @@ impl Transport for Datagrams {
     fn on_driver_event(&mut self, _: &TransportContext, event: IoEvent) -> Option<TransportEvent> {
         Some(match event {
             IoEvent::Datagram(_, datagram) => TransportEvent::Read(Msg::from_box(datagram)),
-            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
+            IoEvent::AncillaryMessage(_, ancillary) => {
+                TransportEvent::Read(Msg::from_box(ancillary))
+            }
             IoEvent::ReceiveFailed(_, error) => TransportEvent::Notice(Error::new(error)),
             IoEvent::Wrote(..) => TransportEvent::Wrote(0),
             IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
@@ -141,8 +145,8 @@ impl Transport for Datagrams {
         };
         let submitted = {
             let mut messages = outbound.messages(DATAGRAMS_AT_ONCE).peekable();
-            match messages.peek().and_then(|first| first.get::<Parcel>()) {
-                Some(parcel) => up.event_loop().send_parcel(token, parcel),
+            match messages.peek().and_then(|first| first.get::<AncillaryMessage>()) {
+                Some(ancillary) => up.event_loop().send_ancillary(token, ancillary),
                 None => {
                     let mut batch = messages.map_while(Msg::get::<Datagram>);
                     up.event_loop().send_datagrams(token, &mut batch)

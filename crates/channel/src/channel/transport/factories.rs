@@ -29,7 +29,7 @@ impl SocketKind {
         Self { name, passes: false }
     }
 
-    /// The same, of sockets that take [`Parcel`](crate::Parcel)s too.
+    /// The same, of sockets that take [`AncillaryMessage`](crate::AncillaryMessage)s too.
     #[must_use]
     pub const fn passing(self) -> Self {
         Self { passes: true, ..self }
@@ -41,7 +41,7 @@ impl SocketKind {
         self.name
     }
 
-    /// Whether they take parcels.
+    /// Whether they take ancillary messages.
     #[must_use]
     pub const fn passes(&self) -> bool {
         self.passes

@@ -37,7 +37,7 @@ pub use crate::channel::transport::factories::{
 };
 pub use crate::channel::writing::outbound::Outbound;
 use crate::driver::{Detach, IoEvent, ReadPlan, SocketOption, Submit};
-use crate::payload::{Credentials, FileRegion, Parcel};
+use crate::payload::{AncillaryMessage, Credentials, FileRegion};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
@@ -45,9 +45,9 @@ use crate::token::Token;
 pub const STREAM_TYPES: Types =
     Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>()] });
 
-/// What can be written to a stream that takes parcels.
+/// What can be written to a stream that takes ancillary messages.
 pub(in crate::channel) const PASSING_STREAM_TYPES: Types = Types::These(
-    const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>(), TypeTag::of::<Parcel>()] },
+    const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>(), TypeTag::of::<AncillaryMessage>()] },
 );
 
 /// The lower end of a channel. See the [module's documentation](self) for the contract.
@@ -62,7 +62,7 @@ pub trait Transport: Send + 'static {
     fn accepts(&self) -> Types;
 
     /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then, files in
-    /// [`Outbound::file`] and parcels in [`Outbound::parcel`] if it accepts them. Otherwise it takes message by message.
+    /// [`Outbound::file`] and ancillary messages in [`Outbound::ancillary`] if it accepts them. Otherwise it takes message by message.
     fn writes_stream(&self) -> bool;
 
     /// Comes to its loop, for the first time or again. Whether it is connected.
@@ -157,7 +157,7 @@ pub trait Transport: Send + 'static {
 
     /// Returns the token under which the loop's driver writes the stream of this transport. While there is one, the
     /// channel hands the bytes of the stream to the driver itself, and [`write`](Self::write) is called for the rest:
-    /// files and parcels.
+    /// files and ancillary messages.
     fn stream_token(&self) -> Option<Token> {
         None
     }

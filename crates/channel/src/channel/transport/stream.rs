@@ -17,7 +17,7 @@ use crate::channel::transport::{
 };
 use crate::channel::writing::outbound::Outbound;
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
-use crate::payload::{Credentials, Parcel};
+use crate::payload::{AncillaryMessage, Credentials};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
@@ -107,7 +107,9 @@ impl Transport for Stream {
 
     fn reads(&self) -> Types {
         match self.kind.passes() {
-            true => Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<Parcel>()] }),
+            true => {
+                Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<AncillaryMessage>()] })
+            }
             false => Types::of::<Bytes>(),
         }
     }
@@ -191,7 +193,9 @@ impl Transport for Stream {
     fn on_driver_event(&mut self, _: &TransportContext, event: IoEvent) -> Option<TransportEvent> {
         Some(match event {
             IoEvent::Connected(_) => TransportEvent::Connected,
-            IoEvent::Parcel(_, parcel) => TransportEvent::Read(Msg::from_box(parcel)),
+            IoEvent::AncillaryMessage(_, ancillary) => {
+                TransportEvent::Read(Msg::from_box(ancillary))
+            }
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Eof(_) => TransportEvent::Eof,
             IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
@@ -227,8 +231,8 @@ impl Transport for Stream {
             up.event_loop().write(token, outbound.bytes()) // Of a transport around this one, which names no token.
         } else if let Some(file) = outbound.file() {
             up.event_loop().send_file(token, file)
-        } else if let Some(parcel) = outbound.parcel() {
-            match up.event_loop().send_parcel(token, parcel) {
+        } else if let Some(ancillary) = outbound.ancillary() {
+            match up.event_loop().send_ancillary(token, ancillary) {
                 // It is about this one, and the stream is as it was.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     outbound.fail_next(Error::new(error));

@@ -22,7 +22,7 @@ use crate::channel::panics::guarded;
 use crate::channel::writing::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::LoopCommand;
-use crate::payload::Parcel;
+use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Msg, Types};
 
 /// A flush that the transport keeps taking in parts ends after so many of them: others have their turn
@@ -84,7 +84,7 @@ impl ChannelCore {
         let size = msg.size_hint();
         let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
         let open = self.life.get().is_open() && !self.is_output_over();
-        if !(fits && open && self.accepts(&msg) && !self.is_lost_parcel(&msg)) {
+        if !(fits && open && self.accepts(&msg) && !self.is_lost_ancillary(&msg)) {
             return self.refuse_write(msg, size, done);
         }
         self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
@@ -95,9 +95,10 @@ impl ChannelCore {
         self.ends().accepts.include(msg.type_id_of_value())
     }
 
-    /// Whether it is a parcel that would leave no trace in the stream.
-    fn is_lost_parcel(&self, msg: &Msg) -> bool {
-        self.below.is_stream && msg.get::<Parcel>().is_some_and(|parcel| parcel.bytes.is_empty())
+    /// Whether it is an ancillary message that would leave no trace in the stream.
+    fn is_lost_ancillary(&self, msg: &Msg) -> bool {
+        self.below.is_stream
+            && msg.get::<AncillaryMessage>().is_some_and(|ancillary| ancillary.bytes.is_empty())
     }
 
     fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
@@ -118,8 +119,8 @@ impl ChannelCore {
                 accepts: names.join(" or "),
             };
         }
-        if self.is_lost_parcel(msg) {
-            return ChannelError::EmptyParcel;
+        if self.is_lost_ancillary(msg) {
+            return ChannelError::EmptyAncillaryMessage;
         }
         let (pending, limit) = (self.waiting(), self.options().water_marks.most());
         ChannelError::BufferFull { pending, limit, size }

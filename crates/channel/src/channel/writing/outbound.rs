@@ -24,18 +24,18 @@ use crate::channel::writing::pending_writes::{
 };
 use crate::channel::writing::stream_pieces::{StreamPiece, StreamPieces};
 use crate::driver::OutQueue;
-use crate::payload::{FileRegion, Parcel};
+use crate::payload::{AncillaryMessage, FileRegion};
 use crate::pipeline::{Completion, Message, Msg};
 
 /// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,
 /// messages if it writes messages.
 #[derive(Default)]
 pub struct Outbound {
-    /// For a transport that writes a stream: what is before the first file or parcel.
+    /// For a transport that writes a stream: what is before the first file or ancillary message.
     bytes: OutQueue,
     /// How many bytes have left since this was last asked; files as what they weigh.
     left: usize,
-    /// What a stream does without, as long as nobody waits for its writes and there are no files or parcels:
+    /// What a stream does without, as long as nobody waits for its writes and there are no files or ancillary messages:
     /// the bytes say it all.
     more: Option<Box<PendingWrites>>,
     /// Written, or refused by the transport, and not dropped yet.
@@ -83,7 +83,7 @@ impl Outbound {
         }
     }
 
-    /// The bytes, for a transport that writes a stream: those before the next file or parcel.
+    /// The bytes, for a transport that writes a stream: those before the next file or ancillary message.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &OutQueue {
@@ -95,21 +95,21 @@ impl Outbound {
     pub fn file(&self) -> Option<&FileRegion> {
         match self.more.as_ref()?.parts.next(&self.bytes)? {
             StreamPiece::File(file) => Some(file),
-            StreamPiece::Parcel(_) => None,
+            StreamPiece::AncillaryMessage(_) => None,
         }
     }
 
-    /// For a transport that writes a stream: the parcel that is next. There are no bytes before it. What is
+    /// For a transport that writes a stream: the ancillary message that is next. There are no bytes before it. What is
     /// passed goes with the first of its bytes, and is not there any more when some of them were written.
     #[must_use]
-    pub fn parcel(&self) -> Option<&Parcel> {
+    pub fn ancillary(&self) -> Option<&AncillaryMessage> {
         match self.more.as_ref()?.parts.next(&self.bytes)? {
-            StreamPiece::Parcel(parcel) => Some(parcel),
+            StreamPiece::AncillaryMessage(ancillary) => Some(ancillary),
             StreamPiece::File(_) => None,
         }
     }
 
-    /// So many of the bytes, or of the file or parcel that is next, were written.
+    /// So many of the bytes, or of the file or ancillary message that is next, were written.
     ///
     /// # Panics
     /// If there are fewer: a transport that claims to have written them is wrong.
@@ -156,19 +156,19 @@ impl Outbound {
         self.spent.push(msg);
     }
 
-    /// The next message cannot be written, for this reason; the others may be. Of a stream it is the parcel
+    /// The next message cannot be written, for this reason; the others may be. Of a stream it is the ancillary message
     /// that is next.
     pub fn fail_next(&mut self, error: Error) {
         let Some(more) = &mut self.more else { return };
-        if more.parts.is_parcel_next(&self.bytes) {
+        if more.parts.is_ancillary_next(&self.bytes) {
             more.wrote(0); // What is empty and before it has been written.
         }
         // Whoever waits for one message waits for no other.
         let (told, awaited) = (more.completions.len(), more.is_front_awaited());
-        let refused = match more.take_parcel(&mut self.bytes) {
-            Some(parcel) => {
-                self.left += parcel.size_hint();
-                Some(parcel.into())
+        let refused = match more.take_ancillary(&mut self.bytes) {
+            Some(ancillary) => {
+                self.left += ancillary.size_hint();
+                Some(ancillary.into())
             }
             None => self.take(),
         };
@@ -187,7 +187,7 @@ impl Outbound {
         let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
         let (msg, weight) = more.messages.pop_front()?;
         self.left = self.left.saturating_add(weight);
-        let not_bytes = msg.get::<Parcel>().map_or(0, Parcel::weight_of_passed);
+        let not_bytes = msg.get::<AncillaryMessage>().map_or(0, AncillaryMessage::weight_of_passed);
         more.surplus = more.surplus.wrapping_sub(not_bytes);
         more.moved = true;
         match more.entries.front_mut() {
@@ -454,7 +454,7 @@ impl fmt::Debug for Outbound {
         f.debug_struct("Outbound")
             .field("bytes", &self.bytes.len())
             .field("file", &self.file())
-            .field("parcel", &self.parcel())
+            .field("ancillary", &self.ancillary())
             .field("messages", &self.more.as_ref().map_or(0, |more| more.messages.len()))
             .finish_non_exhaustive()
     }

@@ -13,7 +13,7 @@ use waterwheel_executor::Error;
 use crate::channel::writing::drop_queue::DropQueue;
 use crate::channel::writing::stream_pieces::StreamPieces;
 use crate::driver::OutQueue;
-use crate::payload::Parcel;
+use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Message, Msg};
 use crate::room::release_room;
 
@@ -109,14 +109,14 @@ impl PendingWrites {
         lighter
     }
 
-    /// Takes the parcel out that is next in a stream.
-    pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
-        let parcel = self.parts.take_parcel(front)?;
-        let lighter = parcel.size_hint();
+    /// Takes the ancillary message out that is next in a stream.
+    pub(super) fn take_ancillary(&mut self, front: &mut OutQueue) -> Option<AncillaryMessage> {
+        let ancillary = self.parts.take_ancillary(front)?;
+        let lighter = ancillary.size_hint();
         self.surplus = self.surplus.wrapping_sub(lighter); // None of it was written.
         self.moved = true;
         self.wrote(lighter);
-        Some(parcel)
+        Some(ancillary)
     }
 
     pub(super) fn wrote(&mut self, mut n: usize) {

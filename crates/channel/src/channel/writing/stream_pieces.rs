@@ -1,4 +1,4 @@
-//! What is among the bytes that a stream is to write, and is more than bytes: files and parcels (C07, C13).
+//! What is among the bytes that a stream is to write, and is more than bytes: files and ancillary messages (C07, C13).
 //!
 //! ```text
 //!   bytes ── piece, then its bytes ── piece, then its bytes ── …
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A driver is given bytes up to the next piece, then that piece. The bytes at the front are kept by whoever
-//! has these: a stream without files and parcels is its bytes, and nothing else.
+//! has these: a stream without files and ancillary messages is its bytes, and nothing else.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::channel::writing::drop_queue::DropQueue;
 use crate::driver::OutQueue;
-use crate::payload::{FileRegion, Parcel};
+use crate::payload::{AncillaryMessage, FileRegion};
 use crate::pipeline::Msg;
 use crate::room::release_room;
 
@@ -39,7 +39,7 @@ pub(super) enum StreamPiece {
     /// It weighs the same until it is sent.
     File(FileRegion),
     /// The piece weighs what is left of its bytes, and something for each descriptor until the first byte is sent.
-    Parcel(Parcel),
+    AncillaryMessage(AncillaryMessage),
 }
 
 impl StreamPiece {
@@ -47,14 +47,14 @@ impl StreamPiece {
     pub(super) fn of(msg: Msg) -> Result<Self, Msg> {
         match msg.take::<FileRegion>() {
             Ok(file) => Ok(StreamPiece::File(file)),
-            Err(msg) => msg.take().map(StreamPiece::Parcel),
+            Err(msg) => msg.take().map(StreamPiece::AncillaryMessage),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         match self {
             StreamPiece::File(file) => file.is_empty(),
-            StreamPiece::Parcel(parcel) => parcel.bytes.is_empty(),
+            StreamPiece::AncillaryMessage(ancillary) => ancillary.bytes.is_empty(),
         }
     }
 
@@ -65,11 +65,11 @@ impl StreamPiece {
                 file.advance(n);
                 if file.is_empty() { FileRegion::WEIGHT } else { 0 }
             }
-            StreamPiece::Parcel(parcel) => {
-                let lighter = n + parcel.weight_of_passed();
-                let passed = parcel.advance(n);
+            StreamPiece::AncillaryMessage(ancillary) => {
+                let lighter = n + ancillary.weight_of_passed();
+                let passed = ancillary.advance(n);
                 if !passed.is_empty() {
-                    spent.push(Parcel::new(Bytes::new(), passed).into());
+                    spent.push(AncillaryMessage::new(Bytes::new(), passed).into());
                 }
                 lighter
             }
@@ -81,7 +81,7 @@ impl From<StreamPiece> for Msg {
     fn from(piece: StreamPiece) -> Self {
         match piece {
             StreamPiece::File(file) => file.into(),
-            StreamPiece::Parcel(parcel) => parcel.into(),
+            StreamPiece::AncillaryMessage(ancillary) => ancillary.into(),
         }
     }
 }
@@ -93,17 +93,17 @@ impl StreamPieces {
         part.map(|part| &part.piece)
     }
 
-    pub(super) fn is_parcel_next(&self, front: &OutQueue) -> bool {
-        matches!(self.next(front), Some(StreamPiece::Parcel(_)))
+    pub(super) fn is_ancillary_next(&self, front: &OutQueue) -> bool {
+        matches!(self.next(front), Some(StreamPiece::AncillaryMessage(_)))
     }
 
-    /// Takes the parcel out that is next: it will not be sent.
-    pub(super) fn take_parcel(&mut self, front: &mut OutQueue) -> Option<Parcel> {
-        if !self.is_parcel_next(front) {
+    /// Takes the ancillary message out that is next: it will not be sent.
+    pub(super) fn take_ancillary(&mut self, front: &mut OutQueue) -> Option<AncillaryMessage> {
+        if !self.is_ancillary_next(front) {
             return None;
         }
         match self.take_front(front)? {
-            StreamPiece::Parcel(parcel) => Some(parcel),
+            StreamPiece::AncillaryMessage(ancillary) => Some(ancillary),
             StreamPiece::File(_) => None,
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     struct Both(OutQueue, StreamPieces);
 
     impl Both {
-        /// Small letters are bytes, capitals are parcels of one, digits are files of so many.
+        /// Small letters are bytes, capitals are ancillary messages of one, digits are files of so many.
         fn of(what: &str) -> Self {
             let mut both = Self::default();
             both.hold(what);
@@ -208,7 +208,10 @@ mod tests {
                 match letter.to_digit(10) {
                     Some(len) => self.1.hold(StreamPiece::File(file(len.into()))),
                     None if letter.is_uppercase() => {
-                        self.1.hold(StreamPiece::Parcel(Parcel::new(bytes, Vec::new())));
+                        self.1.hold(StreamPiece::AncillaryMessage(AncillaryMessage::new(
+                            bytes,
+                            Vec::new(),
+                        )));
                     }
                     None => self.1.last(&mut self.0).hold(bytes),
                 }
@@ -234,8 +237,8 @@ mod tests {
                 Ok(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
                 Err(msg) => match StreamPiece::of(msg).unwrap() {
                     StreamPiece::File(file) => file.len().to_string(),
-                    StreamPiece::Parcel(parcel) => {
-                        String::from_utf8(parcel.bytes.to_vec()).unwrap()
+                    StreamPiece::AncillaryMessage(ancillary) => {
+                        String::from_utf8(ancillary.bytes.to_vec()).unwrap()
                     }
                 },
             });
@@ -246,8 +249,8 @@ mod tests {
         fn written(&mut self) -> Vec<String> {
             let mut written = Vec::new();
             loop {
-                if let Some(StreamPiece::Parcel(parcel)) = self.1.next(&self.0) {
-                    written.push(String::from_utf8(parcel.bytes.to_vec()).unwrap());
+                if let Some(StreamPiece::AncillaryMessage(ancillary)) = self.1.next(&self.0) {
+                    written.push(String::from_utf8(ancillary.bytes.to_vec()).unwrap());
                     assert_eq!(self.advance(1), 1);
                 } else if let Some(StreamPiece::File(file)) = self.1.next(&self.0) {
                     let len = file.len();
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn c07_bytes_files_and_parcels_come_in_order() {
+    fn c07_bytes_files_and_ancillary_messages_come_in_order() {
         let mut both = Both::of("ab2cD3E4FdefG05");
         both.release();
         let expected = ["ab", "2", "c", "D", "3", "E", "4", "F", "def", "G", "5"];
@@ -310,16 +313,19 @@ mod tests {
     }
 
     #[test]
-    fn c13_what_is_passed_leaves_with_the_first_byte_of_a_parcel_sent_in_parts() {
+    fn c13_what_is_passed_leaves_with_the_first_byte_of_an_ancillary_message_sent_in_parts() {
         let mut both = Both::default();
-        both.1.hold(StreamPiece::Parcel(Parcel::new("abc", vec![crate::driver::Io::new(7_u8)])));
+        both.1.hold(StreamPiece::AncillaryMessage(AncillaryMessage::new(
+            "abc",
+            vec![crate::driver::Io::new(7_u8)],
+        )));
         both.release();
-        for (sent, left) in [(1 + Parcel::PASSED_WEIGHT, "bc"), (1, "c")] {
+        for (sent, left) in [(1 + AncillaryMessage::PASSED_WEIGHT, "bc"), (1, "c")] {
             assert_eq!(both.advance(1), sent);
-            let Some(StreamPiece::Parcel(parcel)) = both.1.next(&both.0) else {
+            let Some(StreamPiece::AncillaryMessage(ancillary)) = both.1.next(&both.0) else {
                 panic!("more is left")
             };
-            assert_eq!((&*parcel.bytes, parcel.passed.len()), (left.as_bytes(), 0));
+            assert_eq!((&*ancillary.bytes, ancillary.passed.len()), (left.as_bytes(), 0));
         }
         both.advance(1);
         assert!(both.1.next(&both.0).is_none());

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use crate::channel::core::{ChannelCore, DeferredWork};
-use crate::pipeline::event::WritabilityChanged;
-use crate::pipeline::slots::HEAD;
+use crate::pipeline::dispatch::event::WritabilityChanged;
+use crate::pipeline::slots::slot_list::HEAD;
 
 /// How full a channel is.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::driver::{
     Detach, Driver, DriverPanicked, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
 use crate::event_loop::registrations::{EventReceiver, Registrant};
-use crate::payload::{Credentials, Datagram, FileRegion, Parcel};
+use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 use crate::token::Token;
 
 impl LocalLoop {
@@ -187,12 +187,12 @@ impl LocalLoop {
         self.with_live(token, |driver| driver.send_datagrams(token, batch))
     }
 
-    /// Sends a parcel: as much of it as the kernel takes at once, or as a datagram.
+    /// Sends an ancillary message: as much of it as the kernel takes at once, or as a datagram.
     ///
     /// # Errors
     /// What the driver says; that the token is not attached.
-    pub fn send_parcel(&self, token: Token, parcel: &Parcel) -> io::Result<Submit> {
-        self.with_live(token, |driver| driver.send_parcel(token, parcel))
+    pub fn send_ancillary(&self, token: Token, ancillary: &AncillaryMessage) -> io::Result<Submit> {
+        self.with_live(token, |driver| driver.send_ancillary(token, ancillary))
     }
 
     /// Who an attached socket is connected to.

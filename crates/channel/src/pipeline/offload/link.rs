@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_executor::engine::{report, run_at};
 use waterwheel_executor::{Error, EventExecutor, Fault, Station};
 
-use super::super::backlog::MAX_WAITING_WRITES;
-use super::super::handler::HandlerResult;
-use super::super::slots::SlotId;
-use super::super::watched::{Call, station};
+use super::executor_side::Occupant;
 use super::fifo::Fifo;
-use super::mail::Mail;
-use super::remote::Occupant;
 use super::remote_completion::RemoteCompletion;
+use super::remote_event::Mail;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::command::LoopCommand;
 use crate::flood::Flood;
+use crate::pipeline::dispatch::backlog_delivery::MAX_WAITING_WRITES;
+use crate::pipeline::dispatch::watched_handler::{Call, station};
+use crate::pipeline::handler::HandlerResult;
+use crate::pipeline::slots::slot_list::SlotId;
 use crate::token::Token;
 
 /// Between an [`Offloaded`](super::Offloaded) and its handler.

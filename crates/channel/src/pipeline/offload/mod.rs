@@ -32,23 +32,23 @@
 //! | to understand | read |
 //! |---|---|
 //! | what a user writes | `remote_handler`, `remote_context`, `remote_completion` |
-//! | what travels | `mail` |
+//! | what travels | `remote_event` |
 //! | the queues, and who drains them when | `link`, on `fifo` |
-//! | what happens on the executor | `remote` |
-//! | what happens on the loop | `offloaded`, `local` |
+//! | what happens on the executor | `executor_side` |
+//! | what happens on the loop | `offloaded`, `loop_side` |
 
+mod executor_side;
 mod fifo;
 mod link;
-mod local;
-mod mail;
+mod loop_side;
 mod offloaded;
-mod remote;
 mod remote_completion;
 mod remote_context;
+mod remote_event;
 mod remote_handler;
 
 pub(crate) use self::link::Link;
-pub(crate) use self::local::Offloading;
+pub(crate) use self::loop_side::Offloading;
 pub use self::offloaded::Offloaded;
 pub use self::remote_completion::RemoteCompletion;
 pub use self::remote_context::RemoteCtx;

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, EventExecutor, EventExecutorGroup};
 
-use super::super::completion::Completion;
-use super::super::context::Ctx;
-use super::super::handler::{Handler, HandlerResult};
-use super::super::message::Msg;
-use super::super::signature::Signature;
+use super::executor_side::{Build, Occupant};
 use super::link::{Letter, Link, Place};
-use super::mail::Mail;
-use super::remote::{Build, Occupant};
 use super::remote_completion::RemoteCompletion;
+use super::remote_event::Mail;
 use super::remote_handler::RemoteHandler;
 use crate::address::{Address, Target};
 use crate::channel::error::ChannelError;
+use crate::pipeline::completion::Completion;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::handler::{Handler, HandlerResult};
+use crate::pipeline::message::Msg;
+use crate::pipeline::typed::signature::Signature;
 
 /// A handler for a pipeline whose work is done by a [`RemoteHandler`] on another executor. It is added,
 /// found, replaced and removed as any other.

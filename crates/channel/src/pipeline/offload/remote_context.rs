@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, EventExecutor, Promise};
 
-use super::super::message::Msg;
-use super::super::slots::SlotId;
 use super::link::{Emission, Link};
-use super::mail::Mail;
 use super::remote_completion::RemoteCompletion;
+use super::remote_event::Mail;
 use crate::address::{Address, Target};
 use crate::channel::handle::{Channel, ChannelFuture};
+use crate::pipeline::message::Msg;
+use crate::pipeline::slots::slot_list::SlotId;
 
 /// Where an offloaded handler stands. `fire_…` passes something inward, to the handlers behind it; the
 /// plain verbs ask for something outward, of the handlers before it. Both happen on the loop, a little

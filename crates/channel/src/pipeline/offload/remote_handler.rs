@@ -2,11 +2,11 @@
 
 use waterwheel_executor::Error;
 
-use super::super::handler::HandlerResult;
-use super::super::message::Msg;
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
 use crate::address::{Address, Target};
+use crate::pipeline::handler::HandlerResult;
+use crate::pipeline::message::Msg;
 
 /// A handler that does not run on its channel's loop but on an executor: it may take its time there. It
 /// is put into a pipeline as an [`Offloaded`](super::Offloaded).

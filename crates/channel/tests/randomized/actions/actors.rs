@@ -14,16 +14,16 @@ fn count(which: impl FnOnce(&Counts) -> &Count) {
 }
 
 /// A message that acts when it is weighed and when it is dropped, and never weighs the same.
-pub(crate) struct Parcel(());
+pub(crate) struct AncillaryMessage(());
 
-impl Parcel {
+impl AncillaryMessage {
     pub(crate) fn new() -> Self {
         count(|counts| &counts.messages);
         Self(())
     }
 }
 
-impl Message for Parcel {
+impl Message for AncillaryMessage {
     fn size_hint(&self) -> usize {
         let Some(world) = world() else { return 1 };
         if world.dice.one_in(40) {
@@ -34,7 +34,7 @@ impl Message for Parcel {
     }
 }
 
-impl Drop for Parcel {
+impl Drop for AncillaryMessage {
     fn drop(&mut self) {
         let Some(world) = world() else { return };
         world.counts.messages.down();
@@ -223,7 +223,7 @@ impl RemoteHandler for RemoteMeddler {
 
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
         stumble("an offloaded handler reads")?;
-        ctx.write_and_flush(Parcel::new());
+        ctx.write_and_flush(AncillaryMessage::new());
         ctx.fire_read(msg);
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use bytes::Bytes;
 use rustix::io::Errno;
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Submit};
-use waterwheel_channel::{Address, Datagram, Parcel, Token};
+use waterwheel_channel::{Address, AncillaryMessage, Datagram, Token};
 
 use super::read_plan::{PackedReadPlan, READ_EVENTS, max_steps};
 use crate::address::{from_kernel, is_named};
@@ -188,10 +188,10 @@ impl DatagramEndpoint {
         self.on_submitted(result, first.flatten())
     }
 
-    pub(super) fn send_parcel(&mut self, parcel: &Parcel) -> io::Result<Submit> {
+    pub(super) fn send_ancillary(&mut self, message: &AncillaryMessage) -> io::Result<Submit> {
         self.check_sendable()?;
-        let to = parcel.peer.as_ref();
-        let sent = ancillary::send(&self.socket.socket, parcel, to);
+        let to = message.peer.as_ref();
+        let sent = ancillary::send(&self.socket.socket, message, to);
         self.on_submitted(sent.map(|_| 1), to)
     }
 
@@ -268,10 +268,10 @@ impl DatagramEndpoint {
             if self.socket.received.is_empty() && self.ready.contains_any(READ_EVENTS) {
                 if !self.socket.socket.receives_ancillary() {
                     self.receive(plan.size(), left as usize, buffer);
-                } else if let Some(parcel) = self.receive_parcel(plan.size(), buffer) {
-                    let left = left.saturating_sub(ancillary::reads_for(&parcel));
+                } else if let Some(message) = self.receive_ancillary(plan.size(), buffer) {
+                    let left = left.saturating_sub(ancillary::reads_for(&message));
                     self.round = DatagramRound::Reading { left };
-                    return Some(IoEvent::Parcel(token, Box::new(parcel)));
+                    return Some(IoEvent::AncillaryMessage(token, Box::new(message)));
                 }
             }
             if let Some(datagram) = self.socket.received.pop_front() {
@@ -304,16 +304,20 @@ impl DatagramEndpoint {
     }
 
     /// Takes one from the kernel, and gives it back if it is more than bytes.
-    fn receive_parcel(&mut self, size: usize, buffer: &mut DatagramBuffer) -> Option<Parcel> {
+    fn receive_ancillary(
+        &mut self,
+        size: usize,
+        buffer: &mut DatagramBuffer,
+    ) -> Option<AncillaryMessage> {
         let DatagramSocket { socket, received } = &mut self.socket;
         let room = &mut buffer.room(size)[..size];
         match ancillary::receive(socket, room, true) {
-            Ok(AncillaryRead { whole, is_plain, parcel }) => {
+            Ok(AncillaryRead { whole, is_plain, message }) => {
                 let bytes = Bytes::copy_from_slice(&room[..whole.min(size)]);
                 if !is_plain {
-                    return Some(Parcel { bytes, ..parcel });
+                    return Some(AncillaryMessage { bytes, ..message });
                 }
-                received.push_back(Box::new(Datagram::received(parcel.peer, bytes, whole)));
+                received.push_back(Box::new(Datagram::received(message.peer, bytes, whole)));
             }
             Err(error) => self.on_receive_error(error),
         }

@@ -36,7 +36,9 @@ use rustix::io::Errno;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
 };
-use waterwheel_channel::{Address, Credentials, Datagram, FileRegion, Parcel, Token, TokenMap};
+use waterwheel_channel::{
+    Address, AncillaryMessage, Credentials, Datagram, FileRegion, Token, TokenMap,
+};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 use self::datagram_endpoint::{DatagramBuffer, DatagramEndpoint};
@@ -242,11 +244,11 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         sent
     }
 
-    fn send_parcel(&mut self, token: Token, parcel: &Parcel) -> Result<Submit> {
+    fn send_ancillary(&mut self, token: Token, message: &AncillaryMessage) -> Result<Submit> {
         let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
         let sent = match &mut registration.io {
-            RegisteredIo::Stream(endpoint) => endpoint.send_parcel(parcel),
-            RegisteredIo::Datagram(endpoint) => endpoint.send_parcel(parcel),
+            RegisteredIo::Stream(endpoint) => endpoint.send_ancillary(message),
+            RegisteredIo::Datagram(endpoint) => endpoint.send_ancillary(message),
             other => Err(wrong_kind(token, other.kind(), "a socket")),
         };
         note_change(registration, token, &mut self.changes);

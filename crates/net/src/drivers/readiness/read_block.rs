@@ -32,7 +32,7 @@ impl ReadBlock {
     }
 
     /// Receives at most `size` bytes, and what came with them.
-    pub(super) fn recv_parcel(
+    pub(super) fn recv_ancillary(
         &mut self,
         socket: &Socket,
         size: usize,

@@ -387,8 +387,8 @@ fn c13_a_descriptor_that_the_kernel_passes_to_nobody_leaves_its_stream_as_it_was
     let (ours, _peer) = UnixStream::pair().unwrap();
     let token = Token::from_bits(0);
     driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
-    let parcel = Parcel::new("x", vec![crate::wrap_descriptor(ring)]);
-    let refused = driver.send_parcel(token, &parcel).unwrap_err();
+    let message = AncillaryMessage::new("x", vec![crate::wrap_descriptor(ring)]);
+    let refused = driver.send_ancillary(token, &message).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput, "as one that is no descriptor at all");
     let mut queue = OutQueue::new();
     queue.push("x".into());

@@ -71,7 +71,7 @@ enum SocketPhase {
     Listening,
     Connecting,
     Connected,
-    /// It is connected, and its reads may be parcels: they take another call, so that others pay nothing.
+    /// It is connected, and its reads may be ancillary messages: they take another call, so that others pay nothing.
     ConnectedAncillary,
 }
 

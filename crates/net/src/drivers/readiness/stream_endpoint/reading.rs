@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use bytes::Bytes;
 use rustix::io::Errno;
 use waterwheel_channel::driver::IoEvent;
-use waterwheel_channel::{Parcel, Token};
+use waterwheel_channel::{AncillaryMessage, Token};
 
 use super::{CHECKED_AT_ROUND_END, SocketPhase, StreamEndpoint};
 use crate::drivers::readiness::read_block::ReadBlock;
@@ -125,7 +125,7 @@ impl StreamEndpoint {
             self.round = ReadRound::Reading { left };
             let outcome = match self.phase {
                 SocketPhase::Listening => self.accept(token),
-                SocketPhase::ConnectedAncillary => self.recv_parcel(token, plan.size(), block),
+                SocketPhase::ConnectedAncillary => self.recv_ancillary(token, plan.size(), block),
                 _ => match self.recv(plan.size(), block) {
                     Ok(bytes) => ReadOutcome::Event(IoEvent::Read(token, bytes)),
                     Err(outcome) => outcome,
@@ -196,8 +196,8 @@ impl StreamEndpoint {
     }
 
     /// Reads once, and takes what came along.
-    fn recv_parcel(&mut self, token: Token, size: usize, block: &mut ReadBlock) -> ReadOutcome {
-        let (bytes, received) = match block.recv_parcel(&self.socket, size) {
+    fn recv_ancillary(&mut self, token: Token, size: usize, block: &mut ReadBlock) -> ReadOutcome {
+        let (bytes, received) = match block.recv_ancillary(&self.socket, size) {
             Ok(received) => received,
             Err(error) => {
                 let errno = Errno::from_io_error(&error);
@@ -208,16 +208,19 @@ impl StreamEndpoint {
             return ReadOutcome::Eof;
         }
         // With something passed a read ends where that does, however much there is behind it.
-        let short = bytes.len() < size && received.parcel.passed.is_empty();
+        let short = bytes.len() < size && received.message.passed.is_empty();
         if short && !self.ready.contains_any(NOT_ONLY_DATA) {
             self.round = ReadRound::Reading { left: 0 };
         } else if let ReadRound::Reading { left } = self.round {
-            let besides_this = ancillary::reads_for(&received.parcel) - 1;
+            let besides_this = ancillary::reads_for(&received.message) - 1;
             self.round = ReadRound::Reading { left: left.saturating_sub(besides_this) };
         }
         ReadOutcome::Event(match received.is_plain {
             true => IoEvent::Read(token, bytes),
-            false => IoEvent::Parcel(token, Box::new(Parcel { bytes, ..received.parcel })),
+            false => IoEvent::AncillaryMessage(
+                token,
+                Box::new(AncillaryMessage { bytes, ..received.message }),
+            ),
         })
     }
 

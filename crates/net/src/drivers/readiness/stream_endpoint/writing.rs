@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use rustix::io::Errno;
 use waterwheel_channel::driver::{IoEvent, OutQueue, Submit};
-use waterwheel_channel::{FileRegion, Parcel, Token};
+use waterwheel_channel::{AncillaryMessage, FileRegion, Token};
 
 use super::reading::ReadRound;
 use super::{SocketPhase, StreamEndpoint};
@@ -36,12 +36,12 @@ impl StreamEndpoint {
         self.on_submitted(sent)
     }
 
-    pub(in crate::drivers::readiness) fn send_parcel(
+    pub(in crate::drivers::readiness) fn send_ancillary(
         &mut self,
-        parcel: &Parcel,
+        message: &AncillaryMessage,
     ) -> io::Result<Submit> {
         self.check_writable()?;
-        match ancillary::send(&self.socket, parcel, None) {
+        match ancillary::send(&self.socket, message, None) {
             // It was looked at, and not sent.
             Err(error) if ancillary::is_refused(&error) => Err(error),
             sent => self.on_submitted(sent),

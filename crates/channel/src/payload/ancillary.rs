@@ -14,23 +14,23 @@ use crate::address::Address;
 /// Channels over Unix sockets read and write them, besides bytes or datagrams. They are read only if that was
 /// [asked for](crate::driver::SocketOption::ReceivePassed); otherwise what is passed is dropped on its way.
 ///
-/// - On a stream a parcel is no more of a unit than any other bytes. What is passed arrives with the read in
+/// - On a stream an ancillary message is no more of a unit than any other bytes. What is passed arrives with the read in
 ///   which the first of its bytes does; before that byte, and behind it, there may be others in that read.
 ///   It has at least one byte, or its write is refused.
 /// - As a datagram it arrives as a whole, to [`peer`](Self::peer) or to whom the channel is connected.
 ///
 /// ```
-/// use waterwheel_channel::{Message, Parcel};
+/// use waterwheel_channel::{Message, AncillaryMessage};
 ///
-/// let letter = Parcel::new("a letter", Vec::new());
+/// let letter = AncillaryMessage::new("a letter", Vec::new());
 /// assert_eq!((letter.size_hint(), letter.peer), (8, None));
 /// ```
 ///
-/// For the water marks a parcel weighs its bytes, and [`PASSED_WEIGHT`](Self::PASSED_WEIGHT) for each
+/// For the water marks an ancillary message weighs its bytes, and [`PASSED_WEIGHT`](Self::PASSED_WEIGHT) for each
 /// descriptor until that has gone: a peer that passes descriptors and reads no answers cannot make
 /// this process hold many of them.
 #[derive(Debug, Default)]
-pub struct Parcel {
+pub struct AncillaryMessage {
     /// The bytes.
     pub bytes: Bytes,
     /// What is passed.
@@ -44,18 +44,18 @@ pub struct Parcel {
     pub truncated: bool,
 }
 
-impl Parcel {
-    /// What each descriptor of a parcel weighs while the parcel waits to be written: as much as a
+impl AncillaryMessage {
+    /// What each descriptor of an ancillary message weighs while the ancillary message waits to be written: as much as a
     /// [file](crate::FileRegion::WEIGHT), which is a descriptor too.
     pub const PASSED_WEIGHT: usize = FileRegion::WEIGHT;
 
-    /// A parcel to whom the channel is connected.
+    /// An ancillary message to whom the channel is connected.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
         Self { bytes: bytes.into(), passed, ..Self::default() }
     }
 
-    /// A parcel to this address, as a datagram.
+    /// An ancillary message to this address, as a datagram.
     #[must_use]
     pub fn to(peer: impl Into<Address>, bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
         Self { peer: Some(peer.into()), ..Self::new(bytes, passed) }

@@ -4,14 +4,6 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
-use super::super::event::{
-    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Inactive,
-    Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent, WritabilityChanged,
-    Write,
-};
-use super::super::handler::HandlerResult;
-use super::super::message::Msg;
-use super::super::watched::Call;
 use super::link::Link;
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
@@ -20,6 +12,14 @@ use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::request::PendingReservation;
+use crate::pipeline::dispatch::event::{
+    Active, BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Inactive,
+    Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent, WritabilityChanged,
+    Write,
+};
+use crate::pipeline::dispatch::watched_handler::Call;
+use crate::pipeline::handler::HandlerResult;
+use crate::pipeline::message::Msg;
 
 /// An event on its way to a remote handler, or back.
 pub(crate) enum Mail {

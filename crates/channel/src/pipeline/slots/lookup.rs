@@ -1,9 +1,9 @@
 //! Finding handlers in a pipeline, and what they are called.
 
-use super::error::PipelineError;
 use super::name::Name;
-use super::slots::SlotId;
+use super::slot_list::SlotId;
 use crate::channel::core::ChannelCore;
+use crate::pipeline::error::PipelineError;
 
 /// Where in a pipeline: a handler's name, or its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

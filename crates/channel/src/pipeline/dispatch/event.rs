@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
-use super::completion::Completion;
-use super::context::Ctx;
-use super::events::Events;
-use super::handler::Handler;
-use super::message::Msg;
 use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
+use crate::pipeline::completion::Completion;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::Handler;
+use crate::pipeline::message::Msg;
 
 /// Something that travels from slot to slot.
 pub(crate) trait Event: Sized {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, EventExecutor, EventExecutorGroup, ExecutorId};
 
-use super::super::completion::Completion;
-use super::super::event::Failure;
-use super::super::events::Events;
-use super::super::slot::SlotState;
-use super::super::slots::HEAD;
 use super::link::{Emission, Farewell, Letter, Link};
 use super::remote_completion::{RemoteCompletion, Told};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
+use crate::pipeline::completion::Completion;
+use crate::pipeline::dispatch::event::Failure;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::slots::slot::SlotState;
+use crate::pipeline::slots::slot_list::HEAD;
 
 /// How many emissions of a handler are seen to before others have their turn.
 const EMISSIONS_PER_COMMAND: usize = 256;

@@ -11,13 +11,13 @@
 
 use waterwheel_executor::Error;
 
-use super::completion::Completion;
-use super::context::Ctx;
-use super::events::Events;
-use super::handler::{Handler, HandlerResult};
-use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
 use crate::address::{Address, Target};
+use crate::pipeline::completion::Completion;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::{Handler, HandlerResult};
+use crate::pipeline::message::{Message, Msg};
 
 /// A handler of what comes in, for messages of one type. [`In`] puts it into a pipeline. Whatever it
 /// does not deal with passes on, messages of other types too.

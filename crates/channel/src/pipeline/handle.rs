@@ -7,18 +7,18 @@ use std::rc::Rc;
 use waterwheel_executor::Error;
 
 use super::completion::Completion;
-use super::edit::Edit;
-use super::error::PipelineError;
-use super::event::{
+use super::dispatch::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, Failure, Flush, Read, ReadComplete,
     ShutdownOutput, UserEvent, Write,
 };
+use super::dispatch::watched_handler::downcast;
+use super::error::PipelineError;
 use super::handler::Handler;
-use super::lookup::At;
 use super::message::Msg;
-use super::name::Name;
-use super::slots::{HEAD, SlotId, TAIL};
-use super::watched::downcast;
+use super::slots::edit::Edit;
+use super::slots::lookup::At;
+use super::slots::name::Name;
+use super::slots::slot_list::{HEAD, SlotId, TAIL};
 use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;

@@ -148,8 +148,8 @@ fn names(tags: &[TypeTag]) -> String {
 mod tests {
     use bytes::Bytes;
 
-    use super::super::message::Message;
     use super::*;
+    use crate::pipeline::message::Message;
 
     const STREAM: Ends =
         Ends { name: "stream", reads: Types::of::<Bytes>(), accepts: Types::of::<Bytes>() };

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
-use super::context::Ctx;
-use super::slots::SlotId;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::event_loop::local_loop::LocalLoop;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::slots::slot_list::SlotId;
 use crate::token::Token;
 
 /// A [`Ctx`] to be kept: in a completion, in a future on the same loop. Not `Send`, and it keeps

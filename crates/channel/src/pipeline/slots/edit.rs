@@ -12,20 +12,20 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 
-use super::error::PipelineError;
-use super::events::Events;
-use super::handler::Handler;
 use super::lookup::At;
 use super::name::Name;
 use super::slot::{About, SlotState};
-use super::slots::{HEAD, SlotId, TAIL};
-use super::type_check::{Ends, TypeMismatch, check};
+use super::slot_list::{HEAD, SlotId, TAIL};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
+use crate::pipeline::error::PipelineError;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::Handler;
+use crate::pipeline::typed::type_check::{Ends, TypeMismatch, check};
 
 /// Changes of a pipeline that take effect together, or not at all.
 ///
-/// An initialiser gets one, and [`Pipeline::edit`](super::Pipeline::edit) gives one. Types are checked
+/// An initialiser gets one, and [`Pipeline::edit`](crate::Pipeline::edit) gives one. Types are checked
 /// once, at the end: so what fits only when it is complete can be put together step by step.
 ///
 /// ```

@@ -5,13 +5,13 @@ use std::mem;
 use bytes::{Bytes, BytesMut};
 use waterwheel_executor::Error;
 
-use super::handler::HandlerResult;
+use crate::pipeline::handler::HandlerResult;
 
 /// How much is allocated at once for what is encoded: some dozens of small messages.
 const BLOCK: usize = 4 * 1024;
 
 /// Room for what is encoded, used again: messages lie one behind the other in blocks. For handlers that
-/// encode messages of several types; of one type, [`Encode`](super::Encode) does.
+/// encode messages of several types; of one type, [`Encode`](crate::Encode) does.
 ///
 /// ```
 /// use bytes::BufMut;

@@ -9,17 +9,21 @@
 //! Nothing is borrowed while a handler runs (rule 1). A handler runs at most once at a time, so the
 //! stack is never deeper than the pipeline is long (rule 7).
 
+pub(crate) mod backlog_delivery;
+pub(crate) mod event;
+pub(crate) mod watched_handler;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use self::event::{Event, Flush, Read, ReadComplete, Write};
 use super::completion::Completion;
 use super::context::Ctx;
-use super::event::{Event, Flush, Read, ReadComplete, Write};
-use super::events::Events;
+use super::event_set::Events;
 use super::handler::Handler;
 use super::message::Msg;
-use super::slot::{About, More, SlotState};
-use super::slots::{HEAD, Slots, TAIL};
+use super::slots::slot::{About, More, SlotState};
+use super::slots::slot_list::{HEAD, Slots, TAIL};
 use crate::channel::core::{ChannelCore, DeferredWork};
 
 /// The handlers of a channel.

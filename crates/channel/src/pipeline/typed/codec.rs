@@ -5,7 +5,7 @@
 //!   Bytes ◄──encode── message
 //! ```
 //!
-//! A codec is two halves, each in a slot of its own ([`Edit::add_codec`](super::Edit::add_codec)), so
+//! A codec is two halves, each in a slot of its own ([`Edit::add_codec`](crate::Edit::add_codec)), so
 //! that an answer is encoded while the decoder is in the middle of its bytes.
 //!
 //! What a decoder can rely on, and what it owes, is said at [`Decoder`].
@@ -18,15 +18,15 @@ use bytes::{Bytes, BytesMut};
 use waterwheel_executor::Error;
 
 use super::chain::{Emit, Inward, Stage};
-use super::completion::Completion;
-use super::context::Ctx;
 use super::cumulation::Cumulation;
 use super::encode_buffer::EncodeBuffer;
-use super::events::Events;
-use super::handler::{Handler, HandlerResult};
-use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
 use crate::channel::lifecycle::half_closure::HalfClosed;
+use crate::pipeline::completion::Completion;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::{Handler, HandlerResult};
+use crate::pipeline::message::{Message, Msg};
 
 /// Takes messages out of a stream of bytes. [`Decode`] puts it into a pipeline.
 ///

@@ -8,7 +8,7 @@ use waterwheel_executor::TimerKey;
 use crate::channel::core::ChannelCore;
 use crate::event_loop::command::LoopCommand;
 
-/// A timer of a handler, to take it back by. Made by [`Ctx::schedule`](super::Ctx::schedule).
+/// A timer of a handler, to take it back by. Made by [`Ctx::schedule`](crate::Ctx::schedule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId(Option<TimerKey>);
 
@@ -54,7 +54,7 @@ impl ChannelCore {
         };
         self.call(at, handler, |handler, ctx| {
             if let Err(error) = handler.on_timer(ctx, timer.tag) {
-                ctx.handler_failed(handler, super::Events::NONE, error);
+                ctx.handler_failed(handler, crate::pipeline::Events::NONE, error);
             }
         });
     }

@@ -10,14 +10,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::event::AnyEvent;
-use super::events::Events;
-use super::handler::Handler;
 use super::name::Name;
-use super::offload::Link;
-use super::signature::{Signature, TypeTag};
-use super::slots::{HEAD, TAIL};
-use super::timers::SlotTimer;
+use super::slot_list::{HEAD, TAIL};
+use crate::pipeline::context::timers::SlotTimer;
+use crate::pipeline::dispatch::event::AnyEvent;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::Handler;
+use crate::pipeline::offload::Link;
+use crate::pipeline::typed::signature::{Signature, TypeTag};
 use crate::room::release_room;
 
 pub(crate) struct Slot {

@@ -12,16 +12,16 @@ use std::rc::Rc;
 
 use waterwheel_executor::{Error, UserCode};
 
-use super::completion::Completion;
-use super::dispatch::Call;
 use super::event::AnyEvent;
-use super::events::Events;
-use super::handler::Handler;
-use super::slot::{Backlog, SlotState, Waiting};
-use super::slots::{SlotId, Slots};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::panics::guarded;
+use crate::pipeline::completion::Completion;
+use crate::pipeline::dispatch::Call;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::Handler;
+use crate::pipeline::slots::slot::{Backlog, SlotState, Waiting};
+use crate::pipeline::slots::slot_list::{SlotId, Slots};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
 /// nothing, and would be counted by nobody.

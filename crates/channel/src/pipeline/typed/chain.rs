@@ -12,12 +12,12 @@
 use std::any::TypeId;
 use std::convert::Infallible;
 
-use super::context::Ctx;
-use super::events::Events;
-use super::handler::{Handler, HandlerResult};
-use super::message::{Message, Msg};
 use super::signature::{Signature, TypeTag, Types};
 use crate::channel::lifecycle::half_closure::HalfClosed;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::{Handler, HandlerResult};
+use crate::pipeline::message::{Message, Msg};
 
 /// One step of a chain. [`Inbound`] puts a chain into a pipeline.
 ///

@@ -4,7 +4,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use super::message::Message;
+use crate::pipeline::message::Message;
 
 /// A type of message, with its name.
 #[derive(Clone, Copy)]

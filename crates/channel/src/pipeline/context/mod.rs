@@ -1,22 +1,27 @@
 //! A handler's view of its pipeline, while it runs.
 
+pub(crate) mod local_context;
+mod operations;
+pub(crate) mod timers;
+
 use std::rc::Rc;
 use std::time::Duration;
 
 use waterwheel_executor::{Error, Nanos};
 
+use self::local_context::LocalCtx;
+use self::timers::TimerId;
 use super::completion::Completion;
-use super::event::{
+use super::dispatch::event::{
     Active, Event, Failure, Inactive, Read, ReadComplete, Registered, Unregistered, UserEvent,
     WritabilityChanged,
 };
-use super::events::Events;
+use super::event_set::Events;
+use super::handle::Pipeline;
 use super::handler::{Handler, HandlerResult};
-use super::local_context::LocalCtx;
 use super::message::Msg;
-use super::pipeline::Pipeline;
-use super::slot::SlotState;
-use super::slots::SlotId;
+use super::slots::slot::SlotState;
+use super::slots::slot_list::SlotId;
 use crate::address::Address;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
@@ -24,7 +29,6 @@ use crate::channel::handle::Channel;
 use crate::channel::lifecycle::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::payload::Credentials;
-use crate::pipeline::timers::TimerId;
 
 /// Where a handler stands, for the duration of a call. `fire_…` passes something inward, to the
 /// handlers behind it; the plain verbs ask for something outward, of the handlers before it.

@@ -6,15 +6,15 @@ use std::sync::{Arc, PoisonError};
 use waterwheel_executor::engine::{panic_message, report, run_as};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::super::error::PipelineError;
-use super::super::watched::Call;
 use super::link::{Emission, Farewell, Letter, Link};
-use super::mail::Mail;
 use super::remote_context::RemoteCtx;
+use super::remote_event::Mail;
 use super::remote_handler::RemoteHandler;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::lifecycle::hold::Hold;
+use crate::pipeline::dispatch::watched_handler::Call;
+use crate::pipeline::error::PipelineError;
 
 /// How many letters a task reads before other tasks of its executor have their turn: enough for the
 /// price of a task not to matter, few enough for a busy channel not to keep an executor to itself.

@@ -13,9 +13,9 @@
 use std::any::TypeId;
 use std::fmt;
 
-use super::events::Events;
-use super::handler::Handler;
 use super::slot::{About, Slot, SlotState};
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::Handler;
 
 /// The transport's end. No handler; its slot is there to be linked.
 pub(crate) const HEAD: u32 = 0;

@@ -5,13 +5,13 @@
 
 use waterwheel_executor::Error;
 
-use super::completion::Completion;
-use super::context::Ctx;
-use super::event::{
+use crate::address::{Address, Target};
+use crate::pipeline::completion::Completion;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::dispatch::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, ShutdownOutput, Write,
 };
-use super::message::Msg;
-use crate::address::{Address, Target};
+use crate::pipeline::message::Msg;
 
 impl Ctx<'_> {
     /// Binds the channel.

@@ -13,16 +13,16 @@ use std::any::Any;
 use waterwheel_executor::engine::run_at;
 use waterwheel_executor::{Error, Station};
 
-use super::completion::Completion;
-use super::context::Ctx;
-use super::events::Events;
-use super::handler::{Handler, HandlerResult};
-use super::message::Msg;
-use super::name::Name;
-use super::signature::Signature;
 use crate::address::{Address, Target};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::shared_state::ChannelId;
+use crate::pipeline::completion::Completion;
+use crate::pipeline::context::Ctx;
+use crate::pipeline::event_set::Events;
+use crate::pipeline::handler::{Handler, HandlerResult};
+use crate::pipeline::message::Msg;
+use crate::pipeline::slots::name::Name;
+use crate::pipeline::typed::signature::Signature;
 
 /// A handler, and the name under which the watchdog knows it.
 struct Watched {
