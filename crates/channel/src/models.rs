@@ -69,7 +69,7 @@ fn look(writes: usize, high: usize) {
         let reader = shared.clone();
         thread::spawn(move || {
             let (submissions, announced) = &*reader;
-            if !submissions.leave_room(|bytes| bytes <= high) {
+            if !submissions.check_room(|bytes| bytes <= high) {
                 announced.wait(); // An announcement that is lost is a deadlock.
             }
         });

@@ -252,7 +252,7 @@ fn k05_a_long_payload_is_written_without_a_copy() {
 
 #[test]
 fn k05_a_frame_in_two_parts_is_written_as_a_whole_or_not_at_all() {
-    let marks = WaterMarks::new(100, 1000).unwrap().limit(1500).unwrap();
+    let marks = WaterMarks::new(100, 1000).unwrap().with_hard_cap(1500).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let mut channel = Embedded::builder()
         .stream()

@@ -32,10 +32,10 @@ pub(super) enum WorkerLoops {
 /// What the connections of a server are made with.
 pub(super) struct ChildPlacer {
     workers: WorkerLoops,
-    recipe: ChannelTemplate,
+    template: ChannelTemplate,
     limit: Option<ConnectionLimit>,
     /// Accepted, but there is no room for them. Touched on the server's loop only.
-    held: Mutex<VecDeque<NewChannel>>,
+    waiting: Mutex<VecDeque<NewChannel>>,
     /// Those that could not be registered, with whichever loop.
     refused: Flood,
 }
@@ -43,16 +43,16 @@ pub(super) struct ChildPlacer {
 impl ChildPlacer {
     pub(super) fn new(
         workers: WorkerLoops,
-        recipe: ChannelTemplate,
+        template: ChannelTemplate,
         limit: Option<ConnectionLimit>,
     ) -> Self {
-        Self { workers, recipe, limit, held: Mutex::default(), refused: Flood::default() }
+        Self { workers, template, limit, waiting: Mutex::default(), refused: Flood::default() }
     }
 
     /// Gives a connection to its worker.
     fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
         let workers = match &self.workers {
-            WorkerLoops::Accepting => return self.adopt(here, new),
+            WorkerLoops::Accepting => return self.register_child(here, new),
             WorkerLoops::Of(workers, _) => workers,
         };
         let placed = match self.worker_by_key(&new) {
@@ -65,17 +65,17 @@ impl ChildPlacer {
             Err(error) => return self.refused(&error),
         };
         if worker.in_event_loop() {
-            self.adopt(here, new);
+            self.register_child(here, new);
         } else if !worker.is_shutting_down() {
             let (children, new) = (self.clone(), Box::new(new));
-            let adopt = LoopCommand::new(move |here| children.adopt(here, *new));
+            let adopt = LoopCommand::new(move |here| children.register_child(here, *new));
             // A loop that is over drops the connection, which closes it.
             let _ = worker.send_lasting(adopt);
         }
     }
 
     /// Registers a connection with its loop. Nobody waits for it: if it fails that is reported.
-    fn adopt(&self, here: &LocalLoop, new: NewChannel) {
+    fn register_child(&self, here: &LocalLoop, new: NewChannel) {
         if let Err(error) = here.register_with(new, |_| Ok(()))
             && !here.is_closing()
         {
@@ -97,30 +97,30 @@ impl ChildPlacer {
 
     /// Gives those that wait to the workers, as far as there is room. While there is none the server accepts
     /// nobody.
-    pub(super) fn let_in(self: &Arc<Self>, server: &Rc<ChannelCore>) {
+    pub(super) fn admit_waiting(self: &Arc<Self>, server: &Rc<ChannelCore>) {
         let Some(limit) = &self.limit else { return };
-        while let Some(new) = self.next_held() {
-            match limit.enter() {
+        while let Some(new) = self.next_waiting() {
+            match limit.try_admit() {
                 Ok(place) => {
-                    let new = self.recipe.apply(new).attribute(&CONNECTION_PERMIT, place);
+                    let new = self.template.apply(new).attribute(&CONNECTION_PERMIT, place);
                     self.place(&server.here, new);
                 }
                 Err(LimitReached::TurnAway) => drop(new),
                 Err(LimitReached::Wait) => {
-                    self.held().push_front(new);
+                    self.waiting().push_front(new);
                     break;
                 }
             }
         }
-        server.set_crowded(!limit.may_accept(&server.channel(), self));
+        server.set_at_connection_limit(!limit.may_accept(&server.channel(), self));
     }
 
-    fn next_held(&self) -> Option<NewChannel> {
-        self.held().pop_front()
+    fn next_waiting(&self) -> Option<NewChannel> {
+        self.waiting().pop_front()
     }
 
-    fn held(&self) -> MutexGuard<'_, VecDeque<NewChannel>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<NewChannel>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A connection could not be registered, and is closed.
@@ -149,10 +149,10 @@ impl InboundHandler for Acceptor {
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         let children = &self.children;
         if children.limit.is_some() {
-            children.held().push_back(accepted);
-            children.let_in(ctx.core());
+            children.waiting().push_back(accepted);
+            children.admit_waiting(ctx.core());
         } else {
-            children.place(ctx.event_loop(), children.recipe.apply(accepted));
+            children.place(ctx.event_loop(), children.template.apply(accepted));
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl InboundHandler for Acceptor {
 impl Drop for Acceptor {
     /// The server is over: nobody is let in any more.
     fn drop(&mut self) {
-        let left = std::mem::take(&mut *self.children.held());
+        let left = std::mem::take(&mut *self.children.waiting());
         drop(left);
         if let Some(limit) = &self.children.limit {
             limit.forget(&self.children);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use waterwheel_executor::{Canceller, Error, PromiseFuture};
 
-use super::opening::guarded;
+use super::opening::run_callback;
 use super::server_bootstrap::ServerBootstrap;
 use crate::address::{Address, Place};
 use crate::channel::error::ChannelError;
@@ -81,7 +81,7 @@ impl ServerBootstrap {
                 "no server on each loop: the group has a loop for each channel, and none to share";
             return self.workers.failed(Error::new(why));
         }
-        let to = match guarded("address", || to.into()) {
+        let to = match run_callback("address", || to.into()) {
             Ok(to) => to,
             Err(error) => return self.workers.failed(error),
         };

@@ -7,7 +7,7 @@ use waterwheel_executor::{Error, PromiseFuture};
 
 use super::channel_template::ChannelTemplate;
 use super::loops::Loops;
-use super::opening::{ChannelOpening, guarded};
+use super::opening::{ChannelOpening, run_callback};
 use crate::address::{Address, Place, Resolver, Target};
 use crate::channel::handle::Channel;
 use crate::channel::handle::attributes::AttrKey;
@@ -46,7 +46,7 @@ pub struct Bootstrap {
     transports: Arc<dyn TransportFactory>,
     resolver: Option<Arc<dyn Resolver>>,
     local: Option<Address>,
-    pub(super) recipe: ChannelTemplate,
+    pub(super) template: ChannelTemplate,
 }
 
 impl Bootstrap {
@@ -76,7 +76,7 @@ impl Bootstrap {
             resolver: transports.resolver(),
             transports: Arc::new(transports),
             local: None,
-            recipe: ChannelTemplate::default(),
+            template: ChannelTemplate::default(),
         }
     }
 
@@ -86,25 +86,25 @@ impl Bootstrap {
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
-        self.recipe.initialise_by(initialiser);
+        self.template.initialise_by(initialiser);
         self
     }
 
     /// The options of each.
     pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
-        self.recipe.options = options.into();
+        self.template.options = options.into();
         self
     }
 
     /// An option of the socket of each. One that the transport does not have fails the connect.
     pub fn socket_option(mut self, option: SocketOption) -> Self {
-        self.recipe.socket_options.push(option);
+        self.template.socket_options.push(option);
         self
     }
 
     /// An attribute of each; they share the value.
     pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
-        self.recipe.attributes.set(key, value);
+        self.template.attributes.set(key, value);
         self
     }
 
@@ -154,9 +154,10 @@ impl Bootstrap {
             let error = unsupported(connection.name(), "be a connection: it accepts them");
             return self.loops.failed(error);
         }
-        let new = guarded("transport", || self.new_channel_over(Box::new(connection))).flatten();
+        let new =
+            run_callback("transport", || self.new_channel_over(Box::new(connection))).flatten();
         match new.and_then(|new| self.loops.place(new)) {
-            Ok((at, new)) => ChannelOpening::open_as_it_is(new, &at),
+            Ok((at, new)) => ChannelOpening::open_existing(new, &at),
             Err(error) => self.loops.failed(error),
         }
     }
@@ -167,7 +168,7 @@ impl Bootstrap {
         to: impl Into<Place>,
         operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
     ) -> PromiseFuture<Channel> {
-        let made = guarded("transport", || {
+        let made = run_callback("transport", || {
             let new = self.new_channel_over(self.transports.client())?;
             Ok::<(Place, _), Error>((to.into(), new))
         });
@@ -176,16 +177,16 @@ impl Bootstrap {
             Ok(placed) => placed,
             Err(error) => return self.loops.failed(error),
         };
-        let limit = self.recipe.options.connect_timeout;
+        let limit = self.template.options.connect_timeout;
         let opening = ChannelOpening { new, limit, operation: Box::new(operation) };
         opening.open(&at, place, self.resolver.clone())
     }
 
     fn new_channel_over(&self, mut transport: Box<dyn Transport>) -> Result<NewChannel, Error> {
-        for option in &self.recipe.socket_options {
+        for option in &self.template.socket_options {
             transport.set_option(None, *option)?;
         }
-        Ok(self.recipe.apply(NewChannel::over(transport)))
+        Ok(self.template.apply(NewChannel::over(transport)))
     }
 }
 

@@ -60,7 +60,7 @@ struct LimitShared {
 }
 
 struct LimitState {
-    most: usize,
+    max: usize,
     open: usize,
     turns_away: bool,
     /// The servers that accept nobody until there is room.
@@ -75,8 +75,8 @@ struct WaitingServer {
 impl ConnectionLimit {
     /// At most so many connections at a time; with none nobody is served.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        let state = LimitState { most, open: 0, turns_away: false, waiting: Vec::new() };
+    pub fn new(max: usize) -> Self {
+        let state = LimitState { max, open: 0, turns_away: false, waiting: Vec::new() };
         let (state, turned_away) = (Mutex::new(state), AtomicU64::new(0));
         Self { shared: Arc::new(LimitShared { state, turned_away }) }
     }
@@ -94,14 +94,14 @@ impl ConnectionLimit {
 
     /// How many there may be.
     #[must_use]
-    pub fn most(&self) -> usize {
-        self.shared.state().most
+    pub fn max(&self) -> usize {
+        self.shared.state().max
     }
 
     /// Changes how many there may be. Those who are there stay.
-    pub fn set_most(&self, most: usize) {
+    pub fn set_max(&self, max: usize) {
         let mut state = self.shared.state();
-        state.most = most;
+        state.max = max;
         let waiting = state.take_waiting();
         drop(state);
         admit(waiting);
@@ -120,7 +120,7 @@ impl ConnectionLimit {
     }
 
     /// Room for one more, for as long as what this returns is kept.
-    pub(super) fn enter(&self) -> Result<ConnectionPermit, LimitReached> {
+    pub(super) fn try_admit(&self) -> Result<ConnectionPermit, LimitReached> {
         let mut state = self.shared.state();
         if state.has_room() {
             state.open += 1;
@@ -163,7 +163,7 @@ pub(super) enum LimitReached {
 
 impl LimitState {
     fn has_room(&self) -> bool {
-        self.open < self.most
+        self.open < self.max
     }
 
     /// Whether servers accept anybody, if only to close it.
@@ -190,7 +190,7 @@ fn admit(waiting: Vec<WaitingServer>) {
     for WaitingServer { server, children } in waiting {
         let token = server.token();
         let admit = LoopCommand::new(move |here| {
-            here.channels().with(token, |core| children.let_in(core));
+            here.channels().with(token, |core| children.admit_waiting(core));
         });
         // Refused by a loop that is over: then so is the server.
         let _ = server.sender().send(admit);
@@ -218,7 +218,7 @@ impl Drop for ConnectionPermit {
 
 impl fmt::Debug for ConnectionLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ConnectionLimit({} of {})", self.open(), self.most())
+        write!(f, "ConnectionLimit({} of {})", self.open(), self.max())
     }
 }
 

@@ -58,7 +58,7 @@ impl ChannelOpening {
 
     /// Opens it on this loop as it is: bound or connected, but for the loop.
     #[track_caller]
-    pub(super) fn open_as_it_is(new: NewChannel, at: &EventLoop) -> PromiseFuture<Channel> {
+    pub(super) fn open_existing(new: NewChannel, at: &EventLoop) -> PromiseFuture<Channel> {
         let (promise, future) = at.new_promise();
         let operation: Operation =
             Box::new(|pipeline, _, done| done.complete(pipeline.expect_active()));
@@ -80,7 +80,7 @@ impl ChannelOpening {
         promise.on_cancel(move || _ = unwanted.cancel());
         // Refused by a loop that is over: then so is the opening, as soon as the name is found.
         let timer = self.limit.and_then(|limit| at.schedule(limit, move || overdue.cancel()).ok());
-        if let Err(panicked) = guarded("resolver", || resolver.resolve(&name, found)) {
+        if let Err(panicked) = run_callback("resolver", || resolver.resolve(&name, found)) {
             if let Some(timer) = timer {
                 timer.cancel();
             }
@@ -110,9 +110,9 @@ impl ChannelOpening {
     fn open_at(self, at: &EventLoop, addresses: Vec<Address>, promise: Promise<Channel>) {
         let job = (self, addresses, promise);
         if let Some(here) = LocalLoop::current().filter(|_| at.in_event_loop()) {
-            return open_here(&here, job);
+            return open_on_loop(&here, job);
         }
-        let command = |job| LoopCommand::of_any_size(|here| open_here(here, job));
+        let command = |job| LoopCommand::of_any_size(|here| open_on_loop(here, job));
         if let Err(rejected) = at.send_with(job, command) {
             let error = ErrorKind::Rejected(rejected.reason().clone()).into();
             let (_, _, promise) = rejected.into_task();
@@ -125,14 +125,14 @@ impl ChannelOpening {
 ///
 /// # Errors
 /// The panic of that code, which is reported too.
-pub(super) fn guarded<R>(what: &'static str, code: impl FnOnce() -> R) -> Result<R, Error> {
+pub(super) fn run_callback<R>(what: &'static str, code: impl FnOnce() -> R) -> Result<R, Error> {
     run_user_code(UserCode::Callback, Origin::labelled(what), code)
 }
 
 type OpeningJob = (ChannelOpening, Vec<Address>, Promise<Channel>);
 
 /// Makes the channel, on its loop. Whatever goes wrong closes it.
-fn open_here(here: &LocalLoop, (opening, addresses, mut promise): OpeningJob) {
+fn open_on_loop(here: &LocalLoop, (opening, addresses, mut promise): OpeningJob) {
     if promise.is_cancelled() {
         return;
     }

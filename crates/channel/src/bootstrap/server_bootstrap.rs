@@ -10,7 +10,7 @@ use super::acceptor::{Acceptor, ChildKeyFn, ChildPlacer, WorkerLoops};
 use super::channel_template::ChannelTemplate;
 use super::connection_limit::ConnectionLimit;
 use super::loops::Loops;
-use super::opening::{ChannelOpening, guarded};
+use super::opening::{ChannelOpening, run_callback};
 use crate::address::{Place, Resolver};
 use crate::channel::handle::Channel;
 use crate::channel::handle::attributes::AttrKey;
@@ -181,8 +181,8 @@ impl ServerBootstrap {
 
     /// At most so many connections at a time, of all servers that this bootstrap makes together: see
     /// [`ConnectionLimit`], which says what happens at the limit and how many there are.
-    pub fn max_connections(self, most: usize) -> Self {
-        self.connection_limit(&ConnectionLimit::new(most))
+    pub fn max_connections(self, max: usize) -> Self {
+        self.connection_limit(&ConnectionLimit::new(max))
     }
 
     /// The same, with a limit that can be looked at, changed, and shared with others.
@@ -201,7 +201,7 @@ impl ServerBootstrap {
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
-        let made = guarded("transport", || {
+        let made = run_callback("transport", || {
             let new = self.new_channel_over(self.transports.server(), self.workers_of_server())?;
             Ok::<(Place, _), Error>((to.into(), new))
         });
@@ -219,11 +219,11 @@ impl ServerBootstrap {
         if !listener.is_listening() {
             return self.boss.failed(unsupported(listener.name(), "accept connections"));
         }
-        let made = guarded("transport", || {
+        let made = run_callback("transport", || {
             self.new_channel_over(Box::new(listener), self.workers_of_server())
         });
         match made.flatten().and_then(|new| self.boss.place(new)) {
-            Ok((at, new)) => ChannelOpening::open_as_it_is(new, &at),
+            Ok((at, new)) => ChannelOpening::open_existing(new, &at),
             Err(error) => self.boss.failed(error),
         }
     }
@@ -232,7 +232,7 @@ impl ServerBootstrap {
     #[track_caller]
     pub(super) fn open_on(&self, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
         let make = || self.new_channel_over(self.transports.server(), WorkerLoops::Accepting);
-        match guarded("transport", make).flatten() {
+        match run_callback("transport", make).flatten() {
             Ok(new) => self.open(new, at, to),
             Err(error) => at.failed(error),
         }

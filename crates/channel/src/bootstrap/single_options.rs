@@ -18,7 +18,7 @@ impl ChannelTemplate {
 
 /// One setter for each option, for a bootstrap's own channels and under another name for those it accepts.
 macro_rules! single_options {
-    ($bootstrap:ident, $recipe:ident, $whose:literal: $($name:ident = $option:ident: $type:ty;)*) => {
+    ($bootstrap:ident, $template:ident, $whose:literal: $($name:ident = $option:ident: $type:ty;)*) => {
         #[doc = concat!("Single options of ", $whose, ", beside those set before: see [`ChannelOptions`].")]
         impl $bootstrap {
             $(
@@ -26,7 +26,7 @@ macro_rules! single_options {
                     "Sets [`", stringify!($option), "`](ChannelOptions::", stringify!($option), ") of ", $whose, "."
                 )]
                 pub fn $name(mut self, $option: $type) -> Self {
-                    self.$recipe.with_options(|options| options.$option = $option);
+                    self.$template.with_options(|options| options.$option = $option);
                     self
                 }
             )*
@@ -34,7 +34,7 @@ macro_rules! single_options {
     };
 }
 
-single_options! { Bootstrap, recipe, "each channel":
+single_options! { Bootstrap, template, "each channel":
     auto_read = auto_read: bool;
     pause_reads_while_unwritable = pause_reads_while_unwritable: PauseReads;
     water_marks = water_marks: WaterMarks;
@@ -61,7 +61,7 @@ impl Bootstrap {
     /// Sets the [`connect_timeout`](ChannelOptions::connect_timeout) of each channel: a duration, or `None`.
     pub fn connect_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         let timeout = timeout.into();
-        self.recipe.with_options(|options| options.connect_timeout = timeout);
+        self.template.with_options(|options| options.connect_timeout = timeout);
         self
     }
 }

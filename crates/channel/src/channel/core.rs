@@ -54,32 +54,32 @@ pub(crate) struct ChannelCore {
     pub(super) shared: Arc<ChannelShared>,
     pub(crate) handlers: Handlers,
     pub(super) transport: RefCell<Box<dyn Transport>>,
-    pub(super) below: TransportInfo,
-    pub(super) life: Cell<Lifecycle>,
+    pub(super) transport_info: TransportInfo,
+    pub(super) lifecycle: Cell<Lifecycle>,
     /// One of its handlers runs, or could.
-    pub(super) entered: Cell<bool>,
+    pub(super) is_entered: Cell<bool>,
     work: Cell<DeferredWork>,
     pub(super) steps: StepQueue,
     pub(super) cold: ColdState<ColdFields>,
-    pub(super) out: RefCell<Outbound>,
-    pub(super) level: Writability,
-    pub(super) reading: ReadState,
-    pub(super) writing: Cell<WriteState>,
+    pub(super) outbound: RefCell<Outbound>,
+    pub(super) writability: Writability,
+    pub(super) read_state: ReadState,
+    pub(super) write_state: Cell<WriteState>,
     /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if it does not.
     stream_token: Cell<Token>,
     /// It is to be known when something was last written.
-    pub(super) notes_writes: Cell<bool>,
-    pub(super) dropping: Cell<DropState>,
-    pub(super) transport_end: Cell<TransportCloseState>,
-    pub(super) halves: HalfClosureState,
-    pub(super) unhandled: Flood,
+    pub(super) tracks_last_write: Cell<bool>,
+    pub(super) drop_state: Cell<DropState>,
+    pub(super) transport_close: Cell<TransportCloseState>,
+    pub(super) half_closure: HalfClosureState,
+    pub(super) unhandled_messages: Flood,
 }
 
 /// What few channels have, and those not for long.
 #[derive(Default)]
 pub(super) struct ColdFields {
     /// Calls that have to wait because others have called each other too deep (rule 7).
-    pub(super) entries: VecDeque<DeferredCall>,
+    pub(super) calls: VecDeque<DeferredCall>,
     /// Slots with so much to deliver that others have their turn before the rest.
     pub(super) backlogs: VecDeque<SlotId>,
     pub(super) completions: VecDeque<(Completion, Result<(), Error>)>,
@@ -93,7 +93,7 @@ pub(super) struct ColdFields {
     pub(super) error_reported: Option<Nanos>,
     pub(super) handler_failures: Flood,
     /// Ends the pause of its reads.
-    pub(super) pause: Option<TimerKey>,
+    pub(super) read_pause_timer: Option<TimerKey>,
     offloading: Offloading,
 }
 
@@ -113,12 +113,12 @@ pub(crate) struct DeferredWork(u8);
 
 impl DeferredWork {
     const LISTED: DeferredWork = DeferredWork(1);
-    pub(super) const ENTRIES: DeferredWork = DeferredWork(1 << 1);
+    pub(super) const CALLS: DeferredWork = DeferredWork(1 << 1);
     pub(super) const FLUSH: DeferredWork = DeferredWork(1 << 2);
     pub(super) const COMPLETIONS: DeferredWork = DeferredWork(1 << 3);
     pub(super) const WRITABILITY: DeferredWork = DeferredWork(1 << 4);
     pub(super) const STEPS: DeferredWork = DeferredWork(1 << 5);
-    pub(super) const PUMP: DeferredWork = DeferredWork(1 << 6);
+    pub(super) const POLL_TRANSPORT: DeferredWork = DeferredWork(1 << 6);
     pub(crate) const POISONED: DeferredWork = DeferredWork(1 << 7);
     pub(super) const ALL: DeferredWork = DeferredWork(u8::MAX);
 
@@ -136,30 +136,30 @@ impl ChannelCore {
         let is_stream = transport.writes_stream();
         let takes_bytes = is_stream && transport.accepts().include(TypeId::of::<Bytes>());
         Rc::new_cyclic(|own| Self {
-            below: TransportInfo {
+            transport_info: TransportInfo {
                 is_stream,
                 takes_bytes,
                 up: TransportContext::new(&here, own.clone()),
             },
             here,
-            reading: ReadState::new(&shared.options),
+            read_state: ReadState::new(&shared.options),
             shared,
             handlers: Handlers::new(),
             transport: RefCell::new(transport),
-            life: Cell::new(Lifecycle::new()),
-            entered: Cell::new(false),
+            lifecycle: Cell::new(Lifecycle::new()),
+            is_entered: Cell::new(false),
             work: Cell::default(),
             steps: StepQueue::default(),
             cold: ColdState::default(),
-            out: RefCell::default(),
-            level: Writability::default(),
-            writing: Cell::default(),
+            outbound: RefCell::default(),
+            writability: Writability::default(),
+            write_state: Cell::default(),
             stream_token: Cell::new(Token::NONE),
-            notes_writes: Cell::new(false),
-            dropping: Cell::default(),
-            transport_end: Cell::default(),
-            halves: HalfClosureState::default(),
-            unhandled: Flood::default(),
+            tracks_last_write: Cell::new(false),
+            drop_state: Cell::default(),
+            transport_close: Cell::default(),
+            half_closure: HalfClosureState::default(),
+            unhandled_messages: Flood::default(),
         })
     }
 
@@ -188,11 +188,11 @@ impl ChannelCore {
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &TransportContext) -> R,
     ) -> R {
-        call(&mut **self.transport.borrow_mut(), &self.below.up)
+        call(&mut **self.transport.borrow_mut(), &self.transport_info.up)
     }
 
     /// Calls the transport for something by which it gets a socket, or loses it.
-    pub(super) fn move_transport<R>(
+    pub(super) fn with_socket_change<R>(
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &TransportContext) -> R,
     ) -> R {
@@ -210,7 +210,7 @@ impl ChannelCore {
 
     /// Sets an option of the transport.
     pub(crate) fn set_option(self: &Rc<Self>, option: SocketOption) -> Result<(), Error> {
-        if !self.life.get().is_open() {
+        if !self.lifecycle.get().is_open() {
             return Err(self.closed_error());
         }
         self.with_transport(|transport, up| transport.set_option(Some(up), option))
@@ -226,18 +226,18 @@ impl ChannelCore {
 
     /// Lets an event in, from one of the two ends: at once, or in turn.
     #[inline]
-    pub(crate) fn accept<E: Event>(self: &Rc<Self>, from: u32, event: E) {
-        if self.must_wait() {
-            self.queue_event(from, event.any());
+    pub(crate) fn enter_event<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        if self.must_defer() {
+            self.defer_event(from, event.any());
         } else {
             self.enter(|core| core.go(from, event));
         }
     }
 
     /// Lets a call in: at once, or in turn.
-    pub(crate) fn enter_with(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>) + 'static) {
-        if self.must_wait() {
-            self.queue(DeferredCall::Call(Box::new(call)));
+    pub(crate) fn enter_or_defer(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>) + 'static) {
+        if self.must_defer() {
+            self.defer(DeferredCall::Call(Box::new(call)));
         } else {
             self.enter(call);
         }
@@ -245,9 +245,9 @@ impl ChannelCore {
 
     /// Lets a message and a flush in, as one call.
     pub(crate) fn write_and_flush(self: &Rc<Self>, msg: Msg, done: Completion) {
-        if self.must_wait() {
-            self.queue_event(TAIL, Write(msg, done).any());
-            self.queue_event(TAIL, Flush.any());
+        if self.must_defer() {
+            self.defer_event(TAIL, Write(msg, done).any());
+            self.defer_event(TAIL, Flush.any());
         } else {
             self.enter(|core| {
                 core.go(TAIL, Write(msg, done));
@@ -257,9 +257,9 @@ impl ChannelCore {
     }
 
     #[inline]
-    fn must_wait(&self) -> bool {
-        let too_deep = !self.entered.get() && self.here.channels().is_too_deep();
-        too_deep || self.cold.get().is_some_and(|cold| !cold.entries.is_empty())
+    fn must_defer(&self) -> bool {
+        let too_deep = !self.is_entered.get() && self.here.channels().is_too_deep();
+        too_deep || self.cold.get().is_some_and(|cold| !cold.calls.is_empty())
     }
 
     /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11); when the
@@ -269,25 +269,25 @@ impl ChannelCore {
         if self.here.channels().is_innermost(self) {
             return call(self);
         }
-        self.enter_anew(call);
+        self.enter_from_outside(call);
     }
 
     /// Calls into the channel from outside of it, as [`enter`](Self::enter) does.
     #[inline(always)]
-    pub(super) fn enter_anew(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
+    pub(super) fn enter_from_outside(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         let channels = self.here.channels();
-        let outer = channels.descend(self);
+        let outer = channels.begin_call(self);
         // Its handlers may be on the stack already, below those of another channel. A panic ends here
         // all the same: the other one has no part in it.
-        let entered = self.entered.replace(true);
+        let entered = self.is_entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
-        self.entered.set(entered);
+        self.is_entered.set(entered);
         match outcome {
-            Ok(()) => channels.ascend(self, outer),
+            Ok(()) => channels.end_call(self, outer),
             Err(payload) => {
-                channels.fall_back(self, outer);
+                channels.end_panicked_call(self, outer);
                 self.panicked(payload);
-                channels.settle_if_outermost();
+                channels.run_deferred_if_outermost();
             }
         }
     }
@@ -297,14 +297,14 @@ impl ChannelCore {
     #[inline(always)]
     pub(super) fn enter_from_loop(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         let channels = self.here.channels();
-        channels.begin_only(self);
-        self.entered.set(true);
+        channels.begin_single_call(self);
+        self.is_entered.set(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             call(self);
-            self.entered.set(false);
-            if channels.end_only() {
-                self.do_work();
-                channels.end_settling();
+            self.is_entered.set(false);
+            if channels.end_single_call() {
+                self.run_work();
+                channels.end_running_deferred();
             }
         }));
         if let Err(payload) = outcome {
@@ -316,73 +316,73 @@ impl ChannelCore {
 
     /// Marks work, to be done when the outermost call has returned.
     #[inline]
-    pub(crate) fn mark(self: &Rc<Self>, work: DeferredWork) {
+    pub(crate) fn mark_deferred(self: &Rc<Self>, work: DeferredWork) {
         let before = self.work.get();
         self.work.set(DeferredWork(before.0 | work.0 | DeferredWork::LISTED.0));
         if !before.has(DeferredWork::LISTED) {
-            self.here.channels().list(self);
+            self.here.channels().add_with_work(self);
         }
     }
 
     /// Does the work that was marked. Called by the loop, with nothing on the stack. Handlers and
     /// completions are guarded on their own; what is left is the transport, and the destructor of what it has sent.
-    pub(crate) fn settle(self: &Rc<Self>) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.do_work())) {
+    pub(crate) fn run_deferred_work(self: &Rc<Self>) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_work())) {
             self.work_panicked(payload);
         }
     }
 
     #[inline(always)]
-    fn do_work(self: &Rc<Self>) {
+    fn run_work(self: &Rc<Self>) {
         let work = self.work.take();
         if work.0 & !(DeferredWork::LISTED.0 | DeferredWork::FLUSH.0) != 0 {
-            return self.do_all(work);
+            return self.run_all_work(work);
         }
         // Mostly that is all there is.
         if !self.write_one_chunk() {
             self.write_out();
         }
-        if self.level.has_changed() {
+        if self.writability.has_changed() {
             self.announce_writability();
         }
     }
 
-    fn do_all(self: &Rc<Self>, work: DeferredWork) {
+    fn run_all_work(self: &Rc<Self>, work: DeferredWork) {
         if work.has(DeferredWork::POISONED) && self.has_poisoned() {
             // Something on its way has caught the panic: a listener's guard, or a destructor's.
             self.panicked(Box::new("a panic that was caught, and reported, on its way"));
         }
-        if work.has(DeferredWork::PUMP) {
-            self.pump();
+        if work.has(DeferredWork::POLL_TRANSPORT) {
+            self.poll_transport();
         }
-        if work.has(DeferredWork::ENTRIES) {
-            self.go_on_with_backlogs();
-            self.let_in();
+        if work.has(DeferredWork::CALLS) {
+            self.continue_backlogs();
+            self.run_deferred_calls();
         }
         if work.has(DeferredWork::FLUSH) {
             self.write_out();
         }
         if work.has(DeferredWork::COMPLETIONS) {
-            self.tell_completions();
+            self.run_completions();
         }
-        if self.level.has_changed() {
+        if self.writability.has_changed() {
             self.announce_writability();
         }
         if work.has(DeferredWork::STEPS) {
-            self.take_steps();
+            self.run_steps();
         }
     }
 }
 
 impl Drop for ChannelCore {
     fn drop(&mut self) {
-        if self.shared.is_close_told() {
+        if self.shared.is_close_notified() {
             return;
         }
         // Of a loop that has ended without telling: whoever waits learns that nobody will.
         self.shared.set_closed();
-        self.shared.attributes.tell_closed(&self.shared);
-        drop(self.shared.take_closed());
+        self.shared.attributes.notify_closed(&self.shared);
+        drop(self.shared.take_close_promise());
     }
 }
 

@@ -21,25 +21,25 @@ type LocalCall = Box<dyn FnOnce(&Rc<ChannelCore>)>;
 
 impl ChannelCore {
     #[cold]
-    pub(super) fn queue_event(self: &Rc<Self>, from: u32, event: AnyEvent) {
+    pub(super) fn defer_event(self: &Rc<Self>, from: u32, event: AnyEvent) {
         let bytes = event.pending_bytes();
-        self.queue(DeferredCall::Event(from, event, bytes));
+        self.defer(DeferredCall::Event(from, event, bytes));
         self.add_pending(bytes);
     }
 
     #[cold]
-    pub(super) fn queue(self: &Rc<Self>, entry: DeferredCall) {
-        self.cold.get_or_create().entries.push_back(entry);
-        self.mark(DeferredWork::ENTRIES);
+    pub(super) fn defer(self: &Rc<Self>, entry: DeferredCall) {
+        self.cold.get_or_create().calls.push_back(entry);
+        self.mark_deferred(DeferredWork::CALLS);
     }
 
     /// The rest of what waits at a slot is delivered when others have had their turn.
-    pub(crate) fn go_on_later(self: &Rc<Self>, slot: SlotId) {
+    pub(crate) fn continue_backlog_later(self: &Rc<Self>, slot: SlotId) {
         self.cold.get_or_create().backlogs.push_back(slot);
-        self.mark(DeferredWork::ENTRIES);
+        self.mark_deferred(DeferredWork::CALLS);
     }
 
-    pub(super) fn go_on_with_backlogs(self: &Rc<Self>) {
+    pub(super) fn continue_backlogs(self: &Rc<Self>) {
         let waiting = self.cold.get_or_create().backlogs.len();
         for _ in 0..waiting {
             let Some(slot) = self.cold.get_or_create().backlogs.pop_front() else { return };
@@ -47,10 +47,10 @@ impl ChannelCore {
         }
     }
 
-    pub(super) fn let_in(self: &Rc<Self>) {
-        let waiting = self.cold.get_or_create().entries.len();
+    pub(super) fn run_deferred_calls(self: &Rc<Self>) {
+        let waiting = self.cold.get_or_create().calls.len();
         for _ in 0..waiting {
-            let Some(entry) = self.cold.get_or_create().entries.pop_front() else { return };
+            let Some(entry) = self.cold.get_or_create().calls.pop_front() else { return };
             self.enter(|core| match entry {
                 DeferredCall::Event(from, event, bytes) => {
                     core.remove_pending(bytes);
@@ -59,33 +59,33 @@ impl ChannelCore {
                 DeferredCall::Call(call) => call(core),
             });
         }
-        release_room(&mut self.cold.get_or_create().entries);
+        release_room(&mut self.cold.get_or_create().calls);
     }
 
     /// Tells a completion what became of its operation, when the outermost call has returned.
     pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
         if !done.is_none() {
             self.cold.get_or_create().completions.push_back((done, result));
-            self.mark(DeferredWork::COMPLETIONS);
+            self.mark_deferred(DeferredWork::COMPLETIONS);
         }
     }
 
     /// Those that are there now; those they cause wait for the next round.
     #[inline(always)]
-    pub(super) fn tell_completions(self: &Rc<Self>) {
+    pub(super) fn run_completions(self: &Rc<Self>) {
         if self.cold.is_created() {
-            self.tell_those_there();
+            self.run_queued_completions();
         }
     }
 
-    fn tell_those_there(self: &Rc<Self>) {
+    fn run_queued_completions(self: &Rc<Self>) {
         let waiting = self.cold.get().map_or(0, |cold| cold.completions.len());
         for _ in 0..waiting {
             let Some((done, result)) = self.cold.get_or_create().completions.pop_front() else {
                 return;
             };
             if let Err(error) = &result {
-                self.operation_failure(&done, error);
+                self.report_operation_failure(&done, error);
             }
             done.complete(result);
         }

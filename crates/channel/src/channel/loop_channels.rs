@@ -33,11 +33,11 @@ const LAST_ROUNDS: usize = 64;
 pub(crate) struct LoopChannels {
     pub(super) table: RefCell<Slab<Rc<ChannelCore>>>,
     /// Those with something left to do.
-    listed: RefCell<VecDeque<Rc<ChannelCore>>>,
+    with_work: RefCell<VecDeque<Rc<ChannelCore>>>,
     /// Those whose transport has more to read, in the next turn.
-    next_turn: RefCell<Vec<Rc<ChannelCore>>>,
+    poll_next_turn: RefCell<Vec<Rc<ChannelCore>>>,
     /// How many both lists have: asked several times a turn, mostly for nothing.
-    left: Cell<usize>,
+    pending_count: Cell<usize>,
     depth: Cell<u32>,
     /// The channel that was called last and has not returned, to be told from others; null if none.
     innermost: Cell<*const ChannelCore>,
@@ -45,28 +45,28 @@ pub(crate) struct LoopChannels {
     outermost: Cell<*const ChannelCore>,
     /// That channel has something left to do. It stands before those in the list: mostly it is the only
     /// one, and costs no list then.
-    is_first: Cell<bool>,
-    settling: Cell<bool>,
+    outermost_has_work: Cell<bool>,
+    is_running_deferred: Cell<bool>,
 }
 
 impl Default for LoopChannels {
     fn default() -> Self {
         Self {
             table: RefCell::default(),
-            listed: RefCell::default(),
-            next_turn: RefCell::default(),
-            left: Cell::new(0),
+            with_work: RefCell::default(),
+            poll_next_turn: RefCell::default(),
+            pending_count: Cell::new(0),
             depth: Cell::new(0),
             innermost: Cell::new(std::ptr::null()),
             outermost: Cell::new(std::ptr::null()),
-            is_first: Cell::new(false),
-            settling: Cell::new(false),
+            outermost_has_work: Cell::new(false),
+            is_running_deferred: Cell::new(false),
         }
     }
 }
 
 impl LoopChannels {
-    pub(crate) fn enter(&self, core: Rc<ChannelCore>) -> Token {
+    pub(crate) fn insert(&self, core: Rc<ChannelCore>) -> Token {
         self.table.borrow_mut().insert(core)
     }
 
@@ -78,7 +78,7 @@ impl LoopChannels {
     pub(crate) fn with(&self, token: Token, f: impl FnOnce(&Rc<ChannelCore>)) {
         if let Some(core) = self.find(token) {
             f(&core);
-            self.settle_if_outermost();
+            self.run_deferred_if_outermost();
         }
     }
 
@@ -95,13 +95,13 @@ impl LoopChannels {
         match self.find(link.channel()) {
             Some(core) => {
                 let link = link.clone();
-                core.enter_with(move |core| core.on_mail(&link));
+                core.enter_or_defer(move |core| core.on_mail(&link));
             }
             None => link.abandon(),
         }
     }
 
-    pub(crate) fn forget(&self, token: Token) {
+    pub(crate) fn remove(&self, token: Token) {
         let forgotten = self.table.borrow_mut().remove(token);
         drop(forgotten);
     }
@@ -135,10 +135,10 @@ impl LoopChannels {
 
     /// A call into a channel begins. Returns the one whose call it is made from.
     #[inline]
-    pub(crate) fn descend(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
+    pub(crate) fn begin_call(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
         let depth = self.depth.get();
         self.depth.set(depth + 1);
-        if depth == 0 && !self.settling.get() {
+        if depth == 0 && !self.is_running_deferred.get() {
             self.outermost.set(Rc::as_ptr(core));
         }
         self.innermost.replace(Rc::as_ptr(core))
@@ -146,25 +146,25 @@ impl LoopChannels {
 
     /// A call into a channel has ended. After the outermost one, what is left to do is done.
     #[inline]
-    pub(crate) fn ascend(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
+    pub(crate) fn end_call(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);
         let depth = self.depth.get() - 1;
         self.depth.set(depth);
-        if depth == 0 && !self.settling.get() {
+        if depth == 0 && !self.is_running_deferred.get() {
             self.outermost.set(std::ptr::null());
-            if self.is_first.take() {
-                self.settle_first(core);
+            if self.outermost_has_work.take() {
+                self.run_first_deferred(core);
             } else if self.has_work() {
-                self.settle_all();
+                self.run_all_deferred();
             }
         }
     }
 
     /// A call into a channel begins that is the only one: no other is under way, and nothing is being settled.
     #[inline]
-    pub(super) fn begin_only(&self, core: &Rc<ChannelCore>) {
+    pub(super) fn begin_single_call(&self, core: &Rc<ChannelCore>) {
         debug_assert!(
-            self.depth.get() == 0 && !self.settling.get(),
+            self.depth.get() == 0 && !self.is_running_deferred.get(),
             "the loop calls one at a time"
         );
         self.depth.set(1);
@@ -173,127 +173,127 @@ impl LoopChannels {
     }
 
     /// The only call into a channel has ended. True if its channel has something left to do: that is settled by the caller, who says when it
-    /// [ends](Self::end_settling).
+    /// [ends](Self::end_running_deferred).
     #[inline]
-    pub(super) fn end_only(&self) -> bool {
+    pub(super) fn end_single_call(&self) -> bool {
         self.depth.set(0);
         self.outermost.set(std::ptr::null());
         self.innermost.set(std::ptr::null());
-        let has_work = self.is_first.take();
+        let has_work = self.outermost_has_work.take();
         if has_work {
-            self.settling.set(true);
-            self.left.set(self.left.get() - 1);
+            self.is_running_deferred.set(true);
+            self.pending_count.set(self.pending_count.get() - 1);
         }
         has_work
     }
 
     #[inline]
-    pub(super) fn end_settling(&self) {
-        self.settling.set(false);
+    pub(super) fn end_running_deferred(&self) {
+        self.is_running_deferred.set(false);
     }
 
     /// A call into a channel has ended in a panic: what is left to do is done later.
     #[cold]
-    pub(crate) fn fall_back(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
+    pub(crate) fn end_panicked_call(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);
         self.depth.set(self.depth.get() - 1);
         if self.depth.get() == 0 {
             self.outermost.set(std::ptr::null());
-            if self.is_first.take() {
-                self.listed.borrow_mut().push_front(core.clone());
+            if self.outermost_has_work.take() {
+                self.with_work.borrow_mut().push_front(core.clone());
             }
         }
     }
 
     /// Nothing is settled until the guard goes.
-    pub(crate) fn hold(&self) -> DeferralGuard<'_> {
+    pub(crate) fn postpone_deferred(&self) -> DeferralGuard<'_> {
         self.depth.set(self.depth.get() + 1);
         DeferralGuard(self)
     }
 
     /// A channel has something left to do.
     #[inline]
-    pub(crate) fn list(&self, core: &Rc<ChannelCore>) {
-        let before = self.left.get();
-        self.left.set(before + 1);
+    pub(crate) fn add_with_work(&self, core: &Rc<ChannelCore>) {
+        let before = self.pending_count.get();
+        self.pending_count.set(before + 1);
         if before == 0 && self.outermost.get() == Rc::as_ptr(core) {
-            self.is_first.set(true);
+            self.outermost_has_work.set(true);
         } else {
-            self.push(core.clone());
+            self.push_listed(core.clone());
         }
     }
 
     #[inline(never)]
-    fn push(&self, core: Rc<ChannelCore>) {
-        self.listed.borrow_mut().push_back(core);
+    fn push_listed(&self, core: Rc<ChannelCore>) {
+        self.with_work.borrow_mut().push_back(core);
     }
 
     /// A channel's transport has more to read. Others have their turn first.
-    pub(crate) fn pump_next_turn(&self, core: Rc<ChannelCore>) {
-        self.left.set(self.left.get() + 1);
-        self.next_turn.borrow_mut().push(core);
+    pub(crate) fn poll_transport_next_turn(&self, core: Rc<ChannelCore>) {
+        self.pending_count.set(self.pending_count.get() + 1);
+        self.poll_next_turn.borrow_mut().push(core);
     }
 
-    fn pump_those_with_more(&self) {
-        let mut waiting = self.next_turn.borrow_mut();
+    fn poll_transports_with_more(&self) {
+        let mut waiting = self.poll_next_turn.borrow_mut();
         for core in waiting.drain(..) {
-            self.left.set(self.left.get() - 1);
-            core.pump_later();
+            self.pending_count.set(self.pending_count.get() - 1);
+            core.poll_transport_later();
         }
     }
 
     /// Whether something was left to do, in this turn or in the next.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.left.get() > 0
+        self.pending_count.get() > 0
     }
 
     /// If no call into a channel is under way, does what calls have left behind.
     #[inline]
-    pub(crate) fn settle_if_outermost(&self) {
-        if self.has_work() && self.depth.get() == 0 && !self.settling.get() {
-            self.settle_all();
+    pub(crate) fn run_deferred_if_outermost(&self) {
+        if self.has_work() && self.depth.get() == 0 && !self.is_running_deferred.get() {
+            self.run_all_deferred();
         }
     }
 
     /// Begins with this one, which is not in the list.
     #[inline]
-    fn settle_first(&self, core: &Rc<ChannelCore>) {
+    fn run_first_deferred(&self, core: &Rc<ChannelCore>) {
         {
-            let _settling = self.begin_settling();
-            self.left.set(self.left.get() - 1);
-            core.settle();
+            let _running = self.begin_running_deferred();
+            self.pending_count.set(self.pending_count.get() - 1);
+            core.run_deferred_work();
         }
         if self.has_work() {
-            self.settle_all();
+            self.run_all_deferred();
         }
     }
 
-    fn settle_all(&self) {
-        let _settling = self.begin_settling();
+    fn run_all_deferred(&self) {
+        let _running = self.begin_running_deferred();
         for _ in 0..ROUNDS {
-            let listed = self.listed.borrow().len();
-            if listed == 0 {
-                return release_room(&mut self.listed.borrow_mut());
+            let with_work = self.with_work.borrow().len();
+            if with_work == 0 {
+                return release_room(&mut self.with_work.borrow_mut());
             }
-            for _ in 0..listed {
-                let Some(core) = self.listed.borrow_mut().pop_front() else { return };
-                self.left.set(self.left.get() - 1);
-                core.settle();
+            for _ in 0..with_work {
+                let Some(core) = self.with_work.borrow_mut().pop_front() else { return };
+                self.pending_count.set(self.pending_count.get() - 1);
+                core.run_deferred_work();
             }
         }
     }
 
     #[inline]
-    fn begin_settling(&self) -> RunningGuard<'_> {
-        self.settling.set(true);
-        RunningGuard(&self.settling)
+    fn begin_running_deferred(&self) -> RunningGuard<'_> {
+        self.is_running_deferred.set(true);
+        RunningGuard(&self.is_running_deferred)
     }
 
     /// Completions that ask for more, and are told that it failed, could go on for ever: not here.
-    fn settle_for_the_last_time(&self) {
+    fn run_final_rounds(&self) {
         for _ in 0..LAST_ROUNDS {
-            self.settle_if_outermost();
+            self.run_deferred_if_outermost();
         }
     }
 }
@@ -317,19 +317,19 @@ impl Residents for LoopChannels {
 
     #[inline]
     fn left(&self) -> usize {
-        self.left.get()
+        self.pending_count.get()
     }
 
     #[inline]
     fn begin_turn(&self) {
         if self.has_work() {
-            self.pump_those_with_more();
+            self.poll_transports_with_more();
         }
     }
 
     #[inline]
     fn settle(&self) {
-        self.settle_if_outermost();
+        self.run_deferred_if_outermost();
     }
 
     /// The loop ends, for this reason: all channels are closed, after what was flushed; at once if it has died,
@@ -337,15 +337,15 @@ impl Residents for LoopChannels {
     fn close_all(&self, cause: &Error) {
         // All of them, before any of their handlers learns of it; a transport that panics keeps none of
         // the others.
-        let held = self.hold();
+        let held = self.postpone_deferred();
         for core in self.all() {
-            core.enter(|core| match is_death(cause) {
+            core.enter(|core| match is_loop_death(cause) {
                 true => core.close(Some(cause.clone()), Completion::none()),
                 false => core.close_after_writes(Some(cause.clone()), Completion::none()),
             });
         }
         drop(held);
-        self.settle_if_outermost();
+        self.run_deferred_if_outermost();
     }
 
     /// The loop is over: whoever is left is told, whatever is still in flight.
@@ -354,20 +354,20 @@ impl Residents for LoopChannels {
         for core in self.all() {
             core.transport_closed();
         }
-        self.settle_for_the_last_time();
+        self.run_final_rounds();
         // Those whose offloaded handlers have not come to the end.
         for core in self.all() {
-            core.remove_handlers_in_a_hurry();
+            core.remove_handlers_without_waiting();
         }
-        self.settle_for_the_last_time();
-        self.left.set(0);
-        let left = (self.table.take(), self.listed.take(), self.next_turn.take());
+        self.run_final_rounds();
+        self.pending_count.set(0);
+        let left = (self.table.take(), self.with_work.take(), self.poll_next_turn.take());
         drop(left);
     }
 }
 
 /// Whether a channel was closed because its loop has died: then its close future says so.
-pub(super) fn is_death(cause: &Error) -> bool {
+pub(super) fn is_loop_death(cause: &Error) -> bool {
     matches!(cause.kind(), ErrorKind::LoopDied { .. })
 }
 

@@ -11,7 +11,7 @@ use crate::channel::reading::read_size::ReceiveSizes;
 /// use waterwheel_channel::WaterMarks;
 ///
 /// assert!(WaterMarks::new(16 * 1024, 8 * 1024).is_err(), "the low mark is above the high one");
-/// let marks = WaterMarks::new(8 * 1024, 16 * 1024)?.limit(1 << 20)?;
+/// let marks = WaterMarks::new(8 * 1024, 16 * 1024)?.with_hard_cap(1 << 20)?;
 /// assert_eq!(marks.high(), 16 * 1024);
 /// # Ok::<(), waterwheel_channel::InvalidOption>(())
 /// ```
@@ -19,7 +19,7 @@ use crate::channel::reading::read_size::ReceiveSizes;
 pub struct WaterMarks {
     low: usize,
     high: usize,
-    limit: usize,
+    hard_cap: usize,
 }
 
 /// An option makes no sense.
@@ -35,10 +35,10 @@ pub enum InvalidOption {
         high: usize,
     },
     /// The limit could be reached while the channel says it is writable.
-    #[error("a limit of {limit} bytes is below the high water mark, {high}")]
-    Limit {
+    #[error("a hard cap of {hard_cap} bytes is below the high water mark, {high}")]
+    HardCap {
         /// The limit.
-        limit: usize,
+        hard_cap: usize,
         /// The high mark.
         high: usize,
     },
@@ -67,18 +67,18 @@ impl WaterMarks {
         if low > high {
             return Err(InvalidOption::WaterMarks { low, high });
         }
-        Ok(Self { low, high, limit: usize::MAX })
+        Ok(Self { low, high, hard_cap: usize::MAX })
     }
 
     /// A write that would make more than this wait fails. Default: none does.
     ///
     /// # Errors
     /// If that is below the high mark.
-    pub fn limit(self, limit: usize) -> Result<Self, InvalidOption> {
-        if limit < self.high {
-            return Err(InvalidOption::Limit { limit, high: self.high });
+    pub fn with_hard_cap(self, hard_cap: usize) -> Result<Self, InvalidOption> {
+        if hard_cap < self.high {
+            return Err(InvalidOption::HardCap { hard_cap, high: self.high });
         }
-        Ok(Self { limit, ..self })
+        Ok(Self { hard_cap, ..self })
     }
 
     /// The low mark.
@@ -95,15 +95,15 @@ impl WaterMarks {
 
     /// The most that may wait.
     #[must_use]
-    pub fn most(self) -> usize {
-        self.limit
+    pub fn hard_cap(self) -> usize {
+        self.hard_cap
     }
 }
 
 impl Default for WaterMarks {
     /// 32 and 64 KiB, as Netty has them, and no limit.
     fn default() -> Self {
-        Self { low: 32 * 1024, high: 64 * 1024, limit: usize::MAX }
+        Self { low: 32 * 1024, high: 64 * 1024, hard_cap: usize::MAX }
     }
 }
 

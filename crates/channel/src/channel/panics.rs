@@ -16,11 +16,11 @@ impl ChannelCore {
     #[cold]
     pub(super) fn panicked_from_loop(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let channels = self.here.channels();
-        if self.entered.replace(false) {
-            channels.fall_back(self, std::ptr::null());
+        if self.is_entered.replace(false) {
+            channels.end_panicked_call(self, std::ptr::null());
             self.panicked(payload);
         } else {
-            channels.end_settling();
+            channels.end_running_deferred();
             self.work_panicked(payload);
         }
     }
@@ -34,8 +34,8 @@ impl ChannelCore {
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
         // Before anything fails because of it.
-        if self.life.get().is_open() {
-            self.shared.set_cause(cause.clone());
+        if self.lifecycle.get().is_open() {
+            self.shared.set_close_cause(cause.clone());
         }
         self.discard_poisoned();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
@@ -44,27 +44,32 @@ impl ChannelCore {
 
     #[cold]
     pub(super) fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        self.mark(DeferredWork::ALL); // Some of it may not have been done.
-        match self.dropping.get() {
+        self.mark_deferred(DeferredWork::ALL); // Some of it may not have been done.
+        match self.drop_state.get() {
             DropState::No => self.panicked(payload),
-            _ => self.spent_panicked(payload),
+            _ => self.written_drop_panicked(payload),
         }
     }
 
     /// The destructor of what was sent panicked: that is reported, and harms nobody.
     #[cold]
-    fn spent_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        let _ = guarded::<()>(UserCode::Destructor, "sent bytes", || resume_unwind(payload));
+    fn written_drop_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+        let _ =
+            catch_user_panic::<()>(UserCode::Destructor, "sent bytes", || resume_unwind(payload));
         self.end_dropping();
     }
 
-    pub(crate) fn drop_guarded<T>(&self, label: &'static str, value: T) {
-        let _ = guarded(UserCode::Destructor, label, || drop(value));
+    pub(crate) fn drop_catching_panic<T>(&self, label: &'static str, value: T) {
+        let _ = catch_user_panic(UserCode::Destructor, label, || drop(value));
     }
 }
 
 /// Calls `f`. A panic is reported; nothing comes back then.
-pub(crate) fn guarded<R>(what: UserCode, label: &'static str, f: impl FnOnce() -> R) -> Option<R> {
+pub(crate) fn catch_user_panic<R>(
+    what: UserCode,
+    label: &'static str,
+    f: impl FnOnce() -> R,
+) -> Option<R> {
     let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
         // The label is made only when it is needed: it is kept for ever.
         let origin = Origin::labelled(label);

@@ -19,21 +19,21 @@ const ERROR_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ChannelCore {
     /// A message has passed all handlers.
-    pub(crate) fn unhandled_message(self: &Rc<Self>, msg: Msg) {
+    pub(crate) fn report_unhandled_message(self: &Rc<Self>, msg: Msg) {
         let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
-        if let Some(count) = self.unhandled.once_more() {
+        if let Some(count) = self.unhandled_messages.once_more() {
             let (ty, names) = (msg.type_name(), self.handler_names().join(", "));
             self.report(&format!(
                 "a message of type {ty} reached the end of the pipeline [{names}], {count} so far"
             ));
         }
-        self.drop_guarded(msg.type_name(), msg);
+        self.drop_catching_panic(msg.type_name(), msg);
     }
 
     /// An event of the user's own has passed all handlers, which is nothing out of the ordinary. Its
     /// destructor is no handler's.
-    pub(crate) fn unhandled_event(self: &Rc<Self>, event: Msg) {
-        self.drop_guarded(event.type_name(), event);
+    pub(crate) fn drop_unhandled_event(self: &Rc<Self>, event: Msg) {
+        self.drop_catching_panic(event.type_name(), event);
     }
 
     /// An error has passed all handlers.
@@ -57,7 +57,7 @@ impl ChannelCore {
         let mut cold = self.cold.get_or_create();
         let (count, has_doubled) = cold.unhandled_errors.count();
         let is_due = cold.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
-        if has_doubled || is_due && self.shared.listens() {
+        if has_doubled || is_due && self.shared.is_server() {
             cold.error_reported = Some(now);
             return Some(count);
         }
@@ -66,7 +66,7 @@ impl ChannelCore {
 
     /// A method of a handler has failed, and nobody else is told.
     #[cold]
-    pub(crate) fn handler_failure(&self, what: &str, error: &Error) {
+    pub(crate) fn report_handler_failure(&self, what: &str, error: &Error) {
         let count = self.cold.get_or_create().handler_failures.once_more();
         if let Some(count) = count {
             self.report(&format!("{what} failed, {count} so far: {error}"));
@@ -76,12 +76,12 @@ impl ChannelCore {
     /// An operation has failed. Reported if its future was dropped, so that nobody waits for it; that a channel
     /// is closed, or its output, is no news.
     #[cold]
-    pub(super) fn operation_failure(&self, done: &Completion, error: &Error) {
+    pub(super) fn report_operation_failure(&self, done: &Completion, error: &Error) {
         let expected = |error: &ChannelError| {
             matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown)
         };
         if done.is_detached() && !error.find().is_some_and(expected) {
-            self.shared.report_detached(error);
+            self.shared.report_unobserved_failure(error);
         }
     }
 

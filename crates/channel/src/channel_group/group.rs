@@ -140,7 +140,7 @@ impl ChannelGroup {
         self.inner.members().by_loop()
     }
 
-    pub(super) fn name_to_share(&self) -> Arc<str> {
+    pub(super) fn shared_name(&self) -> Arc<str> {
         self.inner.name.clone()
     }
 

@@ -13,7 +13,7 @@ use super::outcome::OutcomeReporter;
 
 /// The same for some channels of one loop, in order.
 pub(crate) struct GroupCommand {
-    what: GroupOperation,
+    operation: GroupOperation,
     items: Vec<GroupCommandItem>,
 }
 
@@ -31,8 +31,8 @@ pub(super) enum GroupOperation {
 pub(super) struct GroupCommandItem {
     pub(super) channel: Channel,
     /// If something is to be written.
-    pub(super) load: Option<ReservedMessage>,
-    pub(super) ticket: Option<OutcomeReporter>,
+    pub(super) message: Option<ReservedMessage>,
+    pub(super) reporter: Option<OutcomeReporter>,
 }
 
 pub(super) struct ReservedMessage {
@@ -41,8 +41,8 @@ pub(super) struct ReservedMessage {
 }
 
 impl GroupCommand {
-    pub(super) fn new(what: GroupOperation, items: Vec<GroupCommandItem>) -> Self {
-        Self { what, items }
+    pub(super) fn new(operation: GroupOperation, items: Vec<GroupCommandItem>) -> Self {
+        Self { operation, items }
     }
 
     /// Whether it is for the calling loop.
@@ -52,7 +52,7 @@ impl GroupCommand {
 
     /// Does it if this is the loop, or sends it there. A loop that is over drops it, and the tickets know
     /// what that means.
-    pub(super) fn go(self) {
+    pub(super) fn dispatch(self) {
         let Some(first) = self.items.first() else { return };
         if self.is_here() {
             if let Some(here) = LocalLoop::current() {
@@ -60,8 +60,9 @@ impl GroupCommand {
             }
             return;
         }
-        let (sender, lazily) = (first.channel.sender().clone(), self.what == GroupOperation::Write);
-        let command = |errand: Box<Self>| LoopCommand::new(|here| errand.perform(here));
+        let (sender, lazily) =
+            (first.channel.sender().clone(), self.operation == GroupOperation::Write);
+        let command = |command: Box<Self>| LoopCommand::new(|here| command.perform(here));
         let sent = match lazily {
             true => sender.send_lazily_with(Box::new(self), command),
             false => sender.send_with(Box::new(self), command),
@@ -72,25 +73,25 @@ impl GroupCommand {
     /// Does it, on the loop. All at once, however many: otherwise what is asked of a channel afterwards
     /// could come before.
     pub(crate) fn perform(self, here: &LocalLoop) {
-        for GroupCommandItem { channel, load, ticket } in self.items {
+        for GroupCommandItem { channel, message, reporter } in self.items {
             let Some(core) = here.channels().find(channel.token()) else { continue };
-            let done = ticket.map_or_else(Completion::none, OutcomeReporter::into_completion);
-            match (self.what, load) {
+            let done = reporter.map_or_else(Completion::none, OutcomeReporter::into_completion);
+            match (self.operation, message) {
                 (
                     GroupOperation::Write | GroupOperation::WriteAndFlush,
                     Some(ReservedMessage { msg, submitted }),
                 ) => {
                     core.take_write(
                         msg,
-                        self.what == GroupOperation::WriteAndFlush,
+                        self.operation == GroupOperation::WriteAndFlush,
                         done,
                         submitted,
                     );
                 }
-                (GroupOperation::Flush, _) => core.accept(TAIL, Flush),
-                (GroupOperation::Close, _) => core.accept(TAIL, Close(done)),
-                (GroupOperation::Disconnect, _) => core.accept(TAIL, Disconnect(done)),
-                (GroupOperation::Deregister, _) => core.accept(TAIL, Deregister(done)),
+                (GroupOperation::Flush, _) => core.enter_event(TAIL, Flush),
+                (GroupOperation::Close, _) => core.enter_event(TAIL, Close(done)),
+                (GroupOperation::Disconnect, _) => core.enter_event(TAIL, Disconnect(done)),
+                (GroupOperation::Deregister, _) => core.enter_event(TAIL, Deregister(done)),
                 (GroupOperation::Write | GroupOperation::WriteAndFlush, None) => {
                     done.fail(ChannelError::CompletionDropped.into());
                 }

@@ -125,8 +125,8 @@ pub(super) struct OutcomeCollector {
     group: Arc<str>,
     channels: Vec<Channel>,
     /// A channel that is gone is what was asked for.
-    closing: bool,
-    missing: AtomicUsize,
+    closed_is_success: bool,
+    outstanding: AtomicUsize,
     failures: Mutex<Vec<(usize, Error)>>,
     promise: Mutex<Option<Promise<GroupOutcome>>>,
 }
@@ -136,37 +136,37 @@ impl OutcomeCollector {
     pub(super) fn begin(
         group: Arc<str>,
         channels: Vec<Channel>,
-        closing: bool,
+        closed_is_success: bool,
     ) -> (Arc<Self>, ChannelGroupFuture) {
         let (mut promise, future) = match EventLoop::current() {
             Some(here) => here.new_promise(),
             None => GlobalExecutor::get().new_promise(),
         };
         promise.set_uncancellable();
-        let gathering = Arc::new(Self {
+        let collector = Arc::new(Self {
             group,
-            missing: AtomicUsize::new(channels.len()),
+            outstanding: AtomicUsize::new(channels.len()),
             channels,
-            closing,
+            closed_is_success,
             failures: Mutex::default(),
             promise: Mutex::new(Some(promise)),
         });
-        if gathering.channels.is_empty() {
-            gathering.complete();
+        if collector.channels.is_empty() {
+            collector.complete();
         }
-        (gathering, future)
+        (collector, future)
     }
 
-    pub(super) fn ticket(self: &Arc<Self>, at: usize) -> OutcomeReporter {
-        OutcomeReporter { gathering: Some(self.clone()), at }
+    pub(super) fn reporter(self: &Arc<Self>, at: usize) -> OutcomeReporter {
+        OutcomeReporter { collector: Some(self.clone()), at }
     }
 
-    fn note(&self, at: usize, result: Result<(), Error>) {
+    fn record(&self, at: usize, result: Result<(), Error>) {
         if let Err(error) = result {
             self.failures.lock().unwrap_or_else(PoisonError::into_inner).push((at, error));
         }
         // Publishes what was noted, and sees what the others have.
-        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.complete();
         }
     }
@@ -186,28 +186,28 @@ impl OutcomeCollector {
 /// The right to say what became of one channel's part. Dropped, it says that the channel is gone.
 pub(super) struct OutcomeReporter {
     /// `None` once it was said.
-    gathering: Option<Arc<OutcomeCollector>>,
+    collector: Option<Arc<OutcomeCollector>>,
     at: usize,
 }
 
 impl OutcomeReporter {
-    pub(super) fn tell(mut self, result: Result<(), Error>) {
-        if let Some(gathering) = self.gathering.take() {
-            gathering.note(self.at, result);
+    pub(super) fn report(mut self, result: Result<(), Error>) {
+        if let Some(collector) = self.collector.take() {
+            collector.record(self.at, result);
         }
     }
 
     pub(super) fn into_completion(self) -> Completion {
-        Completion::local(move |result| self.tell(result))
+        Completion::local(move |result| self.report(result))
     }
 }
 
 impl Drop for OutcomeReporter {
     fn drop(&mut self) {
-        if let Some(gathering) = self.gathering.take() {
-            let gone = || gathering.channels[self.at].closed_error();
-            let result = if gathering.closing { Ok(()) } else { Err(gone()) };
-            gathering.note(self.at, result);
+        if let Some(collector) = self.collector.take() {
+            let gone = || collector.channels[self.at].closed_error();
+            let result = if collector.closed_is_success { Ok(()) } else { Err(gone()) };
+            collector.record(self.at, result);
         }
     }
 }

@@ -47,7 +47,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     #[track_caller]
     pub fn write_each<M: Into<Msg>>(&self, make: impl FnMut(&Channel) -> M) -> ChannelGroupFuture {
         let (channels, msgs) = self.messages(make);
-        self.ask(GroupOperation::Write, channels, msgs)
+        self.run_operation(GroupOperation::Write, channels, msgs)
     }
 
     /// Writes a message to each, and flushes.
@@ -63,7 +63,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         make: impl FnMut(&Channel) -> M,
     ) -> ChannelGroupFuture {
         let (channels, msgs) = self.messages(make);
-        self.ask(GroupOperation::WriteAndFlush, channels, msgs)
+        self.run_operation(GroupOperation::WriteAndFlush, channels, msgs)
     }
 
     /// Writes a message to each and flushes, without a future: nothing is allocated per channel but what
@@ -72,52 +72,53 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     pub fn send(&self, msg: impl Message + Clone) {
         let (by_loop, msgs) = self.messages(|_| msg.clone());
         let mut msgs = msgs.into_iter();
-        let errands = by_loop.into_iter().map(|channels| {
+        let commands = by_loop.into_iter().map(|channels| {
             let loaded = channels.into_iter().zip(&mut msgs).filter_map(|(channel, msg)| {
-                let load = load(&channel, msg).map_err(|error| channel.report_refused(&error));
-                Some(GroupCommandItem { channel, load: Some(load.ok()?), ticket: None })
+                let message = reserve_message(&channel, msg)
+                    .map_err(|error| channel.report_refused_write(&error));
+                Some(GroupCommandItem { channel, message: Some(message.ok()?), reporter: None })
             });
             GroupCommand::new(GroupOperation::WriteAndFlush, loaded.collect())
         });
-        go(errands.collect());
+        dispatch_all(commands.collect());
     }
 
     /// Sends what was written.
     pub fn flush(&self) {
-        let item = |channel| GroupCommandItem { channel, load: None, ticket: None };
-        let errands = self.by_loop(false).into_iter().map(|channels| {
+        let item = |channel| GroupCommandItem { channel, message: None, reporter: None };
+        let commands = self.by_loop(false).into_iter().map(|channels| {
             GroupCommand::new(GroupOperation::Flush, channels.into_iter().map(item).collect())
         });
-        go(errands.collect());
+        dispatch_all(commands.collect());
     }
 
     /// Closes them, servers too, after what was flushed before.
     #[track_caller]
     pub fn close(&self) -> ChannelGroupFuture {
-        self.ask(GroupOperation::Close, self.by_loop(true), Vec::new())
+        self.run_operation(GroupOperation::Close, self.by_loop(true), Vec::new())
     }
 
     /// Disconnects them.
     #[track_caller]
     pub fn disconnect(&self) -> ChannelGroupFuture {
-        self.ask(GroupOperation::Disconnect, self.by_loop(true), Vec::new())
+        self.run_operation(GroupOperation::Disconnect, self.by_loop(true), Vec::new())
     }
 
     /// Lets them leave their loops, without closing them.
     #[track_caller]
     pub fn deregister(&self) -> ChannelGroupFuture {
-        self.ask(GroupOperation::Deregister, self.by_loop(true), Vec::new())
+        self.run_operation(GroupOperation::Deregister, self.by_loop(true), Vec::new())
     }
 
     /// Completes when all of those that are in now have been closed. They are asked for nothing.
     #[track_caller]
     pub fn closed(&self) -> ChannelGroupFuture {
         let channels = self.by_loop(true).concat();
-        let (gathering, future) =
-            OutcomeCollector::begin(self.group.name_to_share(), channels.clone(), true);
+        let (collector, future) =
+            OutcomeCollector::begin(self.group.shared_name(), channels.clone(), true);
         for (at, channel) in channels.into_iter().enumerate() {
-            let ticket = gathering.ticket(at);
-            channel.closed().add_listener(move |closed| ticket.tell(closed.clone()));
+            let reporter = collector.reporter(at);
+            channel.closed().add_listener(move |closed| reporter.report(closed.clone()));
         }
         future
     }
@@ -133,48 +134,50 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     }
 
     #[track_caller]
-    fn ask(
+    fn run_operation(
         &self,
-        what: GroupOperation,
+        operation: GroupOperation,
         by_loop: Vec<Vec<Channel>>,
         msgs: Vec<Msg>,
     ) -> ChannelGroupFuture {
-        let closing = matches!(what, GroupOperation::Close | GroupOperation::Disconnect);
-        let (gathering, future) =
-            OutcomeCollector::begin(self.group.name_to_share(), by_loop.concat(), closing);
-        let (mut tickets, mut msgs) = (0.., msgs.into_iter());
-        let errands = by_loop.into_iter().map(|channels| {
-            let asked = channels.into_iter().zip(&mut tickets).filter_map(|(channel, at)| {
-                let ticket = gathering.ticket(at);
-                let load = match msgs.next().map(|msg| load(&channel, msg)).transpose() {
-                    Ok(load) => load,
-                    Err(error) => {
-                        ticket.tell(Err(Error::new(error)));
-                        return None;
-                    }
-                };
-                Some(GroupCommandItem { channel, load, ticket: Some(ticket) })
+        let closed_is_success =
+            matches!(operation, GroupOperation::Close | GroupOperation::Disconnect);
+        let (collector, future) =
+            OutcomeCollector::begin(self.group.shared_name(), by_loop.concat(), closed_is_success);
+        let (mut indexes, mut msgs) = (0.., msgs.into_iter());
+        let commands = by_loop.into_iter().map(|channels| {
+            let asked = channels.into_iter().zip(&mut indexes).filter_map(|(channel, at)| {
+                let reporter = collector.reporter(at);
+                let message =
+                    match msgs.next().map(|msg| reserve_message(&channel, msg)).transpose() {
+                        Ok(message) => message,
+                        Err(error) => {
+                            reporter.report(Err(Error::new(error)));
+                            return None;
+                        }
+                    };
+                Some(GroupCommandItem { channel, message, reporter: Some(reporter) })
             });
-            GroupCommand::new(what, asked.collect())
+            GroupCommand::new(operation, asked.collect())
         });
-        go(errands.collect());
+        dispatch_all(commands.collect());
         future
     }
 }
 
 /// Other loops first: what happens on this one may take its time.
-fn go(errands: Vec<GroupCommand>) {
-    let (here, elsewhere): (Vec<_>, Vec<_>) = errands.into_iter().partition(GroupCommand::is_here);
-    for errand in elsewhere.into_iter().chain(here) {
-        errand.go();
+fn dispatch_all(commands: Vec<GroupCommand>) {
+    let (here, elsewhere): (Vec<_>, Vec<_>) = commands.into_iter().partition(GroupCommand::is_here);
+    for command in elsewhere.into_iter().chain(here) {
+        command.dispatch();
     }
 }
 
 /// A message on its way to a channel: of another loop, it counts as pending from now on.
-fn load(channel: &Channel, msg: Msg) -> Result<ReservedMessage, ChannelError> {
+fn reserve_message(channel: &Channel, msg: Msg) -> Result<ReservedMessage, ChannelError> {
     let submitted = match channel.in_event_loop() {
         true => None,
-        false => Some(channel.weigh(msg.size_hint())?),
+        false => Some(channel.reserve_pending(msg.size_hint())?),
     };
     Ok(ReservedMessage { msg, submitted })
 }

@@ -38,7 +38,7 @@ struct ConnectionEnd {
     /// A write has found no room, and is to be told when there is.
     blocked: bool,
     /// That the peer has finished was told, or need not be.
-    end_told: bool,
+    is_peer_end_reported: bool,
     closed: bool,
     /// On their way from the channel to the lane: empty but in a write, or if the peer was gone.
     staged: VecDeque<QueuedMessage>,
@@ -66,9 +66,9 @@ impl Connection {
     }
 
     /// Closes it, without dropping what it has not read.
-    pub(super) fn shut(&mut self) {
+    pub(super) fn close_end(&mut self) {
         if let Some(end) = &mut self.end {
-            end.shut();
+            end.close_end();
         }
     }
 }
@@ -93,7 +93,7 @@ impl ConnectionEnd {
             local: None,
             peer: None,
             blocked: false,
-            end_told: false,
+            is_peer_end_reported: false,
             closed: false,
             staged: VecDeque::new(),
             unread: VecDeque::new(),
@@ -119,9 +119,9 @@ impl ConnectionEnd {
                 QueueRoom::Beside(fill) => fill,
             };
             while !fill.is_full()
-                && let Some((msg, weight)) = outbound.take_weighed()
+                && let Some((msg, size)) = outbound.take_with_size()
             {
-                let queued = QueuedMessage::new(msg, weight);
+                let queued = QueuedMessage::new(msg, size);
                 fill.add(&queued);
                 self.staged.push_back(queued);
                 taken += 1;
@@ -138,25 +138,25 @@ impl ConnectionEnd {
 
     /// Whether a write that found no room is to go on. If the peer is gone it goes on too, and fails;
     /// but what the peer has said before is heard first, by one who listens.
-    fn goes_on(&mut self, reads: bool) -> bool {
-        let goes_on = self.blocked
+    fn can_resume_write(&mut self, reads: bool) -> bool {
+        let can_resume_write = self.blocked
             && match self.to_peer.room_again() {
                 QueueRoom::Gone => !reads,
                 QueueRoom::None => false,
                 QueueRoom::Beside(_) => true,
             };
-        self.blocked &= !goes_on;
-        goes_on
+        self.blocked &= !can_resume_write;
+        can_resume_write
     }
 
     /// True if the peer has finished and that is to be told to one who does not read.
-    fn has_end_to_tell(&self) -> bool {
-        !self.end_told && !self.closed && self.from_peer.is_finished()
+    fn must_report_peer_end(&self) -> bool {
+        !self.is_peer_end_reported && !self.closed && self.from_peer.is_finished()
     }
 
     /// The end of what is written goes first: a peer that finds this end's reader gone finds the end of
     /// the stream too.
-    fn shut(&mut self) {
+    fn close_end(&mut self) {
         if !mem::replace(&mut self.closed, true) {
             self.to_peer.finish();
             self.unread = self.from_peer.abandon();
@@ -166,7 +166,7 @@ impl ConnectionEnd {
 
 impl Drop for ConnectionEnd {
     fn drop(&mut self) {
-        self.shut();
+        self.close_end();
         for queued in self.unread.drain(..).chain(self.staged.drain(..)) {
             // One by one: one that panics takes nothing else along.
             let origin = Origin::labelled("message of a local connection");
@@ -194,14 +194,14 @@ impl Transport for Connection {
 
     fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
         let Some(end) = &mut self.end else { return Ok(false) };
-        end.end_told = false;
+        end.is_peer_end_reported = false;
         end.attach(up);
         up.wake(); // For what has happened since it left.
         Ok(true)
     }
 
     fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
-        self.rounds.break_off();
+        self.rounds.abort_round();
         if let Some(end) = &self.end {
             end.from_peer.set_reader(None);
             end.to_peer.set_writer(None);
@@ -220,7 +220,7 @@ impl Transport for Connection {
         (server.local, server.peer) = (Some(Address::Local(name)), from);
         (client.local, client.peer) = (server.peer.clone(), server.local.clone());
         client.attach(up);
-        port.enter(Connection::connected(server))?;
+        port.enqueue(Connection::connected(server))?;
         self.end = Some(client);
         Ok(ConnectProgress::Done)
     }
@@ -229,7 +229,7 @@ impl Transport for Connection {
         self.rounds.set(up, plan);
         // From here on the peer's end is not learnt by reading.
         if !self.rounds.is_on()
-            && self.end.as_ref().is_some_and(|end| end.blocked || end.has_end_to_tell())
+            && self.end.as_ref().is_some_and(|end| end.blocked || end.must_report_peer_end())
         {
             up.wake();
         }
@@ -255,14 +255,14 @@ impl Transport for Connection {
 
     fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
         let end = self.end.as_mut().filter(|end| !end.closed)?;
-        if end.goes_on(self.rounds.is_on()) {
+        if end.can_resume_write(self.rounds.is_on()) {
             return Some(TransportEvent::Wrote(0));
         }
         let next = self.rounds.next(|| end.from_peer.take());
         match next {
-            Some(TransportEvent::Eof) => end.end_told = true,
-            None if !self.rounds.is_on() && end.has_end_to_tell() => {
-                end.end_told = true;
+            Some(TransportEvent::Eof) => end.is_peer_end_reported = true,
+            None if !self.rounds.is_on() && end.must_report_peer_end() => {
+                end.is_peer_end_reported = true;
                 return Some(TransportEvent::PeerFinished);
             }
             _ => {}
@@ -275,7 +275,7 @@ impl Transport for Connection {
     }
 
     fn close(&mut self, _: &TransportContext) -> Detach {
-        self.shut();
+        self.close_end();
         Detach::Done
     }
 

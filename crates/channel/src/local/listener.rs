@@ -74,7 +74,7 @@ impl Listener {
     /// The name is in use.
     pub fn listen(mut self, name: impl Into<Arc<str>>) -> Result<Self, LocalError> {
         let port = LocalPort::open(name.into(), self.backlog)?;
-        self.shut();
+        self.close_end();
         self.state = ListenerState::Bound(port);
         Ok(self)
     }
@@ -87,10 +87,10 @@ impl Listener {
     }
 
     /// Lets go of the name. Runs nothing of the user's.
-    fn shut(&mut self) {
+    fn close_end(&mut self) {
         if let ListenerState::Bound(port) = &self.state {
             let mut unaccepted = port.close();
-            unaccepted.iter_mut().for_each(Connection::shut);
+            unaccepted.iter_mut().for_each(Connection::close_end);
             self.state = ListenerState::Closed { _unaccepted: unaccepted };
         }
     }
@@ -127,7 +127,7 @@ impl Transport for Listener {
     }
 
     fn deregister(&mut self, _: &TransportContext) -> Result<(), Error> {
-        self.rounds.break_off();
+        self.rounds.abort_round();
         if let Some(port) = self.port() {
             port.set_server(None);
         }
@@ -191,7 +191,7 @@ impl Transport for Listener {
     }
 
     fn close(&mut self, _: &TransportContext) -> Detach {
-        self.shut();
+        self.close_end();
         Detach::Done
     }
 
@@ -202,7 +202,7 @@ impl Transport for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.shut();
+        self.close_end();
     }
 }
 

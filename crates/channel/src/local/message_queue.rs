@@ -23,7 +23,7 @@ pub const QUEUED_MESSAGES: usize = 1024;
 /// Touched by the loop of the writing end and by that of the reading end, under the lock; by the rules
 /// of the [module](super), nothing of the user's runs meanwhile. The writing end alone pushes, so room
 /// that it has seen is still there when it comes back; the reading end alone takes. `writer` and
-/// `reader` are each end's own, but for `waits`, which the other end takes away.
+/// `reader` are each end's own, but for `is_waiting`, which the other end takes away.
 #[derive(Default)]
 pub(super) struct MessageQueue(Mutex<MessageQueueState>);
 
@@ -34,19 +34,19 @@ struct MessageQueueState {
     writer: QueueSide,
     reader: QueueSide,
     /// The reader does not take anything, and is to be woken when the writer has finished.
-    reader_notices_end: bool,
+    wakes_reader_at_end: bool,
 }
 
 /// A message, and what it counts for.
 #[derive(Debug)]
 pub(super) struct QueuedMessage {
     msg: Msg,
-    weight: usize,
+    size: usize,
 }
 
 impl QueuedMessage {
-    pub(super) fn new(msg: Msg, weight: usize) -> Self {
-        Self { msg, weight: weight.min(QUEUED_BYTES) }
+    pub(super) fn new(msg: Msg, size: usize) -> Self {
+        Self { msg, size: size.min(QUEUED_BYTES) }
     }
 }
 
@@ -60,12 +60,12 @@ pub(super) struct QueueFill {
 impl QueueFill {
     pub(super) fn add(&mut self, queued: &QueuedMessage) {
         self.messages += 1;
-        self.bytes += queued.weight;
+        self.bytes += queued.size;
     }
 
     fn remove(&mut self, queued: &QueuedMessage) {
         self.messages -= 1;
-        self.bytes -= queued.weight;
+        self.bytes -= queued.size;
     }
 
     pub(super) fn is_full(self) -> bool {
@@ -80,9 +80,9 @@ impl QueueFill {
 /// One who uses a queue, as the other one sees it.
 #[derive(Default)]
 pub(super) struct QueueSide {
-    pub(super) gone: bool,
+    pub(super) is_closed: bool,
     /// It has looked, found nothing to do, and is to be woken.
-    pub(super) waits: bool,
+    pub(super) is_waiting: bool,
     /// None while it is not registered.
     pub(super) waker: Option<TransportWaker>,
 }
@@ -90,8 +90,8 @@ pub(super) struct QueueSide {
 impl QueueSide {
     /// There is something to do for it: whom to wake, once the lock is released.
     #[must_use]
-    pub(super) fn call(&mut self) -> Option<TransportWaker> {
-        if mem::take(&mut self.waits) { self.waker.clone() } else { None }
+    pub(super) fn take_waker(&mut self) -> Option<TransportWaker> {
+        if mem::take(&mut self.is_waiting) { self.waker.clone() } else { None }
     }
 }
 
@@ -131,12 +131,12 @@ impl MessageQueue {
 
     fn room_if(&self, enough: impl FnOnce(QueueFill) -> bool) -> QueueRoom {
         let mut state = self.lock();
-        if state.reader.gone {
+        if state.reader.is_closed {
             QueueRoom::Gone
         } else if enough(state.fill) {
             QueueRoom::Beside(state.fill)
         } else {
-            state.writer.waits = true;
+            state.writer.is_waiting = true;
             QueueRoom::None
         }
     }
@@ -145,14 +145,14 @@ impl MessageQueue {
     pub(super) fn push(&self, batch: &mut VecDeque<QueuedMessage>) -> bool {
         let reader = {
             let mut state = self.lock();
-            if state.reader.gone {
+            if state.reader.is_closed {
                 return false;
             }
             for queued in batch.iter() {
                 state.fill.add(queued);
             }
             state.queue.append(batch);
-            state.reader.call()
+            state.reader.take_waker()
         };
         wake(reader);
         true
@@ -162,10 +162,10 @@ impl MessageQueue {
     pub(super) fn finish(&self) {
         let (own, reader) = {
             let mut state = self.lock();
-            state.writer.gone = true;
-            let notices = mem::take(&mut state.reader_notices_end);
-            state.reader.waits |= notices;
-            (state.writer.waker.take(), state.reader.call())
+            state.writer.is_closed = true;
+            let notices = mem::take(&mut state.wakes_reader_at_end);
+            state.reader.is_waiting |= notices;
+            (state.writer.waker.take(), state.reader.take_waker())
         };
         drop(own);
         wake(reader);
@@ -184,12 +184,16 @@ impl MessageQueue {
             let mut state = self.lock();
             let Some(queued) = state.queue.pop_front() else {
                 release_room(&mut state.queue);
-                state.reader.waits = !state.writer.gone;
-                return if state.writer.gone { ReadOutcome::End } else { ReadOutcome::Nothing };
+                state.reader.is_waiting = !state.writer.is_closed;
+                return if state.writer.is_closed {
+                    ReadOutcome::End
+                } else {
+                    ReadOutcome::Nothing
+                };
             };
             state.fill.remove(&queued);
             let enough = state.fill.is_half_empty();
-            (queued.msg, if enough { state.writer.call() } else { None })
+            (queued.msg, if enough { state.writer.take_waker() } else { None })
         };
         wake(writer);
         ReadOutcome::One(msg)
@@ -198,8 +202,8 @@ impl MessageQueue {
     /// True if nothing more will be written; otherwise the reader, who takes nothing, is woken when that is so.
     pub(super) fn is_finished(&self) -> bool {
         let mut state = self.lock();
-        state.reader_notices_end = !state.writer.gone;
-        state.writer.gone
+        state.wakes_reader_at_end = !state.writer.is_closed;
+        state.writer.is_closed
     }
 
     /// Whether there is a message to take.
@@ -212,9 +216,9 @@ impl MessageQueue {
     pub(super) fn abandon(&self) -> VecDeque<QueuedMessage> {
         let (own, unread, writer) = {
             let mut state = self.lock();
-            state.reader.gone = true;
+            state.reader.is_closed = true;
             state.fill = QueueFill::default();
-            (state.reader.waker.take(), mem::take(&mut state.queue), state.writer.call())
+            (state.reader.waker.take(), mem::take(&mut state.queue), state.writer.take_waker())
         };
         drop(own);
         wake(writer);
@@ -244,10 +248,10 @@ mod tests {
     impl Message for Number {}
 
     /// Writes so many messages, a few at a time, as there is room.
-    fn write(lane: &MessageQueue, count: usize, alive: &Arc<()>) {
+    fn write(queue: &MessageQueue, count: usize, alive: &Arc<()>) {
         let mut next = 0;
         while next < count {
-            let QueueRoom::Beside(mut fill) = lane.room() else {
+            let QueueRoom::Beside(mut fill) = queue.room() else {
                 thread::yield_now();
                 continue;
             };
@@ -261,22 +265,22 @@ mod tests {
                 batch.push_back(queued);
                 next += 1;
             }
-            assert!(lane.push(&mut batch), "the reader is there");
+            assert!(queue.push(&mut batch), "the reader is there");
         }
     }
 
     #[test]
     fn r01_messages_cross_between_two_threads_once_and_in_order() {
         const COUNT: usize = if cfg!(miri) { 20 } else { 2_000 };
-        let (lane, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
-        let (other_end, held) = (lane.clone(), alive.clone());
+        let (queue, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
+        let (other_end, held) = (queue.clone(), alive.clone());
         let writer = thread::spawn(move || {
             write(&other_end, COUNT, &held);
             other_end.finish();
         });
         let mut next = 0;
         loop {
-            match lane.take() {
+            match queue.take() {
                 ReadOutcome::One(msg) => {
                     assert_eq!(msg.take::<Number>().unwrap().n, next);
                     next += 1;
@@ -291,16 +295,16 @@ mod tests {
 
     #[test]
     fn r01_what_a_reader_leaves_behind_is_dropped_once_whoever_is_faster() {
-        let (lane, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
-        let (other_end, held) = (lane.clone(), alive.clone());
+        let (queue, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
+        let (other_end, held) = (queue.clone(), alive.clone());
         let writer = thread::spawn(move || {
             let mut batch =
                 VecDeque::from([QueuedMessage::new(Msg::new(Number { n: 0, _alive: held }), 1)]);
             other_end.push(&mut batch) || batch.len() == 1
         });
-        drop(lane.abandon());
+        drop(queue.abandon());
         assert!(writer.join().unwrap(), "queued, or left with the writer");
         assert_eq!(Arc::strong_count(&alive), 1);
-        assert!(matches!(lane.room(), QueueRoom::Gone));
+        assert!(matches!(queue.room(), QueueRoom::Gone));
     }
 }

@@ -96,7 +96,7 @@
 //! 3. The wake comes after the lock was released. By then the note is gone, and this wake is the only
 //!    one; it must lead to a look that begins later than the gift. On the end's own loop it marks the
 //!    channel, which looks later. From elsewhere it sends a command, unless one is under way that the
-//!    loop has not taken (`pumping`, set by a swap, cleared by the loop before it looks). If the swap
+//!    loop has not taken (`poll_requested`, set by a swap, cleared by the loop before it looks). If the swap
 //!    finds the flag set, then the flag was not yet cleared; had the loop's look come before the gift,
 //!    then its clearing would have happened before too, by the order of the lock, and the swap would
 //!    have seen that. So the command under way leads to a look after the gift. The atomics need no more

@@ -61,10 +61,10 @@ impl LocalPort {
     }
 
     /// Lets a connection wait to be accepted.
-    pub(super) fn enter(&self, connection: Connection) -> Result<(), LocalError> {
+    pub(super) fn enqueue(&self, connection: Connection) -> Result<(), LocalError> {
         let server = {
             let mut waiting = self.lock();
-            if waiting.server.gone {
+            if waiting.server.is_closed {
                 return Err(LocalError::Refused { name: self.name.clone() });
             }
             if waiting.connections.len() >= self.backlog {
@@ -72,7 +72,7 @@ impl LocalPort {
                 return Err(LocalError::BacklogFull { name, backlog });
             }
             waiting.connections.push_back(connection);
-            waiting.server.call()
+            waiting.server.take_waker()
         };
         wake(server);
         Ok(())
@@ -82,7 +82,7 @@ impl LocalPort {
     pub(super) fn accept(&self) -> Option<Connection> {
         let mut waiting = self.lock();
         let connection = waiting.connections.pop_front();
-        waiting.server.waits = connection.is_none();
+        waiting.server.is_waiting = connection.is_none();
         connection
     }
 
@@ -101,7 +101,7 @@ impl LocalPort {
         let freed = names().remove(&self.name);
         let (own, rest) = {
             let mut waiting = self.lock();
-            waiting.server.gone = true;
+            waiting.server.is_closed = true;
             (waiting.server.waker.take(), mem::take(&mut waiting.connections))
         };
         drop((freed, own));

@@ -36,7 +36,7 @@ impl ReadRounds {
     }
 
     /// It leaves its loop: the channel itself tells that the round is over.
-    pub(super) fn break_off(&mut self) {
+    pub(super) fn abort_round(&mut self) {
         self.left = None;
     }
 

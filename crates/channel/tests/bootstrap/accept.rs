@@ -175,8 +175,8 @@ fn l16_a_pause_ends_neither_the_wait_at_the_limit_nor_that_the_pause() {
         let first = fail(&house, &port);
         let _second = port.connect().unwrap();
         // There is room, but the pause is not over.
-        limit.set_most(2);
-        limit.set_most(1);
+        limit.set_max(2);
+        limit.set_max(1);
         house.settle();
         assert_eq!((log.take(), port.backlog()), (vec!["complete".to_owned(), failed()], 2));
         // It is, and there is room for one.

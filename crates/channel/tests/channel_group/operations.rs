@@ -305,7 +305,7 @@ fn c07_a_broadcast_beyond_the_cap_of_a_channel_is_refused_by_that_one() {
         let mut members = Vec::new();
         for (at, cap) in [(0, 4), (1, 100)] {
             let (ours, theirs) = transport::pair();
-            let marks = WaterMarks::new(1, 2).unwrap().limit(cap).unwrap();
+            let marks = WaterMarks::new(1, 2).unwrap().with_hard_cap(cap).unwrap();
             let ours = ours.options(ChannelOptions { water_marks: marks, ..Default::default() });
             members.push(stage.register(at, ours, Record::new("member", &Log::default())));
             stage.register(at, theirs, Record::new(NAMES[at], &log));

@@ -128,7 +128,7 @@ fn c03_many_writes_without_weight_make_the_channel_unwritable() {
 
 #[test]
 fn c03_the_hard_cap_holds_for_the_mailbox() {
-    let marks = WaterMarks::new(100, 200).unwrap().limit(300).unwrap();
+    let marks = WaterMarks::new(100, 200).unwrap().with_hard_cap(300).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let mut bench = Bench::with_options(options, |edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;

@@ -198,7 +198,7 @@ fn c07_the_marks_are_strict_on_both_sides() {
     assert_eq!((channel.channel().pending_bytes(), look(&mut channel).0), (32_768, false));
     channel.set_room(1);
     assert_eq!((channel.channel().pending_bytes(), look(&mut channel).0), (32_767, true));
-    assert_eq!(WaterMarks::default().most(), usize::MAX, "no cap unless asked for");
+    assert_eq!(WaterMarks::default().hard_cap(), usize::MAX, "no cap unless asked for");
 }
 
 /// Writes by its context, by the channel, and by its context again.

@@ -48,7 +48,7 @@ fn c12_at_the_limit_newcomers_wait_until_somebody_goes() {
         let mut waiting = [(); 3].map(|()| knock(address));
         rig.assert_calm();
         waiting.iter_mut().for_each(assert_unanswered);
-        assert_eq!((limit.open(), limit.most(), limit.turned_away()), (2, 2, 0));
+        assert_eq!((limit.open(), limit.max(), limit.turned_away()), (2, 2, 0));
         // One goes, one comes: in the order in which they stand there.
         let [first, second] = served;
         let [mut third, mut fourth, mut fifth] = waiting;
@@ -117,9 +117,9 @@ fn c12_a_limit_can_be_changed_at_any_time() {
         let mut peers = [(); 3].map(|()| knock(address));
         rig.assert_calm();
         peers.iter_mut().for_each(assert_unanswered);
-        limit.set_most(2);
+        limit.set_max(2);
         peers[..2].iter_mut().for_each(assert_answered);
-        limit.set_most(1);
+        limit.set_max(1);
         rig.assert_calm();
         assert_unanswered(&mut peers[2]);
         assert_eq!(limit.open(), 2, "those who are there stay");

@@ -62,7 +62,8 @@ fn c07_a_channel_that_finds_no_room_waits_for_it_and_does_not_try_again() {
 #[test]
 fn c07_a_peer_that_never_reads_leaves_the_channel_at_its_marks() {
     on_every_loop(|rig| {
-        let marks = WaterMarks::new(32 * 1024, 64 * 1024).unwrap().limit(256 * 1024).unwrap();
+        let marks =
+            WaterMarks::new(32 * 1024, 64 * 1024).unwrap().with_hard_cap(256 * 1024).unwrap();
         let options =
             waterwheel_channel::ChannelOptions { water_marks: marks, ..Default::default() };
         let door = Door::open(rig, |server| {

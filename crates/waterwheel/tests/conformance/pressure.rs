@@ -73,7 +73,7 @@ pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) 
     const CAP: usize = 128 * 1024;
     let stage = Stage::new(cell, 2);
     let (server, mut ear) = stage.tapped(deaf());
-    let marks = WaterMarks::new(BLOCK, 2 * BLOCK).unwrap().limit(CAP).unwrap();
+    let marks = WaterMarks::new(BLOCK, 2 * BLOCK).unwrap().with_hard_cap(CAP).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let (client, _) = stage.client_with(&server, options);
     let child = ear.channel();

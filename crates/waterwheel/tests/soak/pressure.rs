@@ -17,7 +17,7 @@ const BLOCK: usize = 8 * 1024;
 
 /// Writes beyond the cap fail, and the others arrive.
 pub(crate) fn write_beyond_the_cap(world: &World, dice: &mut Dice) {
-    let marks = WaterMarks::new(BLOCK, 2 * BLOCK).and_then(|marks| marks.limit(CAP));
+    let marks = WaterMarks::new(BLOCK, 2 * BLOCK).and_then(|marks| marks.with_hard_cap(CAP));
     let water_marks = marks.expect("sound marks");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let clients = Bootstrap::new(&world.clients[dice.below(world.clients.len())], Tcp);

@@ -75,7 +75,7 @@ impl Common {
 }
 
 fn echo_options() -> ChannelOptions {
-    let marks = WaterMarks::new(CAP / 4, CAP / 2).and_then(|marks| marks.limit(CAP));
+    let marks = WaterMarks::new(CAP / 4, CAP / 2).and_then(|marks| marks.with_hard_cap(CAP));
     ChannelOptions {
         water_marks: marks.expect("sound marks"),
         receive_sizes: ReceiveSizes::new(64, 2048, 4096).expect("sound sizes"),

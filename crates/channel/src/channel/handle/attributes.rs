@@ -9,7 +9,7 @@ use waterwheel_executor::UserCode;
 
 use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelShared;
-use crate::channel::panics::guarded;
+use crate::channel::panics::catch_user_panic;
 
 /// The key of a value that channels carry: a name and a type. Two keys with the same name and type are
 /// the same key.
@@ -99,7 +99,7 @@ impl Drop for Attributes {
         for AttributeEntry { name, value, .. } in
             entries.into_iter().flat_map(|entries| entries.list)
         {
-            let _ = guarded(UserCode::Destructor, name, || drop(value));
+            let _ = catch_user_panic(UserCode::Destructor, name, || drop(value));
         }
     }
 }
@@ -120,7 +120,7 @@ impl AttributeEntry {
 
 impl Attributes {
     /// Tells companions that their channel is closed. On its loop, with nothing locked.
-    pub(in crate::channel) fn tell_closed(&self, shared: &Arc<ChannelShared>) {
+    pub(in crate::channel) fn notify_closed(&self, shared: &Arc<ChannelShared>) {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(list) = entries.as_ref().map(|entries| entries.list.iter()) else { return };
         let told: Vec<_> =

@@ -65,14 +65,14 @@ impl Channel {
         &self.shared.attributes
     }
 
-    /// Counts bytes that are on their way to the buffer: see [`ChannelShared::weigh`].
-    pub(crate) fn weigh(&self, size: usize) -> Result<PendingReservation, ChannelError> {
-        self.shared.weigh(size)
+    /// Counts bytes that are on their way to the buffer: see [`ChannelShared::reserve_pending`].
+    pub(crate) fn reserve_pending(&self, size: usize) -> Result<PendingReservation, ChannelError> {
+        self.shared.reserve_pending(size)
     }
 
     /// A write that nobody waits for was refused.
-    pub(crate) fn report_refused(&self, error: &ChannelError) {
-        self.shared.report_refused(error);
+    pub(crate) fn report_refused_write(&self, error: &ChannelError) {
+        self.shared.report_refused_write(error);
     }
 
     /// Names it among all channels of the process.
@@ -104,7 +104,7 @@ impl Channel {
     /// Whether it is a server: it accepts connections, and nothing can be written to it.
     #[must_use]
     pub fn is_server(&self) -> bool {
-        self.shared.listens()
+        self.shared.is_server()
     }
 
     /// Whether it has not been closed.
@@ -131,11 +131,11 @@ impl Channel {
     /// is closed before.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        if let Some(core) = self.shared.here() {
+        if let Some(core) = self.shared.local_core() {
             return core.is_writable(); // Whoever looks there is told of the change.
         }
         let is_writable = self.shared.writable.load(Ordering::Acquire) && self.is_open();
-        is_writable && self.shared.has_room()
+        is_writable && self.shared.has_write_room()
     }
 
     /// How many bytes may be written before it stops being writable; none if it is not.
@@ -174,7 +174,7 @@ impl Channel {
     /// [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied).
     #[track_caller]
     pub fn closed(&self) -> SharedFuture<()> {
-        self.shared.closed()
+        self.shared.close_future()
     }
 
     // Attributes.
@@ -347,7 +347,7 @@ impl Channel {
 
     fn submit(&self, request: ChannelRequest) {
         if self.in_event_loop() {
-            match self.shared.here() {
+            match self.shared.local_core() {
                 Some(core) => request.perform(&core),
                 None => request.refuse(&self.closed_error()),
             }
@@ -377,14 +377,14 @@ impl Channel {
         if self.in_event_loop() {
             return self.submit(ChannelRequest::Write { msg, flush, promise, submitted: None });
         }
-        match self.shared.weigh(msg.size_hint()) {
+        match self.shared.reserve_pending(msg.size_hint()) {
             Ok(submitted) => {
                 let submitted = Some(submitted);
                 self.submit(ChannelRequest::Write { msg, flush, promise, submitted });
             }
             Err(error) => {
                 if promise.is_none() {
-                    self.shared.report_refused(&error);
+                    self.shared.report_refused_write(&error);
                 }
                 ChannelRequest::Write { msg, flush, promise, submitted: None }
                     .refuse(&Error::new(error))

@@ -205,7 +205,7 @@ impl LocalLoop {
         more: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
     ) -> Result<Channel, Error> {
         let channel = self.make_channel(new, more);
-        self.channels().settle_if_outermost();
+        self.channels().run_deferred_if_outermost();
         channel
     }
 
@@ -219,7 +219,7 @@ impl LocalLoop {
             Ok(channel) => promise.set_success(channel),
             Err(error) => promise.set_failure(error),
         };
-        self.channels().settle_if_outermost();
+        self.channels().run_deferred_if_outermost();
     }
 
     fn make_channel(
@@ -245,7 +245,7 @@ impl LocalLoop {
         shared.set_early_addresses(addresses);
         let shared = Arc::new(shared);
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
-        shared.set_token(self.channels().enter(core.clone()));
+        shared.set_token(self.channels().insert(core.clone()));
         self.keep(berth);
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;
@@ -253,9 +253,9 @@ impl LocalLoop {
         };
         self.counters().channels(self.channels().len());
         // What handlers write when they are added is sent when the channel has come, not before.
-        let held = self.channels().hold();
+        let held = self.channels().postpone_deferred();
         let made = inside(&core, |core| Edit::perform(core, initialise))
-            .and_then(|()| inside(&core, ChannelCore::come));
+            .and_then(|()| inside(&core, ChannelCore::register));
         drop(held);
         if let Err(error) = &made {
             core.close(Some(error.clone()), Completion::none());

@@ -68,34 +68,40 @@ impl ChannelRequest {
                 let done = promise.map_or_else(Completion::none, Completion::from);
                 core.take_write(msg, flush, done, submitted);
             }
-            ChannelRequest::Flush => core.accept(TAIL, Flush),
-            ChannelRequest::Read => core.accept(TAIL, BeginRead),
+            ChannelRequest::Flush => core.enter_event(TAIL, Flush),
+            ChannelRequest::Read => core.enter_event(TAIL, BeginRead),
             ChannelRequest::AutoRead(auto) => {
                 core.shared().set_auto_read(auto);
-                core.enter_with(move |core| core.set_auto_read(auto));
+                core.enter_or_defer(move |core| core.set_auto_read(auto));
             }
-            ChannelRequest::UserEvent(event) => core.accept(HEAD, UserEvent(event)),
-            ChannelRequest::Bind(to, promise) => core.accept(TAIL, Bind(to, promise.into())),
-            ChannelRequest::Connect(to, promise) => core.accept(TAIL, Connect(to, promise.into())),
-            ChannelRequest::Disconnect(promise) => core.accept(TAIL, Disconnect(promise.into())),
+            ChannelRequest::UserEvent(event) => core.enter_event(HEAD, UserEvent(event)),
+            ChannelRequest::Bind(to, promise) => core.enter_event(TAIL, Bind(to, promise.into())),
+            ChannelRequest::Connect(to, promise) => {
+                core.enter_event(TAIL, Connect(to, promise.into()))
+            }
+            ChannelRequest::Disconnect(promise) => {
+                core.enter_event(TAIL, Disconnect(promise.into()))
+            }
             ChannelRequest::Close(promise) => {
                 let done = promise.map_or_else(Completion::none, Completion::from);
-                core.accept(TAIL, Close(done));
+                core.enter_event(TAIL, Close(done));
             }
-            ChannelRequest::ShutdownInput(promise) => core.enter_with(move |core| {
+            ChannelRequest::ShutdownInput(promise) => core.enter_or_defer(move |core| {
                 begin(promise, |done| core.shutdown_input(done));
             }),
             ChannelRequest::ShutdownOutput(promise) => {
-                core.accept(TAIL, ShutdownOutput(promise.into()));
+                core.enter_event(TAIL, ShutdownOutput(promise.into()));
             }
-            ChannelRequest::SetOption(option, promise) => core.enter_with(move |core| {
+            ChannelRequest::SetOption(option, promise) => core.enter_or_defer(move |core| {
                 begin(promise, |done| core.complete_later(done, core.set_option(option)));
             }),
-            ChannelRequest::Deregister(promise) => core.accept(TAIL, Deregister(promise.into())),
-            ChannelRequest::Register(promise) => core.enter_with(move |core| {
-                begin(promise, |done| core.complete_later(done, core.come()));
+            ChannelRequest::Deregister(promise) => {
+                core.enter_event(TAIL, Deregister(promise.into()))
+            }
+            ChannelRequest::Register(promise) => core.enter_or_defer(move |core| {
+                begin(promise, |done| core.complete_later(done, core.register()));
             }),
-            ChannelRequest::Call(call) => core.enter_with(move |core| call(Ok(core))),
+            ChannelRequest::Call(call) => core.enter_or_defer(move |core| call(Ok(core))),
         }
     }
 
@@ -153,13 +159,13 @@ impl ChannelCore {
         if flush {
             self.write_and_flush(msg, done);
         } else {
-            self.accept(TAIL, Write(msg, done));
+            self.enter_event(TAIL, Write(msg, done));
         }
         // It no longer counts as submitted. If it was refused nothing else will look whether there is
         // room again.
-        self.fall();
+        self.check_low_mark();
         if is_from_elsewhere {
-            self.tell_watchers();
+            self.notify_watchers();
         }
     }
 }

@@ -70,11 +70,11 @@ pub(crate) struct ChannelShared {
     /// Writes that nobody waited for, and that were refused.
     refused: Flood,
     /// A request to ask the transport for events is on its way.
-    pub(in crate::channel) pumping: WakeFlag,
+    pub(in crate::channel) poll_requested: WakeFlag,
     /// Written by the loop and read by any thread, under the lock; nothing of the user's runs while it is held.
-    known: Mutex<LockedState>,
+    locked: Mutex<LockedState>,
     /// The close was told. Changes under that lock only.
-    told: AtomicBool,
+    is_close_notified: AtomicBool,
     pub(in crate::channel) attributes: Attributes,
     pub(in crate::channel) parent: Option<Channel>,
 }
@@ -132,9 +132,9 @@ impl ChannelShared {
             submitted: SubmittedBytes::new(),
             holds: HoldCount::new(),
             refused: Flood::default(),
-            pumping: WakeFlag::new(),
-            known: Mutex::default(),
-            told: AtomicBool::new(false),
+            poll_requested: WakeFlag::new(),
+            locked: Mutex::default(),
+            is_close_notified: AtomicBool::new(false),
             attributes,
             parent,
         }
@@ -142,11 +142,11 @@ impl ChannelShared {
 
     /// Notes addresses that are known before it is active, and before anybody else can have it.
     pub(in crate::channel) fn set_early_addresses(&mut self, addresses: ChannelAddresses) {
-        self.known.get_mut().unwrap_or_else(PoisonError::into_inner).addresses = addresses;
+        self.locked.get_mut().unwrap_or_else(PoisonError::into_inner).addresses = addresses;
     }
 
-    fn known(&self) -> MutexGuard<'_, LockedState> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LockedState> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -183,7 +183,7 @@ impl ChannelShared {
         self.auto_read.store(auto, Ordering::Release);
     }
 
-    pub(in crate::channel) fn listens(&self) -> bool {
+    pub(in crate::channel) fn is_server(&self) -> bool {
         self.server.load(Ordering::Relaxed) & LISTENS != 0
     }
 
@@ -197,7 +197,7 @@ impl ChannelShared {
 
     /// One that it has accepted is closed: what it had no room for there may be room for now. If it
     /// pauses a moment later, a timer ends that.
-    pub(in crate::channel) fn child_closed(&self) {
+    pub(in crate::channel) fn on_child_closed(&self) {
         let paused = |server: u8| server & PAUSED != 0;
         if paused(self.server.load(Ordering::Relaxed))
             && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
@@ -220,79 +220,79 @@ impl ChannelShared {
 
     /// Notes addresses, as far as they were not known.
     pub(in crate::channel) fn add_addresses(&self, local: Option<Address>, peer: Option<Address>) {
-        let addresses = &mut self.known().addresses;
+        let addresses = &mut self.lock().addresses;
         addresses.local = addresses.local.take().or(local);
         addresses.peer = addresses.peer.take().or(peer);
     }
 
     pub(crate) fn set_peer_address(&self, peer: Address) {
-        self.known().addresses.peer = Some(peer);
+        self.lock().addresses.peer = Some(peer);
     }
 
     pub(in crate::channel) fn has_local_address(&self) -> bool {
-        self.known().addresses.local.is_some()
+        self.lock().addresses.local.is_some()
     }
 
     pub(in crate::channel) fn addresses(&self) -> ChannelAddresses {
-        self.known().addresses.clone()
+        self.lock().addresses.clone()
     }
 
     /// Completes when it has been closed.
     #[track_caller]
-    pub(in crate::channel) fn closed(&self) -> SharedFuture<()> {
-        let mut known = self.known();
-        if let Some(future) = known.closed.as_ref().and_then(|closed| closed.future.as_ref()) {
+    pub(in crate::channel) fn close_future(&self) -> SharedFuture<()> {
+        let mut locked = self.lock();
+        if let Some(future) = locked.closed.as_ref().and_then(|closed| closed.future.as_ref()) {
             return future.clone();
         }
         let (mut promise, future) = self.sender.executor().new_promise();
         promise.set_uncancellable();
         let future = future.shared();
-        if self.told.load(Ordering::Relaxed) {
-            drop(known);
+        if self.is_close_notified.load(Ordering::Relaxed) {
+            drop(locked);
             promise.set_success(());
         } else {
-            let closed = known.closed.get_or_insert_default();
+            let closed = locked.closed.get_or_insert_default();
             (closed.promise, closed.future) = (Some(promise), Some(future.clone()));
         }
         future
     }
 
     /// It has been closed. Those who waited for it; who comes later need not wait.
-    pub(in crate::channel) fn take_closed(&self) -> Option<Promise<()>> {
-        let mut known = self.known();
-        self.told.store(true, Ordering::Relaxed);
-        known.closed.as_mut()?.promise.take()
+    pub(in crate::channel) fn take_close_promise(&self) -> Option<Promise<()>> {
+        let mut locked = self.lock();
+        self.is_close_notified.store(true, Ordering::Relaxed);
+        locked.closed.as_mut()?.promise.take()
     }
 
     /// True once the close was told to those who waited for it. Changes on its loop only.
-    pub(in crate::channel) fn is_close_told(&self) -> bool {
-        self.told.load(Ordering::Relaxed)
+    pub(in crate::channel) fn is_close_notified(&self) -> bool {
+        self.is_close_notified.load(Ordering::Relaxed)
     }
 
     /// Notes what closes it. The first cause stays.
-    pub(in crate::channel) fn set_cause(&self, cause: Error) {
-        let mut known = self.known();
-        let first = &mut known.closed.get_or_insert_default().cause;
+    pub(in crate::channel) fn set_close_cause(&self, cause: Error) {
+        let mut locked = self.lock();
+        let first = &mut locked.closed.get_or_insert_default().cause;
         let surplus = match first {
             None => first.replace(cause),
             Some(_) => Some(cause),
         };
-        drop(known);
+        drop(locked);
         drop(surplus); // Errors hold values of the user's.
     }
 
     /// Returns what a call is told that finds the channel closed, or gone: with the first cause of the close.
     pub(crate) fn closed_error(&self) -> ChannelError {
-        ChannelError::Closed { cause: self.cause() }
+        ChannelError::Closed { cause: self.close_cause() }
     }
 
     /// What closed it, unless it was asked for.
-    pub(in crate::channel) fn cause(&self) -> Option<Error> {
-        self.known().closed.as_ref().and_then(|closed| closed.cause.clone())
+    pub(in crate::channel) fn close_cause(&self) -> Option<Error> {
+        self.lock().closed.as_ref().and_then(|closed| closed.cause.clone())
     }
 
     /// The channel, if this is its loop and it is still there.
-    pub(in crate::channel) fn here(&self) -> Option<Rc<ChannelCore>> {
+    pub(in crate::channel) fn local_core(&self) -> Option<Rc<ChannelCore>> {
         if !self.sender.in_event_loop() {
             return None;
         }
@@ -307,8 +307,11 @@ impl ChannelShared {
     ///
     /// # Errors
     /// So much may not wait.
-    pub(crate) fn weigh(self: &Arc<Self>, size: usize) -> Result<PendingReservation, ChannelError> {
-        let (limit, mut pending) = (self.options.water_marks.most(), 0);
+    pub(crate) fn reserve_pending(
+        self: &Arc<Self>,
+        size: usize,
+    ) -> Result<PendingReservation, ChannelError> {
+        let (limit, mut pending) = (self.options.water_marks.hard_cap(), 0);
         // Added only if it may wait: what is refused must not look like a full channel for a moment.
         let added = self.submitted.add(size, |before| {
             pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
@@ -322,21 +325,21 @@ impl ChannelShared {
 
     /// True while no more waits than the high mark allows. Asked on other threads than the loop's; whoever is
     /// told `false` here is told by the loop when that may have changed.
-    pub(in crate::channel) fn has_room(&self) -> bool {
+    pub(in crate::channel) fn has_write_room(&self) -> bool {
         let high = self.options.water_marks.high();
         let pending = || self.pending.load(Ordering::Relaxed);
-        self.submitted.leave_room(|submitted| pending().saturating_add(submitted) <= high)
+        self.submitted.check_room(|submitted| pending().saturating_add(submitted) <= high)
     }
 
     /// A write that nobody waits for was refused.
     #[cold]
-    pub(in crate::channel) fn report_refused(&self, error: &impl fmt::Display) {
+    pub(in crate::channel) fn report_refused_write(&self, error: &impl fmt::Display) {
         self.report_failed("a write was refused", error);
     }
 
     /// An operation has failed whose future was dropped.
     #[cold]
-    pub(in crate::channel) fn report_detached(&self, error: &impl fmt::Display) {
+    pub(in crate::channel) fn report_unobserved_failure(&self, error: &impl fmt::Display) {
         self.report_failed("an operation failed and its future was dropped", error);
     }
 
@@ -347,24 +350,24 @@ impl ChannelShared {
     }
 
     /// The channel is to ask its transport for events.
-    pub(in crate::channel) fn pump(&self) {
-        if let Some(core) = self.here() {
-            core.pump_later();
-        } else if self.pumping.raise() {
+    pub(in crate::channel) fn request_poll(&self) {
+        if let Some(core) = self.local_core() {
+            core.poll_transport_later();
+        } else if self.poll_requested.raise() {
             // Refused by a loop that is over: then there is nobody to ask.
             let token = self.token();
             let _ = self.sender.send(LoopCommand::new(move |here| {
                 here.channels().with(token, |core| {
-                    core.shared().pump_arrived();
-                    core.pump_later();
+                    core.shared().poll_request_arrived();
+                    core.poll_transport_later();
                 });
             }));
         }
     }
 
     /// The command that [`pump`](Self::pump) sent has arrived: the channel asks its transport next.
-    pub(crate) fn pump_arrived(&self) {
-        self.pumping.lower();
+    pub(crate) fn poll_request_arrived(&self) {
+        self.poll_requested.lower();
     }
 }
 

@@ -15,8 +15,8 @@ use waterwheel_executor::{Error, UserCode};
 
 use crate::channel::core::ChannelCore;
 use crate::channel::lifecycle::step_queue::LifecycleStep;
-use crate::channel::loop_channels::is_death;
-use crate::channel::panics::guarded;
+use crate::channel::loop_channels::is_loop_death;
+use crate::channel::panics::catch_user_panic;
 use crate::channel::transport::TransportEvent;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
@@ -43,11 +43,11 @@ pub(crate) enum TransportCloseState {
 
 impl ChannelCore {
     pub(crate) fn is_active(&self) -> bool {
-        self.life.get().is_active()
+        self.lifecycle.get().is_active()
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.life.get().is_open()
+        self.lifecycle.get().is_open()
     }
 
     /// Whether the pipeline may still be changed: not once its handlers are being removed.
@@ -61,7 +61,7 @@ impl ChannelCore {
 
     /// Nothing is on its way to or from offloaded handlers any more: they are removed.
     pub(crate) fn remove_handlers_later(self: &Rc<Self>) {
-        self.step(LifecycleStep::RemoveHandlers);
+        self.queue_step(LifecycleStep::RemoveHandlers);
     }
 
     /// Removes the handlers, from the tail to the head, and then lets the loop forget the channel. One that
@@ -75,23 +75,23 @@ impl ChannelCore {
                 return self.handlers.removal_waits.set(true);
             }
         }
-        self.step(LifecycleStep::Gone);
+        self.queue_step(LifecycleStep::Gone);
     }
 
     /// The loop is over: handlers that take their time are not waited for.
-    pub(in crate::channel) fn remove_handlers_in_a_hurry(self: &Rc<Self>) {
+    pub(in crate::channel) fn remove_handlers_without_waiting(self: &Rc<Self>) {
         self.handlers.hurries.set(true);
-        self.step(LifecycleStep::RemoveHandlers);
+        self.queue_step(LifecycleStep::RemoveHandlers);
     }
 
-    pub(in crate::channel) fn tell_closed(self: &Rc<Self>) {
-        self.shared.attributes.tell_closed(&self.shared);
-        let death = self.shared.cause().filter(is_death);
+    pub(in crate::channel) fn notify_closed(self: &Rc<Self>) {
+        self.shared.attributes.notify_closed(&self.shared);
+        let death = self.shared.close_cause().filter(is_loop_death);
         if death.is_some() {
             // Made even if nobody has asked for it yet: whoever comes later learns it too.
-            drop(self.shared.closed());
+            drop(self.shared.close_future());
         }
-        let promise = self.shared.take_closed();
+        let promise = self.shared.take_close_promise();
         // From now on nobody joins the list: the close was told.
         let waiting = match self.cold.is_created() {
             true => std::mem::take(&mut self.cold.get_or_create().ending.waiting),
@@ -117,9 +117,9 @@ impl ChannelCore {
         let Some(cause) = cause else { return self.close_after_writes(None, done) };
         let begun = self.begin_close(Some(cause.clone()), done);
         // A close that lingers does so no longer; one that a panic has interrupted goes on.
-        if begun || self.transport_end.get() != TransportCloseState::Told {
-            self.shared.set_cause(cause);
-            self.let_go();
+        if begun || self.transport_close.get() != TransportCloseState::Told {
+            self.shared.set_close_cause(cause);
+            self.close_transport();
         }
     }
 
@@ -127,25 +127,25 @@ impl ChannelCore {
     pub(crate) fn close_after_writes(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         self.write_out();
         let begun = self.begin_close(cause, done);
-        if begun && self.can_go_on_writing() {
-            self.transport_end.set(TransportCloseState::Lingering);
+        if begun && self.can_continue_writing() {
+            self.transport_close.set(TransportCloseState::Lingering);
             self.set_read(false);
         } else if begun {
-            self.let_go();
+            self.close_transport();
         }
     }
 
     /// Nobody may use it any more. `false`: it was so before.
     fn begin_close(self: &Rc<Self>, cause: Option<Error>, done: Completion) -> bool {
-        let mut life = self.life.get();
+        let mut life = self.lifecycle.get();
         let begun = life.begin_close();
-        self.life.set(life);
+        self.lifecycle.set(life);
         if !begun {
             self.join_close(done);
             return false;
         }
         if let Some(cause) = cause {
-            self.shared.set_cause(cause);
+            self.shared.set_close_cause(cause);
         }
         self.wait_for_close(done);
         self.shared.set_closed();
@@ -154,23 +154,23 @@ impl ChannelCore {
     }
 
     /// What is not written by now never will be, and the transport closes.
-    fn let_go(self: &Rc<Self>) {
-        self.transport_end.set(TransportCloseState::Ahead);
-        self.fail_what_is_left();
+    fn close_transport(self: &Rc<Self>) {
+        self.transport_close.set(TransportCloseState::Ahead);
+        self.fail_unwritten();
         // A destructor of what was left may have come here before.
-        if self.transport_end.replace(TransportCloseState::Told) == TransportCloseState::Told {
+        if self.transport_close.replace(TransportCloseState::Told) == TransportCloseState::Told {
             return;
         }
         // One that panics is of no more use: it is dropped with the channel, and that closes it too.
         let name = self.transport.borrow().name();
-        let close = || self.move_transport(|transport, up| transport.close(up));
-        let detached = guarded(UserCode::Callback, name, close);
+        let close = || self.with_socket_change(|transport, up| transport.close(up));
+        let detached = catch_user_panic(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
             self.transport_closed();
         }
     }
 
-    fn fail_what_is_left(self: &Rc<Self>) {
+    fn fail_unwritten(self: &Rc<Self>) {
         if !self.has_writes_to_fail() && !self.is_output_ending() {
             return;
         }
@@ -181,7 +181,7 @@ impl ChannelCore {
 
     /// It is being closed, or has been: told along with the others, or after them.
     fn join_close(self: &Rc<Self>, done: Completion) {
-        if self.shared.is_close_told() {
+        if self.shared.is_close_notified() {
             self.complete_later(done, Ok(()));
         } else {
             self.wait_for_close(done);
@@ -205,47 +205,47 @@ impl ChannelCore {
             TransportEvent::Failed(error) => self.close(Some(error), Completion::none()),
             _ => return,
         }
-        self.here.channels().settle_if_outermost();
+        self.here.channels().run_deferred_if_outermost();
     }
 
     /// The rest of a long write, in its turn.
-    pub(crate) fn go_on_writing(self: &Rc<Self>) {
+    pub(crate) fn continue_writing(self: &Rc<Self>) {
         self.write_out();
         self.linger();
     }
 
     /// If it lingers, looks whether that has an end.
     fn linger(self: &Rc<Self>) {
-        if self.is_lingering() && !self.can_go_on_writing() {
-            self.let_go();
+        if self.is_lingering() && !self.can_continue_writing() {
+            self.close_transport();
         }
     }
 
     pub(in crate::channel) fn is_lingering(&self) -> bool {
-        self.transport_end.get() == TransportCloseState::Lingering
+        self.transport_close.get() == TransportCloseState::Lingering
     }
 
     /// The transport has let go.
     pub(in crate::channel) fn transport_closed(self: &Rc<Self>) {
-        let mut life = self.life.get();
+        let mut life = self.lifecycle.get();
         let ended = life.closed();
-        self.life.set(life);
+        self.lifecycle.set(life);
         let Some(ended) = ended else { return };
-        if self.transport_end.replace(TransportCloseState::Told) != TransportCloseState::Told {
-            self.fail_what_is_left();
+        if self.transport_close.replace(TransportCloseState::Told) != TransportCloseState::Told {
+            self.fail_unwritten();
         }
         self.shared.set_registered(false);
         if let Some(server) = &self.shared.parent {
-            server.shared().child_closed();
+            server.shared().on_child_closed();
         }
-        self.step(LifecycleStep::Closed);
+        self.queue_step(LifecycleStep::Closed);
         if ended.inactive {
-            self.step(LifecycleStep::Inactive);
+            self.queue_step(LifecycleStep::Inactive);
         }
         if ended.unregistered {
-            self.step(LifecycleStep::Unregistered);
+            self.queue_step(LifecycleStep::Unregistered);
         }
-        self.step(LifecycleStep::LastMail);
-        self.here.channels().settle_if_outermost();
+        self.queue_step(LifecycleStep::LastMail);
+        self.here.channels().run_deferred_if_outermost();
     }
 }

@@ -103,7 +103,7 @@ impl ChannelCore {
     }
 
     /// Whether it waits to be connected, for a timer of this loop: its transport knows nothing of that.
-    pub(in crate::channel) fn is_pausing(&self) -> bool {
+    pub(in crate::channel) fn is_between_attempts(&self) -> bool {
         self.connecting().is_some_and(|it| it.pause_timer.is_some())
     }
 
@@ -112,7 +112,7 @@ impl ChannelCore {
     fn attempt(self: &Rc<Self>) -> Option<Error> {
         loop {
             let target = self.connecting()?.target.clone();
-            match self.move_transport(|transport, up| transport.connect(up, &target)) {
+            match self.with_socket_change(|transport, up| transport.connect(up, &target)) {
                 Ok(ConnectProgress::Pending) => self.limit_attempt(),
                 Ok(ConnectProgress::Later) => {
                     self.limit_attempt();
@@ -191,7 +191,7 @@ impl ChannelCore {
 
     /// The attempt under way has failed, says the transport.
     pub(in crate::channel) fn on_connect_failed(self: &Rc<Self>, error: Error) {
-        self.move_transport(|transport, up| transport.abandon_connect(up));
+        self.with_socket_change(|transport, up| transport.abandon_connect(up));
         let failed = self.next_address(error).or_else(|| self.attempt());
         if let Some(error) = failed {
             self.close(Some(error), Completion::none());
@@ -216,7 +216,7 @@ impl ChannelCore {
         let Some(mut it) = self.take_connecting() else { return };
         it.stop_timers(self);
         let wanted = it.done.begin();
-        self.move_transport(|transport, up| transport.connected(up));
+        self.with_socket_change(|transport, up| transport.connected(up));
         self.activate(it.done);
         if !wanted {
             self.close_cancelled();

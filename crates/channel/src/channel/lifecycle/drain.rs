@@ -23,7 +23,7 @@ impl Drains for LoopChannels {
             core.stop_listening();
         }
         for core in &all {
-            core.tell_draining(deadline);
+            core.notify_draining(deadline);
         }
     }
 
@@ -48,18 +48,20 @@ impl ChannelCore {
         });
     }
 
-    fn tell_draining(self: &Rc<Self>, deadline: Nanos) {
-        if self.life.get().is_open() {
-            self.accept(HEAD, UserEvent(Msg::new(Draining { deadline })));
+    fn notify_draining(self: &Rc<Self>, deadline: Nanos) {
+        if self.lifecycle.get().is_open() {
+            self.enter_event(HEAD, UserEvent(Msg::new(Draining { deadline })));
         }
     }
 
     /// Whether a drain waits for it. Of one that is closed, only what it is still writing.
     fn is_busy(&self) -> bool {
-        if !self.life.get().is_open() {
+        if !self.lifecycle.get().is_open() {
             return self.is_lingering();
         }
         // A message that weighs nothing waits all the same.
-        self.shared.holds.any() || self.waiting() > 0 || self.out.borrow().holds_anything()
+        self.shared.holds.any()
+            || self.total_pending() > 0
+            || self.outbound.borrow().holds_anything()
     }
 }

@@ -87,30 +87,31 @@ impl ChannelCore {
     }
 
     fn end_input(self: &Rc<Self>) {
-        if self.halves.input_over.replace(true) {
+        if self.half_closure.input_over.replace(true) {
             return;
         }
         self.set_read(false);
-        self.step(LifecycleStep::InputOver);
+        self.queue_step(LifecycleStep::InputOver);
     }
 
     pub(in crate::channel) fn is_input_over(&self) -> bool {
-        self.halves.input_over.get()
+        self.half_closure.input_over.get()
     }
 
     pub(in crate::channel) fn is_output_over(&self) -> bool {
-        self.halves.output.get() != OutputState::Open
+        self.half_closure.output.get() != OutputState::Open
     }
 
     /// True while the output waits for what was flushed before it ends.
     pub(in crate::channel) fn is_output_ending(&self) -> bool {
-        self.halves.output.get() == OutputState::Ending
+        self.half_closure.output.get() == OutputState::Ending
     }
 
     /// Tells the handlers, from the loop. When both directions are over so is the channel.
     pub(in crate::channel) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
         self.enter(|core| core.go(HEAD, UserEvent(Msg::new(which))));
-        if self.halves.input_over.get() && self.halves.output.get() == OutputState::Over {
+        if self.half_closure.input_over.get() && self.half_closure.output.get() == OutputState::Over
+        {
             self.close(None, Completion::none());
         }
     }
@@ -139,15 +140,15 @@ impl ChannelCore {
         if let Err(error) = self.may_shut_down() {
             return self.complete_later(done, Err(error));
         }
-        let before = self.halves.output.get();
+        let before = self.half_closure.output.get();
         if before == OutputState::Over {
             return self.complete_later(done, Ok(()));
         }
         self.cold.get_or_create().ending.output.push(done);
         if before == OutputState::Open {
-            self.halves.output.set(OutputState::Ending);
-            self.show_writable();
-            self.follow_writability();
+            self.half_closure.output.set(OutputState::Ending);
+            self.publish_writable();
+            self.pause_or_resume_reads();
             self.fail_unflushed(&Error::new(ChannelError::OutputShutDown));
             self.end_output_if_written();
         }
@@ -155,21 +156,21 @@ impl ChannelCore {
 
     /// If the output is to end, looks whether everything is written.
     pub(in crate::channel) fn end_output_if_written(self: &Rc<Self>) {
-        if !self.is_output_ending() || self.has_to_write() {
+        if !self.is_output_ending() || self.has_unwritten() {
             return;
         }
-        self.halves.output.set(OutputState::Over);
+        self.half_closure.output.set(OutputState::Over);
         let waiting = std::mem::take(&mut self.cold.get_or_create().ending.output);
         let shut = self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Write));
         for done in waiting {
             self.complete_later(done, shut.clone());
         }
         if shut.is_ok() {
-            self.step(LifecycleStep::OutputOver);
+            self.queue_step(LifecycleStep::OutputOver);
         } else {
             // It cannot, or is broken: then that is told by itself.
-            self.halves.output.set(OutputState::Open);
-            self.show_writable();
+            self.half_closure.output.set(OutputState::Open);
+            self.publish_writable();
         }
     }
 
@@ -178,7 +179,7 @@ impl ChannelCore {
         if !self.is_output_ending() {
             return;
         }
-        self.halves.output.set(OutputState::Over);
+        self.half_closure.output.set(OutputState::Over);
         let waiting = std::mem::take(&mut self.cold.get_or_create().ending.output);
         for done in waiting {
             self.complete_later(done, Err(error.clone()));
@@ -186,7 +187,7 @@ impl ChannelCore {
     }
 
     fn may_shut_down(&self) -> Result<(), Error> {
-        if !self.life.get().is_open() {
+        if !self.lifecycle.get().is_open() {
             return Err(self.closed_error());
         }
         if !self.is_active() {

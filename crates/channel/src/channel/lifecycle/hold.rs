@@ -63,7 +63,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let shared = self.channel.shared();
         if shared.holds.release() {
-            shared.let_loop_look();
+            shared.wake_for_drain_check();
         }
     }
 }
@@ -72,7 +72,7 @@ impl ChannelShared {
     /// The last guard went while the loop drains. Every turn looks whether the drain is over: this is
     /// one.
     #[cold]
-    fn let_loop_look(&self) {
+    fn wake_for_drain_check(&self) {
         // Refused by a loop that is over: then nobody waits.
         let _ = self.send(LoopCommand::new(|_| ()));
     }

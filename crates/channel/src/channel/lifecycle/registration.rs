@@ -24,7 +24,7 @@ impl ChannelCore {
     }
 
     pub(in crate::channel) fn may_activate(&self) -> Result<(), Error> {
-        let life = self.life.get();
+        let life = self.lifecycle.get();
         Err(Error::new(if !life.is_open() {
             return Err(self.closed_error());
         } else if !life.is_registered() {
@@ -40,14 +40,14 @@ impl ChannelCore {
 
     /// It is connected, or bound: those who asked for it learn it before the handlers.
     pub(in crate::channel) fn activate(self: &Rc<Self>, done: Completion) {
-        let mut life = self.life.get();
+        let mut life = self.lifecycle.get();
         let first = life.activated();
-        self.life.set(life);
+        self.lifecycle.set(life);
         self.complete_later(done, Ok(()));
         if first {
             self.note_addresses();
             self.shared.set_active(true);
-            self.step(LifecycleStep::Active);
+            self.queue_step(LifecycleStep::Active);
         }
     }
 
@@ -72,7 +72,7 @@ impl ChannelCore {
     /// To leave the loop; this has passed all handlers.
     pub(crate) fn deregister(self: &Rc<Self>, done: Completion) {
         self.write_out();
-        let life = self.life.get();
+        let life = self.lifecycle.get();
         let left = if !life.is_open() {
             Err(self.closed_error())
         } else if !life.is_registered() {
@@ -81,15 +81,15 @@ impl ChannelCore {
             self.leave_loop()
         };
         if left.is_ok() {
-            if self.break_off_round() {
-                self.step(LifecycleStep::RoundOver);
+            if self.abort_round() {
+                self.queue_step(LifecycleStep::RoundOver);
             }
-            let mut life = self.life.get();
+            let mut life = self.lifecycle.get();
             let announced = life.deregistered();
-            self.life.set(life);
+            self.lifecycle.set(life);
             self.shared.set_registered(false);
             if announced {
-                self.step(LifecycleStep::Unregistered);
+                self.queue_step(LifecycleStep::Unregistered);
             }
         }
         self.complete_later(done, left);
@@ -97,12 +97,12 @@ impl ChannelCore {
 
     /// The transport leaves. If it cannot, it goes on reading.
     fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
-        if self.is_pausing() {
+        if self.is_between_attempts() {
             return Err(Error::new(ChannelError::Connecting));
         }
         let reading = self.is_reading();
         self.set_read(false);
-        let left = self.move_transport(|transport, up| transport.deregister(up));
+        let left = self.with_socket_change(|transport, up| transport.deregister(up));
         if left.is_err() && reading {
             self.set_read(true);
         }
@@ -110,30 +110,30 @@ impl ChannelCore {
     }
 
     /// Comes to the loop, for the first time or again. If it cannot it is closed.
-    pub(in crate::channel) fn come(self: &Rc<Self>) -> Result<(), Error> {
-        let mut life = self.life.get();
+    pub(in crate::channel) fn register(self: &Rc<Self>) -> Result<(), Error> {
+        let mut life = self.lifecycle.get();
         if !life.is_open() {
             return Err(self.closed_error());
         }
         if life.is_registered() {
             return Err(Error::new(ChannelError::AlreadyRegistered));
         }
-        let registered = self.move_transport(|transport, up| transport.register(up));
+        let registered = self.with_socket_change(|transport, up| transport.register(up));
         let connected = registered.inspect_err(|error| {
             self.close(Some(error.clone()), Completion::none());
         })?;
         let first = life.registered();
-        self.life.set(life);
+        self.lifecycle.set(life);
         self.shared.set_registered(true);
         if first {
-            self.step(LifecycleStep::Registered);
+            self.queue_step(LifecycleStep::Registered);
         }
         if connected && !life.is_active() {
             self.activate(Completion::none());
         } else if life.is_active() {
-            self.forget_fullness();
-            self.step(LifecycleStep::ReadAgain);
-            self.mark(DeferredWork::FLUSH);
+            self.clear_full_state();
+            self.queue_step(LifecycleStep::ReadAgain);
+            self.mark_deferred(DeferredWork::FLUSH);
         }
         Ok(())
     }

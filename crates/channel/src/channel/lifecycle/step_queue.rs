@@ -89,52 +89,52 @@ impl StepQueue {
 }
 
 impl ChannelCore {
-    pub(in crate::channel) fn step(self: &Rc<Self>, step: LifecycleStep) {
-        if self.has_more_steps() || !self.steps.push(step) {
+    pub(in crate::channel) fn queue_step(self: &Rc<Self>, step: LifecycleStep) {
+        if self.has_overflow_steps() || !self.steps.push(step) {
             self.cold.get_or_create().steps.push_back(step);
         }
-        self.mark(DeferredWork::STEPS);
+        self.mark_deferred(DeferredWork::STEPS);
     }
 
     /// True if some have not found a place in the short queue.
     #[inline]
-    fn has_more_steps(&self) -> bool {
+    fn has_overflow_steps(&self) -> bool {
         self.cold.is_created() && self.cold.get().is_some_and(|cold| !cold.steps.is_empty())
     }
 
-    pub(in crate::channel) fn take_steps(self: &Rc<Self>) {
+    pub(in crate::channel) fn run_steps(self: &Rc<Self>) {
         for _ in 0..STEPS_PER_ROUND {
             // A step may lead to completions, and those come before the steps they led to.
-            self.tell_completions();
+            self.run_completions();
             let Some(step) = self.next_step() else { return };
             match step {
                 LifecycleStep::Registered => self.announce(Registered),
                 LifecycleStep::Active => self.enter(|core| {
                     core.go_through(Active);
                     core.read_if_auto();
-                    core.begin_kept_read();
+                    core.begin_requested_read();
                 }),
                 LifecycleStep::ReadAgain => self.enter(|core| {
                     core.read_if_auto();
-                    core.begin_kept_read();
+                    core.begin_requested_read();
                 }),
                 LifecycleStep::RoundOver => self.announce(ReadComplete),
                 LifecycleStep::InputOver => self.half_closed(HalfClosed::Input),
                 LifecycleStep::OutputOver => self.half_closed(HalfClosed::Output),
-                LifecycleStep::Closed => self.tell_closed(),
+                LifecycleStep::Closed => self.notify_closed(),
                 LifecycleStep::Inactive => self.announce(Inactive),
                 LifecycleStep::Unregistered => self.announce(Unregistered),
                 LifecycleStep::LastMail => self.follow_last_mail(HEAD),
                 LifecycleStep::RemoveHandlers => self.remove_all_handlers(),
                 LifecycleStep::Gone => {
-                    self.here.channels().forget(self.token());
+                    self.here.channels().remove(self.token());
                     self.here.vacate();
                     self.here.counters().channels(self.here.channels().len());
                     self.shared.attributes.drop_companions();
                 }
             }
         }
-        self.mark(DeferredWork::STEPS);
+        self.mark_deferred(DeferredWork::STEPS);
     }
 
     /// Tells the handlers, if one of them stops for it.
@@ -148,7 +148,11 @@ impl ChannelCore {
 
     fn next_step(&self) -> Option<LifecycleStep> {
         self.steps.pop().or_else(|| {
-            if self.has_more_steps() { self.cold.get_or_create().steps.pop_front() } else { None }
+            if self.has_overflow_steps() {
+                self.cold.get_or_create().steps.pop_front()
+            } else {
+                None
+            }
         })
     }
 }

@@ -24,26 +24,26 @@ use crate::token::Token;
 
 /// Whether and how a channel reads.
 pub(crate) struct ReadState {
-    auto: Cell<bool>,
+    is_auto: Cell<bool>,
     /// The transport was told to read.
-    on: Cell<bool>,
+    is_on: Cell<bool>,
     /// A round was asked for, and has not begun: perhaps because the channel is not active, or away.
-    wanted: Cell<bool>,
+    is_requested: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
     /// Why the transport is not told to read, though it is to.
-    pauses: Cell<PauseReasons>,
+    pause_reasons: Cell<PauseReasons>,
     sizer: ReadSizer,
 }
 
 impl ReadState {
     pub(in crate::channel) fn new(options: &ChannelOptions) -> Self {
         Self {
-            auto: Cell::new(options.auto_read),
-            on: Cell::new(false),
-            wanted: Cell::new(false),
+            is_auto: Cell::new(options.auto_read),
+            is_on: Cell::new(false),
+            is_requested: Cell::new(false),
             in_round: Cell::new(false),
-            pauses: Cell::default(),
+            pause_reasons: Cell::default(),
             sizer: ReadSizer::new(options.receive_sizes),
         }
     }
@@ -52,7 +52,7 @@ impl ReadState {
     #[inline]
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
-            self.wanted.set(false);
+            self.is_requested.set(false);
         }
     }
 }
@@ -66,7 +66,7 @@ impl PauseReasons {
     /// A read failed, and the next would too.
     const FAILED: PauseReasons = PauseReasons(1);
     /// A server has as many connections as it may.
-    const CROWDED: PauseReasons = PauseReasons(1 << 1);
+    const AT_CONNECTION_LIMIT: PauseReasons = PauseReasons(1 << 1);
     /// The channel is not writable.
     const UNWRITABLE: PauseReasons = PauseReasons(1 << 2);
 
@@ -76,10 +76,10 @@ impl PauseReasons {
 }
 
 /// How long reading pauses after a read, or accept, failed for want of something: as long as Netty waits.
-const PAUSE: Duration = Duration::from_secs(1);
+const READ_FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many events a transport that is asked for them may give before others have their turn.
-const EVENTS_PER_PUMP: usize = 64;
+const EVENTS_PER_POLL: usize = 64;
 
 /// The driver's events, of the sockets that the channel's transport has given it.
 impl EventReceiver for ChannelCore {
@@ -123,7 +123,7 @@ impl ChannelCore {
     /// Bytes were read: the same as the event of that name, and mostly what happens.
     #[inline]
     pub(in crate::channel) fn on_bytes(self: &Rc<Self>, bytes: Bytes) {
-        if self.life.get().is_open() {
+        if self.lifecycle.get().is_open() {
             self.on_read(bytes.into());
         }
     }
@@ -132,14 +132,14 @@ impl ChannelCore {
     /// in the course of either is written once.
     #[inline]
     pub(in crate::channel) fn on_last_bytes(self: &Rc<Self>, bytes: Bytes) {
-        if !self.life.get().is_open() {
+        if !self.lifecycle.get().is_open() {
             return;
         }
-        let grown = self.note_read(bytes.len());
-        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
+        let grown = self.count_read(bytes.len());
+        let changed = self.read_state.sizer.on_round(&self.options().receive_sizes);
         self.enter_from_loop(|core| {
             let told = core.go_as_last(bytes.into());
-            if told || core.takes_end_of_round() {
+            if told || core.take_end_of_round() {
                 if !told {
                     core.go(HEAD, ReadComplete);
                 }
@@ -147,22 +147,22 @@ impl ChannelCore {
             }
         });
         self.end_round(grown || changed);
-        self.here.channels().settle_if_outermost();
+        self.here.channels().run_deferred_if_outermost();
     }
 
     /// Ends the round; whether that is to be told. Not if it was closed, or has left its loop: then the
     /// round was broken off, even if it has come back since.
     #[inline]
-    pub(crate) fn takes_end_of_round(&self) -> bool {
-        self.life.get().is_open() && self.reading.in_round.take()
+    pub(crate) fn take_end_of_round(&self) -> bool {
+        self.lifecycle.get().is_open() && self.read_state.in_round.take()
     }
 
     /// Ends a round of reads whose last read said nothing of it.
     #[inline]
     pub(in crate::channel) fn on_round_over(self: &Rc<Self>) {
-        if self.life.get().is_open() {
+        if self.lifecycle.get().is_open() {
             self.on_read_complete();
-            self.here.channels().settle_if_outermost();
+            self.here.channels().run_deferred_if_outermost();
         }
     }
 
@@ -171,7 +171,7 @@ impl ChannelCore {
         if let TransportEvent::Closed = event {
             return self.transport_closed();
         }
-        if !self.life.get().is_open() {
+        if !self.lifecycle.get().is_open() {
             return self.on_event_while_closing(event);
         }
         match event {
@@ -186,31 +186,31 @@ impl ChannelCore {
             TransportEvent::Failed(error) => self.on_failed(error),
             TransportEvent::Closed => {}
         }
-        self.here.channels().settle_if_outermost();
+        self.here.channels().run_deferred_if_outermost();
     }
 
     /// So much was read. Whether the next read is to be larger.
     #[inline]
-    fn note_read(&self, size: usize) -> bool {
-        self.reading.begin_round();
+    fn count_read(&self, size: usize) -> bool {
+        self.read_state.begin_round();
         self.here.counters().bytes_read(size);
-        self.reading.sizer.on_read(size, &self.options().receive_sizes)
+        self.read_state.sizer.on_read(size, &self.options().receive_sizes)
     }
 
     fn on_read(self: &Rc<Self>, msg: Msg) {
-        let grown = self.note_read(size_of_read(&msg));
-        if grown && self.reading.on.get() {
+        let grown = self.count_read(size_of_read(&msg));
+        if grown && self.read_state.is_on.get() {
             self.set_read(true);
         }
-        self.enter_anew(|core| core.go(HEAD, Read(msg)));
+        self.enter_from_outside(|core| core.go(HEAD, Read(msg)));
     }
 
     fn on_read_complete(self: &Rc<Self>) {
         // A round in which nothing was read is not the one that was asked for: reading stays on, and so
         // the end is told that such a round comes to.
-        let changed = self.reading.sizer.on_round(&self.options().receive_sizes);
-        self.reading.in_round.set(false);
-        self.enter_anew(|core| {
+        let changed = self.read_state.sizer.on_round(&self.options().receive_sizes);
+        self.read_state.in_round.set(false);
+        self.enter_from_outside(|core| {
             core.go(HEAD, ReadComplete);
             core.read_if_auto();
         });
@@ -219,9 +219,9 @@ impl ChannelCore {
 
     #[inline(always)]
     fn end_round(self: &Rc<Self>, changed: bool) {
-        if !self.reading.wanted.get() {
+        if !self.read_state.is_requested.get() {
             self.set_read(false);
-        } else if changed && self.reading.on.get() {
+        } else if changed && self.read_state.is_on.get() {
             self.set_read(true);
         }
     }
@@ -239,15 +239,15 @@ impl ChannelCore {
     #[cold]
     fn on_read_failed(self: &Rc<Self>, error: Error) {
         self.enter(|core| core.go(HEAD, Failure(error)));
-        let until = self.here.now().plus(PAUSE);
+        let until = self.here.now().plus(READ_FAILURE_PAUSE);
         let resume = self.shared.resume_reading_command();
-        if self.reading.pauses.get().has(PauseReasons::FAILED) {
+        if self.read_state.pause_reasons.get().has(PauseReasons::FAILED) {
             return;
         }
         // Refused after the loop's last pass: then nothing is read any more.
         if let Ok(timer) = self.here.sender().send_at(until, resume) {
             self.pause(PauseReasons::FAILED);
-            self.cold.get_or_create().pause = Some(timer);
+            self.cold.get_or_create().read_pause_timer = Some(timer);
             self.shared.set_paused(true);
         }
     }
@@ -255,7 +255,7 @@ impl ChannelCore {
     /// The pause is over: its time is up, or one that was accepted is closed.
     pub(crate) fn resume_reading(self: &Rc<Self>) {
         // It would end the next pause too early.
-        if let Some(timer) = self.cold.get_or_create().pause.take() {
+        if let Some(timer) = self.cold.get_or_create().read_pause_timer.take() {
             self.here.sender().take_back(timer);
         }
         self.shared.set_paused(false);
@@ -263,11 +263,11 @@ impl ChannelCore {
     }
 
     /// A server has as many connections as it may, or no longer.
-    pub(crate) fn set_crowded(self: &Rc<Self>, crowded: bool) {
+    pub(crate) fn set_at_connection_limit(self: &Rc<Self>, crowded: bool) {
         if crowded {
-            self.pause(PauseReasons::CROWDED);
+            self.pause(PauseReasons::AT_CONNECTION_LIMIT);
         } else {
-            self.resume(PauseReasons::CROWDED);
+            self.resume(PauseReasons::AT_CONNECTION_LIMIT);
         }
     }
 
@@ -275,10 +275,10 @@ impl ChannelCore {
     /// add to what waits. Called after a change of writability, when the outermost call has returned, and not
     /// per message. Once the output is shut down no answer can be written, and reading goes on.
     #[cold]
-    pub(in crate::channel) fn follow_writability(self: &Rc<Self>) {
-        if self.level.is_writable() || self.is_output_over() {
+    pub(in crate::channel) fn pause_or_resume_reads(self: &Rc<Self>) {
+        if self.writability.is_writable() || self.is_output_over() {
             self.resume(PauseReasons::UNWRITABLE);
-        } else if self.life.get().is_open() && self.pauses_while_unwritable() {
+        } else if self.lifecycle.get().is_open() && self.pauses_while_unwritable() {
             self.pause(PauseReasons::UNWRITABLE);
         }
     }
@@ -293,16 +293,16 @@ impl ChannelCore {
 
     /// Nothing is read for this reason; what is asked for meanwhile is done afterwards.
     fn pause(self: &Rc<Self>, reason: PauseReasons) {
-        let (on, pauses) = (self.reading.on.get(), self.reading.pauses.get());
+        let (on, pauses) = (self.read_state.is_on.get(), self.read_state.pause_reasons.get());
         self.set_read(false);
-        self.reading.pauses.set(PauseReasons(pauses.0 | reason.0));
-        self.reading.on.set(on);
+        self.read_state.pause_reasons.set(PauseReasons(pauses.0 | reason.0));
+        self.read_state.is_on.set(on);
     }
 
     fn resume(self: &Rc<Self>, reason: PauseReasons) {
-        let before = self.reading.pauses.get();
-        self.reading.pauses.set(PauseReasons(before.0 & !reason.0));
-        if before.has(reason) && self.reading.on.get() && self.life.get().is_open() {
+        let before = self.read_state.pause_reasons.get();
+        self.read_state.pause_reasons.set(PauseReasons(before.0 & !reason.0));
+        if before.has(reason) && self.read_state.is_on.get() && self.lifecycle.get().is_open() {
             self.set_read(true);
         }
     }
@@ -310,20 +310,20 @@ impl ChannelCore {
     /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
     #[inline]
     pub(in crate::channel) fn read_if_auto(self: &Rc<Self>) {
-        if self.reading.auto.get() && self.is_active() {
+        if self.read_state.is_auto.get() && self.is_active() {
             self.go_through(BeginRead);
         }
     }
 
     pub(in crate::channel) fn is_reading(&self) -> bool {
-        self.reading.on.get()
+        self.read_state.is_on.get()
     }
 
     /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
-    pub(in crate::channel) fn break_off_round(&self) -> bool {
-        let begun = self.reading.in_round.replace(false);
+    pub(in crate::channel) fn abort_round(&self) -> bool {
+        let begun = self.read_state.in_round.replace(false);
         if begun {
-            self.reading.sizer.on_round(&self.options().receive_sizes);
+            self.read_state.sizer.on_round(&self.options().receive_sizes);
         }
         begun
     }
@@ -332,10 +332,10 @@ impl ChannelCore {
     /// away from its loop, the request is kept until it is.
     #[inline]
     pub(crate) fn begin_read(self: &Rc<Self>) {
-        let life = self.life.get();
+        let life = self.lifecycle.get();
         if life.is_open() && !self.is_input_over() {
-            self.reading.wanted.set(true);
-            if !self.reading.on.get() && life.is_active() && life.is_registered() {
+            self.read_state.is_requested.set(true);
+            if !self.read_state.is_on.get() && life.is_active() && life.is_registered() {
                 self.set_read(true);
             }
         }
@@ -343,37 +343,37 @@ impl ChannelCore {
 
     /// Begins the round that was asked for before the channel was active, or that had not begun when the
     /// channel left its loop. That request has passed the handlers.
-    pub(in crate::channel) fn begin_kept_read(self: &Rc<Self>) {
-        if self.reading.wanted.get() {
+    pub(in crate::channel) fn begin_requested_read(self: &Rc<Self>) {
+        if self.read_state.is_requested.get() {
             self.begin_read();
         }
     }
 
     pub(crate) fn is_auto_read(&self) -> bool {
-        self.reading.auto.get()
+        self.read_state.is_auto.get()
     }
 
     /// Reads by itself, or no longer.
     pub(crate) fn set_auto_read(self: &Rc<Self>, auto: bool) {
-        let before = self.reading.auto.replace(auto);
+        let before = self.read_state.is_auto.replace(auto);
         if auto && !before {
-            self.accept(TAIL, BeginRead);
+            self.enter_event(TAIL, BeginRead);
         } else if before && !auto {
             // At once: what was read already is the last of it.
-            self.reading.wanted.set(false);
+            self.read_state.is_requested.set(false);
             self.set_read(false);
         }
     }
 
     pub(in crate::channel) fn set_read(self: &Rc<Self>, on: bool) {
-        if on || self.reading.on.get() {
-            self.reading.on.set(on);
-            if self.reading.pauses.get() != PauseReasons::NONE {
+        if on || self.read_state.is_on.get() {
+            self.read_state.is_on.set(on);
+            if self.read_state.pause_reasons.get() != PauseReasons::NONE {
                 return; // Said when the pause is over.
             }
             let plan = on.then(|| ReadPlan {
                 max_reads: self.options().reads_per_round.max(1),
-                size: self.size_of_reads(),
+                size: self.next_read_size(),
             });
             self.with_transport(|transport, up| transport.set_read(up, plan));
         }
@@ -381,35 +381,35 @@ impl ChannelCore {
 
     /// A stream is read in parts, as large as they were of late. A message is read whole, or its end is
     /// lost.
-    fn size_of_reads(&self) -> usize {
-        if self.below.is_stream {
-            self.reading.sizer.size()
+    fn next_read_size(&self) -> usize {
+        if self.transport_info.is_stream {
+            self.read_state.sizer.size()
         } else {
             self.options().receive_sizes.max()
         }
     }
 
     /// The transport has something to say, and waits to be asked.
-    pub(crate) fn pump_later(self: &Rc<Self>) {
-        self.mark(DeferredWork::PUMP);
+    pub(crate) fn poll_transport_later(self: &Rc<Self>) {
+        self.mark_deferred(DeferredWork::POLL_TRANSPORT);
     }
 
     /// Asks the transport what happened.
-    pub(in crate::channel) fn pump(self: &Rc<Self>) {
-        for _ in 0..EVENTS_PER_PUMP {
+    pub(in crate::channel) fn poll_transport(self: &Rc<Self>) {
+        for _ in 0..EVENTS_PER_POLL {
             let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
                 return;
             };
             let round_over = matches!(event, TransportEvent::ReadComplete);
             self.on_transport_event(event);
             if round_over && self.transport.borrow().has_more() {
-                return self.here.channels().pump_next_turn(self.clone());
+                return self.here.channels().poll_transport_next_turn(self.clone());
             }
-            if self.level.has_changed() {
-                return self.pump_later(); // Reading may have to pause before the next event.
+            if self.writability.has_changed() {
+                return self.poll_transport_later(); // Reading may have to pause before the next event.
             }
         }
-        self.pump_later();
+        self.poll_transport_later();
     }
 }
 

@@ -60,7 +60,7 @@ impl TransportContext {
     /// on the loop.
     pub fn wake(&self) {
         if let Some(core) = self.core.upgrade() {
-            core.pump_later();
+            core.poll_transport_later();
         }
     }
 
@@ -93,6 +93,6 @@ impl TransportWaker {
     /// The channel is to ask for events: at the end of this turn's work on its own loop, elsewhere by
     /// a command. Nothing happens if the loop is gone.
     pub fn wake(&self) {
-        self.shared.pump();
+        self.shared.request_poll();
     }
 }

@@ -18,7 +18,7 @@ use waterwheel_executor::{Error, Nanos, UserCode};
 
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::channel::error::ChannelError;
-use crate::channel::panics::guarded;
+use crate::channel::panics::catch_user_panic;
 use crate::channel::writing::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::LoopCommand;
@@ -59,9 +59,9 @@ impl ChannelCore {
     /// Writes a message that nobody waits for, and that has passed all handlers.
     #[inline(always)]
     pub(crate) fn write_unawaited(self: &Rc<Self>, msg: Msg) {
-        let is_open = self.life.get().is_open() && !self.is_output_over();
+        let is_open = self.lifecycle.get().is_open() && !self.is_output_over();
         match msg.into_bytes() {
-            Ok(bytes) if is_open && self.below.takes_bytes => self.write_bytes(bytes),
+            Ok(bytes) if is_open && self.transport_info.takes_bytes => self.write_bytes(bytes),
             Ok(bytes) => self.write_any(bytes.into(), Completion::none()),
             Err(msg) => self.write_any(msg, Completion::none()),
         }
@@ -72,22 +72,23 @@ impl ChannelCore {
     fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
         let (size, high) = (bytes.len(), self.options().water_marks.high());
         // No limit is below the high mark.
-        if size > high.saturating_sub(self.waiting()) {
+        if size > high.saturating_sub(self.total_pending()) {
             return self.write_any(bytes.into(), Completion::none());
         }
-        self.out.borrow_mut().push_bytes(bytes);
+        self.outbound.borrow_mut().push_bytes(bytes);
         self.set_pending(self.pending() + size);
     }
 
     #[inline(never)]
     fn write_any(self: &Rc<Self>, msg: Msg, done: Completion) {
         let size = msg.size_hint();
-        let fits = size <= self.options().water_marks.most().saturating_sub(self.waiting());
-        let open = self.life.get().is_open() && !self.is_output_over();
+        let fits =
+            size <= self.options().water_marks.hard_cap().saturating_sub(self.total_pending());
+        let open = self.lifecycle.get().is_open() && !self.is_output_over();
         if !(fits && open && self.accepts(&msg) && !self.is_lost_ancillary(&msg)) {
             return self.refuse_write(msg, size, done);
         }
-        self.out.borrow_mut().push(msg, size, done, self.below.is_stream);
+        self.outbound.borrow_mut().push(msg, size, done, self.transport_info.is_stream);
         self.add_pending(size);
     }
 
@@ -97,12 +98,12 @@ impl ChannelCore {
 
     /// Whether it is an ancillary message that would leave no trace in the stream.
     fn is_lost_ancillary(&self, msg: &Msg) -> bool {
-        self.below.is_stream
+        self.transport_info.is_stream
             && msg.get::<AncillaryMessage>().is_some_and(|ancillary| ancillary.bytes.is_empty())
     }
 
-    fn refusal(&self, msg: &Msg, size: usize) -> ChannelError {
-        if !self.life.get().is_open() {
+    fn refusal_error(&self, msg: &Msg, size: usize) -> ChannelError {
+        if !self.lifecycle.get().is_open() {
             return self.shared.closed_error();
         }
         if self.is_output_over() {
@@ -122,18 +123,18 @@ impl ChannelCore {
         if self.is_lost_ancillary(msg) {
             return ChannelError::EmptyAncillaryMessage;
         }
-        let (pending, limit) = (self.waiting(), self.options().water_marks.most());
+        let (pending, limit) = (self.total_pending(), self.options().water_marks.hard_cap());
         ChannelError::BufferFull { pending, limit, size }
     }
 
     #[cold]
     fn refuse_write(self: &Rc<Self>, msg: Msg, size: usize, done: Completion) {
-        let error = self.refusal(&msg, size);
+        let error = self.refusal_error(&msg, size);
         // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and
         // is reported if nobody waits for it.
         let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
         if done.is_none() && !expected {
-            self.shared.report_refused(&error);
+            self.shared.report_refused_write(&error);
         }
         self.complete_later(done, Err(error.into()));
         drop_in_turn(msg);
@@ -142,11 +143,11 @@ impl ChannelCore {
     /// What was written is to be sent; this has passed all handlers.
     #[inline(always)]
     pub(crate) fn flush(self: &Rc<Self>) {
-        if !self.life.get().is_open() {
+        if !self.lifecycle.get().is_open() {
             return;
         }
-        let mut out = self.out.borrow_mut();
-        let mut nothing = out.flush_plain();
+        let mut out = self.outbound.borrow_mut();
+        let mut nothing = out.flush_bytes_only();
         drop(out);
         if nothing {
             nothing = self.flush_awaited();
@@ -154,24 +155,24 @@ impl ChannelCore {
         if self.pending() > self.options().water_marks.high() {
             self.write_out();
         } else if !nothing {
-            self.mark(DeferredWork::FLUSH);
+            self.mark_deferred(DeferredWork::FLUSH);
         }
     }
 
     /// What is not bytes, or is waited for, and may have been cancelled. Whether there is nothing to send.
     #[cold]
     fn flush_awaited(self: &Rc<Self>) -> bool {
-        let cancelled = self.out.borrow_mut().flush();
+        let cancelled = self.outbound.borrow_mut().flush();
         if let Some(cancelled) = cancelled {
             self.remove_pending(cancelled.bytes);
             self.drop_messages(cancelled.messages);
             cancelled
                 .promises
                 .into_iter()
-                .for_each(|promise| self.drop_guarded("promise", promise));
+                .for_each(|promise| self.drop_catching_panic("promise", promise));
         }
-        self.drop_spent(); // Empty messages are never written.
-        self.out.borrow().is_empty()
+        self.drop_written(); // Empty messages are never written.
+        self.outbound.borrow().is_empty()
     }
 
     // To the transport.
@@ -184,11 +185,11 @@ impl ChannelCore {
     #[inline(always)]
     pub(in crate::channel) fn write_one_chunk(self: &Rc<Self>) -> bool {
         let Some(token) = self.stream_token() else { return false };
-        let mut out = self.out.borrow_mut();
-        let is_free = self.writing.get() == WriteState::Free && self.is_active();
-        let is_plain = !self.is_output_over() && !self.notes_writes.get();
+        let mut out = self.outbound.borrow_mut();
+        let is_free = self.write_state.get() == WriteState::Free && self.is_active();
+        let is_plain = !self.is_output_over() && !self.tracks_last_write.get();
         // While a destructor of sent bytes is on the stack, the next ones are dropped after it.
-        if !is_free || !is_plain || !out.is_one_chunk() || self.dropping.get() != DropState::No {
+        if !is_free || !is_plain || !out.is_one_chunk() || self.drop_state.get() != DropState::No {
             return false;
         }
         let len = out.bytes().len();
@@ -198,7 +199,7 @@ impl ChannelCore {
                 drop(out);
                 self.here.counters().bytes_written(len);
                 self.remove_pending(len);
-                self.dropping.set(DropState::Yes);
+                self.drop_state.set(DropState::Yes);
                 drop(chunk);
                 self.end_dropping();
                 true
@@ -217,14 +218,14 @@ impl ChannelCore {
         if self.is_output_over() {
             self.end_output_if_written();
         }
-        self.drop_spent();
+        self.drop_written();
     }
 
     /// Drops what has left the buffer. The destructor may be the user's, and may write to this channel: what
     /// that sends at once is dropped in the next round, so that neither the stack nor the loop is held.
-    fn drop_spent(self: &Rc<Self>) {
+    fn drop_written(self: &Rc<Self>) {
         if let Some(bytes) = self.begin_dropping() {
-            self.drop_guarded("sent bytes", bytes);
+            self.drop_catching_panic("sent bytes", bytes);
             self.end_dropping();
         }
     }
@@ -232,53 +233,53 @@ impl ChannelCore {
     /// Takes out the chunk that was all there was, which is mostly so, for the caller to drop. Whatever else there
     /// is is dropped here.
     fn begin_dropping(self: &Rc<Self>) -> Option<Bytes> {
-        let mut out = self.out.borrow_mut();
-        let last = out.take_spent_bytes();
-        if out.has_spent() || self.dropping.get() != DropState::No {
+        let mut out = self.outbound.borrow_mut();
+        let last = out.take_written_bytes();
+        if out.has_written() || self.drop_state.get() != DropState::No {
             drop(out);
-            self.drop_all_spent(last);
+            self.drop_all_written(last);
             return None;
         }
         if last.is_some() {
-            self.dropping.set(DropState::Yes);
+            self.drop_state.set(DropState::Yes);
         }
         last
     }
 
     #[inline(never)]
-    fn drop_all_spent(self: &Rc<Self>, last: Option<Bytes>) {
+    fn drop_all_written(self: &Rc<Self>, last: Option<Bytes>) {
         if let Some(bytes) = last {
-            self.out.borrow_mut().discard(bytes.into());
+            self.outbound.borrow_mut().discard(bytes.into());
         }
-        if self.dropping.get() != DropState::No {
-            return self.dropping.set(DropState::MoreCame);
+        if self.drop_state.get() != DropState::No {
+            return self.drop_state.set(DropState::MoreCame);
         }
-        self.dropping.set(DropState::Yes);
-        let mut list = self.out.borrow_mut().spent().take();
+        self.drop_state.set(DropState::Yes);
+        let mut list = self.outbound.borrow_mut().drop_queue().take();
         // One guard for all of them, raised again after one that panics.
         while !list.is_empty() {
-            let _ = guarded(UserCode::Destructor, "sent message", || list.drop_all());
+            let _ = catch_user_panic(UserCode::Destructor, "sent message", || list.drop_all());
         }
-        self.out.borrow_mut().spent().put_back(list);
+        self.outbound.borrow_mut().drop_queue().put_back(list);
         self.end_dropping();
     }
 
     #[inline]
     pub(in crate::channel) fn end_dropping(self: &Rc<Self>) {
-        if self.dropping.replace(DropState::No) == DropState::MoreCame {
-            self.mark(DeferredWork::FLUSH);
+        if self.drop_state.replace(DropState::No) == DropState::MoreCame {
+            self.mark_deferred(DeferredWork::FLUSH);
         }
     }
 
     fn try_write_out(self: &Rc<Self>) {
-        if self.writing.get() != WriteState::Free || self.out.borrow().is_empty() {
+        if self.write_state.get() != WriteState::Free || self.outbound.borrow().is_empty() {
             return;
         }
         if !self.is_active() && !self.is_lingering() {
-            return self.fail_early_writes();
+            return self.fail_writes_before_connect();
         }
         for _ in 0..WRITE_SPINS {
-            let out = self.out.borrow_mut();
+            let out = self.outbound.borrow_mut();
             let is_over = match self.stream_token() {
                 Some(token) if !out.bytes().is_empty() => {
                     let written = self.here.write(token, out.bytes());
@@ -317,11 +318,11 @@ impl ChannelCore {
         written: io::Result<Submit>,
     ) -> bool {
         let is_all = out.is_empty();
-        self.harvest(out);
+        self.collect_written(out);
         match written {
             Ok(Submit::Done(_)) => return is_all,
-            Ok(Submit::Full) => self.writing.set(WriteState::Full),
-            Ok(Submit::Pending) => self.writing.set(WriteState::Pending),
+            Ok(Submit::Full) => self.write_state.set(WriteState::Full),
+            Ok(Submit::Pending) => self.write_state.set(WriteState::Pending),
             Err(error) => self.close(Some(Error::new(error)), Completion::none()),
         }
         true
@@ -330,10 +331,10 @@ impl ChannelCore {
     /// Something was flushed before there was a connection. If there is none any more it fails later, as
     /// part of the end.
     #[cold]
-    fn fail_early_writes(self: &Rc<Self>) {
-        if self.life.get().is_open() {
+    fn fail_writes_before_connect(self: &Rc<Self>) {
+        if self.lifecycle.get().is_open() {
             let error = Error::new(ChannelError::NotConnected);
-            let early = self.out.borrow_mut().take_flushed();
+            let early = self.outbound.borrow_mut().take_flushed();
             self.fail_outbound(early, &error);
         }
     }
@@ -343,29 +344,29 @@ impl ChannelCore {
     fn write_out_later(self: &Rc<Self>) {
         let token = self.token();
         let command = LoopCommand::new(move |here| {
-            here.channels().with(token, |core| core.enter(|core| core.go_on_writing()));
+            here.channels().with(token, |core| core.enter(|core| core.continue_writing()));
         });
         if self.here.sender().send(command).is_err() {
-            self.mark(DeferredWork::FLUSH); // The loop is about to end, and takes no commands any more.
+            self.mark_deferred(DeferredWork::FLUSH); // The loop is about to end, and takes no commands any more.
         }
     }
 
     /// It has come to its loop again: whether there is room is found out anew.
-    pub(in crate::channel) fn forget_fullness(&self) {
-        if self.writing.get() == WriteState::Full {
-            self.writing.set(WriteState::Free);
+    pub(in crate::channel) fn clear_full_state(&self) {
+        if self.write_state.get() == WriteState::Full {
+            self.write_state.set(WriteState::Free);
         }
     }
 
     /// Whether something that was flushed is still to be written.
-    pub(in crate::channel) fn has_to_write(&self) -> bool {
-        self.writing.get() != WriteState::Free || !self.out.borrow().is_empty()
+    pub(in crate::channel) fn has_unwritten(&self) -> bool {
+        self.write_state.get() != WriteState::Free || !self.outbound.borrow().is_empty()
     }
 
     /// Whether more of what was flushed goes without the peer's help.
-    pub(in crate::channel) fn can_go_on_writing(&self) -> bool {
-        match self.writing.get() {
-            WriteState::Free => !self.out.borrow().is_empty(),
+    pub(in crate::channel) fn can_continue_writing(&self) -> bool {
+        match self.write_state.get() {
+            WriteState::Free => !self.outbound.borrow().is_empty(),
             WriteState::Full => false,
             WriteState::Pending => true,
         }
@@ -373,27 +374,27 @@ impl ChannelCore {
 
     /// There is room again, or a write that was under way has ended.
     pub(in crate::channel) fn on_wrote(self: &Rc<Self>, n: usize) {
-        self.writing.set(WriteState::Free);
+        self.write_state.set(WriteState::Free);
         if n > 0 {
-            let mut out = self.out.borrow_mut();
+            let mut out = self.outbound.borrow_mut();
             out.wrote(n);
-            self.harvest(out);
-            self.drop_spent();
+            self.collect_written(out);
+            self.drop_written();
         }
         self.write_out();
     }
 
     /// Counts what has left the buffer.
-    fn harvest(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
-        if self.notes_writes.get() && out.take_moved() {
+    fn collect_written(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
+        if self.tracks_last_write.get() && out.take_has_progress() {
             self.cold.get_or_create().last_write = Some(self.here.now());
         }
-        let ((bytes, written), told) = (out.take_left(), out.has_completions());
+        let ((bytes, written), told) = (out.take_removed(), out.has_completions());
         drop(out);
         self.here.counters().bytes_written(written);
         self.remove_pending(bytes);
         if told {
-            let completions = self.out.borrow_mut().take_completions();
+            let completions = self.outbound.borrow_mut().take_completions();
             self.complete_all_later(completions);
         }
     }
@@ -403,7 +404,7 @@ impl ChannelCore {
             if let Err(error) = &result
                 && done.is_none()
             {
-                self.shared.report_refused(error); // Otherwise nobody would learn of it.
+                self.shared.report_refused_write(error); // Otherwise nobody would learn of it.
             }
             self.complete_later(done, result);
         }
@@ -412,24 +413,24 @@ impl ChannelCore {
     /// When something was last written; noted from the first time that this is asked, because the clock
     /// is looked at for it.
     pub(crate) fn last_write(&self) -> Option<Nanos> {
-        self.notes_writes.set(true);
+        self.tracks_last_write.set(true);
         self.cold.get().and_then(|cold| cold.last_write)
     }
 
     /// False if a close finds nothing that was written and has not left, which is mostly so.
     pub(in crate::channel) fn has_writes_to_fail(&self) -> bool {
-        !self.out.borrow().is_unused() || !self.level.is_writable()
+        !self.outbound.borrow().is_unused() || !self.writability.is_writable()
     }
 
     /// Nothing of what waits will be written.
     pub(in crate::channel) fn fail_writes(self: &Rc<Self>, error: &Error) {
-        let waiting = self.out.take();
+        let waiting = self.outbound.take();
         self.fail_outbound(waiting, error);
     }
 
     /// What was not flushed will not be written.
     pub(in crate::channel) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
-        let held = self.out.borrow_mut().take_held();
+        let held = self.outbound.borrow_mut().take_held();
         self.fail_outbound(held, error);
     }
 
@@ -443,7 +444,7 @@ impl ChannelCore {
     /// One by one: a destructor that panics keeps none of the others.
     fn drop_messages(&self, messages: VecDeque<Msg>) {
         for msg in messages {
-            self.drop_guarded(msg.type_name(), msg);
+            self.drop_catching_panic(msg.type_name(), msg);
         }
     }
 }

@@ -34,21 +34,21 @@ pub struct Outbound {
     /// For a transport that writes a stream: what is before the first file or ancillary message.
     bytes: OutQueue,
     /// How many bytes have left since this was last asked; files as what they weigh.
-    left: usize,
+    removed: usize,
     /// What a stream does without, as long as nobody waits for its writes and there are no files or ancillary messages:
     /// the bytes say it all.
-    more: Option<Box<PendingWrites>>,
+    pending: Option<Box<PendingWrites>>,
     /// Written, or refused by the transport, and not dropped yet.
-    spent: DropQueue,
+    drop_queue: DropQueue,
 }
 
 /// Takes written bytes out of a queue that is not a single chunk which was written as a whole.
 #[inline(never)]
-fn wrote_several(bytes: &mut OutQueue, n: usize, spent: &mut DropQueue) {
+fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQueue) {
     if bytes.is_all_of_several(n) {
-        bytes.move_all(spent.chunks());
+        bytes.move_all(drop_queue.chunks());
     } else {
-        bytes.advance_with(n, |chunk| spent.push(chunk.into()));
+        bytes.advance_with(n, |chunk| drop_queue.push(chunk.into()));
     }
 }
 
@@ -77,9 +77,9 @@ impl Outbound {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        match &self.more {
+        match &self.pending {
             None => self.bytes.is_empty(),
-            Some(more) => more.flushed == 0 && more.flushed_run.pieces == 0,
+            Some(pending) => pending.flushed == 0 && pending.flushed_run.pieces == 0,
         }
     }
 
@@ -93,7 +93,7 @@ impl Outbound {
     /// For a transport that writes a stream: the file that is next. There are no bytes before it.
     #[must_use]
     pub fn file(&self) -> Option<&FileRegion> {
-        match self.more.as_ref()?.parts.next(&self.bytes)? {
+        match self.pending.as_ref()?.parts.next(&self.bytes)? {
             StreamPiece::File(file) => Some(file),
             StreamPiece::AncillaryMessage(_) => None,
         }
@@ -103,7 +103,7 @@ impl Outbound {
     /// passed goes with the first of its bytes, and is not there any more when some of them were written.
     #[must_use]
     pub fn ancillary(&self) -> Option<&AncillaryMessage> {
-        match self.more.as_ref()?.parts.next(&self.bytes)? {
+        match self.pending.as_ref()?.parts.next(&self.bytes)? {
             StreamPiece::AncillaryMessage(ancillary) => Some(ancillary),
             StreamPiece::File(_) => None,
         }
@@ -115,28 +115,28 @@ impl Outbound {
     /// If there are fewer: a transport that claims to have written them is wrong.
     #[inline]
     pub fn wrote(&mut self, n: usize) {
-        let spent = &mut self.spent;
-        match &mut self.more {
+        let drop_queue = &mut self.drop_queue;
+        match &mut self.pending {
             None => {
                 if !self.bytes.finish_only(n) {
-                    wrote_several(&mut self.bytes, n, spent);
+                    remove_written_chunks(&mut self.bytes, n, drop_queue);
                 }
-                self.left += n;
+                self.removed += n;
             }
-            Some(more) => self.left += more.advance(&mut self.bytes, n, spent),
+            Some(pending) => self.removed += pending.advance(&mut self.bytes, n, drop_queue),
         }
     }
 
     /// Takes the next message, for a transport that writes messages: it was written.
     pub fn take(&mut self) -> Option<Msg> {
-        self.take_weighed().map(|(msg, _)| msg)
+        self.take_with_size().map(|(msg, _)| msg)
     }
 
     /// The next messages, at most so many, for a transport that writes messages and looks at several of
     /// them at once.
-    pub fn messages(&self, most: usize) -> impl Iterator<Item = &Msg> {
-        let flushed = self.more.as_ref().map_or(0, |more| more.flushed_messages(most));
-        let messages = self.more.iter().flat_map(|more| &more.messages);
+    pub fn messages(&self, max: usize) -> impl Iterator<Item = &Msg> {
+        let flushed = self.pending.as_ref().map_or(0, |pending| pending.flushed_messages(max));
+        let messages = self.pending.iter().flat_map(|pending| &pending.messages);
         messages.map(|(msg, _)| msg).take(flushed)
     }
 
@@ -144,7 +144,7 @@ impl Outbound {
     pub fn sent(&mut self, n: usize) {
         for _ in 0..n {
             if let Some(msg) = self.take() {
-                self.spent.push(msg);
+                self.drop_queue.push(msg);
             }
         }
     }
@@ -153,51 +153,54 @@ impl Outbound {
     /// a message's destructor is the user's, and may call the channel, which lends itself to the transport
     /// meanwhile.
     pub fn discard(&mut self, msg: Msg) {
-        self.spent.push(msg);
+        self.drop_queue.push(msg);
     }
 
     /// The next message cannot be written, for this reason; the others may be. Of a stream it is the ancillary message
     /// that is next.
     pub fn fail_next(&mut self, error: Error) {
-        let Some(more) = &mut self.more else { return };
-        if more.parts.is_ancillary_next(&self.bytes) {
-            more.wrote(0); // What is empty and before it has been written.
+        let Some(pending) = &mut self.pending else { return };
+        if pending.parts.is_ancillary_next(&self.bytes) {
+            pending.wrote(0); // What is empty and before it has been written.
         }
         // Whoever waits for one message waits for no other.
-        let (told, awaited) = (more.completions.len(), more.is_front_awaited());
-        let refused = match more.take_ancillary(&mut self.bytes) {
+        let (told, has_awaited) = (pending.completions.len(), pending.is_front_awaited());
+        let refused = match pending.take_ancillary(&mut self.bytes) {
             Some(ancillary) => {
-                self.left += ancillary.size_hint();
+                self.removed += ancillary.size_hint();
                 Some(ancillary.into())
             }
             None => self.take(),
         };
         if let Some(refused) = refused {
-            self.spent.push(refused);
+            self.drop_queue.push(refused);
         }
-        let Some(more) = &mut self.more else { return };
-        match more.completions.get_mut(told) {
-            Some((_, result)) if awaited => *result = Err(error),
-            _ => more.completions.insert(told, (Completion::none(), Err(error))),
+        let Some(pending) = &mut self.pending else { return };
+        match pending.completions.get_mut(told) {
+            Some((_, result)) if has_awaited => *result = Err(error),
+            _ => pending.completions.insert(told, (Completion::none(), Err(error))),
         }
     }
 
     /// The same, with what it weighs.
-    pub(crate) fn take_weighed(&mut self) -> Option<(Msg, usize)> {
-        let more = self.more.as_mut().filter(|more| more.flushed + more.flushed_run.pieces > 0)?;
-        let (msg, weight) = more.messages.pop_front()?;
-        self.left = self.left.saturating_add(weight);
+    pub(crate) fn take_with_size(&mut self) -> Option<(Msg, usize)> {
+        let pending = self
+            .pending
+            .as_mut()
+            .filter(|pending| pending.flushed + pending.flushed_run.pieces > 0)?;
+        let (msg, weight) = pending.messages.pop_front()?;
+        self.removed = self.removed.saturating_add(weight);
         let not_bytes = msg.get::<AncillaryMessage>().map_or(0, AncillaryMessage::weight_of_passed);
-        more.surplus = more.surplus.wrapping_sub(not_bytes);
-        more.moved = true;
-        match more.entries.front_mut() {
+        pending.surplus = pending.surplus.wrapping_sub(not_bytes);
+        pending.has_progress = true;
+        match pending.entries.front_mut() {
             Some(entry) => {
                 entry.run.take_piece(weight);
                 if entry.run.pieces == 0 {
-                    more.finish_front();
+                    pending.finish_front();
                 }
             }
-            None => more.flushed_run.take_piece(weight),
+            None => pending.flushed_run.take_piece(weight),
         }
         Some((msg, weight))
     }
@@ -207,54 +210,54 @@ impl Outbound {
 impl Outbound {
     /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
     pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
-        let more = self.more();
+        let pending = self.pending_mut();
         match msg.into_bytes() {
             Ok(bytes) if as_stream => {
-                more.push(WriteRun { left, pieces: usize::from(!bytes.is_empty()) }, done);
-                self.hold(bytes);
+                pending.push(WriteRun { left, pieces: usize::from(!bytes.is_empty()) }, done);
+                self.append(bytes);
             }
-            Ok(bytes) => more.push_message(bytes.into(), left, done),
+            Ok(bytes) => pending.push_message(bytes.into(), left, done),
             Err(msg) if as_stream => match StreamPiece::of(msg) {
                 Ok(piece) => {
-                    more.push(WriteRun { left, pieces: usize::from(!piece.is_empty()) }, done);
-                    more.parts.hold(piece);
+                    pending.push(WriteRun { left, pieces: usize::from(!piece.is_empty()) }, done);
+                    pending.parts.hold(piece);
                 }
-                Err(msg) => more.push_message(msg, left, done),
+                Err(msg) => pending.push_message(msg, left, done),
             },
-            Err(msg) => more.push_message(msg, left, done),
+            Err(msg) => pending.push_message(msg, left, done),
         }
     }
 
     /// Appends bytes to a stream, for whose writing nobody waits.
     #[inline]
     pub(crate) fn push_bytes(&mut self, bytes: Bytes) {
-        if let Some(more) = &mut self.more {
+        if let Some(pending) = &mut self.pending {
             let pieces = usize::from(!bytes.is_empty());
-            more.held_run.add(WriteRun { left: bytes.len(), pieces });
+            pending.held_run.add(WriteRun { left: bytes.len(), pieces });
         }
-        self.hold(bytes);
+        self.append(bytes);
     }
 
     /// There is nothing to write, and a destructor to run.
     #[cold]
-    fn hold_nothing(&mut self, bytes: Bytes) {
-        self.spent.push(bytes.into());
+    fn append_empty(&mut self, bytes: Bytes) {
+        self.drop_queue.push(bytes.into());
     }
 
     #[inline(always)]
-    fn hold(&mut self, bytes: Bytes) {
+    fn append(&mut self, bytes: Bytes) {
         if bytes.is_empty() {
-            return self.hold_nothing(bytes);
+            return self.append_empty(bytes);
         }
-        match &mut self.more {
+        match &mut self.pending {
             None => self.bytes.hold(bytes),
-            Some(more) => more.parts.last(&mut self.bytes).hold(bytes),
+            Some(pending) => pending.parts.last(&mut self.bytes).hold(bytes),
         }
     }
 
     /// From now on it is counted who waits for what.
-    fn more(&mut self) -> &mut PendingWrites {
-        self.more.get_or_insert_with(|| {
+    fn pending_mut(&mut self) -> &mut PendingWrites {
+        self.pending.get_or_insert_with(|| {
             let [flushed_run, held_run] =
                 self.bytes.counts().map(|(left, pieces)| WriteRun { left, pieces });
             Box::new(PendingWrites { flushed_run, held_run, ..PendingWrites::default() })
@@ -263,45 +266,48 @@ impl Outbound {
 
     /// Whether there is anything in it, flushed or not.
     pub(crate) fn holds_anything(&self) -> bool {
-        match &self.more {
+        match &self.pending {
             None => self.bytes.counts().iter().any(|(_, chunks)| *chunks > 0),
-            Some(more) => {
-                let unawaited = more.flushed_run.pieces + more.held_run.pieces;
-                unawaited > 0 || !more.entries.is_empty()
+            Some(pending) => {
+                let unawaited = pending.flushed_run.pieces + pending.held_run.pieces;
+                unawaited > 0 || !pending.entries.is_empty()
             }
         }
     }
 
     /// True if there is nothing in it, and nothing has left it that was not counted and dropped.
     pub(crate) fn is_unused(&self) -> bool {
-        self.more.is_none() && self.left == 0 && self.bytes.has_no_chunk() && self.spent.is_empty()
+        self.pending.is_none()
+            && self.removed == 0
+            && self.bytes.has_no_chunk()
+            && self.drop_queue.is_empty()
     }
 
     /// The same as [`flush`](Self::flush), if it is bytes that nobody waits for and nothing else.
     /// Whether that has led to nothing.
     #[inline]
-    pub(crate) fn flush_plain(&mut self) -> bool {
-        if self.more.is_none() {
+    pub(crate) fn flush_bytes_only(&mut self) -> bool {
+        if self.pending.is_none() {
             self.bytes.release();
         }
-        self.more.is_some() || self.bytes.is_empty()
+        self.pending.is_some() || self.bytes.is_empty()
     }
 
     /// Everything so far is to be written. What was cancelled falls out.
     pub(crate) fn flush(&mut self) -> Option<CancelledWrites> {
-        let cancelled = if self.more.is_some() { self.flush_more() } else { None };
+        let cancelled = if self.pending.is_some() { self.flush_more() } else { None };
         self.bytes.release();
         cancelled
     }
 
     #[inline(never)]
     fn flush_more(&mut self) -> Option<CancelledWrites> {
-        let cancelled = self.more().awaited.then(|| self.take_cancelled());
-        let more = self.more();
-        let held = mem::take(&mut more.held_run);
-        more.flushed_run.add(held);
-        more.flushed = more.entries.len();
-        more.parts.release();
+        let cancelled = self.pending_mut().has_awaited.then(|| self.take_cancelled());
+        let pending = self.pending_mut();
+        let held = mem::take(&mut pending.held_run);
+        pending.flushed_run.add(held);
+        pending.flushed = pending.entries.len();
+        pending.parts.release();
         cancelled
     }
 
@@ -309,8 +315,8 @@ impl Outbound {
     #[cold]
     fn take_cancelled(&mut self) -> CancelledWrites {
         let mut cancelled = CancelledWrites::default();
-        let Outbound { bytes, more, .. } = self.take_held();
-        let PendingWrites { parts, messages, entries, .. } = *more.unwrap_or_default();
+        let Outbound { bytes, pending, .. } = self.take_held();
+        let PendingWrites { parts, messages, entries, .. } = *pending.unwrap_or_default();
         let (mut stream, mut messages) = (parts.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
             let wanted = entry.done.begin();
@@ -318,10 +324,10 @@ impl Outbound {
             let parts = stream.by_ref().take(entry.run.pieces);
             let msgs = messages.by_ref().take(entry.run.pieces);
             if wanted {
-                parts.for_each(|part| self.hold_again(part));
-                let more = self.more();
-                more.messages.extend(msgs);
-                more.entries.push_back(entry);
+                parts.for_each(|part| self.append_again(part));
+                let pending = self.pending_mut();
+                pending.messages.extend(msgs);
+                pending.entries.push_back(entry);
             } else {
                 let msgs = msgs.map(|(msg, _)| msg);
                 cancelled.messages.extend(parts.chain(msgs));
@@ -333,39 +339,41 @@ impl Outbound {
     }
 
     /// Puts back what was a part of the stream.
-    fn hold_again(&mut self, part: Msg) {
+    fn append_again(&mut self, part: Msg) {
         match part.into_bytes() {
-            Ok(bytes) => self.hold(bytes),
-            Err(part) => _ = StreamPiece::of(part).map(|piece| self.more().parts.hold(piece)),
+            Ok(bytes) => self.append(bytes),
+            Err(part) => {
+                _ = StreamPiece::of(part).map(|piece| self.pending_mut().parts.hold(piece))
+            }
         }
     }
 
     /// Takes out all that was not flushed.
     pub(crate) fn take_held(&mut self) -> Outbound {
-        let more = self.more();
-        more.list_runs();
-        let entries = more.entries.split_off(more.flushed);
-        let pieces: usize = more.entries.iter().map(|entry| entry.run.pieces).sum();
-        let messages = more.messages.split_off(pieces.min(more.messages.len()));
-        let awaited = mem::take(&mut more.awaited);
-        let (bytes, parts) = match &mut self.more {
+        let pending = self.pending_mut();
+        pending.move_runs_to_entries();
+        let entries = pending.entries.split_off(pending.flushed);
+        let pieces: usize = pending.entries.iter().map(|entry| entry.run.pieces).sum();
+        let messages = pending.messages.split_off(pieces.min(pending.messages.len()));
+        let has_awaited = mem::take(&mut pending.has_awaited);
+        let (bytes, parts) = match &mut self.pending {
             None => (self.bytes.split_held(), StreamPieces::default()),
-            Some(more) => more.parts.split_held(&mut self.bytes),
+            Some(pending) => pending.parts.split_held(&mut self.bytes),
         };
-        let more = Box::new(PendingWrites {
+        let pending = Box::new(PendingWrites {
             parts,
             messages,
             entries,
-            awaited,
+            has_awaited,
             ..PendingWrites::default()
         });
-        Outbound { bytes, more: Some(more), ..Self::default() }
+        Outbound { bytes, pending: Some(pending), ..Self::default() }
     }
 
     /// True if one chunk of bytes was flushed that nobody waits for, and there is nothing else.
     #[inline]
     pub(crate) fn is_one_chunk(&self) -> bool {
-        self.more.is_none() && self.bytes.is_one_chunk() && self.spent.is_empty()
+        self.pending.is_none() && self.bytes.is_one_chunk() && self.drop_queue.is_empty()
     }
 
     /// Takes that chunk out: it was written.
@@ -376,18 +384,19 @@ impl Outbound {
 
     /// Whether anything has left since this was last asked. To be asked before how much it was.
     #[inline]
-    pub(crate) fn take_moved(&mut self) -> bool {
-        let moved = self.more.as_mut().is_some_and(|more| mem::take(&mut more.moved));
-        moved || self.left > 0
+    pub(crate) fn take_has_progress(&mut self) -> bool {
+        let has_progress =
+            self.pending.as_mut().is_some_and(|pending| mem::take(&mut pending.has_progress));
+        has_progress || self.removed > 0
     }
 
     /// How many bytes no longer wait, and how many were written, since this was last asked.
     #[inline]
-    pub(crate) fn take_left(&mut self) -> (usize, usize) {
-        let left = mem::take(&mut self.left);
-        let surplus = self.more.as_mut().map_or(0, |more| {
-            more.release_room();
-            mem::take(&mut more.surplus)
+    pub(crate) fn take_removed(&mut self) -> (usize, usize) {
+        let left = mem::take(&mut self.removed);
+        let surplus = self.pending.as_mut().map_or(0, |pending| {
+            pending.release_room();
+            mem::take(&mut pending.surplus)
         });
         (left, left.wrapping_add(surplus))
     }
@@ -395,46 +404,46 @@ impl Outbound {
     /// Whether somebody is to be told of what has left.
     #[inline]
     pub(crate) fn has_completions(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.completions.is_empty())
+        self.pending.as_ref().is_some_and(|pending| !pending.completions.is_empty())
     }
 
     /// Whom to tell of what has left since this was last asked.
     pub(crate) fn take_completions(&mut self) -> CompletionResults {
-        self.more.as_mut().map(|more| mem::take(&mut more.completions)).unwrap_or_default()
+        self.pending.as_mut().map(|pending| mem::take(&mut pending.completions)).unwrap_or_default()
     }
 
     /// Takes out the bytes that were all there was, if they were written. To be asked for before anything is
     /// appended; the caller drops them where nothing is borrowed.
     #[inline]
-    pub(super) fn take_spent_bytes(&mut self) -> Option<Bytes> {
+    pub(super) fn take_written_bytes(&mut self) -> Option<Bytes> {
         self.bytes.take_spent()
     }
 
     /// True if something else has been written or refused, and is to be dropped.
     #[inline]
-    pub(super) fn has_spent(&self) -> bool {
-        !self.spent.is_empty()
+    pub(super) fn has_written(&self) -> bool {
+        !self.drop_queue.is_empty()
     }
 
     /// What else has been written or refused, for the caller to take out and to drop in the same way.
     #[inline]
-    pub(super) fn spent(&mut self) -> &mut DropQueue {
-        &mut self.spent
+    pub(super) fn drop_queue(&mut self) -> &mut DropQueue {
+        &mut self.drop_queue
     }
 
     /// Takes out what was flushed: it will not be written.
     pub(crate) fn take_flushed(&mut self) -> Outbound {
         let mut held = self.take_held();
-        held.spent = mem::take(&mut self.spent);
+        held.drop_queue = mem::take(&mut self.drop_queue);
         mem::replace(self, held)
     }
 
     /// All of it has failed.
     pub(crate) fn fail(mut self, error: &Error) -> FailedWrites {
-        self.more().list_runs();
+        self.pending_mut().move_runs_to_entries();
         let PendingWrites { parts, messages, entries, mut completions, .. } =
-            *self.more.unwrap_or_default();
-        let mut bytes = self.left;
+            *self.pending.unwrap_or_default();
+        let mut bytes = self.removed;
         for PendingWrite { run, done } in entries {
             bytes = bytes.saturating_add(run.left);
             if !done.is_none() {
@@ -443,8 +452,8 @@ impl Outbound {
         }
         let mut messages: VecDeque<Msg> = messages.into_iter().map(|(msg, _)| msg).collect();
         messages.extend(parts.into_messages(self.bytes));
-        let spent = self.spent.take();
-        messages.extend(spent.chunks.into_iter().map(Msg::from).chain(spent.messages));
+        let drop_queue = self.drop_queue.take();
+        messages.extend(drop_queue.chunks.into_iter().map(Msg::from).chain(drop_queue.messages));
         FailedWrites { bytes, completions, messages }
     }
 }
@@ -455,7 +464,7 @@ impl fmt::Debug for Outbound {
             .field("bytes", &self.bytes.len())
             .field("file", &self.file())
             .field("ancillary", &self.ancillary())
-            .field("messages", &self.more.as_ref().map_or(0, |more| more.messages.len()))
+            .field("messages", &self.pending.as_ref().map_or(0, |pending| pending.messages.len()))
             .finish_non_exhaustive()
     }
 }

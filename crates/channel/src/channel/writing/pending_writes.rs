@@ -35,9 +35,9 @@ pub(super) struct PendingWrites {
     pub(super) flushed_run: WriteRun,
     pub(super) held_run: WriteRun,
     /// Somebody waits for one of those that were not flushed, and could have cancelled it.
-    pub(super) awaited: bool,
+    pub(super) has_awaited: bool,
     /// Something has left, if it weighs nothing too.
-    pub(super) moved: bool,
+    pub(super) has_progress: bool,
     /// Written, or failed, and to be told.
     pub(super) completions: CompletionResults,
 }
@@ -60,8 +60,8 @@ impl WriteRun {
     }
 
     /// One message is gone.
-    pub(super) fn take_piece(&mut self, weight: usize) {
-        self.left = self.left.saturating_sub(weight);
+    pub(super) fn take_piece(&mut self, size: usize) {
+        self.left = self.left.saturating_sub(size);
         self.pieces -= 1;
     }
 }
@@ -77,15 +77,15 @@ pub(crate) type CompletionResults = VecDeque<(Completion, Result<(), Error>)>;
 
 impl PendingWrites {
     /// How many messages are to be written now, as far as it matters.
-    pub(super) fn flushed_messages(&self, most: usize) -> usize {
+    pub(super) fn flushed_messages(&self, max: usize) -> usize {
         let mut flushed = 0;
         for entry in self.entries.iter().take(self.flushed) {
             flushed += entry.run.pieces;
-            if flushed >= most {
-                return most;
+            if flushed >= max {
+                return max;
             }
         }
-        most.min(flushed + self.flushed_run.pieces)
+        max.min(flushed + self.flushed_run.pieces)
     }
 
     /// Whether somebody waits for what is to be written next.
@@ -98,24 +98,24 @@ impl PendingWrites {
         &mut self,
         front: &mut OutQueue,
         n: usize,
-        spent: &mut DropQueue,
+        drop_queue: &mut DropQueue,
     ) -> usize {
-        let lighter = self.parts.advance(front, n, spent);
-        if lighter != n {
-            self.surplus = self.surplus.wrapping_add(n).wrapping_sub(lighter);
-            self.moved = true;
+        let freed = self.parts.advance(front, n, drop_queue);
+        if freed != n {
+            self.surplus = self.surplus.wrapping_add(n).wrapping_sub(freed);
+            self.has_progress = true;
         }
-        self.wrote(lighter);
-        lighter
+        self.wrote(freed);
+        freed
     }
 
     /// Takes the ancillary message out that is next in a stream.
     pub(super) fn take_ancillary(&mut self, front: &mut OutQueue) -> Option<AncillaryMessage> {
         let ancillary = self.parts.take_ancillary(front)?;
-        let lighter = ancillary.size_hint();
-        self.surplus = self.surplus.wrapping_sub(lighter); // None of it was written.
-        self.moved = true;
-        self.wrote(lighter);
+        let freed = ancillary.size_hint();
+        self.surplus = self.surplus.wrapping_sub(freed); // None of it was written.
+        self.has_progress = true;
+        self.wrote(freed);
         Some(ancillary)
     }
 
@@ -138,15 +138,15 @@ impl PendingWrites {
         }
     }
 
-    pub(super) fn push_message(&mut self, msg: Msg, weight: usize, done: Completion) {
-        self.messages.push_back((msg, weight));
-        self.push(WriteRun { left: weight, pieces: 1 }, done);
+    pub(super) fn push_message(&mut self, msg: Msg, size: usize, done: Completion) {
+        self.messages.push_back((msg, size));
+        self.push(WriteRun { left: size, pieces: 1 }, done);
     }
 
     pub(super) fn finish_front(&mut self) {
         if let Some(PendingWrite { done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
-            self.moved = true;
+            self.has_progress = true;
             if !done.is_none() {
                 self.completions.push_back((done, Ok(())));
             }
@@ -157,9 +157,9 @@ impl PendingWrites {
         if done.is_none() {
             self.held_run.add(run);
         } else {
-            self.list_runs();
+            self.move_runs_to_entries();
             self.entries.push_back(PendingWrite { run, done });
-            self.awaited = true;
+            self.has_awaited = true;
         }
     }
 
@@ -172,7 +172,7 @@ impl PendingWrites {
 
     /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
     /// or it is to be taken apart.
-    pub(super) fn list_runs(&mut self) {
+    pub(super) fn move_runs_to_entries(&mut self) {
         let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.held_run), 0)];
         for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {
             self.entries.push_back(PendingWrite { run, done: Completion::none() });

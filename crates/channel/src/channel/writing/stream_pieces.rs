@@ -59,19 +59,19 @@ impl StreamPiece {
     }
 
     /// Notes that so many bytes of it were sent. Returns how much lighter it is.
-    fn advance(&mut self, n: usize, spent: &mut DropQueue) -> usize {
+    fn advance(&mut self, n: usize, drop_queue: &mut DropQueue) -> usize {
         match self {
             StreamPiece::File(file) => {
                 file.advance(n);
                 if file.is_empty() { FileRegion::WEIGHT } else { 0 }
             }
             StreamPiece::AncillaryMessage(ancillary) => {
-                let lighter = n + ancillary.weight_of_passed();
+                let freed = n + ancillary.weight_of_passed();
                 let passed = ancillary.advance(n);
                 if !passed.is_empty() {
-                    spent.push(AncillaryMessage::new(Bytes::new(), passed).into());
+                    drop_queue.push(AncillaryMessage::new(Bytes::new(), passed).into());
                 }
-                lighter
+                freed
             }
         }
     }
@@ -150,7 +150,7 @@ impl StreamPieces {
         front.into_chunks().map(Msg::from).chain(parts)
     }
 
-    /// Takes the first `n` bytes out: they were written. What was written as a whole is in `spent` then. Returns
+    /// Takes the first `n` bytes out: they were written. What was written as a whole is in `drop_queue` then. Returns
     /// how much lighter what is left is.
     ///
     /// # Panics
@@ -159,23 +159,23 @@ impl StreamPieces {
         &mut self,
         front: &mut OutQueue,
         n: usize,
-        spent: &mut DropQueue,
+        drop_queue: &mut DropQueue,
     ) -> usize {
         let next = self.parts.front_mut().filter(|_| self.released > 0 && front.is_empty());
         let Some(part) = next else {
-            front.advance_with(n, |chunk| spent.push(chunk.into()));
+            front.advance_with(n, |chunk| drop_queue.push(chunk.into()));
             if let Some(last) = front.take_spent() {
-                spent.push(last.into());
+                drop_queue.push(last.into());
             }
             return n;
         };
-        let lighter = part.piece.advance(n, spent);
+        let freed = part.piece.advance(n, drop_queue);
         if part.piece.is_empty()
             && let Some(piece) = self.take_front(front)
         {
-            spent.push(piece.into());
+            drop_queue.push(piece.into());
         }
-        lighter
+        freed
     }
 
     /// Gives back the room that a burst has taken, if it is over.

@@ -57,7 +57,7 @@ impl SubmittedBytes {
 
     /// Asks whether there is room, on another thread than the loop's. If not, the loop announces the
     /// writability later.
-    pub(crate) fn leave_room(&self, has_room: impl Fn(usize) -> bool) -> bool {
+    pub(crate) fn check_room(&self, has_room: impl Fn(usize) -> bool) -> bool {
         has_room(self.bytes()) || has_room(self.watch())
     }
 
@@ -80,10 +80,10 @@ mod tests {
     #[test]
     fn c07_submissions_are_counted_up_to_the_end_of_the_scale_and_keep_the_mark() {
         let submissions = SubmittedBytes::new();
-        assert!(submissions.leave_room(|bytes| bytes <= 9) && !submissions.take_watched());
+        assert!(submissions.check_room(|bytes| bytes <= 9) && !submissions.take_watched());
         assert_eq!(submissions.add(10, |before| before == 0), Some(10));
         assert_eq!(submissions.add(1, |_| false), None, "refused, and not counted");
-        assert!(!submissions.leave_room(|bytes| bytes <= 9), "and this was noted");
+        assert!(!submissions.check_room(|bytes| bytes <= 9), "and this was noted");
         let all_else = submissions.add(usize::MAX, |before| before == 10).unwrap();
         assert_eq!((submissions.bytes(), all_else), (MAX_BYTES, MAX_BYTES - 10));
         submissions.remove(all_else);

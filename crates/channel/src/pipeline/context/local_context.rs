@@ -50,7 +50,7 @@ impl LocalCtx {
     pub fn run(&self, f: impl FnOnce(&Ctx<'_>) + 'static) -> Result<(), Error> {
         let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
         let slot = self.slot;
-        core.enter_with(move |core| {
+        core.enter_or_defer(move |core| {
             let mut slots = core.handlers.slots.borrow_mut();
             let Some(at) = slots.find(slot) else { return };
             // Out of its slot, as for any call: so that one that is removed meanwhile keeps its place.

@@ -258,7 +258,8 @@ impl<'a> Ctx<'a> {
         let failed =
             if event == Events::ERROR { Err(error) } else { handler.on_error(self, error) };
         if let Err(error) = failed {
-            self.core.handler_failure(&format!("the error method of `{}`", self.name()), &error);
+            self.core
+                .report_handler_failure(&format!("the error method of `{}`", self.name()), &error);
         }
     }
 
@@ -269,7 +270,7 @@ impl<'a> Ctx<'a> {
             .err()
             .unwrap_or_else(|| Error::new(ChannelError::NotPassedOn { handler: self.name() }));
         if done.is_none() {
-            self.core.handler_failure(&format!("`{}`", self.name()), &error);
+            self.core.report_handler_failure(&format!("`{}`", self.name()), &error);
         } else {
             self.core.complete_later(done, Err(error));
         }

@@ -102,7 +102,7 @@ impl Ctx<'_> {
     /// Reads nothing more, and tells `done`.
     pub fn shutdown_input_with(&self, done: impl Into<Completion>) {
         let mut done = done.into();
-        self.core().enter_with(move |core| {
+        self.core().enter_or_defer(move |core| {
             if done.begin() {
                 core.shutdown_input(done);
             }

@@ -15,7 +15,7 @@ use waterwheel_executor::{Error, UserCode};
 use super::event::AnyEvent;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
-use crate::channel::panics::guarded;
+use crate::channel::panics::catch_user_panic;
 use crate::pipeline::completion::Completion;
 use crate::pipeline::dispatch::Call;
 use crate::pipeline::event_set::Events;
@@ -90,7 +90,7 @@ impl ChannelCore {
             slots.at_mut(at).park(handler);
             slots.id(at)
         };
-        self.go_on_later(slot);
+        self.continue_backlog_later(slot);
     }
 
     /// Goes on with what waits at a slot that was parked.
@@ -164,7 +164,9 @@ impl ChannelCore {
             let Some(waiting) = backlog.pop() else { return };
             self.no_longer_waiting(waiting.bytes, before, backlog.writes());
             // One by one: a destructor that panics keeps none of the others.
-            let _ = guarded(UserCode::Destructor, "message", || waiting.event.fail(self, &error));
+            let _ = catch_user_panic(UserCode::Destructor, "message", || {
+                waiting.event.fail(self, &error)
+            });
         }
     }
 }

@@ -156,9 +156,9 @@ events! {
         Unregistered = UNREGISTERED, on_unregistered, |_: &_| ();
         Active = ACTIVE, on_active, |_: &_| ();
         Inactive = INACTIVE, on_inactive, |_: &_| ();
-        Read(msg: Msg) = READ, on_read, ChannelCore::unhandled_message;
+        Read(msg: Msg) = READ, on_read, ChannelCore::report_unhandled_message;
         ReadComplete = READ_COMPLETE, on_read_complete, |_: &_| ();
-        UserEvent(event: Msg) = USER_EVENT, on_user_event, ChannelCore::unhandled_event;
+        UserEvent(event: Msg) = USER_EVENT, on_user_event, ChannelCore::drop_unhandled_event;
         WritabilityChanged = WRITABILITY_CHANGED, on_writability_changed, |_: &_| ();
         Failure(error: Error) = ERROR, on_error, ChannelCore::unhandled_error;
     }

@@ -132,7 +132,7 @@ impl ChannelCore {
         let mut told = false;
         self.call(at, handler, |handler, ctx| {
             Read(msg).deliver(handler, ctx);
-            told = self.handlers.slots.borrow().is_next(at) && self.takes_end_of_round();
+            told = self.handlers.slots.borrow().is_next(at) && self.take_end_of_round();
             if told {
                 ReadComplete.deliver(handler, ctx);
             }
@@ -211,10 +211,10 @@ impl ChannelCore {
             self.here.sender().take_back(timer.key);
         }
         if let Some(handler) = handler {
-            self.drop_guarded(type_name, handler);
+            self.drop_catching_panic(type_name, handler);
         }
         if let Some(More { backlog, parked, .. }) = more.map(|more| *more) {
-            self.drop_guarded(type_name, parked);
+            self.drop_catching_panic(type_name, parked);
             self.fail_backlog(backlog);
         }
         if self.handlers.removal_waits.take() {
@@ -305,7 +305,7 @@ impl Drop for Call<'_> {
             slots.set_stops(self.at, Events::NONE);
             drop(slots);
             // Whoever catches the panic need not be the channel.
-            self.core.mark(DeferredWork::POISONED);
+            self.core.mark_deferred(DeferredWork::POISONED);
         }
     }
 }

@@ -67,7 +67,7 @@ impl Link {
     /// The executor will not read the letters: neither now nor ever.
     pub(super) fn lose(self: &Arc<Self>, cause: Error) {
         if let Some(occupant) = self.take_occupant() {
-            self.drop_guarded(occupant);
+            self.drop_catching_panic(occupant);
         }
         let handler = self.name().to_owned();
         let error = Error::new(ChannelError::ExecutorGone { handler, cause });
@@ -153,7 +153,7 @@ impl Link {
         match farewell {
             None => Ok(Occupant::Built(handler)),
             Some(farewell) => {
-                self.drop_guarded(handler);
+                self.drop_catching_panic(handler);
                 Err(farewell)
             }
         }
@@ -168,7 +168,7 @@ impl Link {
         Farewell::Panicked(ErrorKind::Panicked { origin, message }.into())
     }
 
-    pub(super) fn drop_guarded<T>(&self, value: T) {
+    pub(super) fn drop_catching_panic<T>(&self, value: T) {
         self.guard(|| drop(value));
     }
 

@@ -169,7 +169,7 @@ impl Link {
     pub(super) fn forget_letters(&self) {
         *self.parting() = None;
         for letter in self.letters.close() {
-            self.drop_guarded(letter);
+            self.drop_catching_panic(letter);
         }
     }
 

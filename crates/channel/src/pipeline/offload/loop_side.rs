@@ -132,9 +132,9 @@ impl ChannelCore {
             Some(false) => self.remove_overflow(),
             None => {}
         }
-        self.rise();
-        self.fall();
-        self.tell_watchers();
+        self.check_high_mark();
+        self.check_low_mark();
+        self.notify_watchers();
     }
 
     /// If the handler is gone: sees to the letters it has not read, and takes its slot away. Whatever

@@ -193,7 +193,7 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        let weight = ctx.core().shared().weigh(msg.size_hint())?;
+        let weight = ctx.core().shared().reserve_pending(msg.size_hint())?;
         self.ask(ctx, done, |done| Mail::Write(msg, done, weight))?;
         ctx.core().weigh_mail(self.link()?);
         Ok(())

@@ -217,7 +217,7 @@ impl RemoteCtx {
     /// Writes a message, and tells `done`.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<RemoteCompletion>) {
         let (msg, done) = (msg.into(), done.into());
-        match self.link.shared().weigh(msg.size_hint()) {
+        match self.link.shared().reserve_pending(msg.size_hint()) {
             Ok(weight) => self.emit(Mail::Write(msg, done, weight)),
             Err(error) => self.link.operation_failed(Error::new(error), done),
         }

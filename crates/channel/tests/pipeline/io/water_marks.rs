@@ -192,7 +192,8 @@ fn c07_how_many_bytes_are_missing_until_it_changes() {
 
 #[test]
 fn c07_beyond_the_limit_a_write_fails() {
-    let water_marks = WaterMarks::new(10, 20).and_then(|marks| marks.limit(30)).expect("in order");
+    let water_marks =
+        WaterMarks::new(10, 20).and_then(|marks| marks.with_hard_cap(30)).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let mut bench = bench_with(Embedded::builder().options(options), |_, _| Ok(()));
     let log = bench.log.clone();
@@ -249,7 +250,8 @@ fn c07_pending_bytes_are_given_back_when_it_closes() {
 
 #[test]
 fn c07_a_flood_of_refused_writes_that_nobody_waits_for_is_reported_now_and_then() {
-    let water_marks = WaterMarks::new(0, 4).and_then(|marks| marks.limit(4)).expect("in order");
+    let water_marks =
+        WaterMarks::new(0, 4).and_then(|marks| marks.with_hard_cap(4)).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let mut bench = bench_with(Embedded::builder().options(options).stream(), |_, _| Ok(()));
     bench.set_room(0);
