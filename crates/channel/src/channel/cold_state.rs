@@ -1,23 +1,23 @@
-//! What most channels never need, and do not pay for until they do.
+//! State that most channels never need, allocated on first use.
 
 use std::cell::{Ref, RefCell, RefMut};
 
-/// A value that is made, in a box, when it is first needed.
+/// A value that is boxed and created on first use.
 pub(crate) struct ColdState<T>(RefCell<Option<Box<T>>>);
 
 impl<T: Default> ColdState<T> {
-    /// It, made now if it was not before.
+    /// Returns the value, creating it if absent.
     pub(crate) fn get_or_create(&self) -> RefMut<'_, T> {
         RefMut::map(self.0.borrow_mut(), |value| &mut **value.get_or_insert_default())
     }
 
-    /// True if it was made.
+    /// True once the value was created.
     #[inline]
     pub(crate) fn is_created(&self) -> bool {
         self.0.borrow().is_some()
     }
 
-    /// It, if it was made.
+    /// Returns the value, if it was created.
     #[inline]
     pub(crate) fn get(&self) -> Option<Ref<'_, T>> {
         Ref::filter_map(self.0.borrow(), |value| value.as_deref()).ok()

@@ -1,4 +1,4 @@
-//! The channel on its loop: what all of its parts share, and how calls get in.
+//! The channel on its loop: the state that all of its parts share, and how calls enter it.
 //!
 //! ```text
 //!   driver, tasks, other channels          on the loop, when nothing is being dispatched
@@ -7,9 +7,9 @@
 //!    handlers ──► head ──► marks work ──────► entries, flush, completions, writability, steps
 //! ```
 //!
-//! What a call into the channel asks for and must not happen inside of it is marked as work, and done
-//! when the outermost call has returned: writing what was flushed (rule 9), telling completions, and
-//! the events that come from the loop only (rule 8).
+//! Whatever must not happen inside of a call into the channel is marked as deferred work and runs when the
+//! outermost call has returned: writing flushed bytes (rule 9), running completions, and the events that come
+//! from the loop only (rule 8).
 
 use std::any::TypeId;
 use std::cell::{Cell, RefCell, RefMut};
@@ -48,7 +48,7 @@ use crate::pipeline::typed::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
 use crate::token::Token;
 
-/// A channel, on its loop. Nothing in here is borrowed while user code runs.
+/// A channel, on its loop. No cell in here is borrowed while user code runs.
 pub(crate) struct ChannelCore {
     pub(crate) here: LocalLoop,
     pub(super) shared: Arc<ChannelShared>,
@@ -56,7 +56,7 @@ pub(crate) struct ChannelCore {
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) transport_info: TransportInfo,
     pub(super) lifecycle: Cell<Lifecycle>,
-    /// One of its handlers runs, or could.
+    /// True while a call into this channel is on the stack.
     pub(super) is_entered: Cell<bool>,
     work: Cell<DeferredWork>,
     pub(super) steps: StepQueue,
@@ -65,9 +65,10 @@ pub(crate) struct ChannelCore {
     pub(super) writability: Writability,
     pub(super) read_state: ReadState,
     pub(super) write_state: Cell<WriteState>,
-    /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if it does not.
+    /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if the driver does
+    /// not write it.
     stream_token: Cell<Token>,
-    /// It is to be known when something was last written.
+    /// True once somebody has asked for the time of the last write.
     pub(super) tracks_last_write: Cell<bool>,
     pub(super) drop_state: Cell<DropState>,
     pub(super) transport_close: Cell<TransportCloseState>,
@@ -75,39 +76,39 @@ pub(crate) struct ChannelCore {
     pub(super) unhandled_messages: Flood,
 }
 
-/// What few channels have, and those not for long.
+/// State that few channels need, and only for a short time.
 #[derive(Default)]
 pub(super) struct ColdFields {
-    /// Calls that have to wait because others have called each other too deep (rule 7).
+    /// Calls that wait because channels have called each other too deep (rule 7).
     pub(super) calls: VecDeque<DeferredCall>,
-    /// Slots with so much to deliver that others have their turn before the rest.
+    /// Slots with a backlog so long that other channels run before the rest of it is delivered.
     pub(super) backlogs: VecDeque<SlotId>,
     pub(super) completions: VecDeque<(Completion, Result<(), Error>)>,
-    /// Those that have not found a place in the short queue.
+    /// Steps that did not fit into the short [`StepQueue`].
     pub(super) steps: VecDeque<LifecycleStep>,
     pub(super) ending: CloseWaiters,
     pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
     pub(super) unhandled_errors: Flood,
-    /// When one of them was last reported.
+    /// When an unhandled error was last reported.
     pub(super) error_reported: Option<Nanos>,
     pub(super) handler_failures: Flood,
-    /// Ends the pause of its reads.
+    /// The timer that ends the pause after a failed read.
     pub(super) read_pause_timer: Option<TimerKey>,
     offloading: Offloading,
 }
 
-/// What does not change about the transport.
+/// Properties of the transport that do not change.
 pub(super) struct TransportInfo {
-    /// It writes a stream of bytes, not messages.
+    /// True if the transport writes a stream of bytes; false if it writes messages.
     pub(super) is_stream: bool,
-    /// And takes bytes for it.
+    /// True if it writes a stream and accepts [`Bytes`] for it.
     pub(super) takes_bytes: bool,
-    /// Given to it with every call.
+    /// The context that the transport gets with every call.
     up: TransportContext,
 }
 
-/// What is to be done when the outermost call has returned.
+/// A set of flags: the work to run when the outermost call has returned.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DeferredWork(u8);
 
@@ -191,7 +192,8 @@ impl ChannelCore {
         call(&mut **self.transport.borrow_mut(), &self.transport_info.up)
     }
 
-    /// Calls the transport for something by which it gets a socket, or loses it.
+    /// Calls the transport for an operation that attaches a socket to the driver or detaches it, then refreshes
+    /// the stream token.
     pub(super) fn with_socket_change<R>(
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &TransportContext) -> R,
@@ -202,13 +204,14 @@ impl ChannelCore {
         moved
     }
 
-    /// The token under which the loop's driver writes the channel's stream, if it does.
+    /// Returns the token under which the loop's driver writes the channel's stream; `None` if the driver does
+    /// not write it.
     #[inline(always)]
     pub(super) fn stream_token(&self) -> Option<Token> {
         Some(self.stream_token.get()).filter(|token| *token != Token::NONE)
     }
 
-    /// Sets an option of the transport.
+    /// Sets a socket option through the transport.
     pub(crate) fn set_option(self: &Rc<Self>, option: SocketOption) -> Result<(), Error> {
         if !self.lifecycle.get().is_open() {
             return Err(self.closed_error());
@@ -216,15 +219,15 @@ impl ChannelCore {
         self.with_transport(|transport, up| transport.set_option(Some(up), option))
     }
 
-    /// The transport's end of the pipeline, as far as types go.
+    /// Returns the message types at the transport's end of the pipeline.
     pub(crate) fn ends(&self) -> Ends {
         let transport = self.transport.borrow();
         Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
     }
 
-    // Getting in.
+    // Entering.
 
-    /// Lets an event in, from one of the two ends: at once, or in turn.
+    /// Dispatches an event from one end of the pipeline: now, or behind deferred calls.
     #[inline]
     pub(crate) fn enter_event<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         if self.must_defer() {
@@ -234,7 +237,7 @@ impl ChannelCore {
         }
     }
 
-    /// Lets a call in: at once, or in turn.
+    /// Calls into the channel: now, or behind deferred calls.
     pub(crate) fn enter_or_defer(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>) + 'static) {
         if self.must_defer() {
             self.defer(DeferredCall::Call(Box::new(call)));
@@ -243,7 +246,7 @@ impl ChannelCore {
         }
     }
 
-    /// Lets a message and a flush in, as one call.
+    /// Dispatches a write and a flush as one call.
     pub(crate) fn write_and_flush(self: &Rc<Self>, msg: Msg, done: Completion) {
         if self.must_defer() {
             self.defer_event(TAIL, Write(msg, done).any());
@@ -262,8 +265,8 @@ impl ChannelCore {
         too_deep || self.cold.get().is_some_and(|cold| !cold.calls.is_empty())
     }
 
-    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11); when the
-    /// outermost call has returned, what was marked is done.
+    /// Calls into the channel. A panic is caught here, whoever the caller is (rule 11). When the outermost call
+    /// has returned, deferred work runs.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         if self.here.channels().is_innermost(self) {
@@ -272,13 +275,14 @@ impl ChannelCore {
         self.enter_from_outside(call);
     }
 
-    /// Calls into the channel from outside of it, as [`enter`](Self::enter) does.
+    /// Calls into the channel while another call, or none, is the innermost one; otherwise like
+    /// [`enter`](Self::enter).
     #[inline(always)]
     pub(super) fn enter_from_outside(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         let channels = self.here.channels();
         let outer = channels.begin_call(self);
-        // Its handlers may be on the stack already, below those of another channel. A panic ends here
-        // all the same: the other one has no part in it.
+        // Handlers of this channel may be on the stack already, below those of another channel. A panic ends
+        // here all the same: the other channel did not cause it.
         let entered = self.is_entered.replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(self)));
         self.is_entered.set(entered);
@@ -292,8 +296,8 @@ impl ChannelCore {
         }
     }
 
-    /// Calls into the channel from the loop, with no call into any channel under way. What the call has left behind
-    /// is done under the same guard.
+    /// Calls into the channel from the loop, while no call into any channel is on the stack. The work that the
+    /// call defers runs under the same panic guard.
     #[inline(always)]
     pub(super) fn enter_from_loop(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         let channels = self.here.channels();
@@ -312,9 +316,9 @@ impl ChannelCore {
         }
     }
 
-    // What is left to do.
+    // Deferred work.
 
-    /// Marks work, to be done when the outermost call has returned.
+    /// Marks work to run when the outermost call has returned.
     #[inline]
     pub(crate) fn mark_deferred(self: &Rc<Self>, work: DeferredWork) {
         let before = self.work.get();
@@ -324,8 +328,9 @@ impl ChannelCore {
         }
     }
 
-    /// Does the work that was marked. Called by the loop, with nothing on the stack. Handlers and
-    /// completions are guarded on their own; what is left is the transport, and the destructor of what it has sent.
+    /// Runs the work that was marked. Called by the loop, while no call into a channel is on the stack.
+    /// Handlers and completions catch panics on their own; this guard is for the transport and for destructors
+    /// of written bytes.
     pub(crate) fn run_deferred_work(self: &Rc<Self>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_work())) {
             self.work_panicked(payload);
@@ -338,7 +343,7 @@ impl ChannelCore {
         if work.0 & !(DeferredWork::LISTED.0 | DeferredWork::FLUSH.0) != 0 {
             return self.run_all_work(work);
         }
-        // Mostly that is all there is.
+        // The common case: nothing but a flush is marked.
         if !self.write_one_chunk() {
             self.write_out();
         }
@@ -349,7 +354,7 @@ impl ChannelCore {
 
     fn run_all_work(self: &Rc<Self>, work: DeferredWork) {
         if work.has(DeferredWork::POISONED) && self.has_poisoned() {
-            // Something on its way has caught the panic: a listener's guard, or a destructor's.
+            // The panic was caught before it got here, by the guard of a listener or of a destructor.
             self.panicked(Box::new("a panic that was caught, and reported, on its way"));
         }
         if work.has(DeferredWork::POLL_TRANSPORT) {
@@ -379,7 +384,7 @@ impl Drop for ChannelCore {
         if self.shared.is_close_notified() {
             return;
         }
-        // Of a loop that has ended without telling: whoever waits learns that nobody will.
+        // The loop has ended without closing the channel. Dropping the promise fails the close future.
         self.shared.set_closed();
         self.shared.attributes.notify_closed(&self.shared);
         drop(self.shared.take_close_promise());

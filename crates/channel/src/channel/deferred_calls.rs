@@ -10,9 +10,9 @@ use crate::pipeline::dispatch::event::AnyEvent;
 use crate::pipeline::slots::slot_list::SlotId;
 use crate::room::release_room;
 
-/// A call that waits to be let in.
+/// A call that waits to enter the channel.
 pub(super) enum DeferredCall {
-    /// From where, and how much it adds to the bytes that wait to be written.
+    /// The end of the pipeline it starts from, the event, and the pending bytes it adds.
     Event(u32, AnyEvent, usize),
     Call(LocalCall),
 }
@@ -33,7 +33,7 @@ impl ChannelCore {
         self.mark_deferred(DeferredWork::CALLS);
     }
 
-    /// The rest of what waits at a slot is delivered when others have had their turn.
+    /// Queues a slot whose backlog is too long for one go: the rest is delivered after other channels have run.
     pub(crate) fn continue_backlog_later(self: &Rc<Self>, slot: SlotId) {
         self.cold.get_or_create().backlogs.push_back(slot);
         self.mark_deferred(DeferredWork::CALLS);
@@ -62,7 +62,7 @@ impl ChannelCore {
         release_room(&mut self.cold.get_or_create().calls);
     }
 
-    /// Tells a completion what became of its operation, when the outermost call has returned.
+    /// Completes an operation when the outermost call has returned.
     pub(crate) fn complete_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
         if !done.is_none() {
             self.cold.get_or_create().completions.push_back((done, result));
@@ -70,7 +70,7 @@ impl ChannelCore {
         }
     }
 
-    /// Those that are there now; those they cause wait for the next round.
+    /// Runs the completions that are queued now. Completions they cause wait for the next round.
     #[inline(always)]
     pub(super) fn run_completions(self: &Rc<Self>) {
         if self.cold.is_created() {

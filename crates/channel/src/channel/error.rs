@@ -1,4 +1,4 @@
-//! What can go wrong with an operation on a channel.
+//! Errors of operations on a channel.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use waterwheel_executor::Error;
 
 use crate::address::Address;
 
-/// Why an operation on a channel failed. Futures and completions carry it in an [`Error`].
+/// The reason why an operation on a channel failed. Futures and completions carry it in an [`Error`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
     /// The channel is closed.
     #[error("the channel is closed{}", because(.cause.as_ref()))]
     Closed {
-        /// What closed it, unless it was asked for.
+        /// What closed the channel; `None` if the close was requested.
         #[source]
         cause: Option<Error>,
     },
@@ -46,18 +46,18 @@ pub enum ChannelError {
         message: &'static str,
         /// The transport.
         transport: &'static str,
-        /// What it accepts.
+        /// The types that the transport accepts.
         accepts: String,
     },
-    /// The transport cannot do this.
+    /// The transport does not support the operation.
     #[error("the transport `{transport}` cannot {operation}")]
     Unsupported {
         /// The transport.
         transport: &'static str,
-        /// What was asked of it.
+        /// The operation, as in "cannot be bound".
         operation: &'static str,
     },
-    /// The transport has no such option.
+    /// The transport does not support the option.
     #[error("the transport `{transport}` has no option {option}")]
     UnsupportedOption {
         /// The transport.
@@ -65,43 +65,43 @@ pub enum ChannelError {
         /// The option.
         option: &'static str,
     },
-    /// Nothing more can be written: this direction was shut down.
+    /// The output of the channel was shut down: nothing more can be written.
     #[error("the output of the channel was shut down")]
     OutputShutDown,
-    /// It took too long to connect.
+    /// An attempt to connect took too long.
     #[error("no connection to {address} after {after:?}")]
     ConnectTimeout {
-        /// Whom it was to be connected to.
+        /// The remote address.
         address: Address,
-        /// How long was waited.
+        /// How long the attempt has lasted.
         after: Duration,
     },
-    /// It could not be connected.
+    /// An attempt to connect failed.
     #[error("cannot connect to {address}: {cause}")]
     Connect {
-        /// Whom it was to be connected to.
+        /// The remote address.
         address: Address,
-        /// Why not.
+        /// The reason.
         #[source]
         cause: Error,
     },
-    /// It could not be connected to any of several addresses.
+    /// All addresses of the target failed.
     #[error("cannot connect: {}", all(.failures))]
     ConnectAll {
-        /// What became of each of them.
+        /// The failure of each address.
         failures: Vec<Error>,
     },
-    /// More is waiting to be written than may.
+    /// The write would exceed the hard cap on pending bytes.
     #[error("{pending} bytes wait to be written, and {limit} may: {size} more are refused")]
     BufferFull {
-        /// How many bytes wait.
+        /// The bytes that are pending.
         pending: usize,
-        /// How many may.
+        /// The hard cap.
         limit: usize,
-        /// How many the message has.
+        /// The size of the refused message.
         size: usize,
     },
-    /// A handler kept the operation to itself.
+    /// A handler neither passed the operation on nor completed it.
     #[error("the handler `{handler}` neither passed the operation on nor completed it")]
     NotPassedOn {
         /// The handler.
@@ -115,21 +115,21 @@ pub enum ChannelError {
     EndlessBacklog {
         /// The handler.
         handler: String,
-        /// How many events it has caused for itself.
+        /// The number of events in a row that it has caused for itself.
         events: usize,
     },
-    /// A handler dropped the completion of an operation.
+    /// A handler dropped the completion of an operation without completing it.
     #[error("the completion was dropped without being told anything")]
     CompletionDropped,
-    /// The executor that an offloaded handler runs on does not run it any more.
+    /// The executor that an offloaded handler runs on has ended.
     #[error("the executor of the offloaded handler `{handler}` is gone: {cause}")]
     ExecutorGone {
         /// The handler.
         handler: String,
-        /// Why.
+        /// The reason.
         cause: Error,
     },
-    /// The handler or the channel of a kept context is gone.
+    /// The handler was removed, or its channel is closed.
     #[error("the handler has been removed, or its channel is closed")]
     Gone,
 }

@@ -1,4 +1,5 @@
-//! The channels of a loop, and the end of the outermost call into one of them.
+//! The channels of a loop, and the deferred work that runs when the outermost call into one of them has
+//! returned.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,33 +19,33 @@ use crate::pipeline::offload::Link;
 use crate::room::release_room;
 use crate::token::{Slab, Token};
 
-/// How deep channels may call each other, one inside the other, before the next call has to wait
-/// (rule 7). Each level costs a few frames of the user's own; sixteen fit the smallest stacks in use.
+/// How deep channels may call each other before the next call is deferred (rule 7). Each level costs a few
+/// stack frames of user code; sixteen levels fit the smallest stacks in use.
 const MAX_DEPTH: u32 = 16;
 
-/// How often the work that calls leave behind is looked at before events and tasks have their turn
-/// again: it may go on for ever, between two channels that answer each other.
+/// Rounds of deferred work before events and tasks run again: two channels that answer each other could go on
+/// forever.
 const ROUNDS: usize = 16;
 
-/// How often it is looked at when the loop is over: what is left then is dropped.
+/// Rounds of deferred work when the loop ends. Work that is left afterwards is dropped.
 const LAST_ROUNDS: usize = 64;
 
-/// The channels of a loop. Touched on the loop only.
+/// The channels of a loop. Used on the loop only.
 pub(crate) struct LoopChannels {
     pub(super) table: RefCell<Slab<Rc<ChannelCore>>>,
-    /// Those with something left to do.
+    /// Channels with deferred work.
     with_work: RefCell<VecDeque<Rc<ChannelCore>>>,
-    /// Those whose transport has more to read, in the next turn.
+    /// Channels whose transport has more to read in the next turn.
     poll_next_turn: RefCell<Vec<Rc<ChannelCore>>>,
-    /// How many both lists have: asked several times a turn, mostly for nothing.
+    /// Entries in both lists, plus one for `outermost_has_work`. Read several times a turn, and mostly zero.
     pending_count: Cell<usize>,
     depth: Cell<u32>,
-    /// The channel that was called last and has not returned, to be told from others; null if none.
+    /// The channel that was entered last and has not returned; null if none. Only compared, never dereferenced.
     innermost: Cell<*const ChannelCore>,
-    /// The channel whose call is the outermost one, if what that leaves behind is done when it returns.
+    /// The channel that the outermost call entered, if deferred work runs when that call returns.
     outermost: Cell<*const ChannelCore>,
-    /// That channel has something left to do. It stands before those in the list: mostly it is the only
-    /// one, and costs no list then.
+    /// True if the outermost channel has deferred work. It runs before the channels in the list. Mostly it is
+    /// the only channel with work, and then no list is touched.
     outermost_has_work: Cell<bool>,
     is_running_deferred: Cell<bool>,
 }
@@ -74,7 +75,7 @@ impl LoopChannels {
         self.table.borrow().get(token).cloned()
     }
 
-    /// Calls `f` with the channel, if it is still there; then does what that has left behind.
+    /// Calls `f` with the channel, if it still exists, then runs deferred work.
     pub(crate) fn with(&self, token: Token, f: impl FnOnce(&Rc<ChannelCore>)) {
         if let Some(core) = self.find(token) {
             f(&core);
@@ -82,7 +83,7 @@ impl LoopChannels {
         }
     }
 
-    /// Something is asked of a channel.
+    /// Performs a request of another thread, or refuses it if the channel is gone.
     pub(crate) fn perform(&self, shared: &ChannelShared, request: ChannelRequest) {
         match self.find(shared.token()) {
             Some(core) => request.perform(&core),
@@ -115,7 +116,7 @@ impl LoopChannels {
         table.tokens().filter_map(|token| table.get(token).cloned()).collect()
     }
 
-    /// Those that are registered.
+    /// Returns handles of the registered channels.
     pub(crate) fn registered(&self) -> Vec<Channel> {
         let all = self.all();
         all.iter().map(|core| core.channel()).filter(Channel::is_registered).collect()
@@ -127,13 +128,13 @@ impl LoopChannels {
         self.depth.get() >= MAX_DEPTH
     }
 
-    /// Whether the channel was called last and has not returned: what calls it now is part of that call.
+    /// True if `core` was entered last and has not returned: a call into it now is part of that call.
     #[inline]
     pub(crate) fn is_innermost(&self, core: &Rc<ChannelCore>) -> bool {
         self.innermost.get() == Rc::as_ptr(core)
     }
 
-    /// A call into a channel begins. Returns the one whose call it is made from.
+    /// Begins a call into a channel. Returns the channel that the caller is in.
     #[inline]
     pub(crate) fn begin_call(&self, core: &Rc<ChannelCore>) -> *const ChannelCore {
         let depth = self.depth.get();
@@ -144,7 +145,7 @@ impl LoopChannels {
         self.innermost.replace(Rc::as_ptr(core))
     }
 
-    /// A call into a channel has ended. After the outermost one, what is left to do is done.
+    /// Ends a call into a channel. After the outermost call, runs deferred work.
     #[inline]
     pub(crate) fn end_call(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);
@@ -160,7 +161,7 @@ impl LoopChannels {
         }
     }
 
-    /// A call into a channel begins that is the only one: no other is under way, and nothing is being settled.
+    /// Begins a call into a channel while no other call is on the stack and no deferred work is running.
     #[inline]
     pub(super) fn begin_single_call(&self, core: &Rc<ChannelCore>) {
         debug_assert!(
@@ -172,8 +173,8 @@ impl LoopChannels {
         self.innermost.set(Rc::as_ptr(core));
     }
 
-    /// The only call into a channel has ended. True if its channel has something left to do: that is settled by the caller, who says when it
-    /// [ends](Self::end_running_deferred).
+    /// Ends the only call into a channel. Returns true if the channel has deferred work: the caller runs it,
+    /// then calls [`end_running_deferred`](Self::end_running_deferred).
     #[inline]
     pub(super) fn end_single_call(&self) -> bool {
         self.depth.set(0);
@@ -192,7 +193,7 @@ impl LoopChannels {
         self.is_running_deferred.set(false);
     }
 
-    /// A call into a channel has ended in a panic: what is left to do is done later.
+    /// Ends a call into a channel that panicked. Deferred work runs later.
     #[cold]
     pub(crate) fn end_panicked_call(&self, core: &Rc<ChannelCore>, outer: *const ChannelCore) {
         self.innermost.set(outer);
@@ -205,13 +206,13 @@ impl LoopChannels {
         }
     }
 
-    /// Nothing is settled until the guard goes.
+    /// Postpones deferred work until the returned guard is dropped.
     pub(crate) fn postpone_deferred(&self) -> DeferralGuard<'_> {
         self.depth.set(self.depth.get() + 1);
         DeferralGuard(self)
     }
 
-    /// A channel has something left to do.
+    /// Lists a channel that has deferred work.
     #[inline]
     pub(crate) fn add_with_work(&self, core: &Rc<ChannelCore>) {
         let before = self.pending_count.get();
@@ -228,7 +229,7 @@ impl LoopChannels {
         self.with_work.borrow_mut().push_back(core);
     }
 
-    /// A channel's transport has more to read. Others have their turn first.
+    /// Polls the transport of a channel again in the next turn, after other channels have run.
     pub(crate) fn poll_transport_next_turn(&self, core: Rc<ChannelCore>) {
         self.pending_count.set(self.pending_count.get() + 1);
         self.poll_next_turn.borrow_mut().push(core);
@@ -242,13 +243,13 @@ impl LoopChannels {
         }
     }
 
-    /// Whether something was left to do, in this turn or in the next.
+    /// True if deferred work is left, for this turn or for the next.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.pending_count.get() > 0
     }
 
-    /// If no call into a channel is under way, does what calls have left behind.
+    /// Runs deferred work, unless a call into a channel is on the stack.
     #[inline]
     pub(crate) fn run_deferred_if_outermost(&self) {
         if self.has_work() && self.depth.get() == 0 && !self.is_running_deferred.get() {
@@ -256,7 +257,7 @@ impl LoopChannels {
         }
     }
 
-    /// Begins with this one, which is not in the list.
+    /// Runs the work of `core`, which is not in the list, then that of the listed channels.
     #[inline]
     fn run_first_deferred(&self, core: &Rc<ChannelCore>) {
         {
@@ -290,7 +291,8 @@ impl LoopChannels {
         RunningGuard(&self.is_running_deferred)
     }
 
-    /// Completions that ask for more, and are told that it failed, could go on for ever: not here.
+    /// Runs deferred work for a limited number of rounds: a completion that retries whenever it fails would
+    /// never end.
     fn run_final_rounds(&self) {
         for _ in 0..LAST_ROUNDS {
             self.run_deferred_if_outermost();
@@ -303,7 +305,7 @@ impl LayerAbove for Above {
 }
 
 impl LocalLoop {
-    /// The channels of this loop.
+    /// Returns the channels of this loop.
     #[inline]
     pub(crate) fn channels(&self) -> &LoopChannels {
         self.residents_above()
@@ -332,11 +334,11 @@ impl Residents for LoopChannels {
         self.run_deferred_if_outermost();
     }
 
-    /// The loop ends, for this reason: all channels are closed, after what was flushed; at once if it has died,
-    /// because its driver may not be fit to write any more.
+    /// Closes all channels because the loop ends: after their flushed writes, or at once if the loop has died,
+    /// because its driver may no longer be able to write.
     fn close_all(&self, cause: &Error) {
-        // All of them, before any of their handlers learns of it; a transport that panics keeps none of
-        // the others.
+        // All channels are closed before any of their handlers is called. A transport that panics does not keep
+        // the others open.
         let held = self.postpone_deferred();
         for core in self.all() {
             core.enter(|core| match is_loop_death(cause) {
@@ -348,14 +350,14 @@ impl Residents for LoopChannels {
         self.run_deferred_if_outermost();
     }
 
-    /// The loop is over: whoever is left is told, whatever is still in flight.
+    /// Finishes all channels when the loop is over, including those with I/O in flight.
     fn end_all(&self, cause: &Error) {
         self.close_all(cause);
         for core in self.all() {
             core.transport_closed();
         }
         self.run_final_rounds();
-        // Those whose offloaded handlers have not come to the end.
+        // Channels whose offloaded handlers have not finished.
         for core in self.all() {
             core.remove_handlers_without_waiting();
         }
@@ -366,12 +368,12 @@ impl Residents for LoopChannels {
     }
 }
 
-/// Whether a channel was closed because its loop has died: then its close future says so.
+/// True if the cause is the death of the loop. The close future fails with it.
 pub(super) fn is_loop_death(cause: &Error) -> bool {
     matches!(cause.kind(), ErrorKind::LoopDied { .. })
 }
 
-/// What calls have left behind is being done.
+/// Marks that deferred work is running, until it is dropped.
 struct RunningGuard<'a>(&'a Cell<bool>);
 
 impl Drop for RunningGuard<'_> {
@@ -381,7 +383,7 @@ impl Drop for RunningGuard<'_> {
     }
 }
 
-/// Keeps calls from being the outermost one.
+/// Keeps deferred work from running until it is dropped.
 #[must_use = "it ends when it is dropped"]
 pub(crate) struct DeferralGuard<'a>(&'a LoopChannels);
 
@@ -404,13 +406,13 @@ mod tests {
             LocalLoop::current().unwrap().channels().table.borrow_mut().exhaust();
         };
         let register = || {
-            // Without its peer it would be closed before its time.
+            // A channel whose peer is dropped would be closed too early.
             let (channel, peer) = local::pair();
             (group.register(channel).join().unwrap(), peer)
         };
         let (stale, _peer) = register();
         stale.close().join().unwrap();
-        // The loop has forgotten it when the task runs.
+        // The loop has removed the channel by the time the task runs.
         group.next().submit(exhaust).unwrap().join().unwrap();
         let (last, _peer) = register();
         last.close().join().unwrap();

@@ -1,11 +1,11 @@
-//! What a channel is made with.
+//! The options of a channel.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::channel::reading::read_size::ReceiveSizes;
 
-/// How much may wait to be written.
+/// Limits for pending writes: a low and a high water mark, and an optional hard cap.
 ///
 /// ```
 /// use waterwheel_channel::WaterMarks;
@@ -22,44 +22,44 @@ pub struct WaterMarks {
     hard_cap: usize,
 }
 
-/// An option makes no sense.
+/// An option has a value that cannot be used.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidOption {
-    /// The water marks are the wrong way round.
+    /// The low water mark is above the high one.
     #[error("the low water mark, {low}, is above the high one, {high}")]
     WaterMarks {
-        /// The low mark.
+        /// The low water mark.
         low: usize,
-        /// The high mark.
+        /// The high water mark.
         high: usize,
     },
-    /// The limit could be reached while the channel says it is writable.
+    /// The hard cap is below the high water mark: it would be reached while the channel is still writable.
     #[error("a hard cap of {hard_cap} bytes is below the high water mark, {high}")]
     HardCap {
-        /// The limit.
+        /// The hard cap.
         hard_cap: usize,
-        /// The high mark.
+        /// The high water mark.
         high: usize,
     },
-    /// The sizes of reads are not in order.
+    /// The sizes of reads are not in ascending order, or the smallest is zero.
     #[error("reads of {min}, {start} and {max} bytes: at least one, and in this order, is needed")]
     ReceiveSizes {
-        /// The least.
+        /// The smallest size.
         min: usize,
-        /// The first.
+        /// The size of the first read.
         start: usize,
-        /// The most.
+        /// The largest size.
         max: usize,
     },
-    /// Nobody could connect.
+    /// A backlog of zero: no client could connect.
     #[error("a backlog of nothing: at least one connection has to wait until it is accepted")]
     Backlog,
 }
 
 impl WaterMarks {
-    /// The channel stops being writable when more than `high` bytes wait, and is writable again when
-    /// fewer than `low` do.
+    /// Creates water marks: the channel stops being writable when more than `high` bytes are pending, and is
+    /// writable again when fewer than `low` are.
     ///
     /// # Errors
     /// If `low` is above `high`.
@@ -70,10 +70,10 @@ impl WaterMarks {
         Ok(Self { low, high, hard_cap: usize::MAX })
     }
 
-    /// A write that would make more than this wait fails. Default: none does.
+    /// Sets a hard cap: a write that would leave more pending bytes than this fails. Default: none.
     ///
     /// # Errors
-    /// If that is below the high mark.
+    /// If the hard cap is below the high water mark.
     pub fn with_hard_cap(self, hard_cap: usize) -> Result<Self, InvalidOption> {
         if hard_cap < self.high {
             return Err(InvalidOption::HardCap { hard_cap, high: self.high });
@@ -81,19 +81,19 @@ impl WaterMarks {
         Ok(Self { hard_cap, ..self })
     }
 
-    /// The low mark.
+    /// Returns the low water mark.
     #[must_use]
     pub fn low(self) -> usize {
         self.low
     }
 
-    /// The high mark.
+    /// Returns the high water mark.
     #[must_use]
     pub fn high(self) -> usize {
         self.high
     }
 
-    /// The most that may wait.
+    /// Returns the hard cap: no more bytes than this may be pending.
     #[must_use]
     pub fn hard_cap(self) -> usize {
         self.hard_cap
@@ -101,24 +101,23 @@ impl WaterMarks {
 }
 
 impl Default for WaterMarks {
-    /// 32 and 64 KiB, as Netty has them, and no limit.
+    /// Returns 32 and 64 KiB, as in Netty, without a hard cap.
     fn default() -> Self {
         Self { low: 32 * 1024, high: 64 * 1024, hard_cap: usize::MAX }
     }
 }
 
-/// Which channels stop reading while they are not writable.
+/// Selects which channels stop reading while they are not writable.
 ///
-/// A peer that sends and never reads makes a server that answers it hold every answer. A channel that stops
-/// reading while it is not writable holds about its high water mark instead, and the peer's sends wait.
+/// A server has to hold every answer to a peer that sends and never reads. A channel that stops reading while
+/// it is not writable holds about its high water mark instead, and the peer's sends block.
 ///
-/// Writes that nobody has flushed count as well. A handler that writes more than the high water mark and flushes only
-/// when a certain message comes waits for ever: let it flush in `on_read_complete`, or when the channel is no longer
+/// Unflushed writes count as well. A handler that writes more than the high water mark and flushes only when a
+/// certain message comes waits forever: it has to flush in `on_read_complete`, or when the channel is no longer
 /// writable.
 ///
-/// Two peers that both stop reading can wait for each other for ever: each has sent so much that it
-/// reads nothing until the other reads. So only one side of a connection should pause, and by default that is
-/// the accepted side.
+/// Two peers that both stop reading can wait for each other forever: neither reads before the other does. So
+/// only one side of a connection should pause; by default that is the accepted side.
 ///
 /// ```
 /// use waterwheel_channel::{ChannelOptions, PauseReads};
@@ -137,35 +136,36 @@ pub enum PauseReads {
     IfAccepted,
     /// The channel pauses.
     Always,
-    /// The channel does not pause: its handlers limit what they write.
+    /// The channel does not pause: its handlers have to limit what they write.
     Never,
 }
 
-/// What a channel is made with.
+/// The options of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelOptions {
-    /// How much may wait to be written. Default: 32 and 64 KiB.
+    /// Limits for pending writes. Default: 32 and 64 KiB, no hard cap.
     pub water_marks: WaterMarks,
-    /// Whether it reads by itself: after it became active, and after each round. Default: it does.
+    /// Whether the channel requests reads by itself: when it becomes active, and after each round. Default:
+    /// true.
     pub auto_read: bool,
-    /// Whether reading pauses while the channel is not writable, whoever asks for a read. Default: it does if
-    /// a server has accepted the channel.
+    /// Whether reading pauses while the channel is not writable, even if a read is requested. Default: only for
+    /// accepted channels.
     pub pause_reads_while_unwritable: PauseReads,
-    /// How many bytes a read asks for. Default: from 64 bytes to 64 KiB, 2 KiB at first.
+    /// The range of read sizes. Default: 64 bytes to 64 KiB, starting at 2 KiB.
     pub receive_sizes: ReceiveSizes,
-    /// At most so many reads in one round, so that one peer cannot starve the others; none means one. Default:
-    /// 16.
+    /// The largest number of reads in one round, so that one peer cannot starve the others; zero counts as one.
+    /// Default: 16.
     pub reads_per_round: u32,
-    /// Whether it stays open when the peer sends no more: see [`HalfClosed`](crate::HalfClosed).
-    /// Default: it is closed then.
+    /// Whether the channel stays open when the peer has finished sending: see
+    /// [`HalfClosed`](crate::HalfClosed). Default: false, the channel is closed.
     pub allow_half_closure: bool,
-    /// How long a connect may take, all addresses of a name together, and how long the name may be looked
-    /// up before; none has no limit but the system's. Default: 30 seconds.
+    /// The time limit for connecting, for all addresses of a name together; resolving the name has the same
+    /// limit of its own. `None` leaves the limit to the operating system. Default: 30 seconds.
     pub connect_timeout: Option<Duration>,
 }
 
 impl ChannelOptions {
-    /// The default ones, shared by all channels that are given no others.
+    /// Returns the default options, shared by all channels that set none.
     pub(super) fn shared_default() -> Arc<Self> {
         static DEFAULT: LazyLock<Arc<ChannelOptions>> = LazyLock::new(Arc::default);
         DEFAULT.clone()

@@ -1,5 +1,5 @@
-//! What a panic inside of a channel leads to: the channel is closed with the panic as its cause (rule 11); the panic of
-//! a destructor is reported, and closes nothing.
+//! Panics inside of a channel. A panic of a handler or of the transport closes the channel, with the panic as
+//! the cause (rule 11); a panic of a destructor is reported and closes nothing.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,7 +25,7 @@ impl ChannelCore {
         }
     }
 
-    /// A panic closes the channel, and harms nothing else.
+    /// Closes the channel because of a panic. No other channel is affected.
     #[cold]
     pub(super) fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let message = panic_message(payload);
@@ -33,7 +33,7 @@ impl ChannelCore {
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
-        // Before anything fails because of it.
+        // Before the close, because writes that fail on the way name this cause.
         if self.lifecycle.get().is_open() {
             self.shared.set_close_cause(cause.clone());
         }
@@ -44,14 +44,14 @@ impl ChannelCore {
 
     #[cold]
     pub(super) fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
-        self.mark_deferred(DeferredWork::ALL); // Some of it may not have been done.
+        self.mark_deferred(DeferredWork::ALL); // Part of the work may not have run.
         match self.drop_state.get() {
             DropState::No => self.panicked(payload),
             _ => self.written_drop_panicked(payload),
         }
     }
 
-    /// The destructor of what was sent panicked: that is reported, and harms nobody.
+    /// Reports that the destructor of written bytes panicked. The channel stays open.
     #[cold]
     fn written_drop_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let _ =
@@ -64,14 +64,14 @@ impl ChannelCore {
     }
 }
 
-/// Calls `f`. A panic is reported; nothing comes back then.
+/// Calls `f` and reports a panic. Returns `None` if `f` panicked.
 pub(crate) fn catch_user_panic<R>(
     what: UserCode,
     label: &'static str,
     f: impl FnOnce() -> R,
 ) -> Option<R> {
     let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
-        // The label is made only when it is needed: it is kept for ever.
+        // Created only now: a label is never freed.
         let origin = Origin::labelled(label);
         run_user_code(what, origin, || resume_unwind(payload))
     });

@@ -1,8 +1,7 @@
-//! The end of the pipeline: what has passed all handlers, and was for none of them. What fails and nobody waits
-//! for is reported here too.
+//! Messages, events and errors that reach the end of the pipeline, and failures that nobody waits for.
 //!
-//! A peer can cause most of this over and over, so each kind is reported when its number has doubled (R04); the errors of
-//! a server also once a second (L16).
+//! A peer can cause most of these over and over. So each kind is reported when its count has doubled (R04);
+//! errors of a server are also reported once a second (L16).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::pipeline::{Completion, Msg};
 
-/// Errors of a server are reported again after this time: as long as a pause of accepting.
+/// The time after which errors of a server are reported again: as long as accepting pauses.
 const ERROR_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl ChannelCore {
-    /// A message has passed all handlers.
+    /// Reports and drops a message that no handler took.
     pub(crate) fn report_unhandled_message(self: &Rc<Self>, msg: Msg) {
         let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
         if let Some(count) = self.unhandled_messages.once_more() {
@@ -30,13 +29,13 @@ impl ChannelCore {
         self.drop_catching_panic(msg.type_name(), msg);
     }
 
-    /// An event of the user's own has passed all handlers, which is nothing out of the ordinary. Its
-    /// destructor is no handler's.
+    /// Drops a user event that no handler took, which is normal. A panic of its destructor is reported as the
+    /// destructor's, not as a handler's.
     pub(crate) fn drop_unhandled_event(self: &Rc<Self>, event: Msg) {
         self.drop_catching_panic(event.type_name(), event);
     }
 
-    /// An error has passed all handlers.
+    /// Reports an error that no handler took.
     pub(crate) fn unhandled_error(self: &Rc<Self>, error: Error) {
         let error = self.transport.borrow_mut().unhandled_error(error);
         let Some(error) = error else { return };
@@ -48,10 +47,9 @@ impl ChannelCore {
         }
     }
 
-    /// Counts an error that has passed all handlers. Returns how many there were if it is to be reported: when
-    /// their number has doubled, so that no peer fills the log. Of a server, which fails to accept for want of
-    /// descriptors or memory (EMFILE, ENOMEM), also a second after the last report: an operator is to know that it
-    /// goes on.
+    /// Counts an error that no handler took. Returns the count if it is to be reported: when it has doubled, so
+    /// that no peer fills the log. A server that cannot accept because it is out of file descriptors or memory
+    /// (EMFILE, ENOMEM) reports again a second after the last report, so that an operator sees that it goes on.
     fn count_unhandled_error(&self) -> Option<u32> {
         let now = self.here.now();
         let mut cold = self.cold.get_or_create();
@@ -64,7 +62,7 @@ impl ChannelCore {
         None
     }
 
-    /// A method of a handler has failed, and nobody else is told.
+    /// Reports that a method of a handler failed, if nothing else reports the failure.
     #[cold]
     pub(crate) fn report_handler_failure(&self, what: &str, error: &Error) {
         let count = self.cold.get_or_create().handler_failures.once_more();
@@ -73,8 +71,8 @@ impl ChannelCore {
         }
     }
 
-    /// An operation has failed. Reported if its future was dropped, so that nobody waits for it; that a channel
-    /// is closed, or its output, is no news.
+    /// Reports that an operation failed whose future was dropped. Failures because the channel is closed or its
+    /// output is shut down are expected, and not reported.
     #[cold]
     pub(super) fn report_operation_failure(&self, done: &Completion, error: &Error) {
         let expected = |error: &ChannelError| {

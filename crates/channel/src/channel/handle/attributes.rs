@@ -1,4 +1,4 @@
-//! Values that users hang on a channel.
+//! Attributes: values of any type that users and upper layers attach to a channel.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -11,8 +11,7 @@ use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::channel::panics::catch_user_panic;
 
-/// The key of a value that channels carry: a name and a type. Two keys with the same name and type are
-/// the same key.
+/// The key of an attribute: a name and a type. Keys with the same name and type are the same key.
 ///
 /// ```
 /// use waterwheel_channel::AttrKey;
@@ -23,18 +22,18 @@ use crate::channel::panics::catch_user_panic;
 pub struct AttrKey<T> {
     name: &'static str,
     of: PhantomData<fn() -> T>,
-    /// Of a [`ChannelCompanion`].
+    /// Set for the key of a [`ChannelCompanion`].
     on_closed: Option<OnClosed>,
 }
 
 impl<T: Send + Sync + 'static> AttrKey<T> {
-    /// A key.
+    /// Creates a key.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, of: PhantomData, on_closed: None }
     }
 
-    /// Its name.
+    /// Returns the name of the key.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -45,19 +44,20 @@ impl<T: Send + Sync + 'static> AttrKey<T> {
     }
 }
 
-/// A value that a layer above hangs on a channel, and that takes part in its end. It leaves the attributes when the
-/// channel is gone from its loop.
+/// A value that an upper layer attaches to a channel and that is notified of its close. It is dropped when the
+/// loop has removed the channel.
 pub(crate) trait ChannelCompanion: Send + Sync + 'static {
-    /// The channel is closed, and nobody was told so yet. On its loop; not if it never came to one.
+    /// Called on the channel's loop when the channel is closed, before anybody else is notified. Not called for
+    /// a channel that was never registered.
     fn on_closed(&self, _channel: &Channel) {}
 }
 
-/// Tells a value, which is of the type that this was made for.
+/// Calls `on_closed` of a value, which has the type that this function was made for.
 type OnClosed = fn(&AttributeValue, &Channel);
 
 type AttributeValue = dyn Any + Send + Sync;
 
-/// Makes the key of a companion.
+/// Creates the key of a companion.
 pub(crate) const fn companion_key<T: ChannelCompanion>(name: &'static str) -> AttrKey<T> {
     let on_closed: OnClosed = |value, channel| {
         if let Some(companion) = value.downcast_ref::<T>() {
@@ -73,26 +73,26 @@ impl<T> fmt::Debug for AttrKey<T> {
     }
 }
 
-/// The values of a channel. Few, so a list does; any thread may use it, and nothing of the user's runs
+/// The attributes of a channel. They are few, so a list is enough. Any thread may use it; no user code runs
 /// while it is locked.
 #[derive(Default)]
 pub(crate) struct Attributes(Mutex<Option<Box<AttributeList>>>);
 
-/// Made with the first value: most channels have none.
+/// Allocated with the first value: most channels have none.
 #[derive(Clone, Default)]
 struct AttributeList {
     list: Vec<AttributeEntry>,
 }
 
 impl Clone for Attributes {
-    /// The clone shares the values.
+    /// Clones the list; the values are shared.
     fn clone(&self) -> Self {
         Self(Mutex::new(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()))
     }
 }
 
-/// The last handle of a channel may be dropped anywhere, on its loop too: a value whose destructor panics
-/// harms neither the others nor whoever drops the handle.
+/// The last handle of a channel may be dropped on any thread, also on its loop: a value whose destructor panics
+/// affects neither the other values nor the code that drops the handle.
 impl Drop for Attributes {
     fn drop(&mut self) {
         let entries = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -119,7 +119,7 @@ impl AttributeEntry {
 }
 
 impl Attributes {
-    /// Tells companions that their channel is closed. On its loop, with nothing locked.
+    /// Notifies the companions that their channel is closed. Called on the channel's loop, with nothing locked.
     pub(in crate::channel) fn notify_closed(&self, shared: &Arc<ChannelShared>) {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(list) = entries.as_ref().map(|entries| entries.list.iter()) else { return };
@@ -132,7 +132,7 @@ impl Attributes {
         }
     }
 
-    /// Lets companions go: their channel is gone from its loop. They are dropped with nothing locked.
+    /// Drops the companions after the loop has removed their channel, with nothing locked.
     pub(in crate::channel) fn drop_companions(&self) {
         let is_companion = |entry: &mut AttributeEntry| entry.on_closed.is_some();
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,7 +165,7 @@ impl Attributes {
         }
     }
 
-    /// Adds the values of others, for keys that have none here.
+    /// Adds the values of `others` for keys that have none here.
     pub(crate) fn add(&self, others: &Attributes) {
         let Some(others) = others.0.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
             return;
@@ -225,7 +225,7 @@ mod tests {
         assert!(attributes.get(&AttrKey::<String>::new("other")).is_none());
     }
 
-    /// Counts how often it was told, and knows whether it is alive.
+    /// Counts its notifications; the count is shared as long as the value lives.
     struct Told(Arc<Mutex<u32>>);
 
     impl ChannelCompanion for Told {

@@ -1,4 +1,4 @@
-//! A channel, for any thread.
+//! The handle of a channel, for any thread.
 
 pub(crate) mod attributes;
 pub(crate) mod new_channel;
@@ -23,14 +23,13 @@ use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Msg, Pipeline};
 use crate::token::Token;
 
-/// A connection, or something like it: belongs to one loop for life, and is used from anywhere.
+/// A connection, listener or datagram socket that belongs to one loop for life and can be used from any thread.
 ///
-/// This is a handle: cheap to clone, `Send` and `Sync`. Called on the channel's own loop it acts at
-/// once; called elsewhere it sends the loop one command. It keeps neither the channel open nor the
-/// loop running.
+/// This is a handle: cheap to clone, `Send` and `Sync`. A call on the channel's own loop acts at once; a call
+/// from another thread sends one command to the loop. The handle keeps neither the channel open nor the loop
+/// running.
 ///
-/// Operations that return a future make one: where nobody waits for it, [`send`](Self::send) and
-/// [`Ctx`](crate::Ctx) do without.
+/// Operations that return a future allocate it. [`send`](Self::send) and [`Ctx`](crate::Ctx) do without one.
 #[derive(Clone)]
 pub struct Channel {
     shared: Arc<ChannelShared>,
@@ -56,7 +55,7 @@ impl Channel {
         &self.shared.sender
     }
 
-    /// Names its loop.
+    /// Returns the id of the channel's loop.
     pub(crate) fn loop_id(&self) -> ExecutorId {
         self.shared.sender.id()
     }
@@ -65,80 +64,82 @@ impl Channel {
         &self.shared.attributes
     }
 
-    /// Counts bytes that are on their way to the buffer: see [`ChannelShared::reserve_pending`].
+    /// Reserves pending bytes for a write that is on its way to the loop: see
+    /// [`ChannelShared::reserve_pending`].
     pub(crate) fn reserve_pending(&self, size: usize) -> Result<PendingReservation, ChannelError> {
         self.shared.reserve_pending(size)
     }
 
-    /// A write that nobody waits for was refused.
+    /// Reports a refused write that has no future.
     pub(crate) fn report_refused_write(&self, error: &ChannelError) {
         self.shared.report_refused_write(error);
     }
 
-    /// Names it among all channels of the process.
+    /// Returns the id of the channel, unique in the process.
     #[must_use]
     pub fn id(&self) -> ChannelId {
         self.shared.id
     }
 
-    /// Its loop. The handle keeps the loop alive only if there is another one.
+    /// Returns the channel's loop. The returned handle does not keep the loop alive on its own.
     #[must_use]
     pub fn event_loop(&self) -> EventLoop {
         EventLoop::new(self.shared.sender.executor())
     }
 
-    /// Whether this is the thread of its loop.
+    /// True on the thread of the channel's loop.
     #[must_use]
     pub fn in_event_loop(&self) -> bool {
         self.shared.sender.in_event_loop()
     }
 
-    /// The channel that accepted it.
+    /// Returns the channel that accepted this one.
     #[must_use]
     pub fn parent(&self) -> Option<&Channel> {
         self.shared.parent.as_ref()
     }
 
-    // Looking at it.
+    // State.
 
-    /// Whether it is a server: it accepts connections, and nothing can be written to it.
+    /// True if the channel is a server: it accepts connections, and nothing can be written to it.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.shared.is_server()
     }
 
-    /// Whether it has not been closed.
+    /// True until the channel is closed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.shared.open.load(Ordering::Acquire)
     }
 
-    /// Whether it is connected, or bound.
+    /// True while the channel is connected or bound.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.shared.active.load(Ordering::Acquire)
     }
 
-    /// Whether it is registered with its loop.
+    /// True while the channel is registered with its loop.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         self.shared.registered.load(Ordering::Acquire)
     }
 
-    /// Whether it takes more: see [`Ctx::is_writable`](crate::Ctx::is_writable). Writes count from the
-    /// moment they are submitted. After a `false`, on whichever thread,
-    /// [`on_writability_changed`](crate::Handler::on_writability_changed) comes when it takes more again, unless it
-    /// is closed before.
+    /// True while the channel is below its high water mark: see [`Ctx::is_writable`](crate::Ctx::is_writable).
+    /// Writes count from the moment they are submitted. After a `false`, on whichever thread,
+    /// [`on_writability_changed`](crate::Handler::on_writability_changed) is called when the channel is
+    /// writable again, unless it is closed before.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         if let Some(core) = self.shared.local_core() {
-            return core.is_writable(); // Whoever looks there is told of the change.
+            return core.is_writable(); // It announces the change to whoever saw `false`.
         }
         let is_writable = self.shared.writable.load(Ordering::Acquire) && self.is_open();
         is_writable && self.shared.has_write_room()
     }
 
-    /// How many bytes may be written before it stops being writable; none if it is not.
+    /// Returns the number of bytes that may be written before the channel stops being writable; zero if it is
+    /// not writable.
     #[must_use]
     pub fn bytes_before_unwritable(&self) -> usize {
         let high = self.shared.options.water_marks.high();
@@ -146,32 +147,32 @@ impl Channel {
         if self.is_writable() { room } else { 0 }
     }
 
-    /// How many bytes wait to be written.
+    /// Returns the number of bytes that wait to be written.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.shared.pending.load(Ordering::Relaxed).saturating_add(self.shared.submitted())
     }
 
-    /// Whether it reads by itself.
+    /// True if the channel requests reads by itself.
     #[must_use]
     pub fn is_auto_read(&self) -> bool {
         self.shared.auto_read.load(Ordering::Acquire)
     }
 
-    /// Where it is bound.
+    /// Returns the address the channel is bound to.
     #[must_use]
     pub fn local_address(&self) -> Option<Address> {
         self.shared.addresses().local
     }
 
-    /// Whom it is connected to.
+    /// Returns the address the channel is connected to.
     #[must_use]
     pub fn peer_address(&self) -> Option<Address> {
         self.shared.addresses().peer
     }
 
-    /// Completes when it has been closed, for whatever reason. Fails only if its loop has died: then with
-    /// [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied).
+    /// Completes when the channel has been closed, for whatever reason. Fails only with
+    /// [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied), if the loop has died.
     #[track_caller]
     pub fn closed(&self) -> SharedFuture<()> {
         self.shared.close_future()
@@ -179,13 +180,13 @@ impl Channel {
 
     // Attributes.
 
-    /// The value it has for this key.
+    /// Returns the value for a key.
     #[must_use]
     pub fn attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         self.shared.attributes.get(key)
     }
 
-    /// Sets the value for this key; returns the one before.
+    /// Sets the value for a key and returns the previous one.
     pub fn set_attribute<T: Send + Sync + 'static>(
         &self,
         key: &AttrKey<T>,
@@ -194,15 +195,14 @@ impl Channel {
         self.shared.attributes.set(key, value)
     }
 
-    /// Takes the value for this key out.
+    /// Removes and returns the value for a key.
     pub fn remove_attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         self.shared.attributes.remove(key)
     }
 
-    // Asking for something: it begins at the end of the pipeline.
+    // Operations, from the tail of the pipeline.
 
-    /// Writes a message: it waits until it is flushed. Elsewhere than on the loop, the loop is not even
-    /// woken for it.
+    /// Writes a message, to be sent by the next flush. From another thread this does not wake the loop.
     #[track_caller]
     pub fn write(&self, msg: impl Into<Msg>) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -218,9 +218,8 @@ impl Channel {
         future
     }
 
-    /// Writes a message and flushes, without a future: on the loop it costs no allocation. If it fails
-    /// because the channel is closed nobody is told; that it was refused for any other reason is
-    /// reported.
+    /// Writes a message and flushes, without a future; on the loop this allocates nothing. A failure because
+    /// the channel is closed is silent; a write that is refused for another reason is reported.
     pub fn send(&self, msg: impl Into<Msg>) {
         self.submit_write(msg.into(), true, None);
     }
@@ -230,22 +229,22 @@ impl Channel {
         self.submit(ChannelRequest::Flush);
     }
 
-    /// Asks for more to be read.
+    /// Requests a round of reads.
     pub fn read(&self) {
         self.submit(ChannelRequest::Read);
     }
 
-    /// Reads by itself, or no longer: then every round has to be asked for.
+    /// Turns auto-read on or off. While it is off, every round of reads has to be requested.
     pub fn set_auto_read(&self, auto: bool) {
         self.submit(ChannelRequest::AutoRead(auto));
     }
 
-    /// Fires an event of the user's own, to its first handler.
+    /// Fires a user event from the head of the pipeline.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
         self.submit(ChannelRequest::UserEvent(event.into()));
     }
 
-    /// Binds it.
+    /// Binds the channel to an address.
     #[track_caller]
     pub fn bind(&self, to: impl Into<Address>) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -253,7 +252,7 @@ impl Channel {
         future
     }
 
-    /// Connects it.
+    /// Connects the channel.
     #[track_caller]
     pub fn connect(&self, to: impl Into<Target>) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -261,7 +260,7 @@ impl Channel {
         future
     }
 
-    /// Disconnects it.
+    /// Disconnects the channel.
     #[track_caller]
     pub fn disconnect(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -269,8 +268,8 @@ impl Channel {
         future
     }
 
-    /// Closes it, after what was flushed before. Closing it again does no harm: the future completes
-    /// when it is closed.
+    /// Closes the channel after its flushed writes. It may be closed more than once: each future completes when
+    /// the channel is closed.
     #[track_caller]
     pub fn close(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -278,15 +277,14 @@ impl Channel {
         future
     }
 
-    /// Closes it as [`close`](Self::close) does, without a future: for whoever does not wait. On the loop it costs
-    /// no allocation.
+    /// Closes the channel as [`close`](Self::close) does, without a future; on the loop this allocates nothing.
     pub fn close_now(&self) {
         self.submit(ChannelRequest::Close(None));
     }
 
-    /// Reads nothing more. The peer is not told: if it goes on sending it has to wait, as for one that
-    /// does not read, until this channel is closed. The handlers are told by
-    /// [`HalfClosed::Input`](crate::HalfClosed); if the output is shut down too, it is closed.
+    /// Stops reading permanently. The peer is not notified: its sends block, as with any reader that does not
+    /// read, until this channel is closed. The handlers get [`HalfClosed::Input`](crate::HalfClosed); if the
+    /// output is shut down too, the channel is closed.
     #[track_caller]
     pub fn shutdown_input(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -294,9 +292,9 @@ impl Channel {
         future
     }
 
-    /// Writes what was flushed, however long that takes, and then tells the peer that this was all. What
-    /// was written and not flushed fails, and so does every later write. The handlers are told by
-    /// [`HalfClosed::Output`](crate::HalfClosed); if the input is over too, it is closed.
+    /// Sends what was flushed, however long that takes, then shuts down the output (the peer reads
+    /// end-of-stream). Unflushed writes fail, and so do later ones. The handlers get
+    /// [`HalfClosed::Output`](crate::HalfClosed); if the input is over too, the channel is closed.
     #[track_caller]
     pub fn shutdown_output(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -304,7 +302,7 @@ impl Channel {
         future
     }
 
-    /// Sets an option of its socket. Fails if its transport has no such option.
+    /// Sets an option of the channel's socket. Fails if the transport does not support the option.
     #[track_caller]
     pub fn set_option(&self, option: SocketOption) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -312,7 +310,7 @@ impl Channel {
         future
     }
 
-    /// Lets it leave its loop, without closing it.
+    /// Deregisters the channel from its loop without closing it.
     #[track_caller]
     pub fn deregister(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -320,7 +318,7 @@ impl Channel {
         future
     }
 
-    /// Lets it come to its loop again, after it has left.
+    /// Registers the channel with its loop again, after [`deregister`](Self::deregister).
     #[track_caller]
     pub fn register(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -392,7 +390,7 @@ impl Channel {
         }
     }
 
-    /// Returns what a call is told that finds the channel closed, or gone.
+    /// Returns the error for a call that finds the channel closed or gone.
     pub(crate) fn closed_error(&self) -> Error {
         Error::from(self.shared.closed_error())
     }

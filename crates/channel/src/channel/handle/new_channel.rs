@@ -1,4 +1,4 @@
-//! A channel that has no loop yet (L01).
+//! Channels that are not registered with a loop yet (L01).
 
 use std::fmt;
 use std::rc::Rc;
@@ -23,9 +23,9 @@ use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
 use crate::pipeline::{Completion, Edit, Message, Pipeline};
 
-/// A channel before it is registered: a transport, what to make the pipeline of, and options. It may go
-/// from thread to thread, and through a pipeline as a message: what a server accepts is one of these.
-/// Dropping it closes it.
+/// A channel before it is registered: a transport, the initialiser of its pipeline, and options. It may be sent
+/// to another thread, or through a pipeline as a message: a server reads one for each connection it accepts.
+/// Dropping it closes the connection.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct NewChannel {
     options: Arc<ChannelOptions>,
     attributes: Attributes,
     parent: Option<Channel>,
-    /// Addresses of an accepted connection, as far as they are known without a system call.
+    /// The addresses of an accepted connection, as far as they are known without a system call.
     addresses: ChannelAddresses,
     /// The loop that was taken for it.
     berth: Option<Berth>,
@@ -74,7 +74,7 @@ enum Initialiser {
 
 type OwnInitialiser = Box<dyn FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send>;
 
-/// One that makes the pipelines of many channels.
+/// An initialiser for the pipelines of many channels.
 pub(crate) type SharedInitialiser = Arc<dyn Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync>;
 
 impl Initialiser {
@@ -86,13 +86,13 @@ impl Initialiser {
     }
 }
 
-/// Its pipeline is made by its own initialiser; whoever registers it on the loop may add to that.
+/// Adds nothing to the pipeline that the channel's own initialiser makes.
 fn by_itself(_: &mut Edit<'_>) -> Result<(), Error> {
     Ok(())
 }
 
 impl NewChannel {
-    /// A channel over this transport, without handlers.
+    /// Creates a channel over a transport, without handlers.
     pub fn new(transport: impl Transport) -> Self {
         Self::over(Box::new(transport))
     }
@@ -109,8 +109,8 @@ impl NewChannel {
         }
     }
 
-    /// What makes its pipeline: called on its loop, when it is registered. If it fails the channel is
-    /// closed, and so fails the registration. The handlers it makes need not be `Send`.
+    /// Sets the initialiser of the pipeline, which is called on the loop when the channel is registered. If it
+    /// fails, the channel is closed and the registration fails. The handlers it creates need not be `Send`.
     pub fn initialiser(
         mut self,
         initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send + 'static,
@@ -119,19 +119,19 @@ impl NewChannel {
         self
     }
 
-    /// The same, of one that others have too.
+    /// Sets an initialiser that is shared with other channels.
     pub(crate) fn shared_initialiser(mut self, initialiser: SharedInitialiser) -> Self {
         self.initialiser = Some(Initialiser::Shared(initialiser));
         self
     }
 
-    /// These attributes too, but for those it has.
+    /// Adds attributes for keys that have no value yet.
     pub(crate) fn attributes(self, others: &Attributes) -> Self {
         self.attributes.add(others);
         self
     }
 
-    /// Its options: its own, or those it has in common with others.
+    /// Sets the options; an `Arc` shares them with other channels.
     pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
         self.options = options.into();
         self
@@ -143,26 +143,27 @@ impl NewChannel {
         self
     }
 
-    /// The value it has for this key.
+    /// Returns the value for a key.
     #[must_use]
     pub fn get_attribute<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         self.attributes.get(key)
     }
 
-    /// Where it is bound, as far as that is known before it has a loop.
+    /// Returns the address the channel is bound to, as far as it is known before registration.
     #[must_use]
     pub fn local_address(&self) -> Option<Address> {
         self.addresses.local.clone().or_else(|| self.transport.local_address())
     }
 
-    /// Whom it is connected to, if it is.
+    /// Returns the address the channel is connected to.
     #[must_use]
     pub fn peer_address(&self) -> Option<Address> {
         self.addresses.peer.clone().or_else(|| self.transport.peer_address())
     }
 
-    /// A connection that a listener has accepted. Its addresses are kept here and not in its transport, which would
-    /// keep them beside those of the channel. The local one is asked for when the channel is active if it is not known.
+    /// Creates the channel of a connection that a listener has accepted. The addresses are kept here and not in
+    /// the transport, which would keep a second copy beside the channel's. If the local address is unknown, the
+    /// driver is asked for it when the channel becomes active.
     pub(in crate::channel) fn accepted(
         child: Stream,
         addresses: ChannelAddresses,
@@ -177,7 +178,7 @@ impl NewChannel {
         self
     }
 
-    /// The channel that accepted it.
+    /// Sets the channel that accepted this one.
     pub fn parent(mut self, parent: Channel) -> Self {
         self.parent = Some(parent);
         self
@@ -193,12 +194,12 @@ impl fmt::Debug for NewChannel {
 }
 
 impl LocalLoop {
-    /// Registers a channel with this loop, at once. What `more` adds to its pipeline, behind what its own
-    /// initialiser makes, need not come from another thread, nor could it.
+    /// Registers a channel with this loop at once. `more` adds to the pipeline, behind what the channel's own
+    /// initialiser adds; it is called on this thread and need not be `Send`.
     ///
     /// # Errors
-    /// The loop is shutting down ([`LoopShutDown`]) or draining ([`LoopDraining`]), an initialiser has
-    /// failed, or the transport cannot be used here. The channel is closed then.
+    /// The loop is shutting down ([`LoopShutDown`]) or draining ([`LoopDraining`]), an initialiser has failed,
+    /// or the transport cannot be used here. The channel is closed then.
     pub fn register_with(
         &self,
         new: NewChannel,
@@ -209,8 +210,8 @@ impl LocalLoop {
         channel
     }
 
-    /// Registers a channel with this loop. Its pipeline is made, the promise is kept, then the handlers
-    /// are told that it is registered and, if it is connected, active.
+    /// Registers a channel with this loop: creates its pipeline, completes the promise, then fires registered
+    /// and, if the channel is connected, active.
     pub(crate) fn register_channel(&self, new: NewChannel, mut promise: Promise<Channel>) {
         if !promise.set_uncancellable() {
             return;
@@ -252,7 +253,7 @@ impl LocalLoop {
             more(edit)
         };
         self.counters().channels(self.channels().len());
-        // What handlers write when they are added is sent when the channel has come, not before.
+        // Messages that handlers write while they are added are sent once the channel is registered.
         let held = self.channels().postpone_deferred();
         let made = inside(&core, |core| Edit::perform(core, initialise))
             .and_then(|()| inside(&core, ChannelCore::register));
@@ -263,8 +264,8 @@ impl LocalLoop {
         made.map(|()| Channel::new(shared))
     }
 
-    /// Calls `f` with the pipeline of a channel of this loop. `None` if the channel is gone, is another
-    /// loop's, or `f` panics, which closes the channel.
+    /// Calls `f` with the pipeline of a channel of this loop. Returns `None` if the channel is gone or belongs
+    /// to another loop, or if `f` panics, which closes the channel.
     pub fn with_pipeline<R>(
         &self,
         channel: &Channel,
@@ -279,28 +280,28 @@ impl LocalLoop {
         result
     }
 
-    /// The channels that are registered with this loop.
+    /// Returns the channels that are registered with this loop.
     #[must_use]
     pub fn registered_channels(&self) -> Vec<Channel> {
         self.channels().registered()
     }
 }
 
-/// Calls `f` inside of the channel.
+/// Calls `f` inside of the channel and returns its result.
 fn inside(
     core: &Rc<ChannelCore>,
     f: impl FnOnce(&Rc<ChannelCore>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut done = None;
     core.enter(|core| done = Some(f(core)));
-    // Nothing came back: it panicked, and that has closed the channel.
+    // No result: `f` panicked, and the panic has closed the channel.
     done.unwrap_or_else(|| Err(core.closed_error()))
 }
 
 impl EventLoop {
-    /// Registers a channel with this loop. The future gives the channel, whose pipeline is complete
-    /// then. It fails, and the channel is closed, if the loop is shut down or draining
-    /// ([`LoopDraining`]), the initialiser fails, or the transport cannot be used here.
+    /// Registers a channel with this loop. The future returns the channel once its pipeline is complete. It
+    /// fails, and the channel is closed, if the loop is shut down or draining ([`LoopDraining`]), the
+    /// initialiser fails, or the transport cannot be used here.
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
         let (promise, future) = self.new_promise();
@@ -319,7 +320,7 @@ impl EventLoop {
         }
     }
 
-    /// The channels that are registered with this loop.
+    /// Returns the channels that are registered with this loop.
     #[track_caller]
     pub fn registered_channels(&self) -> PromiseFuture<Vec<Channel>> {
         let (promise, future) = self.new_promise();
@@ -334,13 +335,13 @@ impl EventLoop {
 }
 
 impl EventLoopGroup {
-    /// Finds a loop for this channel, as `find_loop` does. On an error it is closed.
+    /// Chooses a loop for a channel. On an error the channel is closed.
     pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
         self.find_loop().map(|(at, berth)| (at, new.at(berth)))
     }
 
-    /// As [`EventLoop::register`], with the next loop; in a group with a loop for each channel, with one of
-    /// its own. Then it may also fail because there are [too many](crate::TooManyChannels).
+    /// Registers a channel with the next loop, as [`EventLoop::register`] does. A group with one loop per
+    /// channel gives it a loop of its own, and fails if there are [too many channels](crate::TooManyChannels).
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
         match self.place(new) {

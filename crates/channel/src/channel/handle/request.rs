@@ -1,4 +1,4 @@
-//! What other threads ask of a channel: one value each, carried to its loop in one command (C08).
+//! Requests of other threads to a channel: one value each, sent to its loop in one command (C08).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,10 +40,11 @@ pub(crate) enum ChannelRequest {
     Call(Call),
 }
 
-/// Called with the channel or, if that is gone, with the error to tell.
+/// Called with the channel, or with an error if the channel is gone.
 type Call = Box<dyn FnOnce(Result<&Rc<ChannelCore>, &Error>) + Send>;
 
-/// Bytes on their way to the loop: they count as pending until they are there, or are given up.
+/// Bytes of a write that is on its way to the loop. They count as pending until this is dropped, on arrival or
+/// when the write is given up.
 pub(crate) struct PendingReservation {
     pub(in crate::channel) shared: Arc<ChannelShared>,
     pub(in crate::channel) size: usize,
@@ -56,12 +57,12 @@ impl Drop for PendingReservation {
 }
 
 impl ChannelRequest {
-    /// Whether the loop need not be woken for it: a flush will follow.
+    /// True if the loop need not be woken for the request, because a flush will follow.
     pub(crate) fn can_wait(&self) -> bool {
         matches!(self, ChannelRequest::Write { flush: false, .. })
     }
 
-    /// Does it, on the loop.
+    /// Performs the request, on the loop.
     pub(crate) fn perform(self, core: &Rc<ChannelCore>) {
         match self {
             ChannelRequest::Write { msg, flush, promise, submitted } => {
@@ -105,7 +106,7 @@ impl ChannelRequest {
         }
     }
 
-    /// The channel or its loop is gone.
+    /// Fails the request because the channel or its loop is gone.
     pub(crate) fn refuse(self, error: &Error) {
         match self {
             ChannelRequest::Write { msg, promise, .. } => {
@@ -125,7 +126,7 @@ impl ChannelRequest {
             | ChannelRequest::Register(promise) => {
                 promise.set_failure(error.clone());
             }
-            // Closed is what it is to be.
+            // A channel that is gone is closed: the request has what it asked for.
             ChannelRequest::Close(Some(promise)) => {
                 promise.set_success(());
             }
@@ -138,7 +139,7 @@ impl ChannelRequest {
     }
 }
 
-/// Carries an operation out, unless its future was cancelled before. Then it cannot be any more.
+/// Runs an operation that cannot be cancelled any more, unless its future was cancelled before.
 fn begin(mut promise: Promise<()>, operation: impl FnOnce(Completion)) {
     if promise.set_uncancellable() {
         operation(promise.into());
@@ -146,7 +147,7 @@ fn begin(mut promise: Promise<()>, operation: impl FnOnce(Completion)) {
 }
 
 impl ChannelCore {
-    /// Takes a write that was submitted, here or elsewhere.
+    /// Enters a write, of this loop or of another thread.
     pub(crate) fn take_write(
         self: &Rc<Self>,
         msg: Msg,
@@ -161,8 +162,8 @@ impl ChannelCore {
         } else {
             self.enter_event(TAIL, Write(msg, done));
         }
-        // It no longer counts as submitted. If it was refused nothing else will look whether there is
-        // room again.
+        // The bytes no longer count as submitted. If the write was refused, nothing else checks the low water
+        // mark.
         self.check_low_mark();
         if is_from_elsewhere {
             self.notify_watchers();

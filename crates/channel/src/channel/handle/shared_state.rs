@@ -1,4 +1,4 @@
-//! What all threads see of a channel.
+//! The part of a channel that all threads share.
 
 use std::fmt;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::flood::Flood;
 use crate::token::Token;
 use crate::wake_flag::WakeFlag;
 
-/// Names a channel for the life of the process.
+/// The id of a channel, unique for the life of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId(u64);
 
@@ -46,15 +46,16 @@ impl fmt::Debug for ChannelId {
     }
 }
 
-/// What all threads see of a channel.
+/// The part of a channel that all threads share.
 ///
-/// The flags and `pending` are written by the loop alone and may be looked at by anybody, at any time:
-/// they are a moment old. `submitted` is raised by whoever submits a write and lowered by the loop
-/// that takes it; see [`SubmittedBytes`]. `token` is set once, before anybody else can have a handle.
+/// The loop alone writes the flags and `pending`; any thread may read them at any time and gets a value that
+/// may be a moment old. `submitted` is increased by the thread that submits a write and decreased by the loop
+/// when the write arrives; see [`SubmittedBytes`]. `token` is set once, before another thread can have a
+/// handle.
 pub(crate) struct ChannelShared {
     pub(crate) id: ChannelId,
     pub(in crate::channel) sender: CommandSender<LoopCommand>,
-    /// As bits; [`Token::NONE`] at first.
+    /// A [`Token`] as bits; [`Token::NONE`] at first.
     token: AtomicU64,
     pub(in crate::channel) options: Arc<ChannelOptions>,
     pub(in crate::channel) open: AtomicBool,
@@ -62,32 +63,32 @@ pub(crate) struct ChannelShared {
     pub(in crate::channel) registered: AtomicBool,
     pub(in crate::channel) writable: AtomicBool,
     pub(in crate::channel) auto_read: AtomicBool,
-    /// What concerns servers: [`LISTENS`], [`PAUSED`].
+    /// Flags of servers: [`LISTENS`], [`PAUSED`].
     server: AtomicU8,
     pub(in crate::channel) pending: AtomicUsize,
     pub(in crate::channel) submitted: SubmittedBytes,
     pub(in crate::channel) holds: HoldCount,
-    /// Writes that nobody waited for, and that were refused.
+    /// Refused writes that had no future, and failed operations whose future was dropped.
     refused: Flood,
-    /// A request to ask the transport for events is on its way.
+    /// True while a command that makes the channel poll its transport is on its way.
     pub(in crate::channel) poll_requested: WakeFlag,
-    /// Written by the loop and read by any thread, under the lock; nothing of the user's runs while it is held.
+    /// Written by the loop and read by any thread, under the lock. No user code runs while it is held.
     locked: Mutex<LockedState>,
-    /// The close was told. Changes under that lock only.
+    /// True once the close was notified. Changes under the lock only.
     is_close_notified: AtomicBool,
     pub(in crate::channel) attributes: Attributes,
     pub(in crate::channel) parent: Option<Channel>,
 }
 
-/// The addresses of a channel, and its close, as far as they are known.
+/// The addresses of a channel and the state of its close.
 #[derive(Default)]
 struct LockedState {
     addresses: ChannelAddresses,
-    /// The close: made when its future is first asked for, or when it has a cause.
+    /// Created when the close future is first requested, or when the close has a cause.
     closed: Option<Box<CloseState>>,
 }
 
-/// Where a channel is bound, and whom it is connected to.
+/// The local and the peer address of a channel.
 #[derive(Clone, Default)]
 pub(in crate::channel) struct ChannelAddresses {
     pub(in crate::channel) local: Option<Address>,
@@ -96,17 +97,17 @@ pub(in crate::channel) struct ChannelAddresses {
 
 #[derive(Default)]
 struct CloseState {
-    /// If somebody has asked for it.
+    /// Set once somebody has asked for the close future.
     future: Option<SharedFuture<()>>,
-    /// Taken by the loop when it tells.
+    /// Taken by the loop when it notifies the close.
     promise: Option<Promise<()>>,
-    /// The first cause, unless the close was asked for. Kept as long as there is a handle.
+    /// The first cause; `None` if the close was requested. Kept as long as a handle exists.
     cause: Option<Error>,
 }
 
-/// It accepts connections. Never changes.
+/// The channel accepts connections. Never changes.
 const LISTENS: u8 = 1;
-/// Its reads pause for want of something. The first of its children that closes ends that.
+/// Reads are paused after a failure such as EMFILE. The first child that closes ends the pause.
 const PAUSED: u8 = 1 << 1;
 
 impl ChannelShared {
@@ -140,7 +141,7 @@ impl ChannelShared {
         }
     }
 
-    /// Notes addresses that are known before it is active, and before anybody else can have it.
+    /// Sets addresses that are known before the channel is active, and before another thread has a handle.
     pub(in crate::channel) fn set_early_addresses(&mut self, addresses: ChannelAddresses) {
         self.locked.get_mut().unwrap_or_else(PoisonError::into_inner).addresses = addresses;
     }
@@ -150,7 +151,7 @@ impl ChannelShared {
     }
 
     pub(crate) fn token(&self) -> Token {
-        // Whoever has a handle has it from the loop, or from one who has: it was set before.
+        // A handle comes from the loop, directly or through other handles: the token was set before.
         Token::from_bits(self.token.load(Ordering::Relaxed))
     }
 
@@ -195,19 +196,19 @@ impl ChannelShared {
         }
     }
 
-    /// One that it has accepted is closed: what it had no room for there may be room for now. If it
-    /// pauses a moment later, a timer ends that.
+    /// Resumes a paused server after a connection that it accepted has closed: the file descriptor or memory
+    /// that was missing may be free now. A pause that begins a moment later is ended by its timer.
     pub(in crate::channel) fn on_child_closed(&self) {
         let paused = |server: u8| server & PAUSED != 0;
         if paused(self.server.load(Ordering::Relaxed))
             && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
         {
-            // Refused by a loop that is over: then nobody is accepted any more.
+            // Rejected by a loop that has ended: nothing is accepted any more.
             let _ = self.send(self.resume_reading_command());
         }
     }
 
-    /// The command that ends the pause of its reads.
+    /// Returns the command that ends the pause of reads.
     pub(in crate::channel) fn resume_reading_command(&self) -> LoopCommand {
         let token = self.token();
         LoopCommand::new(move |here| here.channels().with(token, |core| core.resume_reading()))
@@ -218,7 +219,7 @@ impl ChannelShared {
         self.active.store(false, Ordering::Release);
     }
 
-    /// Notes addresses, as far as they were not known.
+    /// Sets addresses, unless they are known already.
     pub(in crate::channel) fn add_addresses(&self, local: Option<Address>, peer: Option<Address>) {
         let addresses = &mut self.lock().addresses;
         addresses.local = addresses.local.take().or(local);
@@ -237,7 +238,7 @@ impl ChannelShared {
         self.lock().addresses.clone()
     }
 
-    /// Completes when it has been closed.
+    /// Returns a future that completes when the channel has been closed.
     #[track_caller]
     pub(in crate::channel) fn close_future(&self) -> SharedFuture<()> {
         let mut locked = self.lock();
@@ -257,19 +258,20 @@ impl ChannelShared {
         future
     }
 
-    /// It has been closed. Those who waited for it; who comes later need not wait.
+    /// Marks the close as notified and returns the promise of the close future. Close futures that are
+    /// requested later are complete from the start.
     pub(in crate::channel) fn take_close_promise(&self) -> Option<Promise<()>> {
         let mut locked = self.lock();
         self.is_close_notified.store(true, Ordering::Relaxed);
         locked.closed.as_mut()?.promise.take()
     }
 
-    /// True once the close was told to those who waited for it. Changes on its loop only.
+    /// True once the close was notified. Changes on the loop only.
     pub(in crate::channel) fn is_close_notified(&self) -> bool {
         self.is_close_notified.load(Ordering::Relaxed)
     }
 
-    /// Notes what closes it. The first cause stays.
+    /// Sets the cause of the close. The first cause stays.
     pub(in crate::channel) fn set_close_cause(&self, cause: Error) {
         let mut locked = self.lock();
         let first = &mut locked.closed.get_or_insert_default().cause;
@@ -278,20 +280,20 @@ impl ChannelShared {
             Some(_) => Some(cause),
         };
         drop(locked);
-        drop(surplus); // Errors hold values of the user's.
+        drop(surplus); // Errors may hold values with user destructors.
     }
 
-    /// Returns what a call is told that finds the channel closed, or gone: with the first cause of the close.
+    /// Returns the error for a call that finds the channel closed or gone, with the first cause of the close.
     pub(crate) fn closed_error(&self) -> ChannelError {
         ChannelError::Closed { cause: self.close_cause() }
     }
 
-    /// What closed it, unless it was asked for.
+    /// Returns the cause of the close; `None` if the close was requested.
     pub(in crate::channel) fn close_cause(&self) -> Option<Error> {
         self.lock().closed.as_ref().and_then(|closed| closed.cause.clone())
     }
 
-    /// The channel, if this is its loop and it is still there.
+    /// Returns the channel if this is the thread of its loop and the channel still exists.
     pub(in crate::channel) fn local_core(&self) -> Option<Rc<ChannelCore>> {
         if !self.sender.in_event_loop() {
             return None;
@@ -303,16 +305,17 @@ impl ChannelShared {
         self.sender.send(command)
     }
 
-    /// Counts bytes that are on their way to the buffer, until what this returns is dropped.
+    /// Counts bytes of a write that is on its way to the loop as pending, until the returned reservation is
+    /// dropped.
     ///
     /// # Errors
-    /// So much may not wait.
+    /// The write would exceed the hard cap.
     pub(crate) fn reserve_pending(
         self: &Arc<Self>,
         size: usize,
     ) -> Result<PendingReservation, ChannelError> {
         let (limit, mut pending) = (self.options.water_marks.hard_cap(), 0);
-        // Added only if it may wait: what is refused must not look like a full channel for a moment.
+        // Added only below the hard cap: a refused write must not make the channel look full for a moment.
         let added = self.submitted.add(size, |before| {
             pending = before.saturating_add(self.pending.load(Ordering::Relaxed));
             size <= limit.saturating_sub(pending)
@@ -323,21 +326,21 @@ impl ChannelShared {
         }
     }
 
-    /// True while no more waits than the high mark allows. Asked on other threads than the loop's; whoever is
-    /// told `false` here is told by the loop when that may have changed.
+    /// True while no more bytes are pending than the high water mark allows. Called on other threads than the
+    /// loop's; after a `false` the loop announces the writability when it may have changed.
     pub(in crate::channel) fn has_write_room(&self) -> bool {
         let high = self.options.water_marks.high();
         let pending = || self.pending.load(Ordering::Relaxed);
         self.submitted.check_room(|submitted| pending().saturating_add(submitted) <= high)
     }
 
-    /// A write that nobody waits for was refused.
+    /// Reports a refused write that has no future.
     #[cold]
     pub(in crate::channel) fn report_refused_write(&self, error: &impl fmt::Display) {
         self.report_failed("a write was refused", error);
     }
 
-    /// An operation has failed whose future was dropped.
+    /// Reports that an operation failed whose future was dropped.
     #[cold]
     pub(in crate::channel) fn report_unobserved_failure(&self, error: &impl fmt::Display) {
         self.report_failed("an operation failed and its future was dropped", error);
@@ -349,12 +352,12 @@ impl ChannelShared {
         }
     }
 
-    /// The channel is to ask its transport for events.
+    /// Makes the channel poll its transport for events. May be called on any thread.
     pub(in crate::channel) fn request_poll(&self) {
         if let Some(core) = self.local_core() {
             core.poll_transport_later();
         } else if self.poll_requested.raise() {
-            // Refused by a loop that is over: then there is nobody to ask.
+            // Rejected by a loop that has ended: the channel is gone.
             let token = self.token();
             let _ = self.sender.send(LoopCommand::new(move |here| {
                 here.channels().with(token, |core| {
@@ -365,7 +368,8 @@ impl ChannelShared {
         }
     }
 
-    /// The command that [`pump`](Self::pump) sent has arrived: the channel asks its transport next.
+    /// Clears the flag when the command of [`request_poll`](Self::request_poll) has arrived; the channel polls
+    /// its transport next.
     pub(crate) fn poll_request_arrived(&self) {
         self.poll_requested.lower();
     }

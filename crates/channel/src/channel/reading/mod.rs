@@ -1,4 +1,4 @@
-//! What comes in (C09).
+//! Reading: rounds of reads, auto-read and pauses (C09).
 
 pub(crate) mod read_size;
 
@@ -22,16 +22,17 @@ use crate::pipeline::slots::slot_list::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
 use crate::token::Token;
 
-/// Whether and how a channel reads.
+/// The state of a channel's reads.
 pub(crate) struct ReadState {
     is_auto: Cell<bool>,
     /// The transport was told to read.
     is_on: Cell<bool>,
-    /// A round was asked for, and has not begun: perhaps because the channel is not active, or away.
+    /// A round was requested and has not begun, for instance because the channel is not active or not
+    /// registered.
     is_requested: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
-    /// Why the transport is not told to read, though it is to.
+    /// Why the transport is not reading although `is_on` is set.
     pause_reasons: Cell<PauseReasons>,
     sizer: ReadSizer,
 }
@@ -48,7 +49,7 @@ impl ReadState {
         }
     }
 
-    /// Something was read: what is asked for from now on is another round.
+    /// Notes that something was read: a request from now on is for the next round.
     #[inline]
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
@@ -57,15 +58,15 @@ impl ReadState {
     }
 }
 
-/// Why a channel pauses that is to read. It goes on when there is no reason left.
+/// The reasons why reads are paused. They resume when no reason is left.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct PauseReasons(u8);
 
 impl PauseReasons {
     const NONE: PauseReasons = PauseReasons(0);
-    /// A read failed, and the next would too.
+    /// A read or accept failed, and the next would fail too.
     const FAILED: PauseReasons = PauseReasons(1);
-    /// A server has as many connections as it may.
+    /// A server has reached its connection limit.
     const AT_CONNECTION_LIMIT: PauseReasons = PauseReasons(1 << 1);
     /// The channel is not writable.
     const UNWRITABLE: PauseReasons = PauseReasons(1 << 2);
@@ -75,13 +76,14 @@ impl PauseReasons {
     }
 }
 
-/// How long reading pauses after a read, or accept, failed for want of something: as long as Netty waits.
+/// How long reads pause after a read or accept failed for want of a resource (EMFILE, ENOMEM): as long as in
+/// Netty.
 const READ_FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many events a transport that is asked for them may give before others have their turn.
+/// Events taken from a transport per poll, before other channels run.
 const EVENTS_PER_POLL: usize = 64;
 
-/// The driver's events, of the sockets that the channel's transport has given it.
+/// Receives the driver's events of the sockets that the channel's transport has attached.
 impl EventReceiver for ChannelCore {
     fn on_event(self: Rc<Self>, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         match event {
@@ -107,7 +109,7 @@ impl EventReceiver for ChannelCore {
     }
 
     fn detaches_itself(&self) -> bool {
-        true // When it is closed, after what it has to write.
+        true // When the channel is closed, after its writes.
     }
 }
 
@@ -120,7 +122,7 @@ impl ChannelCore {
         }
     }
 
-    /// Bytes were read: the same as the event of that name, and mostly what happens.
+    /// Handles bytes that were read: a shortcut for the most common transport event.
     #[inline]
     pub(in crate::channel) fn on_bytes(self: &Rc<Self>, bytes: Bytes) {
         if self.lifecycle.get().is_open() {
@@ -128,8 +130,8 @@ impl ChannelCore {
         }
     }
 
-    /// Bytes were read, and that was all of the round: both are told in one call, so that what is flushed
-    /// in the course of either is written once.
+    /// Handles bytes that were read as the last of a round. Read and read-complete are dispatched in one call,
+    /// so that everything flushed in either of them is written at once.
     #[inline]
     pub(in crate::channel) fn on_last_bytes(self: &Rc<Self>, bytes: Bytes) {
         if !self.lifecycle.get().is_open() {
@@ -150,14 +152,14 @@ impl ChannelCore {
         self.here.channels().run_deferred_if_outermost();
     }
 
-    /// Ends the round; whether that is to be told. Not if it was closed, or has left its loop: then the
-    /// round was broken off, even if it has come back since.
+    /// Ends the round. Returns false if the channel was closed or deregistered meanwhile: then the round was
+    /// aborted, even if the channel is registered again.
     #[inline]
     pub(crate) fn take_end_of_round(&self) -> bool {
         self.lifecycle.get().is_open() && self.read_state.in_round.take()
     }
 
-    /// Ends a round of reads whose last read said nothing of it.
+    /// Handles the end of a round that the last read did not announce.
     #[inline]
     pub(in crate::channel) fn on_round_over(self: &Rc<Self>) {
         if self.lifecycle.get().is_open() {
@@ -166,7 +168,7 @@ impl ChannelCore {
         }
     }
 
-    /// Something happened below. From the loop, never inside of a dispatch of this channel.
+    /// Handles an event of the transport. Called from the loop, never during a dispatch of this channel.
     pub(crate) fn on_transport_event(self: &Rc<Self>, event: TransportEvent) {
         if let TransportEvent::Closed = event {
             return self.transport_closed();
@@ -189,7 +191,7 @@ impl ChannelCore {
         self.here.channels().run_deferred_if_outermost();
     }
 
-    /// So much was read. Whether the next read is to be larger.
+    /// Counts a read of `size` bytes. Returns true if the next read is to be larger.
     #[inline]
     fn count_read(&self, size: usize) -> bool {
         self.read_state.begin_round();
@@ -206,8 +208,8 @@ impl ChannelCore {
     }
 
     fn on_read_complete(self: &Rc<Self>) {
-        // A round in which nothing was read is not the one that was asked for: reading stays on, and so
-        // the end is told that such a round comes to.
+        // A round without a read is not the requested one. Reading stays on, so the end of such a round is
+        // dispatched too.
         let changed = self.read_state.sizer.on_round(&self.options().receive_sizes);
         self.read_state.in_round.set(false);
         self.enter_from_outside(|core| {
@@ -234,8 +236,8 @@ impl ChannelCore {
         self.close(Some(error), Completion::none());
     }
 
-    /// One read failed, and the next would too: reading pauses, whoever asks for it (L16), for a second or
-    /// until a connection that was accepted is closed.
+    /// Pauses reads after a failure that would repeat (L16), even if reads are requested: for a second, or
+    /// until an accepted connection is closed.
     #[cold]
     fn on_read_failed(self: &Rc<Self>, error: Error) {
         self.enter(|core| core.go(HEAD, Failure(error)));
@@ -244,7 +246,7 @@ impl ChannelCore {
         if self.read_state.pause_reasons.get().has(PauseReasons::FAILED) {
             return;
         }
-        // Refused after the loop's last pass: then nothing is read any more.
+        // Rejected after the loop's last pass: nothing is read any more.
         if let Ok(timer) = self.here.sender().send_at(until, resume) {
             self.pause(PauseReasons::FAILED);
             self.cold.get_or_create().read_pause_timer = Some(timer);
@@ -252,9 +254,9 @@ impl ChannelCore {
         }
     }
 
-    /// The pause is over: its time is up, or one that was accepted is closed.
+    /// Ends the pause after a failed read: its timer fired, or an accepted connection was closed.
     pub(crate) fn resume_reading(self: &Rc<Self>) {
-        // It would end the next pause too early.
+        // The timer would end the next pause too early.
         if let Some(timer) = self.cold.get_or_create().read_pause_timer.take() {
             self.here.sender().take_back(timer);
         }
@@ -262,7 +264,7 @@ impl ChannelCore {
         self.resume(PauseReasons::FAILED);
     }
 
-    /// A server has as many connections as it may, or no longer.
+    /// Pauses or resumes accepting at a server's connection limit.
     pub(crate) fn set_at_connection_limit(self: &Rc<Self>, crowded: bool) {
         if crowded {
             self.pause(PauseReasons::AT_CONNECTION_LIMIT);
@@ -271,9 +273,10 @@ impl ChannelCore {
         }
     }
 
-    /// Stops reading while the channel is not writable, if it is to (K14): what handlers answer would only
-    /// add to what waits. Called after a change of writability, when the outermost call has returned, and not
-    /// per message. Once the output is shut down no answer can be written, and reading goes on.
+    /// Pauses reads while the channel is not writable, if its options say so (K14): the answers to what is read
+    /// would only add to the pending bytes. Called after the writability has changed, when the outermost call
+    /// has returned, and not per message. Once the output is shut down nothing can be answered, and reads
+    /// continue.
     #[cold]
     pub(in crate::channel) fn pause_or_resume_reads(self: &Rc<Self>) {
         if self.writability.is_writable() || self.is_output_over() {
@@ -291,7 +294,7 @@ impl ChannelCore {
         }
     }
 
-    /// Nothing is read for this reason; what is asked for meanwhile is done afterwards.
+    /// Pauses reads for a reason. Requests made meanwhile take effect when reads resume.
     fn pause(self: &Rc<Self>, reason: PauseReasons) {
         let (on, pauses) = (self.read_state.is_on.get(), self.read_state.pause_reasons.get());
         self.set_read(false);
@@ -307,7 +310,8 @@ impl ChannelCore {
         }
     }
 
-    /// Asks for more by itself, through the whole pipeline: a handler may hold it back.
+    /// Requests the next round, through the whole pipeline, if auto-read is on. A handler may withhold the
+    /// request.
     #[inline]
     pub(in crate::channel) fn read_if_auto(self: &Rc<Self>) {
         if self.read_state.is_auto.get() && self.is_active() {
@@ -319,7 +323,7 @@ impl ChannelCore {
         self.read_state.is_on.get()
     }
 
-    /// Nothing more comes of the round that has begun, if one has: it is to be told as over.
+    /// Aborts the current round. Returns true if one had begun, so that its end is announced.
     pub(in crate::channel) fn abort_round(&self) -> bool {
         let begun = self.read_state.in_round.replace(false);
         if begun {
@@ -328,8 +332,8 @@ impl ChannelCore {
         begun
     }
 
-    /// Begins a round of reads; the request has passed all handlers. While the channel is not active, or is
-    /// away from its loop, the request is kept until it is.
+    /// Begins a round of reads; the request has passed all handlers. While the channel is not active or not
+    /// registered, the request is kept.
     #[inline]
     pub(crate) fn begin_read(self: &Rc<Self>) {
         let life = self.lifecycle.get();
@@ -341,8 +345,8 @@ impl ChannelCore {
         }
     }
 
-    /// Begins the round that was asked for before the channel was active, or that had not begun when the
-    /// channel left its loop. That request has passed the handlers.
+    /// Begins a round that was requested before the channel was active, or that had not begun when the channel
+    /// was deregistered. The request has passed all handlers.
     pub(in crate::channel) fn begin_requested_read(self: &Rc<Self>) {
         if self.read_state.is_requested.get() {
             self.begin_read();
@@ -353,13 +357,13 @@ impl ChannelCore {
         self.read_state.is_auto.get()
     }
 
-    /// Reads by itself, or no longer.
+    /// Turns auto-read on or off.
     pub(crate) fn set_auto_read(self: &Rc<Self>, auto: bool) {
         let before = self.read_state.is_auto.replace(auto);
         if auto && !before {
             self.enter_event(TAIL, BeginRead);
         } else if before && !auto {
-            // At once: what was read already is the last of it.
+            // At once: nothing more is read.
             self.read_state.is_requested.set(false);
             self.set_read(false);
         }
@@ -369,7 +373,7 @@ impl ChannelCore {
         if on || self.read_state.is_on.get() {
             self.read_state.is_on.set(on);
             if self.read_state.pause_reasons.get() != PauseReasons::NONE {
-                return; // Said when the pause is over.
+                return; // The transport is told when the pause ends.
             }
             let plan = on.then(|| ReadPlan {
                 max_reads: self.options().reads_per_round.max(1),
@@ -379,8 +383,8 @@ impl ChannelCore {
         }
     }
 
-    /// A stream is read in parts, as large as they were of late. A message is read whole, or its end is
-    /// lost.
+    /// Returns the size of the next read. A stream is read in parts that follow the sizes of recent reads. A
+    /// message has to be read whole, because the rest of it would be lost.
     fn next_read_size(&self) -> usize {
         if self.transport_info.is_stream {
             self.read_state.sizer.size()
@@ -389,12 +393,12 @@ impl ChannelCore {
         }
     }
 
-    /// The transport has something to say, and waits to be asked.
+    /// Polls the transport for events when the outermost call has returned.
     pub(crate) fn poll_transport_later(self: &Rc<Self>) {
         self.mark_deferred(DeferredWork::POLL_TRANSPORT);
     }
 
-    /// Asks the transport what happened.
+    /// Polls the transport for events.
     pub(in crate::channel) fn poll_transport(self: &Rc<Self>) {
         for _ in 0..EVENTS_PER_POLL {
             let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
@@ -406,14 +410,15 @@ impl ChannelCore {
                 return self.here.channels().poll_transport_next_turn(self.clone());
             }
             if self.writability.has_changed() {
-                return self.poll_transport_later(); // Reading may have to pause before the next event.
+                return self.poll_transport_later(); // Reads may have to pause before the next event.
             }
         }
         self.poll_transport_later();
     }
 }
 
-/// How many bytes were read with this message; what it weighs besides, while it waits, was not.
+/// Returns the number of bytes that were read with a message, without the extra size of passed file
+/// descriptors.
 fn size_of_read(msg: &Msg) -> usize {
     msg.get::<AncillaryMessage>().map_or_else(|| msg.size_hint(), |ancillary| ancillary.bytes.len())
 }

@@ -1,9 +1,9 @@
-//! How many bytes to ask for in a read (C09): up fast, down slowly.
+//! Adaptive read sizes (C09): they grow fast and shrink slowly.
 //!
-//! Sizes go in steps: by 16 below 512, then doubling. A read that filled its buffer goes four steps up
-//! at once; two rounds in a row that would have fitted the step below, with room to spare, go one step
-//! down. Without that room the next read would fill it: that takes another read to see that there is no
-//! more, and goes up again.
+//! Sizes move in steps: of 16 bytes below 512, by doubling above. A read that fills its buffer moves four steps
+//! up. Two rounds in a row that would have fitted the step below, with room to spare, move one step down.
+//! Without the room to spare, the next read would fill its buffer: that costs another read to see that there is
+//! no more, and moves up again.
 
 use std::cell::Cell;
 
@@ -26,10 +26,10 @@ pub struct ReceiveSizes {
 }
 
 impl ReceiveSizes {
-    /// At least `min`, at most `max`, `start` at first.
+    /// Creates a range from `min` to `max` that starts at `start`.
     ///
     /// # Errors
-    /// If they are not in this order, or `min` is zero.
+    /// If the sizes are not in this order, or `min` is zero.
     pub fn new(min: usize, start: usize, max: usize) -> Result<Self, InvalidOption> {
         if min == 0 || min > start || start > max {
             return Err(InvalidOption::ReceiveSizes { min, start, max });
@@ -37,13 +37,13 @@ impl ReceiveSizes {
         Ok(Self { min, start, max })
     }
 
-    /// The size of the first read.
+    /// Returns the size of the first read.
     #[must_use]
     pub fn start(self) -> usize {
         self.start
     }
 
-    /// The largest; of datagrams every read is that large.
+    /// Returns the largest size. Datagrams are always read with it.
     #[must_use]
     pub fn max(self) -> usize {
         self.max
@@ -51,22 +51,22 @@ impl ReceiveSizes {
 }
 
 impl Default for ReceiveSizes {
-    /// 64 bytes to 64 KiB, beginning at 2 KiB.
+    /// Returns 64 bytes to 64 KiB, starting at 2 KiB.
     fn default() -> Self {
         Self { min: 64, start: 2048, max: 64 * 1024 }
     }
 }
 
-/// How far one full read goes up.
+/// Steps up after a full read.
 const UP: u32 = 4;
 
-/// Guesses the size of the next read from the last ones.
+/// Chooses the size of the next read from the sizes of recent ones.
 #[derive(Debug)]
 pub(crate) struct ReadSizer {
     size: Cell<u32>,
-    /// What this round has read so far.
+    /// Bytes read in this round.
     total: Cell<u32>,
-    /// The last round would have fitted the step below.
+    /// True if the last round would have fitted the step below.
     was_small: Cell<bool>,
 }
 
@@ -80,7 +80,7 @@ impl ReadSizer {
         self.size.get() as usize
     }
 
-    /// A read gave so many bytes. `true`: the size has changed.
+    /// Records a read of `len` bytes. Returns true if the size has changed.
     #[inline]
     pub(crate) fn on_read(&self, len: usize, sizes: &ReceiveSizes) -> bool {
         let len = narrow(len);
@@ -88,7 +88,7 @@ impl ReadSizer {
         len >= self.size.get() && self.go_up(sizes)
     }
 
-    /// The round is over. `true`: the size has changed.
+    /// Records the end of a round. Returns true if the size has changed.
     #[inline]
     pub(crate) fn on_round(&self, sizes: &ReceiveSizes) -> bool {
         let (total, size) = (self.total.take(), self.size.get());
@@ -118,7 +118,7 @@ impl ReadSizer {
     }
 }
 
-/// No read is larger: what a driver takes at a time is far below.
+/// Converts a size to 32 bits. No read is larger: drivers read far less at a time.
 #[inline]
 fn narrow(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
