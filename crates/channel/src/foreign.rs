@@ -11,10 +11,10 @@ use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{CommandSender, Error, Origin, PromiseFuture};
 
 use crate::driver::{Interest, Io, IoEvent, Readiness};
-use crate::event_loop::berths::Berth;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
+use crate::event_loop::loop_pool::LoopLease;
 use crate::event_loop::registrations::Registrant;
 use crate::token::Token;
 
@@ -187,7 +187,7 @@ impl LocalLoop {
         handler: impl ForeignHandler<T>,
     ) -> io::Result<ForeignHandle> {
         let Foreign { source, io } = foreign;
-        let token = self.watch(origin, (io, interest), Watched { source, handler })?;
+        let token = self.watch(origin, (io, interest), ForeignRegistrant { source, handler })?;
         Ok(ForeignHandle { sender: self.sender().clone(), token })
     }
 }
@@ -211,7 +211,7 @@ impl EventLoop {
     #[track_caller]
     pub(crate) fn register_foreign_at<T: Send + Sync + 'static>(
         &self,
-        berth: Option<Berth>,
+        lease: Option<LoopLease>,
         foreign: Foreign<T>,
         interest: Interest,
         handler: impl ForeignHandler<T> + Send,
@@ -223,7 +223,7 @@ impl EventLoop {
                 return;
             }
             let registered = here.register_foreign_from(origin, foreign, interest, handler);
-            here.keep(berth);
+            here.keep(lease);
             promise.complete(registered.map_err(Error::new));
         };
         match self.send(LoopCommand::of_any_size(register)) {
@@ -234,12 +234,12 @@ impl EventLoop {
 }
 
 /// The registrant behind a foreign registration.
-struct Watched<T, H> {
+struct ForeignRegistrant<T, H> {
     source: Arc<T>,
     handler: H,
 }
 
-impl<T: 'static, H: ForeignHandler<T>> Registrant for Watched<T, H> {
+impl<T: 'static, H: ForeignHandler<T>> Registrant for ForeignRegistrant<T, H> {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         match event {
             IoEvent::Foreign(token, ready) => {

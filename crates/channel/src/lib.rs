@@ -61,7 +61,6 @@ mod channel;
 mod channel_group;
 pub mod driver;
 mod event_loop;
-mod flood;
 mod foreign;
 mod futures;
 pub mod local;
@@ -71,12 +70,12 @@ mod metrics;
 mod models;
 mod payload;
 mod pipeline;
-mod room;
-mod tail;
+mod queue_capacity;
+mod report_throttle;
 mod token;
 mod wake_flag;
 
-pub use crate::address::{Address, Place, Resolver, Target, UnixAddress};
+pub use crate::address::{Address, AddressSpec, ConnectTarget, Resolver, UnixAddress};
 pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Loops, ServerBootstrap, Servers};
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::handle::attributes::AttrKey;
@@ -94,10 +93,7 @@ pub use crate::channel::transport::stream::Stream;
 pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };
-pub use crate::event_loop::berths::TooManyChannels;
-pub use crate::event_loop::budget::DEFAULT_IO_RATIO;
 pub use crate::event_loop::builder::{EventLoopGroupBuilder, LoopBuildError};
-pub use crate::event_loop::by_hand::ManualEventLoop;
 pub use crate::event_loop::command::LoopCommand;
 pub use crate::event_loop::drain::{
     DEFAULT_DRAIN_TIME, DrainOptions, Drained, Draining, LoopDraining,
@@ -105,9 +101,15 @@ pub use crate::event_loop::drain::{
 pub use crate::event_loop::group::EventLoopGroup;
 pub use crate::event_loop::handle::EventLoop;
 pub use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
+pub use crate::event_loop::loop_pool::TooManyChannels;
+pub use crate::event_loop::manual::ManualEventLoop;
 pub use crate::event_loop::registrations::Registrant;
-pub use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
-pub use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy, WaitStrategy};
+pub use crate::event_loop::tail_tasks::TailTask;
+pub use crate::event_loop::turn::select_strategy::{
+    SelectMode, SelectStrategy, StrategyInput, WaitStrategy,
+};
+pub use crate::event_loop::turn::spin_guard::DEFAULT_REBUILD_THRESHOLD;
+pub use crate::event_loop::turn::task_budget::DEFAULT_IO_RATIO;
 pub use crate::foreign::{
     Foreign, ForeignContext, ForeignHandle, ForeignHandler, OnReady, on_ready,
 };
@@ -124,5 +126,4 @@ pub use crate::pipeline::{
     RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then, TimerId, TooMuchUnread, TypeMismatch,
     TypeTag, Types,
 };
-pub use crate::tail::TailTask;
 pub use crate::token::{Slab, Token, TokenMap};

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// See the [module's documentation](self). Nothing of it is borrowed between two calls.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<T> LocalQueue<T> {
     pub(crate) fn pop(&self) -> Option<T> {
         let mut items = self.items.borrow_mut();
         let item = items.pop_front()?;
-        release_room(&mut items);
+        shrink_if_empty(&mut items);
         self.len.set(self.len.get() - 1);
         Some(item)
     }

@@ -70,11 +70,11 @@ pub struct LoopMetrics {
 
 /// The block of one loop.
 #[derive(Debug)]
-pub(crate) struct Counters(CachePadded<Counts>);
+pub(crate) struct Counters(CachePadded<CounterBlock>);
 
 #[derive(Debug)]
-struct Counts {
-    waits: [AtomicU64; CAUSES],
+struct CounterBlock {
+    waits: [AtomicU64; WAKE_CAUSES],
     premature_series: AtomicU64,
     rebuilds: AtomicU64,
     /// When the loop began, and when its last turn ended: what was spent neither on events nor on
@@ -94,7 +94,7 @@ struct Counts {
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum WakeCause {
     /// It was not meant to block.
     None,
     Io,
@@ -104,7 +104,7 @@ pub(crate) enum Cause {
     Failed,
 }
 
-const CAUSES: usize = Cause::Failed as usize + 1;
+const WAKE_CAUSES: usize = WakeCause::Failed as usize + 1;
 
 /// When the phases of a turn ended.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ pub(crate) struct TurnTimes {
 impl Counters {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Self(CachePadded::new(Counts {
+        Self(CachePadded::new(CounterBlock {
             waits: std::array::from_fn(|_| zero()),
             premature_series: zero(),
             rebuilds: zero(),
@@ -143,7 +143,7 @@ impl Counters {
 
     /// A turn is over: fifteen instructions, in a turn of one or two thousand.
     #[inline]
-    pub(crate) fn turn(&self, cause: Cause, times: TurnTimes, events: u64) {
+    pub(crate) fn turn(&self, cause: WakeCause, times: TurnTimes, events: u64) {
         if cfg!(without_counters) {
             return; // For `scripts/budgets`, which measures what the rest costs.
         }
@@ -196,18 +196,18 @@ impl Counters {
     pub(crate) fn snapshot(&self, executor: &ExecutorStats) -> LoopMetrics {
         let counts = &*self.0;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let waits = |cause: Cause| get(&counts.waits[cause as usize]);
+        let waits = |cause: WakeCause| get(&counts.waits[cause as usize]);
         let time = |counter: &AtomicU64| Duration::from_nanos(get(counter));
         let (in_io, in_tasks) = (time(&counts.in_io), time(&counts.in_tasks));
         let total = time(&counts.turned).saturating_sub(time(&counts.began));
         LoopMetrics {
             turns: executor.turns,
-            wake_ups_by_io: waits(Cause::Io),
-            wake_ups_by_task: waits(Cause::Task),
-            wake_ups_by_timer: waits(Cause::Timer),
-            premature_returns: waits(Cause::Premature),
+            wake_ups_by_io: waits(WakeCause::Io),
+            wake_ups_by_task: waits(WakeCause::Task),
+            wake_ups_by_timer: waits(WakeCause::Timer),
+            premature_returns: waits(WakeCause::Premature),
             premature_series: get(&counts.premature_series),
-            failed_waits: waits(Cause::Failed),
+            failed_waits: waits(WakeCause::Failed),
             rebuilds: get(&counts.rebuilds),
             time_waiting: total.saturating_sub(in_io + in_tasks),
             time_in_io: in_io,
@@ -255,7 +255,7 @@ mod tests {
         let counters = Counters::new();
         counters.begin(Nanos(100));
         let times = TurnTimes { waited: Nanos(150), io_done: Nanos(170), tasks_done: Nanos(180) };
-        counters.turn(Cause::Io, times, 3);
+        counters.turn(WakeCause::Io, times, 3);
         counters.polled(2);
         counters.registrations(7);
         let metrics = counters.snapshot(&ExecutorStats::default());

@@ -3,20 +3,20 @@
 use std::rc::Rc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, DriverPanicked, Interest, Interface, Io, IoEvent, Membership, OpenDriver,
-    OutQueue, ReadPlan, Readiness, Role, SocketOption, Submit, TaskOnly, Waited,
+    Detach, Driver, DriverPanicked, Interest, Io, IoEvent, MulticastMembership, NetworkInterface,
+    OpenDriver, OutQueue, ReadPlan, Readiness, Role, SocketOption, Submit, TaskOnly, WaitSummary,
 };
 use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
 use waterwheel_channel::transport::{
     ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, TransportWaker,
 };
 use waterwheel_channel::{
-    Address, AncillaryMessage, At, AttrKey, Bootstrap, Channel, ChannelError, ChannelFuture,
-    ChannelId, ChannelOptions, Completion, Credentials, Ctx, Datagram, Datagrams, Edit, Events,
-    HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx, Message, Msg, Name, NewChannel,
-    PauseReads, Pipeline, PipelineError, Place, ReceiveSizes, Resolver, ServerBootstrap, Signature,
-    SlotId, Stream, Target, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress,
-    WaterMarks,
+    Address, AddressSpec, AncillaryMessage, At, AttrKey, Bootstrap, Channel, ChannelError,
+    ChannelFuture, ChannelId, ChannelOptions, Completion, ConnectTarget, Credentials, Ctx,
+    Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx,
+    Message, Msg, Name, NewChannel, PauseReads, Pipeline, PipelineError, ReceiveSizes, Resolver,
+    ServerBootstrap, Signature, SlotId, Stream, TimerId, TooMuchUnread, TypeMismatch, TypeTag,
+    Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Loops, Selected,
@@ -27,9 +27,9 @@ use waterwheel_channel::{
     EncodeBuffer, Encoder, EventLoop, EventLoopGroup, EventLoopGroupBuilder, FileRegion, Foreign,
     ForeignContext, ForeignHandle, ForeignHandler, Hold, In, Inbound, InboundHandler, Interval,
     LocalJoin, LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
-    ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, Outlook, PeerFinished, Registrant,
-    RemoteCompletion, RemoteCtx, RemoteHandler, SelectStrategy, Slab, Sleep, Strategy, TailTask,
-    Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
+    ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, PeerFinished, Registrant,
+    RemoteCompletion, RemoteCtx, RemoteHandler, SelectMode, SelectStrategy, Slab, Sleep,
+    StrategyInput, TailTask, Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -68,7 +68,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Selected<'_, u8>: true true true),
         is!(Selected<'_, Rc<u8>>: false false true),
         is!(ServerBootstrap: true true true),
-        is!(Place: true true true),
+        is!(AddressSpec: true true true),
         is!(dyn Resolver: true true false),
         is!(Local: true true true),
         is!(FileRegion: true true true),
@@ -77,8 +77,8 @@ fn public_types_cross_threads_as_listed() {
         is!(AncillaryMessage: true false true),
         is!(Credentials: true true true),
         is!(UnixAddress: true true true),
-        is!(Interface: true true true),
-        is!(Membership: true true true),
+        is!(NetworkInterface: true true true),
+        is!(MulticastMembership: true true true),
         is!(HalfClosed: true true true),
         is!(SocketOption: true true true),
         is!(ChannelFuture: true true true),
@@ -170,7 +170,7 @@ fn public_types_cross_threads_as_listed() {
         is!(LoopMetrics: true true true),
         is!(LoopShutDown: true true true),
         is!(Name: true true true),
-        is!(Outlook: true true true),
+        is!(StrategyInput: true true true),
         is!(PauseReads: true true true),
         is!(PipelineError: true true true),
         is!(ConnectProgress: true true true),
@@ -180,15 +180,15 @@ fn public_types_cross_threads_as_listed() {
         is!(Role: true true true),
         is!(Signature: true true true),
         is!(SlotId: true true true),
-        is!(Strategy: true true true),
+        is!(SelectMode: true true true),
         is!(Submit: true true true),
-        is!(Target: true true true),
+        is!(ConnectTarget: true true true),
         is!(TimerId: true true true),
         is!(Token: true true true),
         is!(TypeMismatch: true true true),
         is!(TypeTag: true true true),
         is!(Types: true true true),
-        is!(Waited: true true true),
+        is!(WaitSummary: true true true),
         is!(WaterMarks: true true true),
     ];
     let sources = [
@@ -201,7 +201,7 @@ fn public_types_cross_threads_as_listed() {
         "Driver",
         "OpenDriver",
         "Submit",
-        "Waited",
+        "WaitSummary",
         // In the module of transports.
         "ConnectProgress",
         "Outbound",

@@ -8,7 +8,7 @@
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //!
-//! use waterwheel_channel::driver::{Driver, OpenDriver, Waited};
+//! use waterwheel_channel::driver::{Driver, OpenDriver, WaitSummary};
 //! use waterwheel_executor::Nanos;
 //! use waterwheel_testkit::driver_wrapper::{WrappingFactory, DriverWrapper};
 //! use waterwheel_testkit::manual::Manual;
@@ -27,7 +27,7 @@
 //!         &mut *self.inner
 //!     }
 //!
-//!     fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+//!     fn wait(&mut self, until: Option<Nanos>) -> Result<WaitSummary> {
 //!         self.waits.fetch_add(1, Ordering::Relaxed);
 //!         self.inner.wait(until)
 //!     }
@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
-    Submit, Waited,
+    Submit, WaitSummary,
 };
 use waterwheel_channel::{Address, AncillaryMessage, Credentials, Datagram, FileRegion, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
@@ -169,6 +169,6 @@ forwarded! {
     &mut self: fn register_foreign(token: Token, io: Io, interest: Interest) -> Result<()>;
     &mut self: fn set_interest(token: Token, interest: Interest) -> Result<()>;
     &mut self: fn rebuild() -> Result<usize>;
-    &mut self: fn wait(until: Option<Nanos>) -> Result<Waited>;
+    &mut self: fn wait(until: Option<Nanos>) -> Result<WaitSummary>;
     &mut self: fn next_event() -> Option<IoEvent>;
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
-    Waited,
+    WaitSummary,
 };
 use waterwheel_executor::{Nanos, Unpark};
 use waterwheel_testkit::driver_suite::{
@@ -374,9 +374,9 @@ impl DriverWrapper for FlawedDriver {
         Ok(moved)
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         if self.has(Flaw::DoesNotLook) && until == Some(Nanos(0)) {
-            return Ok(Waited::default());
+            return Ok(WaitSummary::default());
         }
         let until = match self.flaw {
             _ if !self.round.is_empty() => Some(Nanos(0)),

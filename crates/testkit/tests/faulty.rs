@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
-    Waited,
+    WaitSummary,
 };
 use waterwheel_executor::Nanos;
 use waterwheel_testkit::faulty::{
@@ -63,7 +63,7 @@ fn l06_a_spinning_wait_returns_at_once_until_a_rebuild() {
     let peer = attach(&mut *driver, &manual, 1);
     faults.return_early(EarlyReturns::UntilRebuild);
     for _ in 0..600 {
-        assert_eq!(driver.wait(Some(Nanos(50))).unwrap(), Waited::default());
+        assert_eq!(driver.wait(Some(Nanos(50))).unwrap(), WaitSummary::default());
     }
     assert_eq!(manual.clock().now(), Nanos(0), "no time has passed");
     peer.send("x");
@@ -74,7 +74,7 @@ fn l06_a_spinning_wait_returns_at_once_until_a_rebuild() {
 
     faults.fail(DriverCall::Rebuild, FailTimes::Next(1), ErrorKind::OutOfMemory);
     assert_eq!(driver.rebuild().unwrap_err().kind(), ErrorKind::OutOfMemory);
-    assert_eq!(driver.wait(Some(Nanos(50))).unwrap(), Waited::default());
+    assert_eq!(driver.wait(Some(Nanos(50))).unwrap(), WaitSummary::default());
     assert_eq!(manual.clock().now(), Nanos(0), "a rebuild that fails cures nothing");
     assert_eq!(driver.rebuild().unwrap(), 1);
     driver.wait(Some(Nanos(50))).unwrap();

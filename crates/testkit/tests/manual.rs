@@ -10,13 +10,13 @@ use bytes::Bytes;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
     Detach, Driver, Interest, IoEvent, OpenDriver, OutQueue, ReadPlan, Readiness, Role, Submit,
-    Waited,
+    WaitSummary,
 };
 use waterwheel_executor::{Nanos, VirtualClock};
 use waterwheel_testkit::manual::{ClockMode, Manual};
 
 const TOKEN: u64 = 5;
-const NOTHING: Waited = Waited { ready: 0, woken: false };
+const NOTHING: WaitSummary = WaitSummary { ready: 0, woken: false };
 
 fn token() -> Token {
     Token::from_bits(TOKEN)
@@ -82,7 +82,7 @@ fn l02_a_peer_on_another_thread_ends_a_wait() {
         manual.wait_idle();
         peer.send("x");
         let (waited, mut driver) = waiting.join().unwrap();
-        assert_eq!(waited, Waited { ready: 1, woken: false });
+        assert_eq!(waited, WaitSummary { ready: 1, woken: false });
         assert!(!events(&mut *driver).is_empty());
     }
 }
@@ -259,7 +259,7 @@ fn calls_are_counted() {
     driver.set_read(token(), Some(ReadPlan::default()));
     peer.send("x");
     driver.waker().unpark();
-    assert_eq!(driver.wait(None).unwrap(), Waited { ready: 1, woken: true });
+    assert_eq!(driver.wait(None).unwrap(), WaitSummary { ready: 1, woken: true });
     events(&mut *driver);
     assert_eq!(driver.write(token(), &queue("x")).unwrap(), Submit::Done(1));
     driver.rebuild().unwrap();

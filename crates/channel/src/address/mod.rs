@@ -1,6 +1,6 @@
 //! Where channels are bound and connected to.
 
-mod place;
+mod address_spec;
 mod unix;
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::place::{Place, Resolver};
+pub use self::address_spec::{AddressSpec, Resolver};
 pub use self::unix::UnixAddress;
 
 /// The address of a channel, of whatever transport.
@@ -107,15 +107,15 @@ impl fmt::Display for Address {
 ///
 /// ```
 /// use std::net::SocketAddr;
-/// use waterwheel_channel::Target;
+/// use waterwheel_channel::ConnectTarget;
 ///
 /// let (v6, v4): (SocketAddr, SocketAddr) = ("[::1]:80".parse()?, "127.0.0.1:80".parse()?);
-/// let target = Target::from(v6).or(v4);
+/// let target = ConnectTarget::from(v6).or(v4);
 /// assert_eq!(target.others, [v4.into()]);
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ConnectTarget {
     /// The address to connect to.
     pub remote: Address,
     /// Addresses to try in turn if that one cannot be had.
@@ -124,7 +124,7 @@ pub struct Target {
     pub local: Option<Address>,
 }
 
-impl Target {
+impl ConnectTarget {
     /// The same; this address is tried if none of those before can be had.
     #[must_use]
     pub fn or(mut self, other: impl Into<Address>) -> Self {
@@ -140,7 +140,7 @@ impl Target {
     }
 }
 
-impl<A: Into<Address>> From<A> for Target {
+impl<A: Into<Address>> From<A> for ConnectTarget {
     fn from(remote: A) -> Self {
         Self { remote: remote.into(), others: Vec::new(), local: None }
     }

@@ -15,8 +15,8 @@ use crate::channel::handle::new_channel::NewChannel;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::flood::Flood;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
+use crate::report_throttle::ReportThrottle;
 
 /// Finds the loop of a group for a connection, by a key that the user has made of it.
 pub(super) type ChildKeyFn = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + Sync;
@@ -37,7 +37,7 @@ pub(super) struct ChildPlacer {
     /// Accepted, but there is no room for them. Touched on the server's loop only.
     waiting: Mutex<VecDeque<NewChannel>>,
     /// Those that could not be registered, with whichever loop.
-    refused: Flood,
+    refused: ReportThrottle,
 }
 
 impl ChildPlacer {
@@ -46,7 +46,13 @@ impl ChildPlacer {
         template: ChannelTemplate,
         limit: Option<ConnectionLimit>,
     ) -> Self {
-        Self { workers, template, limit, waiting: Mutex::default(), refused: Flood::default() }
+        Self {
+            workers,
+            template,
+            limit,
+            waiting: Mutex::default(),
+            refused: ReportThrottle::default(),
+        }
     }
 
     /// Gives a connection to its worker.
@@ -125,7 +131,7 @@ impl ChildPlacer {
 
     /// A connection could not be registered, and is closed.
     fn refused(&self, error: &Error) {
-        if let Some(count) = self.refused.once_more() {
+        if let Some(count) = self.refused.record() {
             let what = format!("an accepted connection was closed, {count} so far: {error}");
             report(Fault::Unhandled(what));
         }

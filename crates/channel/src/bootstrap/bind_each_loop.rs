@@ -8,7 +8,7 @@ use waterwheel_executor::{Canceller, Error, PromiseFuture};
 
 use super::opening::run_callback;
 use super::server_bootstrap::ServerBootstrap;
-use crate::address::{Address, Place};
+use crate::address::{Address, AddressSpec};
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel_group::{ChannelGroup, ChannelGroupFuture};
@@ -75,7 +75,7 @@ impl ServerBootstrap {
     ///
     /// Connections that wait at a server when it is closed are lost, though others go on at its address.
     #[track_caller]
-    pub fn bind_on_each_loop(&self, to: impl Into<Place>) -> PromiseFuture<Servers> {
+    pub fn bind_on_each_loop(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Servers> {
         if self.workers.is_per_channel() {
             let why =
                 "no server on each loop: the group has a loop for each channel, and none to share";
@@ -113,7 +113,7 @@ impl ServerBootstrap {
         }
     }
 
-    async fn open_all(self, loops: Vec<EventLoop>, to: Place) -> Result<Servers, Error> {
+    async fn open_all(self, loops: Vec<EventLoop>, to: AddressSpec) -> Result<Servers, Error> {
         let mut opened = OpeningServers::default();
         let mut to = Some(to);
         for at in &loops {

@@ -8,7 +8,7 @@ use waterwheel_executor::{Error, PromiseFuture};
 use super::channel_template::ChannelTemplate;
 use super::loops::Loops;
 use super::opening::{ChannelOpening, run_callback};
-use crate::address::{Address, Place, Resolver, Target};
+use crate::address::{Address, AddressSpec, ConnectTarget, Resolver};
 use crate::channel::handle::Channel;
 use crate::channel::handle::attributes::AttrKey;
 use crate::channel::handle::new_channel::NewChannel;
@@ -124,13 +124,13 @@ impl Bootstrap {
     /// [`connect_timeout`](ChannelOptions::connect_timeout); looking the name up may take as long. The
     /// future gives the channel when it is connected; cancelling it gives the attempt up.
     #[track_caller]
-    pub fn connect(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+    pub fn connect(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         let local = self.local.clone();
         self.open(to, move |pipeline, addresses, done| {
             let mut addresses = addresses.into_iter();
             // There is at least one.
             let Some(remote) = addresses.next() else { return };
-            let target = Target { remote, others: addresses.collect(), local };
+            let target = ConnectTarget { remote, others: addresses.collect(), local };
             pipeline.connect_with(target, done);
         })
     }
@@ -138,7 +138,7 @@ impl Bootstrap {
     /// Binds a new channel that needs no connection: one of [datagrams](crate::Datagrams). A name is bound
     /// at the first of its addresses. The future gives the channel when it is bound.
     #[track_caller]
-    pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+    pub fn bind(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         self.open(to, |pipeline, mut addresses, done| {
             // There is at least one.
             pipeline.bind_with(addresses.swap_remove(0), done);
@@ -165,12 +165,12 @@ impl Bootstrap {
     #[track_caller]
     fn open(
         &self,
-        to: impl Into<Place>,
+        to: impl Into<AddressSpec>,
         operation: impl FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send + 'static,
     ) -> PromiseFuture<Channel> {
         let made = run_callback("transport", || {
             let new = self.new_channel_over(self.transports.client())?;
-            Ok::<(Place, _), Error>((to.into(), new))
+            Ok::<(AddressSpec, _), Error>((to.into(), new))
         });
         let placed = made.flatten().and_then(|(to, new)| Ok((to, self.loops.place(new)?)));
         let (place, (at, new)) = match placed {

@@ -6,9 +6,9 @@ use std::hash::Hash;
 use waterwheel_executor::{Error, PromiseFuture};
 
 use crate::channel::handle::new_channel::NewChannel;
-use crate::event_loop::by_hand::ManualEventLoop;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
+use crate::event_loop::manual::ManualEventLoop;
 
 /// The loops that a bootstrap puts its channels on: those of a group, or a single one.
 ///

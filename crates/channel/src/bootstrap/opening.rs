@@ -6,7 +6,7 @@ use std::time::Duration;
 use waterwheel_executor::engine::{CommandAccess, run_user_code};
 use waterwheel_executor::{Error, ErrorKind, Origin, Promise, PromiseFuture, UserCode};
 
-use crate::address::{Address, Place, Resolver};
+use crate::address::{Address, AddressSpec, Resolver};
 use crate::channel::handle::Channel;
 use crate::channel::handle::new_channel::NewChannel;
 use crate::event_loop::command::LoopCommand;
@@ -42,16 +42,18 @@ impl ChannelOpening {
     pub(super) fn open(
         self,
         at: &EventLoop,
-        place: Place,
+        place: AddressSpec,
         resolver: Option<Arc<dyn Resolver>>,
     ) -> PromiseFuture<Channel> {
         let (promise, future) = at.new_promise();
         match (place, resolver) {
-            (Place::Address(address), _) => self.open_at(at, vec![address], promise),
-            (Place::Name(name), None) => {
+            (AddressSpec::Address(address), _) => self.open_at(at, vec![address], promise),
+            (AddressSpec::Name(name), None) => {
                 promise.set_failure(Error::new(NoAddress::NotResolved { name }));
             }
-            (Place::Name(name), Some(resolver)) => self.look_up(at, name, &*resolver, promise),
+            (AddressSpec::Name(name), Some(resolver)) => {
+                self.look_up(at, name, &*resolver, promise)
+            }
         }
         future
     }

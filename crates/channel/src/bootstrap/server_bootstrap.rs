@@ -11,7 +11,7 @@ use super::channel_template::ChannelTemplate;
 use super::connection_limit::ConnectionLimit;
 use super::loops::Loops;
 use super::opening::{ChannelOpening, run_callback};
-use crate::address::{Place, Resolver};
+use crate::address::{AddressSpec, Resolver};
 use crate::channel::handle::Channel;
 use crate::channel::handle::attributes::AttrKey;
 use crate::channel::handle::new_channel::NewChannel;
@@ -200,10 +200,10 @@ impl ServerBootstrap {
     /// Binds a new server. A name is bound at the first of its addresses. The future gives the server's
     /// channel when it accepts connections; closing that ends the server, and leaves its connections.
     #[track_caller]
-    pub fn bind(&self, to: impl Into<Place>) -> PromiseFuture<Channel> {
+    pub fn bind(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         let made = run_callback("transport", || {
             let new = self.new_channel_over(self.transports.server(), self.workers_of_server())?;
-            Ok::<(Place, _), Error>((to.into(), new))
+            Ok::<(AddressSpec, _), Error>((to.into(), new))
         });
         match made.flatten().and_then(|(to, new)| Ok((to, self.boss.place(new)?))) {
             Ok((to, (at, new))) => self.open(new, &at, to),
@@ -230,7 +230,7 @@ impl ServerBootstrap {
 
     /// Binds a new server on this loop, which has its connections too.
     #[track_caller]
-    pub(super) fn open_on(&self, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
+    pub(super) fn open_on(&self, at: &EventLoop, to: AddressSpec) -> PromiseFuture<Channel> {
         let make = || self.new_channel_over(self.transports.server(), WorkerLoops::Accepting);
         match run_callback("transport", make).flatten() {
             Ok(new) => self.open(new, at, to),
@@ -239,7 +239,7 @@ impl ServerBootstrap {
     }
 
     #[track_caller]
-    fn open(&self, new: NewChannel, at: &EventLoop, to: Place) -> PromiseFuture<Channel> {
+    fn open(&self, new: NewChannel, at: &EventLoop, to: AddressSpec) -> PromiseFuture<Channel> {
         let opening = ChannelOpening {
             new,
             limit: self.own.options.connect_timeout,

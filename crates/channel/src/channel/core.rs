@@ -39,13 +39,13 @@ use crate::channel::writing::writability::Writability;
 use crate::channel::writing::{DropState, WriteState};
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::flood::Flood;
 use crate::pipeline::dispatch::Handlers;
 use crate::pipeline::dispatch::event::{Event, Flush, Write};
 use crate::pipeline::offload::Offloading;
 use crate::pipeline::slots::slot_list::{SlotId, TAIL};
 use crate::pipeline::typed::type_check::Ends;
 use crate::pipeline::{Completion, Msg};
+use crate::report_throttle::ReportThrottle;
 use crate::token::Token;
 
 /// A channel, on its loop. No cell in here is borrowed while user code runs.
@@ -73,7 +73,7 @@ pub(crate) struct ChannelCore {
     pub(super) drop_state: Cell<DropState>,
     pub(super) transport_close: Cell<TransportCloseState>,
     pub(super) half_closure: HalfClosureState,
-    pub(super) unhandled_messages: Flood,
+    pub(super) unhandled_messages: ReportThrottle,
 }
 
 /// State that few channels need, and only for a short time.
@@ -89,10 +89,10 @@ pub(super) struct ColdFields {
     pub(super) ending: CloseWaiters,
     pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
-    pub(super) unhandled_errors: Flood,
+    pub(super) unhandled_errors: ReportThrottle,
     /// When an unhandled error was last reported.
     pub(super) error_reported: Option<Nanos>,
-    pub(super) handler_failures: Flood,
+    pub(super) handler_failures: ReportThrottle,
     /// The timer that ends the pause after a failed read.
     pub(super) read_pause_timer: Option<TimerKey>,
     offloading: Offloading,
@@ -160,7 +160,7 @@ impl ChannelCore {
             drop_state: Cell::default(),
             transport_close: Cell::default(),
             half_closure: HalfClosureState::default(),
-            unhandled_messages: Flood::default(),
+            unhandled_messages: ReportThrottle::default(),
         })
     }
 

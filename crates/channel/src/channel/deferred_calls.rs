@@ -8,7 +8,7 @@ use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::Completion;
 use crate::pipeline::dispatch::event::AnyEvent;
 use crate::pipeline::slots::slot_list::SlotId;
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// A call that waits to enter the channel.
 pub(super) enum DeferredCall {
@@ -59,7 +59,7 @@ impl ChannelCore {
                 DeferredCall::Call(call) => call(core),
             });
         }
-        release_room(&mut self.cold.get_or_create().calls);
+        shrink_if_empty(&mut self.cold.get_or_create().calls);
     }
 
     /// Completes an operation when the outermost call has returned.
@@ -90,7 +90,7 @@ impl ChannelCore {
             done.complete(result);
         }
         if waiting > 0 {
-            release_room(&mut self.cold.get_or_create().completions);
+            shrink_if_empty(&mut self.cold.get_or_create().completions);
         }
     }
 }

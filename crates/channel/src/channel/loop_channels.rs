@@ -12,11 +12,11 @@ use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
 use crate::channel::handle::request::ChannelRequest;
 use crate::channel::handle::shared_state::ChannelShared;
+use crate::event_loop::channel_layer::{ChannelLayer, ChannelLayerMarker, HostedChannels};
 use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::residents::{Above, LayerAbove, Residents};
 use crate::pipeline::Completion;
 use crate::pipeline::offload::Link;
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 use crate::token::{Slab, Token};
 
 /// How deep channels may call each other before the next call is deferred (rule 7). Each level costs a few
@@ -275,7 +275,7 @@ impl LoopChannels {
         for _ in 0..ROUNDS {
             let with_work = self.with_work.borrow().len();
             if with_work == 0 {
-                return release_room(&mut self.with_work.borrow_mut());
+                return shrink_if_empty(&mut self.with_work.borrow_mut());
             }
             for _ in 0..with_work {
                 let Some(core) = self.with_work.borrow_mut().pop_front() else { return };
@@ -300,19 +300,19 @@ impl LoopChannels {
     }
 }
 
-impl LayerAbove for Above {
-    type Residents = LoopChannels;
+impl ChannelLayer for ChannelLayerMarker {
+    type Channels = LoopChannels;
 }
 
 impl LocalLoop {
     /// Returns the channels of this loop.
     #[inline]
     pub(crate) fn channels(&self) -> &LoopChannels {
-        self.residents_above()
+        self.channel_set()
     }
 }
 
-impl Residents for LoopChannels {
+impl HostedChannels for LoopChannels {
     fn count(&self) -> usize {
         self.len()
     }

@@ -20,7 +20,7 @@ impl ChannelCore {
     /// Reports and drops a message that no handler took.
     pub(crate) fn report_unhandled_message(self: &Rc<Self>, msg: Msg) {
         let Some(msg) = self.transport.borrow_mut().unhandled(msg) else { return };
-        if let Some(count) = self.unhandled_messages.once_more() {
+        if let Some(count) = self.unhandled_messages.record() {
             let (ty, names) = (msg.type_name(), self.handler_names().join(", "));
             self.report(&format!(
                 "a message of type {ty} reached the end of the pipeline [{names}], {count} so far"
@@ -53,7 +53,7 @@ impl ChannelCore {
     fn count_unhandled_error(&self) -> Option<u32> {
         let now = self.here.now();
         let mut cold = self.cold.get_or_create();
-        let (count, has_doubled) = cold.unhandled_errors.count();
+        let (count, has_doubled) = cold.unhandled_errors.record_and_count();
         let is_due = cold.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
         if has_doubled || is_due && self.shared.is_server() {
             cold.error_reported = Some(now);
@@ -65,7 +65,7 @@ impl ChannelCore {
     /// Reports that a method of a handler failed, if nothing else reports the failure.
     #[cold]
     pub(crate) fn report_handler_failure(&self, what: &str, error: &Error) {
-        let count = self.cold.get_or_create().handler_failures.once_more();
+        let count = self.cold.get_or_create().handler_failures.record();
         if let Some(count) = count {
             self.report(&format!("{what} failed, {count} so far: {error}"));
         }

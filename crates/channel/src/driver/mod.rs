@@ -26,7 +26,7 @@
 //! - An [`unpark`](waterwheel_executor::Unpark::unpark) of the waker ends the current wait or, if
 //!   there is none, the next. Any number of them may end one wait only. The waker may be used after
 //!   the driver has gone, and survives a [`rebuild`](Driver::rebuild).
-//! - [`Waited::ready`] counts registrations that live and may have something to say, and nothing else. A wait that returns
+//! - [`WaitSummary::ready`] counts registrations that live and may have something to say, and nothing else. A wait that returns
 //!   early, was not woken and leads to no event makes the loop suspect a spinning selector.
 //!
 //! *Events*
@@ -114,11 +114,11 @@
 //!   one that is detached already, ends the loop.
 //! - After a panic the driver is asked to `detach` that token, and serves all others as before.
 
+mod driver_panicked;
 mod event;
 mod interest;
 mod multicast;
 mod out_queue;
-mod panicked;
 mod socket_option;
 mod task_only;
 
@@ -128,11 +128,11 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
+pub use self::driver_panicked::DriverPanicked;
 pub use self::event::{IoEvent, Readiness};
 pub use self::interest::{Interest, ReadPlan, Role};
-pub use self::multicast::{Interface, Membership};
+pub use self::multicast::{MulticastMembership, NetworkInterface};
 pub use self::out_queue::OutQueue;
-pub use self::panicked::DriverPanicked;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
 use crate::address::Address;
@@ -281,7 +281,7 @@ pub trait Driver: Send {
     ///
     /// # Errors
     /// The kernel refuses to wait; the loop rebuilds.
-    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited>;
+    fn wait(&mut self, until: Option<Nanos>) -> Result<WaitSummary>;
 
     /// The next event of this round.
     fn next_event(&mut self) -> Option<IoEvent>;
@@ -295,7 +295,7 @@ pub trait Driver: Send {
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waited {
+pub struct WaitSummary {
     /// How many registrations have something to say.
     pub ready: usize,
     /// The waker was used.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// A network interface of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Interface {
+pub enum NetworkInterface {
     /// The one that the system's routes lead to.
     #[default]
     Any,
@@ -20,31 +20,31 @@ pub enum Interface {
 ///
 /// ```
 /// use std::net::Ipv4Addr;
-/// use waterwheel_channel::driver::{Interface, Membership};
+/// use waterwheel_channel::driver::{NetworkInterface, MulticastMembership};
 ///
-/// let member = Membership::new(Ipv4Addr::new(239, 1, 2, 3)).at(Interface::Index(2));
+/// let member = MulticastMembership::new(Ipv4Addr::new(239, 1, 2, 3)).at(NetworkInterface::Index(2));
 /// assert_eq!(member.to_string(), "239.1.2.3 at interface 2");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Membership {
+pub struct MulticastMembership {
     /// The group.
     pub group: IpAddr,
     /// Where it is listened to.
-    pub interface: Interface,
+    pub interface: NetworkInterface,
     /// Whom it is listened to; `None`: to everybody.
     pub source: Option<IpAddr>,
 }
 
-impl Membership {
+impl MulticastMembership {
     /// Of this group, wherever the system's routes say, whoever sends.
     #[must_use]
     pub fn new(group: impl Into<IpAddr>) -> Self {
-        Self { group: group.into(), interface: Interface::Any, source: None }
+        Self { group: group.into(), interface: NetworkInterface::Any, source: None }
     }
 
     /// The same at this interface.
     #[must_use]
-    pub fn at(self, interface: Interface) -> Self {
+    pub fn at(self, interface: NetworkInterface) -> Self {
         Self { interface, ..self }
     }
 
@@ -55,13 +55,13 @@ impl Membership {
     }
 }
 
-impl fmt::Display for Membership {
+impl fmt::Display for MulticastMembership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.group)?;
         match self.interface {
-            Interface::Any => {}
-            Interface::Index(index) => write!(f, " at interface {index}")?,
-            Interface::Address(address) => write!(f, " at {address}")?,
+            NetworkInterface::Any => {}
+            NetworkInterface::Index(index) => write!(f, " at interface {index}")?,
+            NetworkInterface::Address(address) => write!(f, " at {address}")?,
         }
         self.source.map_or(Ok(()), |source| write!(f, " from {source}"))
     }

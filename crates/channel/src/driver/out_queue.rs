@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-use crate::room::has_much_room;
+use crate::queue_capacity::has_excess_capacity;
 
 /// The bytes that a stream is to write, in order. The loop owns it; a driver looks at it to write,
 /// and a completion driver keeps clones of its chunks until the kernel is through with them.
@@ -194,7 +194,7 @@ impl OutQueue {
         to.extend(self.first.take());
         if let Some(rest) = &mut self.rest {
             to.append(&mut rest.chunks);
-            if has_much_room(&rest.chunks) {
+            if has_excess_capacity(&rest.chunks) {
                 self.rest = None;
             }
         }
@@ -224,7 +224,9 @@ impl OutQueue {
             }
             self.released -= 1;
         }
-        if self.first.is_none() && self.rest.as_ref().is_some_and(|it| has_much_room(&it.chunks)) {
+        if self.first.is_none()
+            && self.rest.as_ref().is_some_and(|it| has_excess_capacity(&it.chunks))
+        {
             self.rest = None;
         }
     }

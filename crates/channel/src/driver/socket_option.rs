@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::multicast::{Interface, Membership};
+use super::multicast::{MulticastMembership, NetworkInterface};
 
 /// An option of a socket. Which of them there are is up to the transport; one that it does not have is
 /// refused, with its name.
@@ -66,11 +66,11 @@ pub enum SocketOption {
     Broadcast(bool),
     /// What is sent to this group is received; a socket that joins groups hears those and no others. It
     /// may be given more than once.
-    JoinGroup(Membership),
+    JoinGroup(MulticastMembership),
     /// What is sent to this group is no longer received. It is called what it was when it was joined.
-    LeaveGroup(Membership),
+    LeaveGroup(MulticastMembership),
     /// What is sent to groups leaves by this interface.
-    MulticastInterface(Interface),
+    MulticastInterface(NetworkInterface),
     /// So many routers may pass on what is sent to groups; one if nothing is said: the own network.
     MulticastTimeToLive(u32),
     /// Members of a group on this machine hear what is sent to it here. On if nothing is said.

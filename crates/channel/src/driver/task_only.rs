@@ -8,7 +8,7 @@ use waterwheel_executor::{Clock, Nanos, Park, TokenPark, Unpark};
 
 use super::{
     Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, SocketOption,
-    Submit, Waited,
+    Submit, WaitSummary,
 };
 use crate::address::Address;
 use crate::token::Token;
@@ -91,10 +91,10 @@ impl Driver for TaskOnlyDriver {
         Ok(0)
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> Result<WaitSummary> {
         self.park.park(until);
         let timed_out = until.is_some_and(|until| Clock::Monotonic.now() >= until);
-        Ok(Waited { ready: 0, woken: !timed_out })
+        Ok(WaitSummary { ready: 0, woken: !timed_out })
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {

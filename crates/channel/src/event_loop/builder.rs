@@ -12,16 +12,16 @@ use waterwheel_executor::{
 };
 
 use crate::driver::{Driver, OpenDriver};
-use crate::event_loop::berths::Berths;
-use crate::event_loop::budget::TaskBudget;
-use crate::event_loop::by_hand::ManualEventLoop;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::Attachment;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::spin_guard::DEFAULT_REBUILD_THRESHOLD;
-use crate::event_loop::strategy::SelectStrategy;
-use crate::event_loop::turn::Wheel;
+use crate::event_loop::loop_pool::LoopPool;
+use crate::event_loop::manual::ManualEventLoop;
+use crate::event_loop::turn::LoopRunner;
+use crate::event_loop::turn::select_strategy::SelectStrategy;
+use crate::event_loop::turn::spin_guard::DEFAULT_REBUILD_THRESHOLD;
+use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
 use crate::metrics::Counters;
 
@@ -65,7 +65,7 @@ pub(crate) struct LoopOptions {
     pub(crate) rebuild_after: u32,
     pub(crate) spin: Duration,
     /// Of a group with a loop for each channel.
-    pub(crate) berths: Option<Weak<Berths>>,
+    pub(crate) loop_pool: Option<Weak<LoopPool>>,
 }
 
 /// Why a group of event loops could not be built.
@@ -103,7 +103,7 @@ impl EventLoopGroupBuilder {
             strategy: None,
             rebuild_after: DEFAULT_REBUILD_THRESHOLD,
             spin: Duration::ZERO,
-            berths: None,
+            loop_pool: None,
         };
         let executors = EventExecutorGroup::builder().name("event-loop");
         Self { executors, options, per_channel: false, max_channels: None }
@@ -235,19 +235,19 @@ impl EventLoopGroupBuilder {
     /// before have ended.
     pub fn build(self) -> Result<EventLoopGroup, LoopBuildError> {
         let options = self.options.checked()?;
-        let berths = match (self.per_channel, self.max_channels) {
+        let loop_pool = match (self.per_channel, self.max_channels) {
             (_, Some(0)) => return Err(LoopBuildError::NoChannels),
             (false, Some(max)) => return Err(LoopBuildError::NotPerChannel { max }),
             (false, None) => {
                 let group = self.executors.build_with(|builder| options.build(builder))?;
                 return Ok(EventLoopGroup::new(group));
             }
-            (true, max) => Berths::new(options, max),
+            (true, max) => LoopPool::new(options, max),
         };
-        let executors = self.executors.growing().attach(berths.clone());
-        let group = executors.build_with(|builder| berths.options().build(builder))?;
+        let executors = self.executors.growing().attach(loop_pool.clone());
+        let group = executors.build_with(|builder| loop_pool.options().build(builder))?;
         let group = EventLoopGroup::new(group);
-        berths.open(group.children());
+        loop_pool.open(group.children());
         Ok(group)
     }
 
@@ -258,7 +258,7 @@ impl EventLoopGroupBuilder {
     /// As for [`build`](Self::build).
     pub fn build_manual(self) -> Result<ManualEventLoop, LoopBuildError> {
         let options = self.options.checked()?;
-        options.build_by_hand(self.executors.into_single())
+        options.build_manual(self.executors.into_single())
     }
 }
 
@@ -279,23 +279,27 @@ impl LoopOptions {
         let seed: LoopSeed<LoopCommand> = Box::new(move || {
             let own =
                 EventExecutor::current_of_kind().expect("a loop's seed is sown on its thread");
-            let local =
-                LocalLoop::new(parts.driver, own.sender(), parts.counters, options.berths.clone());
+            let local = LocalLoop::new(
+                parts.driver,
+                own.sender(),
+                parts.counters,
+                options.loop_pool.clone(),
+            );
             let here = local.enter();
-            Box::new(Wheel::new(local, &options, (parts.pause, parts.waker), Some(here)))
+            Box::new(LoopRunner::new(local, &options, (parts.pause, parts.waker), Some(here)))
         });
         Ok(builder.build_loop(waker, seed)?)
     }
 
-    fn build_by_hand(
+    fn build_manual(
         &self,
         builder: EventExecutorBuilder,
     ) -> Result<ManualEventLoop, LoopBuildError> {
         let (parts, builder) = self.open(builder)?;
         let hand = builder.build_by_hand(parts.waker.clone())?;
         let local = LocalLoop::new(parts.driver, hand.executor().sender(), parts.counters, None);
-        let wheel = Wheel::new(local.clone(), self, (parts.pause, parts.waker), None);
-        Ok(ManualEventLoop::new(hand, local, wheel))
+        let runner = LoopRunner::new(local.clone(), self, (parts.pause, parts.waker), None);
+        Ok(ManualEventLoop::new(hand, local, runner))
     }
 
     /// Opens a driver, and prepares the executor for it.

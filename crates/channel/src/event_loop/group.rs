@@ -109,7 +109,7 @@ impl EventLoopGroup {
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
         match self.find_loop() {
-            Ok((at, berth)) => at.register_foreign_at(berth, foreign, interest, handler),
+            Ok((at, lease)) => at.register_foreign_at(lease, foreign, interest, handler),
             Err(error) => self.next().failed(error),
         }
     }

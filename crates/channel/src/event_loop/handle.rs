@@ -13,9 +13,9 @@ use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::Drained;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::futures::Notifier;
+use crate::event_loop::tail_tasks::{TailTask, TailTaskEntry};
+use crate::futures::FutureWaker;
 use crate::metrics::{Counters, LoopMetrics};
-use crate::tail::{TailEntry, TailTask};
 
 /// An event loop: an executor that also waits for the outside world.
 ///
@@ -126,7 +126,7 @@ impl EventLoop {
     {
         let origin = Origin::here();
         let (mut promise, outcome) = self.executor.new_promise();
-        let notifier = Notifier::new(self.executor.sender());
+        let notifier = FutureWaker::new(self.executor.sender());
         let aborted = notifier.clone();
         promise.on_cancel(move || aborted.abort());
         let spawn = |future: F| {
@@ -152,7 +152,7 @@ impl EventLoop {
         let origin = Origin::here();
         let mut handle = None;
         self.executor.send_with(task, |task| {
-            let entry = Arc::new(TailEntry::new(origin, Box::new(task)));
+            let entry = Arc::new(TailTaskEntry::new(origin, Box::new(task)));
             handle = Some(TailTask::new(entry.clone()));
             LoopCommand::new(|here| here.tail().push(entry))
         })?;

@@ -80,26 +80,26 @@ impl<R: Registrant> EventReceiver for RefCell<R> {
 /// The registrations of a loop. Touched on the loop only.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    entries: RefCell<Slab<Entry>>,
-    ended: LocalQueue<Ended>,
+    entries: RefCell<Slab<RegistrationEntry>>,
+    ended: LocalQueue<EndedRegistration>,
 }
 
 /// What is seen to where nothing is borrowed. One list, because every turn asks whether it is empty.
-enum Ended {
+enum EndedRegistration {
     /// The driver has let go of this one: it is to be told.
     Detached(Token),
     /// The driver has refused this: it is to be dropped.
     Refused(Io),
 }
 
-struct Entry {
+struct RegistrationEntry {
     /// Where it was registered.
     origin: Origin,
     receiver: Rc<dyn EventReceiver>,
-    state: State,
+    state: RegistrationState,
 }
 
-enum State {
+enum RegistrationState {
     Live,
     /// With the cause to be told.
     Detaching(Option<Error>),
@@ -118,11 +118,11 @@ impl Registrations {
 
     /// Keeps what the driver has refused: whoever asked for it may have lent something of its own.
     pub(crate) fn keep_refused(&self, io: Io) {
-        self.ended.push(Ended::Refused(io));
+        self.ended.push(EndedRegistration::Refused(io));
     }
 
     pub(crate) fn add(&self, origin: Origin, receiver: Rc<dyn EventReceiver>) -> Token {
-        let entry = Entry { origin, receiver, state: State::Live };
+        let entry = RegistrationEntry { origin, receiver, state: RegistrationState::Live };
         self.entries.borrow_mut().insert(entry)
     }
 
@@ -135,7 +135,7 @@ impl Registrations {
     #[inline]
     pub(crate) fn is_live(&self, token: Token) -> bool {
         let entries = self.entries.borrow();
-        entries.get(token).is_some_and(|entry| matches!(entry.state, State::Live))
+        entries.get(token).is_some_and(|entry| matches!(entry.state, RegistrationState::Live))
     }
 
     /// Those that the loop lets go when it shuts down.
@@ -154,8 +154,8 @@ impl Registrations {
     /// Begins to detach it; `false` if that was done before. The caller tells the driver.
     pub(crate) fn begin_detach(&self, token: Token, cause: Option<Error>) -> bool {
         match self.entries.borrow_mut().get_mut(token) {
-            Some(entry) if matches!(entry.state, State::Live) => {
-                entry.state = State::Detaching(cause);
+            Some(entry) if matches!(entry.state, RegistrationState::Live) => {
+                entry.state = RegistrationState::Detaching(cause);
                 true
             }
             _ => false,
@@ -165,7 +165,7 @@ impl Registrations {
     /// The driver has let go.
     pub(crate) fn detached(&self, token: Token, detach: Detach) {
         if detach == Detach::Done {
-            self.ended.push(Ended::Detached(token));
+            self.ended.push(EndedRegistration::Detached(token));
         }
     }
 
@@ -178,7 +178,8 @@ impl Registrations {
     #[inline]
     pub(crate) fn receiver(&self, token: Token) -> Option<(Origin, Rc<dyn EventReceiver>)> {
         let entries = self.entries.borrow();
-        let entry = entries.get(token).filter(|entry| matches!(entry.state, State::Live))?;
+        let entry =
+            entries.get(token).filter(|entry| matches!(entry.state, RegistrationState::Live))?;
         Some((entry.origin, entry.receiver.clone()))
     }
 
@@ -186,8 +187,8 @@ impl Registrations {
     pub(crate) fn finish_ended(&self, here: &LocalLoop) {
         for _ in 0..self.ended.len() {
             match self.ended.pop() {
-                Some(Ended::Detached(token)) => self.finish(here, token, None),
-                Some(Ended::Refused(io)) => drop_in_turn(io),
+                Some(EndedRegistration::Detached(token)) => self.finish(here, token, None),
+                Some(EndedRegistration::Refused(io)) => drop_in_turn(io),
                 None => return,
             }
         }
@@ -203,10 +204,10 @@ impl Registrations {
 
     fn finish(&self, here: &LocalLoop, token: Token, otherwise: Option<&Error>) {
         let entry = self.entries.borrow_mut().remove(token);
-        let Some(Entry { origin, receiver, state }) = entry else { return };
+        let Some(RegistrationEntry { origin, receiver, state }) = entry else { return };
         let cause = match state {
-            State::Live => otherwise.cloned(),
-            State::Detaching(cause) => cause,
+            RegistrationState::Live => otherwise.cloned(),
+            RegistrationState::Detaching(cause) => cause,
         };
         // Both may panic, and both are reported: there is nobody else to tell.
         let told = receiver.clone();

@@ -10,16 +10,16 @@ use std::task::{Context, Poll, Waker};
 
 use waterwheel_executor::{Error, ErrorKind};
 
-use super::tasks::Notifier;
+use super::spawned::FutureWaker;
 
 /// Awaits a future that was spawned on the same loop. Dropping it detaches the future, which runs on.
 pub struct LocalJoin<T> {
-    outcome: Outcome<T>,
-    notifier: Arc<Notifier>,
+    outcome: JoinSlot<T>,
+    notifier: Arc<FutureWaker>,
 }
 
 impl<T> LocalJoin<T> {
-    pub(crate) fn new(outcome: Outcome<T>, notifier: Arc<Notifier>) -> Self {
+    pub(crate) fn new(outcome: JoinSlot<T>, notifier: Arc<FutureWaker>) -> Self {
         Self { outcome, notifier }
     }
 
@@ -32,7 +32,7 @@ impl<T> LocalJoin<T> {
     /// Whether the future is through, or was dropped.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        !matches!(&*self.outcome.0.borrow(), State::Running(_))
+        !matches!(&*self.outcome.0.borrow(), JoinState::Running(_))
     }
 }
 
@@ -47,15 +47,15 @@ impl<T> Future for LocalJoin<T> {
         let before = {
             let mut state = self.outcome.0.borrow_mut();
             let next = match &*state {
-                State::Running(_) => State::Running(Some(waker)),
-                State::Done(_) | State::Taken => State::Taken,
+                JoinState::Running(_) => JoinState::Running(Some(waker)),
+                JoinState::Done(_) | JoinState::Taken => JoinState::Taken,
             };
             std::mem::replace(&mut *state, next)
         };
         match before {
-            State::Done(result) => Poll::Ready(result),
-            State::Taken => panic!("a LocalJoin was polled after it was ready"),
-            State::Running(_) => Poll::Pending,
+            JoinState::Done(result) => Poll::Ready(result),
+            JoinState::Taken => panic!("a LocalJoin was polled after it was ready"),
+            JoinState::Running(_) => Poll::Pending,
         }
     }
 }
@@ -67,42 +67,42 @@ impl<T> fmt::Debug for LocalJoin<T> {
 }
 
 /// Shared by the future and whoever awaits it, both on the loop.
-pub(crate) struct Outcome<T>(Rc<RefCell<State<T>>>);
+pub(crate) struct JoinSlot<T>(Rc<RefCell<JoinState<T>>>);
 
-enum State<T> {
+enum JoinState<T> {
     Running(Option<Waker>),
     Done(Result<T, Error>),
     Taken,
 }
 
-impl<T> Outcome<T> {
+impl<T> JoinSlot<T> {
     pub(crate) fn new() -> Self {
-        Self(Rc::new(RefCell::new(State::Running(None))))
+        Self(Rc::new(RefCell::new(JoinState::Running(None))))
     }
 
     /// The future's half: dropped unsettled, it says "cancelled".
-    pub(crate) fn settle(&self) -> Settle<T> {
-        Settle(Some(Self(self.0.clone())))
+    pub(crate) fn settle(&self) -> JoinCompleter<T> {
+        JoinCompleter(Some(Self(self.0.clone())))
     }
 }
 
-pub(crate) struct Settle<T>(Option<Outcome<T>>);
+pub(crate) struct JoinCompleter<T>(Option<JoinSlot<T>>);
 
-impl<T> Settle<T> {
+impl<T> JoinCompleter<T> {
     pub(crate) fn settle(mut self, result: Result<T, Error>) {
         self.put(result);
     }
 
     fn put(&mut self, result: Result<T, Error>) {
         let Some(outcome) = self.0.take() else { return };
-        let before = outcome.0.replace(State::Done(result));
-        if let State::Running(Some(waker)) = before {
+        let before = outcome.0.replace(JoinState::Done(result));
+        if let JoinState::Running(Some(waker)) = before {
             waker.wake();
         }
     }
 }
 
-impl<T> Drop for Settle<T> {
+impl<T> Drop for JoinCompleter<T> {
     fn drop(&mut self) {
         self.put(Err(ErrorKind::Cancelled.into()));
     }

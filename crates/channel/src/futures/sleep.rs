@@ -34,7 +34,11 @@ use crate::token::{Slab, Token};
 /// ```
 pub fn sleep(time: Duration) -> Sleep {
     let until = LocalLoop::current().map(|here| here.now().plus(time));
-    Sleep { until: until.map_or(Until::After(time), Until::At), place: None, yielded: false }
+    Sleep {
+        until: until.map_or(SleepDeadline::After(time), SleepDeadline::At),
+        place: None,
+        yielded: false,
+    }
 }
 
 /// Waits for a future, but no longer than this.
@@ -61,14 +65,14 @@ pub async fn yield_now() {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
-    until: Until,
-    place: Option<Place>,
+    until: SleepDeadline,
+    place: Option<SleepEntry>,
     /// It has waited, if only for the next turn.
     yielded: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Until {
+enum SleepDeadline {
     After(Duration),
     At(Nanos),
 }
@@ -76,7 +80,7 @@ enum Until {
 /// Where it waits: in a loop's timers, and among its sleepers. On any other loop both names mean
 /// something else.
 #[derive(Debug)]
-struct Place {
+struct SleepEntry {
     sender: CommandSender<LoopCommand>,
     timer: TimerKey,
     sleeper: Token,
@@ -84,7 +88,7 @@ struct Place {
 
 impl Sleep {
     pub(crate) fn until(deadline: Nanos) -> Self {
-        Self { until: Until::At(deadline), place: None, yielded: false }
+        Self { until: SleepDeadline::At(deadline), place: None, yielded: false }
     }
 }
 
@@ -97,10 +101,10 @@ impl Future for Sleep {
         let here = LocalLoop::current().expect("a sleep is awaited on an event loop");
         let now = here.now();
         let deadline = match self.until {
-            Until::At(deadline) => deadline,
-            Until::After(time) => now.plus(time),
+            SleepDeadline::At(deadline) => deadline,
+            SleepDeadline::After(time) => now.plus(time),
         };
-        self.until = Until::At(deadline);
+        self.until = SleepDeadline::At(deadline);
         if now >= deadline {
             if let Some(place) = self.place.take() {
                 place.leave(Some(&here));
@@ -130,7 +134,7 @@ impl Future for Sleep {
     }
 }
 
-impl Place {
+impl SleepEntry {
     fn is_on(&self, here: &LocalLoop) -> bool {
         self.sender.id() == here.sender().id()
     }
@@ -166,11 +170,11 @@ pub(crate) struct Sleepers {
 
 impl Sleepers {
     /// `None` once the loop takes no timers any more: the future is about to be dropped.
-    fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<Place> {
+    fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<SleepEntry> {
         let sleeper = self.waiting.borrow_mut().insert(waker);
         let awake = LoopCommand::new(move |here| here.sleepers().awake(sleeper));
         match here.sender().send_at(deadline, awake) {
-            Ok(timer) => Some(Place { sender: here.sender().clone(), timer, sleeper }),
+            Ok(timer) => Some(SleepEntry { sender: here.sender().clone(), timer, sleeper }),
             Err(_) => {
                 self.remove(sleeper);
                 None

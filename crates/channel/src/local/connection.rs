@@ -14,13 +14,13 @@ use super::error::{LocalError, name_of};
 use super::message_queue::{MessageQueue, QueueRoom, QueuedMessage};
 use super::name_registry::LocalPort;
 use super::read_rounds::ReadRounds;
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::transport::{
     ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, unsupported,
 };
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// One end of a connection within the process: a client that is to be connected, or either end of one
 /// that is. Messages of any type go from one end to the other.
@@ -129,7 +129,7 @@ impl ConnectionEnd {
             if !self.to_peer.push(&mut self.staged) {
                 return Err(LocalError::PeerClosed.into());
             }
-            release_room(&mut self.staged);
+            shrink_if_empty(&mut self.staged);
             if outbound.is_empty() {
                 return Ok(Submit::Done(taken));
             }
@@ -209,7 +209,11 @@ impl Transport for Connection {
         Ok(())
     }
 
-    fn connect(&mut self, up: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
+    fn connect(
+        &mut self,
+        up: &TransportContext,
+        to: &ConnectTarget,
+    ) -> Result<ConnectProgress, Error> {
         if self.end.is_some() {
             return Err(unsupported(self.name(), "be connected twice"));
         }

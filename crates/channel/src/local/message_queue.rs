@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::read_rounds::ReadOutcome;
 use crate::channel::transport::TransportWaker;
 use crate::pipeline::Msg;
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// As many bytes wait between two ends, by the size hints of their messages, before the writer has to
 /// wait; the message that goes beyond it still passes. 64 KiB is the high water mark of a channel by
@@ -183,7 +183,7 @@ impl MessageQueue {
         let (msg, writer) = {
             let mut state = self.lock();
             let Some(queued) = state.queue.pop_front() else {
-                release_room(&mut state.queue);
+                shrink_if_empty(&mut state.queue);
                 state.reader.is_waiting = !state.writer.is_closed;
                 return if state.writer.is_closed {
                     ReadOutcome::End

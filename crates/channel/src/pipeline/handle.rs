@@ -19,7 +19,7 @@ use super::slots::edit::Edit;
 use super::slots::lookup::At;
 use super::slots::name::Name;
 use super::slots::slot_list::{HEAD, SlotId, TAIL};
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 
@@ -260,7 +260,7 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Connects the channel, and tells `done`.
-    pub fn connect_with(&self, to: impl Into<Target>, done: impl Into<Completion>) {
+    pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<Completion>) {
         self.core.go(TAIL, Connect(to.into(), done.into()));
     }
 

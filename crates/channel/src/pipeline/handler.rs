@@ -9,7 +9,7 @@ use super::context::Ctx;
 use super::event_set::Events;
 use super::message::Msg;
 use super::typed::signature::Signature;
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 
 /// One station of a pipeline. It lives on the channel's loop, is called by nobody else, and need not
 /// be `Send`. Every method passes its event on by default, so a handler writes the ones it is about.
@@ -140,7 +140,12 @@ pub trait Handler: Any {
     }
 
     /// The channel is to be connected.
-    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+    fn connect(
+        &mut self,
+        ctx: &Ctx<'_>,
+        to: ConnectTarget,
+        done: &mut Completion,
+    ) -> HandlerResult {
         ctx.connect_with(to, done.take());
         Ok(())
     }

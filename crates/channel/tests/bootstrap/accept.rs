@@ -6,8 +6,8 @@ use std::time::Duration;
 use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{SocketFactory, SocketKind};
 use waterwheel_channel::{
-    Address, Channel, ChannelOptions, ConnectionLimit, Ctx, EventLoopGroup, Handler, HandlerResult,
-    In, InboundHandler, Listener, NewChannel, ServerBootstrap, Target,
+    Address, Channel, ChannelOptions, ConnectTarget, ConnectionLimit, Ctx, EventLoopGroup, Handler,
+    HandlerResult, In, InboundHandler, Listener, NewChannel, ServerBootstrap,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::faulty::{DriverCall, FailTimes, Faulty};
@@ -347,7 +347,7 @@ impl SocketFactory for Watched {
         self.0.listen(at, options)
     }
 
-    fn dial(&self, target: &Target, options: &[SocketOption]) -> std::io::Result<Io> {
+    fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> std::io::Result<Io> {
         self.0.dial(target, options)
     }
 }

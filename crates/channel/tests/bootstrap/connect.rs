@@ -8,8 +8,8 @@ use std::time::Duration;
 use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{SocketFactory, SocketKind};
 use waterwheel_channel::{
-    Address, Channel, ChannelError, ChannelFuture, Ctx, EventLoop, Events, Handler, HandlerResult,
-    NewChannel, Pipeline, Resolver, Stream, Target,
+    Address, Channel, ChannelError, ChannelFuture, ConnectTarget, Ctx, EventLoop, Events, Handler,
+    HandlerResult, NewChannel, Pipeline, Resolver, Stream,
 };
 use waterwheel_executor::{Error, Promise, PromiseFuture};
 use waterwheel_testkit::loop_suite::blow;
@@ -253,7 +253,7 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
     both(|house| {
         let new = NewChannel::new(Stream::new(house.sockets.clone()));
         let channel = house.group.register(new).join().unwrap();
-        let connected = channel.connect(Target::from(addresses(1).remove(0)));
+        let connected = channel.connect(ConnectTarget::from(addresses(1).remove(0)));
         house.settle();
         let dial = dialled(&house, 1);
         assert!(connected.cancel());
@@ -268,7 +268,7 @@ fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
         house
             .first()
             .submit(move || {
-                let connected = far.connect(Target::from(addresses(1).remove(0)));
+                let connected = far.connect(ConnectTarget::from(addresses(1).remove(0)));
                 assert!(connected.cancel());
                 *future.lock().unwrap() = Some(connected);
             })
@@ -294,7 +294,7 @@ impl SocketFactory for Choosy {
         self.0.listen(at, options)
     }
 
-    fn dial(&self, target: &Target, options: &[SocketOption]) -> std::io::Result<Io> {
+    fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> std::io::Result<Io> {
         match target.remote {
             Address::Local(_) => Err(ErrorKind::Unsupported.into()),
             _ => self.0.dial(target, options),
@@ -311,7 +311,7 @@ fn c12_a_cancel_that_comes_late_does_not_end_the_next_connect() {
         let next = channel.with_pipeline(move |_| {
             let refused = far.connect(Address::local("no address of sockets"));
             assert!(refused.cancel(), "it has failed, and is not told yet");
-            far.connect(Target::from(addresses(1).remove(0)))
+            far.connect(ConnectTarget::from(addresses(1).remove(0)))
         });
         house.settle();
         let next = next.join().unwrap();
@@ -339,9 +339,9 @@ fn c12_a_connect_that_is_cancelled_while_the_connection_arrives_closes_the_chann
         let first = house.group.register(fresh()).join().unwrap();
         let second = house.group.register(fresh()).join().unwrap();
         let mut many = addresses(2);
-        drop(first.connect(Target::from(many.remove(0))));
+        drop(first.connect(ConnectTarget::from(many.remove(0))));
         house.settle();
-        let other = second.connect(Target::from(many.remove(0)));
+        let other = second.connect(ConnectTarget::from(many.remove(0)));
         house.settle();
         let cancels = move |pipeline: Pipeline<'_>| {
             pipeline.edit(|edit| edit.add_last("cancels", CancelsAnother(Some(other))).map(drop))
@@ -403,8 +403,8 @@ fn c12_a_channel_that_was_refused_says_so_and_is_closed_with_all_causes() {
         let new = NewChannel::new(Stream::new(house.sockets.clone()));
         let channel = house.group.register(new).join().unwrap();
         let many = addresses(2);
-        let connected = channel.connect(Target::from(many[0].clone()).or(many[1].clone()));
-        let again = channel.connect(Target::from(many[0].clone()));
+        let connected = channel.connect(ConnectTarget::from(many[0].clone()).or(many[1].clone()));
+        let again = channel.connect(ConnectTarget::from(many[0].clone()));
         house.settle();
         assert_eq!(failure(again), "the channel is connecting already");
         dialled(&house, 1).refuse(ErrorKind::ConnectionRefused);

@@ -338,7 +338,7 @@ fn c11_single_options_are_set_beside_the_others() {
 /// A place that cannot be told.
 struct Nowhere;
 
-impl From<Nowhere> for waterwheel_channel::Place {
+impl From<Nowhere> for waterwheel_channel::AddressSpec {
     fn from(_: Nowhere) -> Self {
         blow("no such place");
     }

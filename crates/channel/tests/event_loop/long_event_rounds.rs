@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use waterwheel_channel::driver::{Driver, Interest, Io, IoEvent, OpenDriver, Readiness, Waited};
+use waterwheel_channel::driver::{
+    Driver, Interest, Io, IoEvent, OpenDriver, Readiness, WaitSummary,
+};
 use waterwheel_channel::{EventLoopGroup, Foreign, Token, on_ready};
 use waterwheel_executor::{Nanos, SlowWork, UserCode};
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappingFactory};
@@ -55,12 +57,12 @@ impl DriverWrapper for Talkative {
         self.inner.detach(token)
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> Result<WaitSummary> {
         let script = self.script.lock().unwrap();
         let more = self.token.is_some() && (script.is_endless || script.left > 0);
         drop(script);
         let waited = self.inner.wait(if more { Some(Nanos(0)) } else { until })?;
-        Ok(Waited { ready: waited.ready + usize::from(more), ..waited })
+        Ok(WaitSummary { ready: waited.ready + usize::from(more), ..waited })
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use waterwheel_channel::driver::{Driver, OpenDriver, Waited};
+use waterwheel_channel::driver::{Driver, OpenDriver, WaitSummary};
 use waterwheel_executor::Nanos;
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 use waterwheel_testkit::loop_suite::blow;
@@ -57,7 +57,7 @@ impl DriverWrapper for DoomedDriver {
         &mut *self.inner
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         if self.doom.0.swap(false, Ordering::SeqCst) {
             blow("doom");
         }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use waterwheel_channel::local::LocalError;
 use waterwheel_channel::local::{self as transport, Connection, DEFAULT_BACKLOG, Listener};
-use waterwheel_channel::{Address, Channel, ChannelOptions, InvalidOption, NewChannel, Target};
+use waterwheel_channel::{
+    Address, Channel, ChannelOptions, ConnectTarget, InvalidOption, NewChannel,
+};
 use waterwheel_executor::{Error, ErrorKind};
 
 use crate::support::{Log, Record, Stage, accept_with, fresh_name};
@@ -152,7 +154,7 @@ fn c13_addresses_of_other_transports_are_refused() {
         let client = client(stage, 0, &log);
         let error = stage.outcome(client.connect(ip.clone())).unwrap_err();
         assert_eq!(error.to_string(), "127.0.0.1:80 is not a name in this process");
-        let from = Target::from(Address::local("anything")).from_local(ip.clone());
+        let from = ConnectTarget::from(Address::local("anything")).from_local(ip.clone());
         let error = stage.outcome(client.connect(from)).unwrap_err();
         assert!(matches!(local_error(&error), LocalError::NotLocal { .. }));
         let server = NewChannel::new(Listener::new());
@@ -176,8 +178,8 @@ fn c13_an_accepted_channel_knows_its_addresses_and_its_server() {
         let accept = Record::new("server", &log).on_read(accept_with(made, Some(other.clone())));
         let server = stage.register(0, transport::listen(name.as_str()).unwrap(), accept);
         let client = client(stage, 0, &log);
-        let target =
-            Target::from(Address::local(name.as_str())).from_local(Address::local("somewhere"));
+        let target = ConnectTarget::from(Address::local(name.as_str()))
+            .from_local(Address::local("somewhere"));
         stage.outcome(client.connect(target)).unwrap();
         let listed = stage.outcome(other.registered_channels()).unwrap();
         let accepted = listed.iter().find(|channel| channel.parent() == Some(&server));

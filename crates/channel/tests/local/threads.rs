@@ -220,14 +220,14 @@ fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
 }
 
 /// Writes numbers as fast as it may, and checks those that come.
-struct Flood {
+struct ReportThrottle {
     next: u64,
     last: u64,
     expected: u64,
     done: mpsc::Sender<u64>,
 }
 
-impl Flood {
+impl ReportThrottle {
     fn pour(&mut self, ctx: &Ctx<'_>) {
         while ctx.is_writable() && self.next < self.last {
             ctx.write(self.next);
@@ -237,7 +237,7 @@ impl Flood {
     }
 }
 
-impl Handler for Flood {
+impl Handler for ReportThrottle {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.pour(ctx);
         Ok(())
@@ -269,7 +269,7 @@ fn c13_two_threads_that_flood_each_other_lose_and_reorder_nothing() {
         let (one, other) = transport::pair();
         for new in [one, other] {
             let done = done.clone();
-            let flood = || Flood { next: 0, last: MESSAGES, expected: 0, done };
+            let flood = || ReportThrottle { next: 0, last: MESSAGES, expected: 0, done };
             ends.push(group.register(with(new, flood)).join().unwrap());
         }
     }
@@ -402,7 +402,7 @@ fn l10_a_shutdown_in_the_middle_of_traffic_ends() {
             let (one, other) = transport::pair();
             for new in [one, other] {
                 let done = done.clone();
-                let flood = || Flood { next: 0, last: u64::MAX, expected: 0, done };
+                let flood = || ReportThrottle { next: 0, last: u64::MAX, expected: 0, done };
                 ends.push(group.register(with(new, flood)).join().unwrap());
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use waterwheel_channel::{
-    Address, Channel, ChannelOptions, Completion, Ctx, Edit, Events, Handler, HandlerResult, Msg,
-    Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler, Target,
+    Address, Channel, ChannelOptions, Completion, ConnectTarget, Ctx, Edit, Events, Handler,
+    HandlerResult, Msg, Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler,
 };
 use waterwheel_executor::{Clock, Error, EventExecutor, ManualExecutor, VirtualClock};
 use waterwheel_testkit::embedded::Embedded;
@@ -169,7 +169,7 @@ impl RemoteHandler for Recorder {
     fn connect(
         &mut self,
         ctx: &RemoteCtx,
-        to: Target,
+        to: ConnectTarget,
         done: &mut RemoteCompletion,
     ) -> HandlerResult {
         self.note("connect");

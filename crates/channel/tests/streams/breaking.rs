@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use waterwheel_channel::{
-    Channel, ChannelOptions, Completion, Ctx, Edit, Events, Handler, HandlerResult, NewChannel,
-    Stream, Target,
+    Channel, ChannelOptions, Completion, ConnectTarget, Ctx, Edit, Events, Handler, HandlerResult,
+    NewChannel, Stream,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::faulty::{DriverCall, FailTimes};
@@ -29,7 +29,7 @@ impl Handler for Connects {
                 .map_or_else(|error| format!("not connected: {error}"), |()| "connected".into());
             log.borrow_mut().push(text);
         };
-        ctx.connect_with(Target::from(nowhere()), Completion::local(note));
+        ctx.connect_with(ConnectTarget::from(nowhere()), Completion::local(note));
         ctx.fire_registered();
         Ok(())
     }

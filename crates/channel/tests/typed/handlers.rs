@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Address, Completion, Ctx, Events, Handler, HandlerResult, In, InboundHandler, Msg, Out,
-    OutboundHandler, Target, Types,
+    Address, Completion, ConnectTarget, Ctx, Events, Handler, HandlerResult, In, InboundHandler,
+    Msg, Out, OutboundHandler, Types,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -192,7 +192,12 @@ impl OutboundHandler for Noted {
         self.note("bind")
     }
 
-    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+    fn connect(
+        &mut self,
+        ctx: &Ctx<'_>,
+        to: ConnectTarget,
+        done: &mut Completion,
+    ) -> HandlerResult {
         ctx.connect_with(to, done.take());
         self.note("connect")
     }

@@ -10,12 +10,12 @@ use std::os::fd::BorrowedFd;
 
 use rustix::net::sockopt;
 use socket2::{Domain, SockRef};
-use waterwheel_channel::driver::{Interface, Membership};
+use waterwheel_channel::driver::{MulticastMembership, NetworkInterface};
 
 use crate::sys::multicast::{self, MembershipChange};
 
 /// Joins a group.
-pub(crate) fn join(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
+pub(crate) fn join(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Result<()> {
     let socket = SockRef::from(&fd);
     match member.group {
         IpAddr::V4(_) => socket.set_multicast_all_v4(false)?,
@@ -23,8 +23,10 @@ pub(crate) fn join(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
         IpAddr::V6(_) => _ = socket.set_multicast_all_v6(false),
     }
     match (member.interface, member.group, member.source) {
-        (Interface::Address(at), IpAddr::V4(group), None) => socket.join_multicast_v4(&group, &at),
-        (Interface::Address(at), IpAddr::V4(group), Some(IpAddr::V4(source))) => {
+        (NetworkInterface::Address(at), IpAddr::V4(group), None) => {
+            socket.join_multicast_v4(&group, &at)
+        }
+        (NetworkInterface::Address(at), IpAddr::V4(group), Some(IpAddr::V4(source))) => {
             socket.join_ssm_v4(&source, &group, &at)
         }
         (interface, ..) => {
@@ -34,11 +36,13 @@ pub(crate) fn join(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
 }
 
 /// Leaves a group. It is to be called what it was called when it was joined.
-pub(crate) fn leave(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
+pub(crate) fn leave(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Result<()> {
     let socket = SockRef::from(&fd);
     match (member.interface, member.group, member.source) {
-        (Interface::Address(at), IpAddr::V4(group), None) => socket.leave_multicast_v4(&group, &at),
-        (Interface::Address(at), IpAddr::V4(group), Some(IpAddr::V4(source))) => {
+        (NetworkInterface::Address(at), IpAddr::V4(group), None) => {
+            socket.leave_multicast_v4(&group, &at)
+        }
+        (NetworkInterface::Address(at), IpAddr::V4(group), Some(IpAddr::V4(source))) => {
             socket.leave_ssm_v4(&source, &group, &at)
         }
         (interface, ..) => {
@@ -48,11 +52,13 @@ pub(crate) fn leave(fd: BorrowedFd<'_>, member: Membership) -> io::Result<()> {
 }
 
 /// Where datagrams to groups leave the machine.
-pub(crate) fn set_interface(fd: BorrowedFd<'_>, interface: Interface) -> io::Result<()> {
+pub(crate) fn set_interface(fd: BorrowedFd<'_>, interface: NetworkInterface) -> io::Result<()> {
     let any = Ipv4Addr::UNSPECIFIED;
     let v4 = || match interface {
-        Interface::Index(index) => sockopt::set_ip_multicast_if_with_ifindex(fd, &any, &any, index),
-        Interface::Address(at) => sockopt::set_ip_multicast_if(fd, &at),
+        NetworkInterface::Index(index) => {
+            sockopt::set_ip_multicast_if_with_ifindex(fd, &any, &any, index)
+        }
+        NetworkInterface::Address(at) => sockopt::set_ip_multicast_if(fd, &at),
         _ => sockopt::set_ip_multicast_if(fd, &any),
     };
     set_on_each_family(
@@ -96,10 +102,10 @@ pub(crate) fn set_on_each_family(
 }
 
 /// The number of an interface, as far as that is how it was named.
-fn interface_index(interface: Interface) -> io::Result<u32> {
+fn interface_index(interface: NetworkInterface) -> io::Result<u32> {
     match interface {
-        Interface::Any => Ok(0),
-        Interface::Index(index) => Ok(index),
+        NetworkInterface::Any => Ok(0),
+        NetworkInterface::Index(index) => Ok(index),
         _ => {
             let what = "IPv6 knows interfaces by their numbers, not by addresses of IPv4";
             Err(io::Error::new(ErrorKind::InvalidInput, what))

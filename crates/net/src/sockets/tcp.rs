@@ -8,7 +8,7 @@ use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{
     ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
 };
-use waterwheel_channel::{Address, Listener, Resolver, Stream, Target};
+use waterwheel_channel::{Address, ConnectTarget, Listener, Resolver, Stream};
 
 use crate::address::expect_ip;
 use crate::error_context::context;
@@ -76,7 +76,7 @@ impl SocketFactory for Tcp {
         Ok((socket.into(), bound))
     }
 
-    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
+    fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io> {
         let all = [&[SocketOption::NoDelay(true)], options].concat();
         let socket = socket(expect_ip(&target.remote, "TCP")?, &all)?;
         if let Some(local) = &target.local {

@@ -42,14 +42,14 @@ use crate::sockets::socket::Socket;
 ///
 /// ```no_run
 /// use std::net::Ipv4Addr;
-/// use waterwheel_channel::driver::{Membership, SocketOption};
+/// use waterwheel_channel::driver::{MulticastMembership, SocketOption};
 /// use waterwheel_channel::{Bootstrap, EventLoopGroup};
 /// use waterwheel_net::{Auto, Udp};
 ///
 /// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
 /// let member = Bootstrap::new(&group, Udp)
 ///     .socket_option(SocketOption::ReuseAddress(true))
-///     .socket_option(SocketOption::JoinGroup(Membership::new(Ipv4Addr::new(239, 1, 2, 3))))
+///     .socket_option(SocketOption::JoinGroup(MulticastMembership::new(Ipv4Addr::new(239, 1, 2, 3))))
 ///     .bind("0.0.0.0:7000")
 ///     .join()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -7,7 +7,7 @@ use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{
     ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
 };
-use waterwheel_channel::{Address, Listener, Stream, Target};
+use waterwheel_channel::{Address, ConnectTarget, Listener, Stream};
 
 use crate::address::{expect_unix, expect_unix_peer};
 use crate::error_context::context;
@@ -86,7 +86,7 @@ impl SocketFactory for Unix {
         Ok((socket.into(), bound))
     }
 
-    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
+    fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io> {
         expect_unix_peer(&target.remote)?;
         let mut socket = socket(options)?;
         if let Some(local) = &target.local {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::net::SocketAddrAny;
-use waterwheel_channel::driver::Membership;
+use waterwheel_channel::driver::MulticastMembership;
 
 /// What is to be done about a membership.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) fn change(
     fd: BorrowedFd<'_>,
     change: MembershipChange,
     index: u32,
-    member: Membership,
+    member: MulticastMembership,
 ) -> io::Result<()> {
     let level = match member.group {
         IpAddr::V4(_) => libc::IPPROTO_IP,

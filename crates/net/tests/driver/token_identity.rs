@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::fcntl_dupfd_cloexec;
-use waterwheel_channel::driver::{Interest, IoEvent, Role, Waited};
+use waterwheel_channel::driver::{Interest, IoEvent, Role, WaitSummary};
 use waterwheel_net::Socket;
 
 use crate::closable::Closable;
@@ -79,7 +79,7 @@ fn l07_a_registration_that_detaches_itself_in_its_round_is_heard_no_more() {
         assert_eq!(rig.event(), (token, "read x".into()));
         rig.detach(token);
         assert_eq!(rig.drain(), [""; 0]);
-        assert_eq!(rig.poll(), Waited::default());
+        assert_eq!(rig.poll(), WaitSummary::default());
     });
 }
 
@@ -135,7 +135,7 @@ fn l06_what_the_kernel_reports_of_the_dead_counts_as_nothing_and_ends_with_a_reb
         rig.detach(dead);
         if rig.driver.name() == "epoll" {
             for _ in 0..10 {
-                assert_eq!(rig.driver.wait(None).unwrap(), Waited::default(), "it spins");
+                assert_eq!(rig.driver.wait(None).unwrap(), WaitSummary::default(), "it spins");
                 assert_eq!(rig.drain(), [""; 0]);
             }
         }

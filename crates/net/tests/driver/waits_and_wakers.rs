@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use waterwheel_channel::driver::{OpenDriver, Waited};
+use waterwheel_channel::driver::{OpenDriver, WaitSummary};
 use waterwheel_executor::Nanos;
 use waterwheel_net::{Auto, Epoll, Poll};
 
 use crate::driver_rig::{LONG, on_every_driver};
 
-const WOKEN: Waited = Waited { ready: 0, woken: true };
+const WOKEN: WaitSummary = WaitSummary { ready: 0, woken: true };
 
 #[test]
 fn l02_the_drivers_say_what_they_are() {
@@ -25,7 +25,7 @@ fn l02_a_deadline_ends_a_wait_and_never_early() {
     on_every_driver(|rig| {
         for micros in [1, 50, 999, 1000, 1001, 2500] {
             let until = rig.after(Duration::from_micros(micros));
-            assert_eq!(rig.driver.wait(Some(until)).unwrap(), Waited::default());
+            assert_eq!(rig.driver.wait(Some(until)).unwrap(), WaitSummary::default());
             assert!(rig.driver.clock().now() >= until, "{micros} µs");
         }
     });
@@ -35,8 +35,8 @@ fn l02_a_deadline_ends_a_wait_and_never_early() {
 fn l02_a_deadline_that_has_come_does_not_block() {
     on_every_driver(|rig| {
         let before = rig.driver.clock().now();
-        assert_eq!(rig.driver.wait(Some(Nanos(0))).unwrap(), Waited::default());
-        assert_eq!(rig.driver.wait(Some(before)).unwrap(), Waited::default());
+        assert_eq!(rig.driver.wait(Some(Nanos(0))).unwrap(), WaitSummary::default());
+        assert_eq!(rig.driver.wait(Some(before)).unwrap(), WaitSummary::default());
         rig.driver.waker().unpark();
         assert_eq!(rig.driver.wait(Some(before)).unwrap(), WOKEN, "but the kernel is asked");
     });
@@ -86,7 +86,7 @@ fn l02_a_waker_outlives_its_driver() {
         let mut heirs = [(); 8].map(|()| factory.open().unwrap());
         waker.unpark();
         for heir in &mut heirs {
-            assert_eq!(heir.wait(Some(Nanos(0))).unwrap(), Waited::default());
+            assert_eq!(heir.wait(Some(Nanos(0))).unwrap(), WaitSummary::default());
         }
     }
 }

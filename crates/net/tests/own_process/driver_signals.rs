@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGPIPE, SIGUSR1};
-use waterwheel_channel::driver::{OutQueue, Waited};
+use waterwheel_channel::driver::{OutQueue, WaitSummary};
 
 use driver_rig::{LONG, Rig, on_every_driver};
 
@@ -62,7 +62,7 @@ fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut Rig) {
     });
     let before = rig.driver.clock().now();
     let until = before.plus(WAIT);
-    assert_eq!(rig.driver.wait(Some(until)).unwrap(), Waited::default());
+    assert_eq!(rig.driver.wait(Some(until)).unwrap(), WaitSummary::default());
     let waited = rig.driver.clock().now().since(before);
     drop(stop);
     let sent = sender.join().unwrap();

@@ -14,9 +14,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
-use waterwheel_channel::driver::{Interface, Membership, SocketOption};
+use waterwheel_channel::driver::{MulticastMembership, NetworkInterface, SocketOption};
 use waterwheel_channel::{
-    Bootstrap, Channel, Ctx, Datagram, HandlerResult, In, InboundHandler, Place,
+    AddressSpec, Bootstrap, Channel, Ctx, Datagram, HandlerResult, In, InboundHandler,
 };
 use waterwheel_net::Udp;
 
@@ -67,10 +67,10 @@ fn in_a_network(name: &str, test: impl Fn(&Rig)) {
 }
 
 /// The number of an interface.
-fn number(name: &str) -> Interface {
+fn number(name: &str) -> NetworkInterface {
     let links = Command::new("ip").args(["-o", "link", "show", name]).output().unwrap();
     let line = String::from_utf8(links.stdout).unwrap();
-    Interface::Index(line.split(':').next().unwrap().parse().unwrap())
+    NetworkInterface::Index(line.split(':').next().unwrap().parse().unwrap())
 }
 
 /// A channel, and what it hears.
@@ -91,7 +91,7 @@ impl InboundHandler for Listen {
 }
 
 impl Ears {
-    fn new(rig: &Rig, at: impl Into<Place>, options: &[SocketOption]) -> Self {
+    fn new(rig: &Rig, at: impl Into<AddressSpec>, options: &[SocketOption]) -> Self {
         let (tell, heard) = channel();
         let mut bootstrap =
             Bootstrap::new(&rig.event_loop.parent().unwrap(), Udp).initialiser(move |edit| {
@@ -105,7 +105,7 @@ impl Ears {
     }
 
     /// One of several at the same port, who is a member.
-    fn member(rig: &Rig, membership: Membership) -> Self {
+    fn member(rig: &Rig, membership: MulticastMembership) -> Self {
         let any = match membership.group {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -135,12 +135,12 @@ const TO_GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(GROUP), PORT);
 #[test]
 fn c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave() {
     in_a_network("c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave", |rig| {
-        let here = Membership::new(GROUP).at(number("one"));
+        let here = MulticastMembership::new(GROUP).at(number("one"));
         let members = [Ears::member(rig, here), Ears::member(rig, here)];
-        let other = Ears::member(rig, Membership::new([239, 9, 9, 9]).at(number("one")));
+        let other = Ears::member(rig, MulticastMembership::new([239, 9, 9, 9]).at(number("one")));
         // Both by way of the routes.
         let sender = Ears::new(rig, "10.1.0.1:0", &[]);
-        let routed = Ears::member(rig, Membership::new(GROUP));
+        let routed = Ears::member(rig, MulticastMembership::new(GROUP));
         sender.send(TO_GROUP, "to both");
         routed.assert_hears("to both");
         members.iter().for_each(|member| member.assert_hears("to both"));
@@ -158,9 +158,9 @@ fn c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave() {
 #[test]
 fn c13_who_sends_to_a_group_says_whether_this_machine_hears_it() {
     in_a_network("c13_who_sends_to_a_group_says_whether_this_machine_hears_it", |rig| {
-        let member = Ears::member(rig, Membership::new(GROUP).at(number("one")));
+        let member = Ears::member(rig, MulticastMembership::new(GROUP).at(number("one")));
         let options = [
-            SocketOption::MulticastInterface(Interface::Address(Ipv4Addr::new(10, 1, 0, 1))),
+            SocketOption::MulticastInterface(NetworkInterface::Address(Ipv4Addr::new(10, 1, 0, 1))),
             SocketOption::MulticastLoop(false),
             SocketOption::MulticastTimeToLive(3),
         ];
@@ -175,9 +175,9 @@ fn c13_who_sends_to_a_group_says_whether_this_machine_hears_it() {
 #[test]
 fn c13_a_group_is_heard_at_the_interface_where_it_was_joined() {
     in_a_network("c13_a_group_is_heard_at_the_interface_where_it_was_joined", |rig| {
-        let by_address = Interface::Address(Ipv4Addr::new(10, 2, 0, 1));
+        let by_address = NetworkInterface::Address(Ipv4Addr::new(10, 2, 0, 1));
         for interface in [number("two"), by_address] {
-            let member = Ears::member(rig, Membership::new(GROUP).at(interface));
+            let member = Ears::member(rig, MulticastMembership::new(GROUP).at(interface));
             let sender = Ears::new(rig, "0.0.0.0:0", &[]);
             sender.set(SocketOption::MulticastInterface(number("one")));
             sender.send(TO_GROUP, "by one");
@@ -196,15 +196,15 @@ fn c13_a_member_may_listen_to_one_source_only() {
         let options = [SocketOption::MulticastInterface(number("one"))];
         let one = Ears::new(rig, "10.1.0.1:0", &options);
         let other = Ears::new(rig, "10.1.0.5:0", &options);
-        for interface in [number("one"), Interface::Address(Ipv4Addr::new(10, 1, 0, 1))] {
-            let only = Membership::new(group).at(interface).from_source([10, 1, 0, 5]);
+        for interface in [number("one"), NetworkInterface::Address(Ipv4Addr::new(10, 1, 0, 1))] {
+            let only = MulticastMembership::new(group).at(interface).from_source([10, 1, 0, 5]);
             let member = Ears::member(rig, only);
             one.send((group, PORT).into(), "from the wrong one");
             other.send((group, PORT).into(), "from the right one");
             member.assert_hears("from the right one");
             member.set(SocketOption::LeaveGroup(only));
             other.send((group, PORT).into(), "from the right one, too late");
-            let two = Membership { source: Some([10, 1, 0, 1].into()), ..only };
+            let two = MulticastMembership { source: Some([10, 1, 0, 1].into()), ..only };
             member.set(SocketOption::JoinGroup(two));
             one.send((group, PORT).into(), "from the one that is right now");
             member.assert_hears("from the one that is right now");
@@ -218,7 +218,7 @@ fn c13_groups_of_ipv6_are_joined_and_left_too() {
     in_a_network("c13_groups_of_ipv6_are_joined_and_left_too", |rig| {
         let group: Ipv6Addr = "ff05::1234".parse().unwrap();
         let to_group = SocketAddr::from((group, PORT));
-        let here = Membership::new(group).at(number("one"));
+        let here = MulticastMembership::new(group).at(number("one"));
         let members = [Ears::member(rig, here), Ears::member(rig, here)];
         let options =
             [SocketOption::MulticastInterface(number("one")), SocketOption::MulticastTimeToLive(2)];
@@ -239,7 +239,7 @@ fn c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only() {
     in_a_network("c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only", |rig| {
         let group: Ipv6Addr = "ff35::1234".parse().unwrap();
         let source: Ipv6Addr = "fd01::1".parse().unwrap();
-        let only = Membership::new(group).at(number("one")).from_source(source);
+        let only = MulticastMembership::new(group).at(number("one")).from_source(source);
         let member = Ears::member(rig, only);
         let options = [SocketOption::MulticastInterface(number("one"))];
         let wrong = Ears::new(rig, "[fd02::1]:0", &options);

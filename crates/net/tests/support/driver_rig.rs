@@ -10,7 +10,8 @@ use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role, Submit,
+    WaitSummary,
 };
 use waterwheel_channel::{Slab, Token};
 use waterwheel_executor::Nanos;
@@ -113,7 +114,7 @@ impl Rig {
     }
 
     /// One wait, without blocking.
-    pub(crate) fn poll(&mut self) -> Waited {
+    pub(crate) fn poll(&mut self) -> WaitSummary {
         self.driver.wait(Some(Nanos(0))).unwrap()
     }
 

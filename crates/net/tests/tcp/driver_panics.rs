@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use waterwheel_channel::driver::{
     Detach, Driver, DriverPanicked, Io, IoEvent, OpenDriver, OutQueue, ReadPlan, Role,
-    SocketOption, Submit, Waited,
+    SocketOption, Submit, WaitSummary,
 };
 use waterwheel_channel::{
     Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, ServerBootstrap, Token,
@@ -108,7 +108,7 @@ impl DriverWrapper for Panics {
         self.inner.shutdown(token, how)
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> Result<WaitSummary> {
         let waited = self.inner.wait(until)?;
         if self.fault.0.lock().unwrap().is_some_and(|(call, _)| call == "wait") {
             self.kept = self.inner.next_event();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use socket2::SockRef;
-use waterwheel_channel::driver::{Interface, Membership, SocketOption};
+use waterwheel_channel::driver::{MulticastMembership, NetworkInterface, SocketOption};
 use waterwheel_channel::{Address, Bootstrap, Datagram, Resolver};
 use waterwheel_executor::Promise;
 use waterwheel_net::Udp;
@@ -151,12 +151,12 @@ fn c11_options_of_datagrams_are_in_the_kernel() {
         set(SocketOption::TimeToLive(33));
         set(SocketOption::MulticastTimeToLive(7));
         set(SocketOption::MulticastLoop(false));
-        set(SocketOption::MulticastInterface(Interface::Address(Ipv4Addr::LOCALHOST)));
+        set(SocketOption::MulticastInterface(NetworkInterface::Address(Ipv4Addr::LOCALHOST)));
         assert!(at.broadcast().unwrap());
         assert_eq!((at.ttl_v4().unwrap(), at.multicast_ttl_v4().unwrap()), (33, 7));
         assert!(!at.multicast_loop_v4().unwrap());
         assert_eq!(at.multicast_if_v4().unwrap(), Ipv4Addr::LOCALHOST);
-        set(SocketOption::MulticastInterface(Interface::Any));
+        set(SocketOption::MulticastInterface(NetworkInterface::Any));
         assert_eq!(at.multicast_if_v4().unwrap(), Ipv4Addr::UNSPECIFIED);
     });
 }
@@ -166,20 +166,20 @@ fn c11_options_that_cannot_be_set_are_named() {
     on_every_loop(|rig| {
         let post = Post::bound(rig);
         let why = |option| refusal(post.channel.set_option(option));
-        let stranger = Membership::new([192, 0, 2, 1]);
+        let stranger = MulticastMembership::new([192, 0, 2, 1]);
         let found = why(SocketOption::JoinGroup(stranger));
         assert!(
             found.starts_with("the option join_group cannot be set for 192.0.2.1: "),
             "{found}"
         );
-        let group = Membership::new([239, 1, 2, 3]);
-        let found = why(SocketOption::LeaveGroup(group.at(Interface::Index(1))));
+        let group = MulticastMembership::new([239, 1, 2, 3]);
+        let found = why(SocketOption::LeaveGroup(group.at(NetworkInterface::Index(1))));
         let named = "the option leave_group cannot be set for 239.1.2.3 at interface 1: ";
         assert!(found.starts_with(named), "{found}");
         let found = why(SocketOption::MulticastTimeToLive(1000));
         assert!(found.starts_with("the option multicast_time_to_live cannot be set: "), "{found}");
         let six = Maker::new(rig).bind("[::1]:0");
-        let here = Interface::Address(Ipv4Addr::LOCALHOST);
+        let here = NetworkInterface::Address(Ipv4Addr::LOCALHOST);
         let found = refusal(six.channel.set_option(SocketOption::MulticastInterface(here)));
         assert!(found.contains("IPv6 knows interfaces by their numbers"), "{found}");
         assert!(post.channel.is_active() && six.channel.is_active());

@@ -13,8 +13,8 @@ use waterwheel_channel::transport::{
     DatagramSocketFactory, SocketKind, Transport, TransportFactory,
 };
 use waterwheel_channel::{
-    Address, Bootstrap, Channel, ChannelFuture, ChannelOptions, Ctx, Datagram, Datagrams,
-    EventLoopGroup, Handler, HandlerResult, Msg, Place, UnixAddress,
+    Address, AddressSpec, Bootstrap, Channel, ChannelFuture, ChannelOptions, Ctx, Datagram,
+    Datagrams, EventLoopGroup, Handler, HandlerResult, Msg, UnixAddress,
 };
 use waterwheel_executor::Error;
 use waterwheel_net::{DatagramSocket, Udp};
@@ -67,12 +67,12 @@ impl Maker {
     }
 
     #[track_caller]
-    pub(crate) fn bind(self, to: impl Into<Place>) -> Post {
+    pub(crate) fn bind(self, to: impl Into<AddressSpec>) -> Post {
         Post { channel: get(self.bootstrap.bind(to)), told: self.told }
     }
 
     #[track_caller]
-    pub(crate) fn connect(self, to: impl Into<Place>) -> Post {
+    pub(crate) fn connect(self, to: impl Into<AddressSpec>) -> Post {
         Post { channel: get(self.bootstrap.connect(to)), told: self.told }
     }
 }

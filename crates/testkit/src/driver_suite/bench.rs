@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, Submit, WaitSummary,
 };
 use waterwheel_executor::Nanos;
 
@@ -98,15 +98,15 @@ impl<'f> Bench<'f> {
     }
 
     /// Waits for so long at most. A wait with no reason to end must not end early.
-    pub(super) fn wait(&mut self, limit: Duration) -> Waited {
+    pub(super) fn wait(&mut self, limit: Duration) -> WaitSummary {
         let deadline = self.now().plus(limit);
         self.wait_until(deadline)
     }
 
-    pub(super) fn wait_until(&mut self, deadline: Nanos) -> Waited {
+    pub(super) fn wait_until(&mut self, deadline: Nanos) -> WaitSummary {
         self.checker.begin_round();
         let waited = self.driver.wait(Some(deadline)).expect("wait");
-        let early = waited == Waited::default() && self.now() < deadline;
+        let early = waited == WaitSummary::default() && self.now() < deadline;
         assert!(!early, "a wait ended {:?} early, for no reason", deadline.since(self.now()));
         waited
     }
@@ -170,7 +170,7 @@ impl<'f> Bench<'f> {
     pub(super) fn assert_quiet(&mut self) {
         for _ in 0..GLANCES {
             let waited = self.wait(GLANCE);
-            assert_eq!(waited, Waited::default(), "nothing is to be said: {:?}", self.round());
+            assert_eq!(waited, WaitSummary::default(), "nothing is to be said: {:?}", self.round());
             let events = self.round();
             assert!(events.is_empty(), "out of nothing: {events:?}");
         }

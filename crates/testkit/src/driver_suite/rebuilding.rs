@@ -1,6 +1,8 @@
 //! Rebuilding (L06).
 
-use waterwheel_channel::driver::{Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, Waited};
+use waterwheel_channel::driver::{
+    Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, WaitSummary,
+};
 
 use super::bench::{Bench, PATIENCE, bytes_of, is_detached, wrote};
 use super::{Fixture, supports_sockets};
@@ -96,7 +98,7 @@ pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
 pub fn l06_the_waker_survives_a_rebuild(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let waker = bench.driver.waker();
-    let woken = Waited { ready: 0, woken: true };
+    let woken = WaitSummary { ready: 0, woken: true };
     waker.unpark();
     bench.driver.rebuild().expect("rebuild");
     assert_eq!(bench.wait(PATIENCE), woken, "used before the rebuild");

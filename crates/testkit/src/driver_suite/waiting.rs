@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use waterwheel_channel::driver::{Driver, IoEvent, ReadPlan, Waited};
+use waterwheel_channel::driver::{Driver, IoEvent, ReadPlan, WaitSummary};
 use waterwheel_executor::Nanos;
 
 use super::Fixture;
@@ -13,7 +13,7 @@ use super::bench::{Bench, GLANCE, PATIENCE, bytes_of};
 /// More looks than a byte needs to get through a loopback device: on a real clock half a second.
 const GLANCES_AT_MOST: usize = 500_000;
 
-const WOKEN: Waited = Waited { ready: 0, woken: true };
+const WOKEN: WaitSummary = WaitSummary { ready: 0, woken: true };
 
 /// A driver has a name, the same in every copy.
 pub fn l02_a_driver_says_what_it_is(fixture: &dyn Fixture) {
@@ -30,7 +30,7 @@ pub fn l02_a_wait_ends_at_its_deadline(fixture: &dyn Fixture) {
         let deadline = bench.now().plus(limit);
         let waited = bench.driver.wait(Some(deadline)).expect("wait");
         let now = bench.now();
-        assert_eq!(waited, Waited::default());
+        assert_eq!(waited, WaitSummary::default());
         assert!(now >= deadline, "{limit:?}: {:?} early", deadline.since(now));
         assert!(now.since(deadline) < PATIENCE, "{limit:?}: {:?} late", now.since(deadline));
     }
@@ -39,7 +39,7 @@ pub fn l02_a_wait_ends_at_its_deadline(fixture: &dyn Fixture) {
 /// With a deadline in the past a wait is a glance: it finds what there is, and blocks never.
 pub fn l02_a_wait_whose_time_has_come_only_looks(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    assert_eq!(bench.wait_until(Nanos(0)), Waited::default());
+    assert_eq!(bench.wait_until(Nanos(0)), WaitSummary::default());
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"x");
     // Counted, because no time passes on a virtual clock while nothing waits.
@@ -75,7 +75,7 @@ pub fn l02_an_unpark_ends_the_next_wait_and_no_other(fixture: &dyn Fixture) {
         assert_eq!(bench.wait_until(deadline), WOKEN);
         assert!(bench.now() < deadline, "it waited nevertheless");
         assert!(bench.round().is_empty(), "a wake is no event");
-        assert_eq!(bench.wait(GLANCE), Waited::default(), "one unpark, one wake");
+        assert_eq!(bench.wait(GLANCE), WaitSummary::default(), "one unpark, one wake");
     }
 }
 

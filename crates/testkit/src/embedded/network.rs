@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use waterwheel_channel::local::LocalError;
 use waterwheel_channel::transport::{ServerTransportFactory, Transport, TransportFactory};
-use waterwheel_channel::{Address, NewChannel, Target};
+use waterwheel_channel::{Address, ConnectTarget, NewChannel};
 use waterwheel_executor::Error;
 
 use super::server_transport::ServerTransport;
@@ -155,7 +155,7 @@ impl EmbeddedNetwork {
     /// Lets the other end of a channel that connects wait to be accepted, if there is room for it.
     pub(super) fn enter(
         &self,
-        to: &Target,
+        to: &ConnectTarget,
         accepted: impl FnOnce() -> WireTransport,
     ) -> Result<bool, LocalError> {
         let name = name_of(&to.remote)?;

@@ -8,7 +8,7 @@ use waterwheel_channel::driver::{Detach, ReadPlan, Submit};
 use waterwheel_channel::transport::{
     ConnectProgress, Outbound, STREAM_TYPES, Transport, TransportContext, TransportEvent,
 };
-use waterwheel_channel::{Address, Msg, Target, Types};
+use waterwheel_channel::{Address, ConnectTarget, Msg, Types};
 use waterwheel_executor::Error;
 use waterwheel_executor::engine::drop_in_turn;
 
@@ -123,7 +123,11 @@ impl Transport for WireTransport {
         Ok(())
     }
 
-    fn connect(&mut self, _: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
+    fn connect(
+        &mut self,
+        _: &TransportContext,
+        to: &ConnectTarget,
+    ) -> Result<ConnectProgress, Error> {
         if let Some(wires) = &self.wires {
             let server = Wire::bounded();
             let (wire, other) = (server.clone(), self.wire.clone());

@@ -8,7 +8,7 @@ use std::io;
 use std::net::Shutdown;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, Role, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, Role, Submit, WaitSummary,
 };
 use waterwheel_channel::{AncillaryMessage, Datagram, FileRegion, Token};
 use waterwheel_executor::Nanos;
@@ -145,13 +145,13 @@ impl DriverWrapper for FaultyDriver {
         Ok(moved.saturating_sub(lost.len()))
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         let mut plan = self.faults.lock();
         plan.call(DriverCall::Wait)?;
         let at_once = plan.spins() || !self.telling.is_empty();
         drop(plan);
         let waited = self.inner.wait(if at_once { Some(Nanos(0)) } else { until })?;
-        Ok(Waited { ready: waited.ready + self.telling.len(), ..waited })
+        Ok(WaitSummary { ready: waited.ready + self.telling.len(), ..waited })
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use waterwheel_channel::driver::{OpenDriver, TaskOnly};
-use waterwheel_channel::{EventLoopGroup, LoopBuildError, Outlook, Strategy};
+use waterwheel_channel::{EventLoopGroup, LoopBuildError, SelectMode, StrategyInput};
 use waterwheel_executor::UserCode;
 
 use super::bench::{Bench, PATIENCE, blow};
@@ -15,9 +15,9 @@ use crate::faulty::{DriverCall, FailTimes};
 pub fn l03_a_strategy_is_asked_in_every_turn(drivers: &dyn OpenDriver) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sees = seen.clone();
-    let strategy = move |outlook: &Outlook| {
+    let strategy = move |outlook: &StrategyInput| {
         sees.lock().unwrap().push((outlook.has_tasks, outlook.registrations));
-        Strategy::Wait
+        SelectMode::Wait
     };
     let mut bench = Bench::with(drivers, |builder| builder.strategy(strategy));
     bench.turn();
@@ -28,7 +28,7 @@ pub fn l03_a_strategy_is_asked_in_every_turn(drivers: &dyn OpenDriver) {
 
 /// `Continue` goes straight to the tasks.
 pub fn l03_continue_leaves_the_driver_alone(drivers: &dyn OpenDriver) {
-    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| Strategy::Continue));
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| SelectMode::Continue));
     for _ in 0..3 {
         let ran = bench.event_loop().submit(|| ()).unwrap();
         bench.hand.turn(None);
@@ -39,7 +39,7 @@ pub fn l03_continue_leaves_the_driver_alone(drivers: &dyn OpenDriver) {
 
 /// `BusyWait` looks, and does not wait: not for a limit that is far away either.
 pub fn l03_busy_wait_looks_and_does_not_block(drivers: &dyn OpenDriver) {
-    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| Strategy::BusyWait));
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| SelectMode::BusyWait));
     let before = bench.now();
     bench.hand.turn(Some(PATIENCE));
     assert!(bench.now().since(before) < PATIENCE);
@@ -48,7 +48,7 @@ pub fn l03_busy_wait_looks_and_does_not_block(drivers: &dyn OpenDriver) {
 
 /// `Wait` blocks until a timer is due, and runs it in the same turn.
 pub fn l03_wait_blocks_until_there_is_something_to_do(drivers: &dyn OpenDriver) {
-    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| Strategy::Wait));
+    let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| SelectMode::Wait));
     bench.turn();
     let waits = bench.waits();
     let rang = bench.event_loop().schedule(Duration::from_millis(3), || ()).unwrap();
@@ -71,7 +71,7 @@ pub fn l03_wait_does_not_block_if_there_is_something_to_do(drivers: &dyn OpenDri
 
 /// A strategy that panics is reported, and the loop waits.
 pub fn l03_a_strategy_that_panics_is_reported_and_the_loop_waits(drivers: &dyn OpenDriver) {
-    let strategy = |_: &Outlook| blow("no idea");
+    let strategy = |_: &StrategyInput| blow("no idea");
     let mut bench = Bench::with(drivers, |builder| builder.strategy(strategy));
     let ran = bench.event_loop().submit(|| ()).unwrap();
     bench.turn();
@@ -82,7 +82,7 @@ pub fn l03_a_strategy_that_panics_is_reported_and_the_loop_waits(drivers: &dyn O
 
 /// Whatever the strategy, a turn is a turn.
 pub fn o01_turns_are_counted_whatever_the_strategy(drivers: &dyn OpenDriver) {
-    for strategy in [Strategy::Wait, Strategy::BusyWait, Strategy::Continue] {
+    for strategy in [SelectMode::Wait, SelectMode::BusyWait, SelectMode::Continue] {
         let mut bench = Bench::with(drivers, |builder| builder.strategy(move |_: &_| strategy));
         bench.turns(5);
         assert_eq!(bench.metrics().turns, 5, "{strategy:?}");

@@ -6,7 +6,8 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
+    WaitSummary,
 };
 use waterwheel_channel::{Address, Datagram, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
@@ -230,14 +231,14 @@ impl Driver for ManualDriver {
         Ok(self.registrations.values().filter(|registration| !registration.detaching).count())
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> io::Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         self.kernel.count(|counts| counts.waits += 1);
         loop {
             let held = self.kernel.begin_look(self.id);
             self.look(held);
             let ready = self.round.len();
             if let Some(woken) = self.kernel.end_look(self.id, until, ready) {
-                return Ok(Waited { ready, woken });
+                return Ok(WaitSummary { ready, woken });
             }
         }
     }

@@ -9,7 +9,7 @@ use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{
     ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
 };
-use waterwheel_channel::{Address, Listener, Stream, Target};
+use waterwheel_channel::{Address, ConnectTarget, Listener, Stream};
 
 use super::{ListenerControl, Manual, PendingConnect};
 
@@ -79,7 +79,7 @@ impl SocketFactory for ManualSockets {
         Ok((io, at.clone()))
     }
 
-    fn dial(&self, _: &Target, _: &[SocketOption]) -> io::Result<Io> {
+    fn dial(&self, _: &ConnectTarget, _: &[SocketOption]) -> io::Result<Io> {
         let (io, dial) = self.manual.connecting();
         self.lock().dials.push_back(dial);
         Ok(io)

@@ -10,7 +10,7 @@ use waterwheel_channel::driver::{Io, SocketOption};
 use waterwheel_channel::transport::{
     ServerTransportFactory, SocketFactory, SocketKind, Transport, TransportFactory,
 };
-use waterwheel_channel::{Address, Listener, Stream, Target};
+use waterwheel_channel::{Address, ConnectTarget, Listener, Stream};
 
 use super::sockets::MANUAL;
 use super::{ListenerControl, Manual};
@@ -82,7 +82,7 @@ impl SocketFactory for StreamNetwork {
         Ok((io, at.into()))
     }
 
-    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io> {
+    fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io> {
         if let Some(option) = options.first() {
             return Err(no_option(*option));
         }

@@ -43,7 +43,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use waterwheel_channel::{Address, Completion, Ctx, Events, Handler, HandlerResult, Msg, Target};
+use waterwheel_channel::{
+    Address, Completion, ConnectTarget, Ctx, Events, Handler, HandlerResult, Msg,
+};
 use waterwheel_executor::{Error, Report, Reporter};
 
 pub use self::handler_method::HandlerMethod;
@@ -295,7 +297,12 @@ impl Handler for Recorder {
         Ok(())
     }
 
-    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+    fn connect(
+        &mut self,
+        ctx: &Ctx<'_>,
+        to: ConnectTarget,
+        done: &mut Completion,
+    ) -> HandlerResult {
         if self.note(HandlerMethod::Connect, ctx, &to.remote.to_string())? {
             ctx.connect_with(to, done.take());
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use waterwheel::channel::{Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel::channel::{AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap};
 
 use crate::loops::Loops;
 use crate::matrix::{Column, Reason};
@@ -24,10 +24,10 @@ pub(crate) trait Kind {
     fn client(&self, group: &EventLoopGroup) -> Bootstrap;
 
     /// Where another server can be bound.
-    fn free_place(&self) -> Place;
+    fn free_place(&self) -> AddressSpec;
 
     /// Where nobody listens.
-    fn empty_place(&self) -> Place;
+    fn empty_place(&self) -> AddressSpec;
 
     /// Why it does not have this, over any driver.
     fn lacks(&self, ability: Ability) -> Option<&'static str>;
@@ -97,11 +97,11 @@ impl Cell {
         self.kind.client(group)
     }
 
-    pub(crate) fn free_place(&self) -> Place {
+    pub(crate) fn free_place(&self) -> AddressSpec {
         self.kind.free_place()
     }
 
-    pub(crate) fn empty_place(&self) -> Place {
+    pub(crate) fn empty_place(&self) -> AddressSpec {
         self.kind.empty_place()
     }
 

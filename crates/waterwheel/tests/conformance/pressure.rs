@@ -18,9 +18,9 @@ fn deaf() -> ChannelOptions {
 }
 
 /// Writes as long as there is room.
-struct Flood;
+struct ReportThrottle;
 
-impl Flood {
+impl ReportThrottle {
     fn write(ctx: &Ctx<'_>) {
         while ctx.is_writable() {
             ctx.write(Bytes::from_static(&[7; BLOCK]));
@@ -29,7 +29,7 @@ impl Flood {
     }
 }
 
-impl Handler for Flood {
+impl Handler for ReportThrottle {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         Self::write(ctx);
         Ok(())
@@ -49,7 +49,7 @@ pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &Cell)
     let client = cell
         .client(&stage.group)
         .options(options)
-        .initialiser(|edit| Ok(edit.add_last("flood", Flood).map(drop)?))
+        .initialiser(|edit| Ok(edit.add_last("flood", ReportThrottle).map(drop)?))
         .connect(server.local_address().unwrap());
     let client = get(client).unwrap();
     let child = ear.channel();

@@ -154,12 +154,12 @@ impl Handler for Sink {
 }
 
 /// Writes as long as there is room, to whoever listens or not, and tells when it is closed.
-pub(crate) struct Flood {
+pub(crate) struct ReportThrottle {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) closed: Sender<()>,
 }
 
-impl Flood {
+impl ReportThrottle {
     fn pour(&self, ctx: &Ctx<'_>) {
         while ctx.is_writable() {
             ctx.write(Bytes::from_static(&[7; 8 * 1024]));
@@ -169,7 +169,7 @@ impl Flood {
     }
 }
 
-impl Handler for Flood {
+impl Handler for ReportThrottle {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.pour(ctx);
         Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel::channel::{
-    Bootstrap, Channel, ChannelOptions, Ctx, HalfClosed, Handler, HandlerResult, Msg, Place,
+    AddressSpec, Bootstrap, Channel, ChannelOptions, Ctx, HalfClosed, Handler, HandlerResult, Msg,
 };
 use waterwheel::executor::{Error, PromiseFuture};
 
@@ -45,7 +45,7 @@ impl Line {
     /// Connects by this bootstrap, which is given its options and its pipeline.
     pub(crate) fn connect(
         clients: Bootstrap,
-        to: Place,
+        to: AddressSpec,
         options: ChannelOptions,
     ) -> Result<Self, Error> {
         let (tell, heard) = channel();

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use waterwheel::channel::local::Local;
 use waterwheel::channel::{
-    Address, Bootstrap, Channel, ChannelOptions, Edit, EventLoopGroup, EventLoopGroupBuilder, In,
-    Offloaded, Place, ReceiveSizes, ServerBootstrap, Servers, UnixAddress, WaterMarks,
+    Address, AddressSpec, Bootstrap, Channel, ChannelOptions, Edit, EventLoopGroup,
+    EventLoopGroupBuilder, In, Offloaded, ReceiveSizes, ServerBootstrap, Servers, UnixAddress,
+    WaterMarks,
 };
 use waterwheel::executor::{
     ByKey, Error, EventExecutorGroup, LeastLoaded, PromiseFuture, Watchdog,
@@ -17,7 +18,7 @@ use waterwheel::handlers::{IdleHandler, IdleKind};
 use waterwheel::net::{Blocking, Epoll, Poll, Tcp, Udp, Unix};
 use waterwheel_testkit::faulty::{Faults, Faulty};
 
-use crate::handlers::{Backwards, Echo, Far, Flood, Fragile, SendFile, Sink, Slow};
+use crate::handlers::{Backwards, Echo, Far, Fragile, ReportThrottle, SendFile, Sink, Slow};
 use crate::ledger::Ledger;
 use crate::line::get;
 use crate::reports::Reports;
@@ -59,7 +60,7 @@ impl Common {
     }
 
     /// Two loops with a server each, at the same address.
-    pub(crate) fn each(&self, to: impl Into<Place>) -> (EventLoopGroup, Servers) {
+    pub(crate) fn each(&self, to: impl Into<AddressSpec>) -> (EventLoopGroup, Servers) {
         let group = self.group("each", EventLoopGroup::builder(Epoll).threads(2));
         let servers = get(self.echo(ServerBootstrap::new(&group, Tcp)).bind_on_each_loop(to));
         (group, servers.expect("servers"))
@@ -171,7 +172,7 @@ impl Services {
         let idle = idle.expect("a sound limit");
         let flood = serve(tcp(&poll), echo_options(), move |edit| {
             edit.add_last("idle", idle.clone())?;
-            let flood = Flood { ledger: ledger.clone(), closed: closed.clone() };
+            let flood = ReportThrottle { ledger: ledger.clone(), closed: closed.clone() };
             edit.add_last("flood", flood)?;
             Ok(())
         });

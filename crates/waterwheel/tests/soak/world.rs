@@ -10,7 +10,9 @@ use bytes::Bytes;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketType};
 use waterwheel::channel::local::Local;
-use waterwheel::channel::{Address, Bootstrap, ChannelOptions, EventLoop, EventLoopGroup, Place};
+use waterwheel::channel::{
+    Address, AddressSpec, Bootstrap, ChannelOptions, EventLoop, EventLoopGroup,
+};
 use waterwheel::executor::SharedFuture;
 use waterwheel::net::{Epoll, Poll, Tcp, Unix};
 
@@ -153,7 +155,7 @@ impl World {
         to: Address,
         options: ChannelOptions,
     ) -> Option<Line> {
-        match Line::connect(clients, Place::from(to.clone()), options) {
+        match Line::connect(clients, AddressSpec::from(to.clone()), options) {
             Ok(line) => Some(line),
             Err(error) => {
                 let text = error.to_string();

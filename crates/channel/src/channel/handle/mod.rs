@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use waterwheel_executor::{CommandSender, Error, ExecutorId, PromiseFuture, SharedFuture};
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::error::ChannelError;
 use crate::channel::handle::attributes::{AttrKey, Attributes};
 use crate::channel::handle::request::{ChannelRequest, PendingReservation};
@@ -254,7 +254,7 @@ impl Channel {
 
     /// Connects the channel.
     #[track_caller]
-    pub fn connect(&self, to: impl Into<Target>) -> ChannelFuture {
+    pub fn connect(&self, to: impl Into<ConnectTarget>) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
         self.submit(ChannelRequest::Connect(to.into(), promise));
         future

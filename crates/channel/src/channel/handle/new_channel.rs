@@ -15,12 +15,12 @@ use crate::channel::handle::shared_state::{ChannelAddresses, ChannelShared};
 use crate::channel::options::ChannelOptions;
 use crate::channel::transport::Transport;
 use crate::channel::transport::stream::Stream;
-use crate::event_loop::berths::Berth;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::LoopDraining;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::{LocalLoop, LoopShutDown};
+use crate::event_loop::loop_pool::LoopLease;
 use crate::pipeline::{Completion, Edit, Message, Pipeline};
 
 /// A channel before it is registered: a transport, the initialiser of its pipeline, and options. It may be sent
@@ -64,7 +64,7 @@ pub struct NewChannel {
     /// The addresses of an accepted connection, as far as they are known without a system call.
     addresses: ChannelAddresses,
     /// The loop that was taken for it.
-    berth: Option<Berth>,
+    lease: Option<LoopLease>,
 }
 
 enum Initialiser {
@@ -105,7 +105,7 @@ impl NewChannel {
             attributes: Attributes::default(),
             parent: None,
             addresses: ChannelAddresses::default(),
-            berth: None,
+            lease: None,
         }
     }
 
@@ -173,8 +173,8 @@ impl NewChannel {
     }
 
     /// The loop that was taken for it, if it has one to itself.
-    pub(crate) fn at(mut self, berth: Option<Berth>) -> Self {
-        self.berth = berth;
+    pub(crate) fn at(mut self, lease: Option<LoopLease>) -> Self {
+        self.lease = lease;
         self
     }
 
@@ -234,9 +234,9 @@ impl LocalLoop {
         if self.is_draining() {
             return Err(Error::new(LoopDraining));
         }
-        let NewChannel { transport, initialiser, options, attributes, parent, addresses, berth } =
+        let NewChannel { transport, initialiser, options, attributes, parent, addresses, lease } =
             new;
-        let berth = match berth {
+        let lease = match lease {
             None => self.claim()?,
             taken => taken,
         };
@@ -247,7 +247,7 @@ impl LocalLoop {
         let shared = Arc::new(shared);
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().insert(core.clone()));
-        self.keep(berth);
+        self.keep(lease);
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;
             more(edit)
@@ -337,7 +337,7 @@ impl EventLoop {
 impl EventLoopGroup {
     /// Chooses a loop for a channel. On an error the channel is closed.
     pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
-        self.find_loop().map(|(at, berth)| (at, new.at(berth)))
+        self.find_loop().map(|(at, lease)| (at, new.at(lease)))
     }
 
     /// Registers a channel with the next loop, as [`EventLoop::register`] does. A group with one loop per

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Promise};
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::driver::SocketOption;
@@ -29,7 +29,7 @@ pub(crate) enum ChannelRequest {
     AutoRead(bool),
     UserEvent(Msg),
     Bind(Address, Promise<()>),
-    Connect(Target, Promise<()>),
+    Connect(ConnectTarget, Promise<()>),
     Disconnect(Promise<()>),
     Close(Option<Promise<()>>),
     ShutdownInput(Promise<()>),

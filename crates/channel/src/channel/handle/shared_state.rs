@@ -19,7 +19,7 @@ use crate::channel::options::ChannelOptions;
 use crate::channel::writing::submitted_bytes::SubmittedBytes;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::flood::Flood;
+use crate::report_throttle::ReportThrottle;
 use crate::token::Token;
 use crate::wake_flag::WakeFlag;
 
@@ -69,7 +69,7 @@ pub(crate) struct ChannelShared {
     pub(in crate::channel) submitted: SubmittedBytes,
     pub(in crate::channel) holds: HoldCount,
     /// Refused writes that had no future, and failed operations whose future was dropped.
-    refused: Flood,
+    refused: ReportThrottle,
     /// True while a command that makes the channel poll its transport is on its way.
     pub(in crate::channel) poll_requested: WakeFlag,
     /// Written by the loop and read by any thread, under the lock. No user code runs while it is held.
@@ -132,7 +132,7 @@ impl ChannelShared {
             pending: AtomicUsize::new(0),
             submitted: SubmittedBytes::new(),
             holds: HoldCount::new(),
-            refused: Flood::default(),
+            refused: ReportThrottle::default(),
             poll_requested: WakeFlag::new(),
             locked: Mutex::default(),
             is_close_notified: AtomicBool::new(false),
@@ -347,7 +347,7 @@ impl ChannelShared {
     }
 
     fn report_failed(&self, what: &str, error: &impl fmt::Display) {
-        if let Some(count) = self.refused.once_more() {
+        if let Some(count) = self.refused.record() {
             report(Fault::Unhandled(format!("{:?}: {what}, {count} so far: {error}", self.id)));
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use waterwheel_executor::{Error, ErrorKind, Nanos, TimerKey};
 
-use crate::address::Target;
+use crate::address::ConnectTarget;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::transport::ConnectProgress;
@@ -39,7 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// A connect that is under way.
 pub(crate) struct Connecting {
     done: Completion,
-    target: Target,
+    target: ConnectTarget,
     /// What became of those before.
     failures: Vec<Error>,
     /// When all of it is to be done.
@@ -56,7 +56,7 @@ pub(crate) struct Connecting {
 
 impl ChannelCore {
     /// To be connected; this has passed all handlers.
-    pub(crate) fn connect(self: &Rc<Self>, target: Target, mut done: Completion) {
+    pub(crate) fn connect(self: &Rc<Self>, target: ConnectTarget, mut done: Completion) {
         if let Err(error) = self.may_activate() {
             return self.complete_later(done, Err(error));
         }

@@ -6,8 +6,8 @@ use waterwheel_executor::{Error, Nanos};
 
 use crate::channel::core::ChannelCore;
 use crate::channel::loop_channels::LoopChannels;
+use crate::event_loop::drain::loop_drain::Drainable;
 use crate::event_loop::drain::{Draining, LoopDraining};
-use crate::event_loop::draining::Drains;
 use crate::pipeline::dispatch::event::UserEvent;
 use crate::pipeline::slots::slot_list::HEAD;
 use crate::pipeline::{Completion, Message, Msg};
@@ -15,7 +15,7 @@ use crate::token::Token;
 
 impl Message for Draining {}
 
-impl Drains for LoopChannels {
+impl Drainable for LoopChannels {
     fn begin_drain(&self, deadline: Nanos) {
         let all = self.all();
         for core in &all {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
-use crate::address::{Address, Target, UnixAddress};
+use crate::address::{Address, ConnectTarget, UnixAddress};
 use crate::channel::error::ChannelError;
 use crate::channel::transport::driver_socket::DriverSocket;
 use crate::channel::transport::factories::DatagramSocketFactory;
@@ -102,7 +102,11 @@ impl Transport for Datagrams {
         Ok(self.open(up, Some(&to), None)?)
     }
 
-    fn connect(&mut self, up: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
+    fn connect(
+        &mut self,
+        up: &TransportContext,
+        to: &ConnectTarget,
+    ) -> Result<ConnectProgress, Error> {
         let DriverSocket::Unopened(()) = self.socket else {
             return Err(unsupported(self.name(), "be connected after it was bound or connected"));
         };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use crate::address::{Address, Resolver, Target};
+use crate::address::{Address, ConnectTarget, Resolver};
 use crate::channel::transport::Transport;
 use crate::driver::{Io, SocketOption};
 
@@ -67,7 +67,7 @@ pub trait SocketFactory: Send + Sync + 'static {
     ///
     /// # Errors
     /// As for [`listen`](Self::listen).
-    fn dial(&self, target: &Target, options: &[SocketOption]) -> io::Result<Io>;
+    fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io>;
 }
 
 impl fmt::Debug for dyn SocketFactory {

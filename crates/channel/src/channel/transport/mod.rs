@@ -29,7 +29,7 @@ use std::net::Shutdown;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::error::ChannelError;
 pub use crate::channel::transport::context::{TransportContext, TransportWaker};
 pub use crate::channel::transport::factories::{
@@ -92,7 +92,11 @@ pub trait Transport: Send + 'static {
     ///
     /// # Errors
     /// It failed at once.
-    fn connect(&mut self, up: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
+    fn connect(
+        &mut self,
+        up: &TransportContext,
+        to: &ConnectTarget,
+    ) -> Result<ConnectProgress, Error> {
         let _ = (up, to);
         Err(unsupported(self.name(), "be connected"))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::error::ChannelError;
 use crate::channel::transport::driver_socket::DriverSocket;
 use crate::channel::transport::factories::{SocketFactory, SocketKind};
@@ -135,7 +135,11 @@ impl Transport for Stream {
         self.socket.deregister(up)
     }
 
-    fn connect(&mut self, up: &TransportContext, to: &Target) -> Result<ConnectProgress, Error> {
+    fn connect(
+        &mut self,
+        up: &TransportContext,
+        to: &ConnectTarget,
+    ) -> Result<ConnectProgress, Error> {
         let DriverSocket::Unopened(DialState::Idle(sockets)) = &self.socket else {
             return Err(unsupported(self.name(), "be connected twice"));
         };

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::pipeline::Msg;
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// Messages that are to be dropped. The list is made when there is the first, and kept from then on.
 #[derive(Default)]
@@ -58,8 +58,8 @@ impl DropQueue {
 
     /// Takes back the room of those that were taken out and have been dropped.
     pub(super) fn put_back(&mut self, mut room: DropLists) {
-        release_room(&mut room.chunks);
-        release_room(&mut room.messages);
+        shrink_if_empty(&mut room.chunks);
+        shrink_if_empty(&mut room.messages);
         if let Some(list) = &mut self.0
             && list.is_empty()
         {

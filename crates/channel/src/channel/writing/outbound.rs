@@ -395,7 +395,7 @@ impl Outbound {
     pub(crate) fn take_removed(&mut self) -> (usize, usize) {
         let left = mem::take(&mut self.removed);
         let surplus = self.pending.as_mut().map_or(0, |pending| {
-            pending.release_room();
+            pending.shrink_if_empty();
             mem::take(&mut pending.surplus)
         });
         (left, left.wrapping_add(surplus))

@@ -15,7 +15,7 @@ use crate::channel::writing::stream_pieces::StreamPieces;
 use crate::driver::OutQueue;
 use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Message, Msg};
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// Who waits for what of a channel's writes; and of a stream, what is not bytes.
 #[derive(Default)]
@@ -164,10 +164,10 @@ impl PendingWrites {
     }
 
     /// Gives back the room that a burst has taken, if it is over.
-    pub(super) fn release_room(&mut self) {
-        release_room(&mut self.entries);
-        release_room(&mut self.messages);
-        self.parts.release_room();
+    pub(super) fn shrink_if_empty(&mut self) {
+        shrink_if_empty(&mut self.entries);
+        shrink_if_empty(&mut self.messages);
+        self.parts.shrink_if_empty();
     }
 
     /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,

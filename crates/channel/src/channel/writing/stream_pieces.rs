@@ -18,7 +18,7 @@ use crate::channel::writing::drop_queue::DropQueue;
 use crate::driver::OutQueue;
 use crate::payload::{AncillaryMessage, FileRegion};
 use crate::pipeline::Msg;
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 #[derive(Default)]
 pub(super) struct StreamPieces {
@@ -179,8 +179,8 @@ impl StreamPieces {
     }
 
     /// Gives back the room that a burst has taken, if it is over.
-    pub(super) fn release_room(&mut self) {
-        release_room(&mut self.parts);
+    pub(super) fn shrink_if_empty(&mut self) {
+        shrink_if_empty(&mut self.parts);
     }
 }
 

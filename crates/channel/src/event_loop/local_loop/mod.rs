@@ -3,7 +3,7 @@
 //! Here is what lives on it, and how it begins and ends; `attached` is what it does with sockets, `phases`
 //! what its turns do.
 
-mod attached;
+mod driver_calls;
 mod phases;
 
 use std::cell::{Cell, RefCell};
@@ -16,15 +16,15 @@ use waterwheel_executor::engine::run_as;
 use waterwheel_executor::{CommandSender, Error, Nanos, Origin, UserCode};
 
 use crate::driver::Driver;
-use crate::event_loop::berths::{Berth, Berths};
+use crate::event_loop::channel_layer::{HostedChannelSet, HostedChannels};
 use crate::event_loop::command::LoopCommand;
-use crate::event_loop::draining::CurrentDrain;
+use crate::event_loop::drain::loop_drain::CurrentDrain;
 use crate::event_loop::handle::EventLoop;
+use crate::event_loop::loop_pool::{LoopLease, LoopPool};
 use crate::event_loop::registrations::Registrations;
-use crate::event_loop::residents::{Residents, ResidentsAbove};
-use crate::futures::{Futures, LocalJoin, Sleepers};
+use crate::event_loop::tail_tasks::TailTasks;
+use crate::futures::{LocalJoin, Sleepers, SpawnedFutures};
 use crate::metrics::Counters;
-use crate::tail::Tail;
 
 /// An event loop, on its own thread: registers, reads and writes at once, and holds what need not be
 /// `Send`. Cheap to clone; not `Send`.
@@ -32,24 +32,24 @@ use crate::tail::Tail;
 /// It does not keep the loop alive. Once the loop has ended its calls fail.
 #[derive(Clone)]
 pub struct LocalLoop {
-    parts: Rc<Parts>,
+    parts: Rc<LocalLoopParts>,
 }
 
 /// What only the loop's thread touches. Nothing in here is borrowed while user code runs.
-struct Parts {
+struct LocalLoopParts {
     /// `None` once it is closed.
     driver: RefCell<Option<Box<dyn Driver>>>,
     registrations: Registrations,
-    residents: ResidentsAbove,
+    channels: HostedChannelSet,
     drain: CurrentDrain,
-    futures: Futures,
+    futures: SpawnedFutures,
     sleepers: Sleepers,
-    tail: Tail,
+    tail: TailTasks,
     sender: CommandSender<LoopCommand>,
     counters: Arc<Counters>,
     /// Of a group with a loop for each channel, and what this one was taken by.
-    berths: Option<Weak<Berths>>,
-    berth: RefCell<Option<Berth>>,
+    loop_pool: Option<Weak<LoopPool>>,
+    lease: RefCell<Option<LoopLease>>,
     /// Nothing is registered any more: the loop is shutting down.
     closing: Cell<bool>,
     /// The driver waits.
@@ -76,20 +76,20 @@ impl LocalLoop {
         driver: Box<dyn Driver>,
         sender: CommandSender<LoopCommand>,
         counters: Arc<Counters>,
-        berths: Option<Weak<Berths>>,
+        loop_pool: Option<Weak<LoopPool>>,
     ) -> Self {
-        let parts = Parts {
+        let parts = LocalLoopParts {
             driver: RefCell::new(Some(driver)),
             registrations: Registrations::default(),
-            residents: ResidentsAbove::default(),
+            channels: HostedChannelSet::default(),
             drain: CurrentDrain::default(),
-            futures: Futures::default(),
+            futures: SpawnedFutures::default(),
             sleepers: Sleepers::default(),
-            tail: Tail::default(),
+            tail: TailTasks::default(),
             sender,
             counters,
-            berths,
-            berth: RefCell::default(),
+            loop_pool,
+            lease: RefCell::default(),
             closing: Cell::new(false),
             waiting: Cell::new(false),
             death: RefCell::default(),
@@ -118,10 +118,10 @@ impl LocalLoop {
     }
 
     /// Makes it this thread's loop, until the guard goes.
-    pub(crate) fn enter(&self) -> Here {
+    pub(crate) fn enter(&self) -> CurrentLoopGuard {
         // Gone, if a loop driven by hand is kept in a thread-local and dropped with its thread.
         let entered = CURRENT.try_with(|current| current.replace(Some(self.clone())));
-        Here { previous: entered.ok().flatten() }
+        CurrentLoopGuard { previous: entered.ok().flatten() }
     }
 
     /// A handle, for other threads. It keeps the loop alive only if there is another one.
@@ -145,14 +145,14 @@ impl LocalLoop {
 
     /// What the layer above keeps on this loop, as the loop knows it.
     #[inline]
-    pub(super) fn residents(&self) -> &impl Residents {
-        &self.parts.residents
+    pub(super) fn hosted_channels(&self) -> &impl HostedChannels {
+        &self.parts.channels
     }
 
     /// The same, as the layer above knows it.
     #[inline]
-    pub(crate) fn residents_above(&self) -> &ResidentsAbove {
-        &self.parts.residents
+    pub(crate) fn channel_set(&self) -> &HostedChannelSet {
+        &self.parts.channels
     }
 
     pub(crate) fn drain(&self) -> &CurrentDrain {
@@ -164,11 +164,11 @@ impl LocalLoop {
         self.parts.closing.get() || self.parts.sender.is_shutting_down()
     }
 
-    pub(crate) fn futures(&self) -> &Futures {
+    pub(crate) fn futures(&self) -> &SpawnedFutures {
         &self.parts.futures
     }
 
-    pub(crate) fn tail(&self) -> &Tail {
+    pub(crate) fn tail(&self) -> &TailTasks {
         &self.parts.tail
     }
 
@@ -193,25 +193,25 @@ impl LocalLoop {
     }
 
     /// Takes this loop for something that comes without having taken one, if it is idle.
-    pub(crate) fn claim(&self) -> Result<Option<Berth>, Error> {
-        let Some(berths) = self.parts.berths.as_ref().and_then(Weak::upgrade) else {
+    pub(crate) fn claim(&self) -> Result<Option<LoopLease>, Error> {
+        let Some(loop_pool) = self.parts.loop_pool.as_ref().and_then(Weak::upgrade) else {
             return Ok(None);
         };
-        berths.claim(self.parts.sender.id()).map_err(Error::new)
+        loop_pool.claim(self.parts.sender.id()).map_err(Error::new)
     }
 
     /// What the loop was taken by is here, or has failed to be: then the loop is free again.
-    pub(crate) fn keep(&self, berth: Option<Berth>) {
-        if berth.is_some() {
-            self.parts.berth.replace(berth);
+    pub(crate) fn keep(&self, lease: Option<LoopLease>) {
+        if lease.is_some() {
+            self.parts.lease.replace(lease);
             self.vacate();
         }
     }
 
     /// Gives the loop back to its group, if nothing is left here.
     pub(crate) fn vacate(&self) {
-        if self.parts.berths.is_some() && !self.is_populated() {
-            drop(self.parts.berth.take());
+        if self.parts.loop_pool.is_some() && !self.is_populated() {
+            drop(self.parts.lease.take());
         }
     }
 
@@ -221,14 +221,14 @@ impl LocalLoop {
 
     /// Whether something is still registered, or on its way out.
     pub(crate) fn is_populated(&self) -> bool {
-        self.registrations() > 0 || self.residents().count() > 0
+        self.registrations() > 0 || self.hosted_channels().count() > 0
     }
 
     /// The shutdown has begun: whatever is registered goes, and nothing more is.
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
             self.cut_drain_short();
-            self.residents().close_all(&Error::new(LoopShutDown));
+            self.hosted_channels().close_all(&Error::new(LoopShutDown));
             for token in self.parts.registrations.to_be_detached() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
@@ -245,14 +245,14 @@ impl LocalLoop {
         self.parts.death.borrow().clone().unwrap_or_else(|| Error::new(LoopShutDown))
     }
 
-    /// The loop is over: driver, registrations, futures, in this order. Tail tasks that came with the
+    /// The loop is over: driver, registrations, futures, in this order. TailTasks tasks that came with the
     /// last commands run before: they were accepted.
     pub(crate) fn close(&self) {
         self.parts.closing.set(true);
         self.cut_drain_short();
         self.parts.tail.run(&self.parts.sender);
         let cause = self.cause_of_end();
-        self.residents().end_all(&cause);
+        self.hosted_channels().end_all(&cause);
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_as(UserCode::Destructor, origin, || drop(driver));
@@ -260,7 +260,7 @@ impl LocalLoop {
         self.parts.counters.registrations(0);
         self.parts.futures.close();
         self.parts.sleepers.close();
-        drop(self.parts.berth.take());
+        drop(self.parts.lease.take());
     }
 }
 
@@ -273,11 +273,11 @@ impl fmt::Debug for LocalLoop {
 /// The thread's previous loop comes back when it is dropped.
 #[must_use = "leaving happens when it is dropped"]
 #[derive(Debug)]
-pub(crate) struct Here {
+pub(crate) struct CurrentLoopGuard {
     previous: Option<LocalLoop>,
 }
 
-impl Drop for Here {
+impl Drop for CurrentLoopGuard {
     fn drop(&mut self) {
         let previous = self.previous.take();
         let left = CURRENT.try_with(|current| current.replace(previous));

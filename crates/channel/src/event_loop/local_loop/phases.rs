@@ -9,9 +9,9 @@ use waterwheel_executor::engine::{report, run_user_code};
 use waterwheel_executor::{Fault, Nanos, UserCode};
 
 use super::LocalLoop;
-use super::attached::driver_panicked;
-use crate::driver::{Detach, IoEvent, Waited};
-use crate::event_loop::residents::Residents;
+use super::driver_calls::driver_panicked;
+use crate::driver::{Detach, IoEvent, WaitSummary};
+use crate::event_loop::channel_layer::HostedChannels;
 use crate::token::Token;
 
 /// At most so many events are dispatched in one turn, so that tasks, timers and a shutdown have theirs: some
@@ -33,17 +33,17 @@ impl LocalLoop {
         let parts = &self.parts;
         // Mostly there is nothing anywhere: one branch for all of them.
         let waiting = parts.futures.ready() | parts.tail.len() | parts.registrations.ended();
-        waiting | self.residents().left() | usize::from(parts.rebuild.get()) != 0
+        waiting | self.hosted_channels().left() | usize::from(parts.rebuild.get()) != 0
     }
 
     /// Does what calls into channels have left behind and was not done at their end.
     pub(crate) fn settle_channels(&self) {
-        self.residents().settle();
+        self.hosted_channels().settle();
     }
 
     /// Waits in the driver.
     #[inline]
-    pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<Waited> {
+    pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         self.parts.waiting.set(true);
         let waited = self.with_driver(|driver| driver.wait(until));
         self.parts.waiting.set(false);

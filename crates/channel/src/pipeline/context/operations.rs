@@ -5,7 +5,7 @@
 
 use waterwheel_executor::Error;
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::pipeline::completion::Completion;
 use crate::pipeline::context::Ctx;
 use crate::pipeline::dispatch::event::{
@@ -31,18 +31,22 @@ impl Ctx<'_> {
     }
 
     /// Connects the channel.
-    pub fn connect(&self, to: impl Into<Target>) {
+    pub fn connect(&self, to: impl Into<ConnectTarget>) {
         self.connect_with(to, Completion::none());
     }
 
     /// Connects the channel, and tells `done`.
-    pub fn connect_with(&self, to: impl Into<Target>, done: impl Into<Completion>) {
+    pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<Completion>) {
         self.go_out_of_line(Connect(to.into(), done.into()));
     }
 
     /// Connects the channel, and calls `f` on the loop when it is connected, or could not be.
     #[track_caller]
-    pub fn connect_then(&self, to: impl Into<Target>, f: impl FnOnce(Result<(), Error>) + 'static) {
+    pub fn connect_then(
+        &self,
+        to: impl Into<ConnectTarget>,
+        f: impl FnOnce(Result<(), Error>) + 'static,
+    ) {
         self.connect_with(to, Completion::local(f));
     }
 

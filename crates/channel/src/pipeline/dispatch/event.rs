@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
 use crate::pipeline::completion::Completion;
 use crate::pipeline::context::Ctx;
@@ -164,7 +164,7 @@ events! {
     }
     asking {
         Bind(to: Address) = BIND, bind, ChannelCore::bind;
-        Connect(to: Target) = CONNECT, connect, ChannelCore::connect;
+        Connect(to: ConnectTarget) = CONNECT, connect, ChannelCore::connect;
         Disconnect = DISCONNECT, disconnect, ChannelCore::disconnect;
         Close = CLOSE, close, |core: &Rc<ChannelCore>, done| core.close(None, done);
         Deregister = DEREGISTER, deregister, ChannelCore::deregister;

@@ -13,7 +13,7 @@ use std::any::Any;
 use waterwheel_executor::engine::run_at;
 use waterwheel_executor::{Error, Station};
 
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::shared_state::ChannelId;
 use crate::pipeline::completion::Completion;
@@ -107,7 +107,7 @@ calls! {
         on_error(error: Error) -> HandlerResult;
         on_timer(tag: u32) -> HandlerResult;
         bind(to: Address, done: &mut Completion) -> HandlerResult;
-        connect(to: Target, done: &mut Completion) -> HandlerResult;
+        connect(to: ConnectTarget, done: &mut Completion) -> HandlerResult;
         disconnect(done: &mut Completion) -> HandlerResult;
         close(done: &mut Completion) -> HandlerResult;
         deregister(done: &mut Completion) -> HandlerResult;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 /// First in, first out.
 ///
@@ -58,7 +58,7 @@ impl<T> Fifo<T> {
     pub(super) fn rest(&self) -> bool {
         let mut state = self.lock();
         state.called = !state.items.is_empty();
-        release_room(&mut state.items);
+        shrink_if_empty(&mut state.items);
         state.called
     }
 

@@ -12,11 +12,11 @@ use super::remote_completion::RemoteCompletion;
 use super::remote_event::Mail;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::command::LoopCommand;
-use crate::flood::Flood;
 use crate::pipeline::dispatch::backlog_delivery::MAX_WAITING_WRITES;
 use crate::pipeline::dispatch::watched_handler::{Call, station};
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::slots::slot_list::SlotId;
+use crate::report_throttle::ReportThrottle;
 use crate::token::Token;
 
 /// Between an [`Offloaded`](super::Offloaded) and its handler.
@@ -39,7 +39,7 @@ pub(crate) struct Link {
     overflows: AtomicBool,
     parting: Mutex<Option<Farewell>>,
     /// How often the handler failed and nobody else was told.
-    failures: Flood,
+    failures: ReportThrottle,
 }
 
 /// Whose link it is.
@@ -95,7 +95,7 @@ impl Link {
             writes: AtomicUsize::new(0),
             overflows: AtomicBool::new(false),
             parting: Mutex::new(None),
-            failures: Flood::default(),
+            failures: ReportThrottle::default(),
         }
     }
 
@@ -276,7 +276,7 @@ impl Link {
     }
 
     fn report(&self, what: &str, error: &Error) {
-        if let Some(count) = self.failures.once_more() {
+        if let Some(count) = self.failures.record() {
             let channel = &self.about.shared;
             report(Fault::Unhandled(format!(
                 "{channel:?}: {what} failed, {count} so far: {error}"

@@ -12,7 +12,7 @@ use super::link::{Letter, Link, Place};
 use super::remote_completion::RemoteCompletion;
 use super::remote_event::Mail;
 use super::remote_handler::RemoteHandler;
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::error::ChannelError;
 use crate::pipeline::completion::Completion;
 use crate::pipeline::context::Ctx;
@@ -168,7 +168,12 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
         self.ask(ctx, done, |done| Mail::Bind(to, done))
     }
 
-    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+    fn connect(
+        &mut self,
+        ctx: &Ctx<'_>,
+        to: ConnectTarget,
+        done: &mut Completion,
+    ) -> HandlerResult {
         self.ask(ctx, done, |done| Mail::Connect(to, done))
     }
 

@@ -8,7 +8,7 @@ use waterwheel_executor::{Error, EventExecutor, Promise};
 use super::link::{Emission, Link};
 use super::remote_completion::RemoteCompletion;
 use super::remote_event::Mail;
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::handle::{Channel, ChannelFuture};
 use crate::pipeline::message::Msg;
 use crate::pipeline::slots::slot_list::SlotId;
@@ -104,12 +104,12 @@ impl RemoteCtx {
     }
 
     /// Connects the channel.
-    pub fn connect(&self, to: impl Into<Target>) {
+    pub fn connect(&self, to: impl Into<ConnectTarget>) {
         self.connect_with(to, RemoteCompletion::none());
     }
 
     /// Connects the channel, and tells `done`.
-    pub fn connect_with(&self, to: impl Into<Target>, done: impl Into<RemoteCompletion>) {
+    pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<RemoteCompletion>) {
         self.emit(Mail::Connect(to.into(), done.into()));
     }
 
@@ -117,7 +117,7 @@ impl RemoteCtx {
     #[track_caller]
     pub fn connect_then(
         &self,
-        to: impl Into<Target>,
+        to: impl Into<ConnectTarget>,
         f: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
         self.connect_with(to, self.calling(f));

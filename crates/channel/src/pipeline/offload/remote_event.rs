@@ -8,7 +8,7 @@ use super::link::Link;
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
 use super::remote_handler::RemoteHandler;
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::request::PendingReservation;
@@ -33,7 +33,7 @@ pub(crate) enum Mail {
     WritabilityChanged,
     Failure(Error),
     Bind(Address, RemoteCompletion),
-    Connect(Target, RemoteCompletion),
+    Connect(ConnectTarget, RemoteCompletion),
     Disconnect(RemoteCompletion),
     Close(RemoteCompletion),
     Deregister(RemoteCompletion),

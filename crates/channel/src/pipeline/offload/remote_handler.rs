@@ -4,7 +4,7 @@ use waterwheel_executor::Error;
 
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::message::Msg;
 
@@ -117,7 +117,7 @@ pub trait RemoteHandler: Send + 'static {
     fn connect(
         &mut self,
         ctx: &RemoteCtx,
-        to: Target,
+        to: ConnectTarget,
         done: &mut RemoteCompletion,
     ) -> HandlerResult {
         ctx.connect_with(to, done.take());

@@ -18,7 +18,7 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
 use crate::pipeline::offload::Link;
 use crate::pipeline::typed::signature::{Signature, TypeTag};
-use crate::room::release_room;
+use crate::queue_capacity::shrink_if_empty;
 
 pub(crate) struct Slot {
     /// `None` while it runs, at both ends, and when the slot is free.
@@ -112,7 +112,7 @@ impl Backlog {
         let waiting = self.waiting.pop_front()?;
         self.writes -= usize::from(matches!(waiting.event, AnyEvent::Write(_)));
         self.older = self.waiting.len();
-        release_room(&mut self.waiting);
+        shrink_if_empty(&mut self.waiting);
         Some(waiting)
     }
 

@@ -12,7 +12,7 @@
 use waterwheel_executor::Error;
 
 use super::signature::{Signature, TypeTag, Types};
-use crate::address::{Address, Target};
+use crate::address::{Address, ConnectTarget};
 use crate::pipeline::completion::Completion;
 use crate::pipeline::context::Ctx;
 use crate::pipeline::event_set::Events;
@@ -200,7 +200,12 @@ pub trait OutboundHandler: 'static {
     }
 
     /// See [`Handler::connect`].
-    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+    fn connect(
+        &mut self,
+        ctx: &Ctx<'_>,
+        to: ConnectTarget,
+        done: &mut Completion,
+    ) -> HandlerResult {
         ctx.connect_with(to, done.take());
         Ok(())
     }
@@ -320,7 +325,7 @@ impl<H: OutboundHandler> Handler for Out<H> {
         on_timer(tag: u32) -> HandlerResult;
         on_error(error: Error) -> HandlerResult;
         bind(to: Address, done: &mut Completion) -> HandlerResult;
-        connect(to: Target, done: &mut Completion) -> HandlerResult;
+        connect(to: ConnectTarget, done: &mut Completion) -> HandlerResult;
         disconnect(done: &mut Completion) -> HandlerResult;
         close(done: &mut Completion) -> HandlerResult;
         deregister(done: &mut Completion) -> HandlerResult;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use waterwheel_channel::{
-    Address, Channel, Completion, Ctx, Events, Handler, HandlerResult, Msg, Target,
+    Address, Channel, Completion, ConnectTarget, Ctx, Events, Handler, HandlerResult, Msg,
 };
 use waterwheel_executor::Error;
 
@@ -41,7 +41,12 @@ impl Handler for Again {
         self.ask(|| drop(ctx.channel().bind(to.clone())))
     }
 
-    fn connect(&mut self, ctx: &Ctx<'_>, to: Target, done: &mut Completion) -> HandlerResult {
+    fn connect(
+        &mut self,
+        ctx: &Ctx<'_>,
+        to: ConnectTarget,
+        done: &mut Completion,
+    ) -> HandlerResult {
         drop(done.take());
         self.ask(|| drop(ctx.channel().connect(to.remote.clone())))
     }

@@ -34,7 +34,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use waterwheel_channel::driver::{
-    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit, Waited,
+    Detach, Driver, Interest, Io, IoEvent, OutQueue, ReadPlan, Role, SocketOption, Submit,
+    WaitSummary,
 };
 use waterwheel_channel::{
     Address, AncillaryMessage, Credentials, Datagram, FileRegion, Token, TokenMap,
@@ -314,11 +315,11 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         Ok(moved)
     }
 
-    fn wait(&mut self, until: Option<Nanos>) -> Result<Waited> {
+    fn wait(&mut self, until: Option<Nanos>) -> Result<WaitSummary> {
         if self.is_in_round() {
             let ready = self.count_left_in_round();
             if ready > 0 {
-                return Ok(Waited { ready, woken: false });
+                return Ok(WaitSummary { ready, woken: false });
             }
         }
         self.queue.clear();
@@ -349,7 +350,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             let ready = ready + self.queue.len();
             let due = || until.is_some_and(|until| self.clock.now() >= until);
             if ready > 0 || others != 0 || due() {
-                return Ok(Waited { ready, woken: others & WOKEN != 0 });
+                return Ok(WaitSummary { ready, woken: others & WOKEN != 0 });
             }
         }
     }

@@ -142,7 +142,7 @@ fn events<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> V
     std::iter::from_fn(|| driver.next_event()).map(|event| format!("{event:?}")).collect()
 }
 
-fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Waited {
+fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> WaitSummary {
     driver.wait(Some(Nanos(0))).unwrap()
 }
 
@@ -150,7 +150,7 @@ fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Wai
 fn an_idle_wait_without_limit_asks_the_kernel_once() {
     let (mut driver, selector) = driver();
     selector.will_find(&[SelectorEvent::Woken]);
-    assert_eq!(driver.wait(None).unwrap(), Waited { ready: 0, woken: true });
+    assert_eq!(driver.wait(None).unwrap(), WaitSummary { ready: 0, woken: true });
     assert_eq!(selector.asked(), ["wait"]);
     assert_eq!(selector.script().timeouts, [None]);
 }
@@ -347,7 +347,11 @@ fn l07_a_signal_of_the_dead_is_counted_as_nothing() {
     assert_eq!(driver.detach(token), Detach::Done);
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     let until = driver.clock().now().plus(Duration::from_secs(60));
-    assert_eq!(driver.wait(Some(until)).unwrap(), Waited::default(), "at once, and with nothing");
+    assert_eq!(
+        driver.wait(Some(until)).unwrap(),
+        WaitSummary::default(),
+        "at once, and with nothing"
+    );
     assert_eq!(events(&mut driver), [""; 0]);
 }
 

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel::channel::{
+    Address, AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap,
+};
 use waterwheel::executor::Error;
 use waterwheel_testkit::embedded::{EmbeddedNetwork, EmbeddedPeer};
 
@@ -27,12 +29,12 @@ impl Kind for EmbeddedKind {
         Bootstrap::new(group, self.0.clone())
     }
 
-    fn free_place(&self) -> Place {
+    fn free_place(&self) -> AddressSpec {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Address::local(format!("embedded-{}", NEXT.fetch_add(1, Ordering::Relaxed))).into()
     }
 
-    fn empty_place(&self) -> Place {
+    fn empty_place(&self) -> AddressSpec {
         Address::local("nobody listens here").into()
     }
 

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use waterwheel::channel::local::Local;
-use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel::channel::{
+    Address, AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap,
+};
 
 use crate::cell::{Ability, Foreign, Kind};
 
@@ -22,12 +24,12 @@ impl Kind for LocalKind {
         Bootstrap::new(group, Local)
     }
 
-    fn free_place(&self) -> Place {
+    fn free_place(&self) -> AddressSpec {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Address::local(format!("conformance-{}", NEXT.fetch_add(1, Ordering::Relaxed))).into()
     }
 
-    fn empty_place(&self) -> Place {
+    fn empty_place(&self) -> AddressSpec {
         Address::local("nobody listens here").into()
     }
 

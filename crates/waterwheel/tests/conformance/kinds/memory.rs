@@ -5,7 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel::channel::{
+    Address, AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap,
+};
 use waterwheel_testkit::manual::{Manual, Peer, StreamNetwork};
 
 use crate::cell::{Ability, Foreign, Kind};
@@ -32,13 +34,13 @@ impl Kind for MemoryKind {
         Bootstrap::new(group, self.0.clone())
     }
 
-    fn free_place(&self) -> Place {
+    fn free_place(&self) -> AddressSpec {
         static NEXT: AtomicU16 = AtomicU16::new(1);
         SocketAddr::from(([192, 0, 2, 1], NEXT.fetch_add(1, Ordering::Relaxed))).into()
     }
 
-    fn empty_place(&self) -> Place {
-        Place::from("192.0.2.2:1")
+    fn empty_place(&self) -> AddressSpec {
+        AddressSpec::from("192.0.2.2:1")
     }
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {

@@ -4,7 +4,9 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
-use waterwheel::channel::{Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap};
+use waterwheel::channel::{
+    Address, AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap,
+};
 use waterwheel::net::Tcp;
 
 use super::stranger::Stranger;
@@ -26,14 +28,14 @@ impl Kind for TcpKind {
         Bootstrap::new(group, Tcp)
     }
 
-    fn free_place(&self) -> Place {
-        Place::from("127.0.0.1:0")
+    fn free_place(&self) -> AddressSpec {
+        AddressSpec::from("127.0.0.1:0")
     }
 
-    fn empty_place(&self) -> Place {
+    fn empty_place(&self) -> AddressSpec {
         // Bound by the kernel, and given back without ever having listened to anybody.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        Place::from(listener.local_addr().expect("its address"))
+        AddressSpec::from(listener.local_addr().expect("its address"))
     }
 
     fn lacks(&self, _: Ability) -> Option<&'static str> {

@@ -10,7 +10,7 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use waterwheel::channel::{
-    Address, Bootstrap, Channel, EventLoopGroup, Place, ServerBootstrap, UnixAddress,
+    Address, AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap, UnixAddress,
 };
 use waterwheel::net::Unix;
 
@@ -74,11 +74,11 @@ impl Kind for UnixKind {
         Bootstrap::new(group, Unix)
     }
 
-    fn free_place(&self) -> Place {
+    fn free_place(&self) -> AddressSpec {
         free_unix_address().into()
     }
 
-    fn empty_place(&self) -> Place {
+    fn empty_place(&self) -> AddressSpec {
         match free_unix_address() {
             UnixAddress::Path(_) => UnixAddress::path(&self.left).into(),
             other => other.into(),

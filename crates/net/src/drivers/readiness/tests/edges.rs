@@ -36,7 +36,7 @@ fn l17_an_edge_that_nobody_waits_for_is_kept_and_not_asked_for_any_longer() {
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     selector.will_find(&[SelectorEvent::Woken]);
     let waited = driver.wait(None).unwrap();
-    assert_eq!(waited, Waited { ready: 0, woken: true }, "the edge ended no wait");
+    assert_eq!(waited, WaitSummary { ready: 0, woken: true }, "the edge ended no wait");
     assert_eq!(selector.asked(), ["wait", "modify Interest() and the end, edges", "wait"]);
     driver.set_read(token, ON);
     assert_eq!(

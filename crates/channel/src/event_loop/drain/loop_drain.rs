@@ -15,14 +15,14 @@ use std::cell::RefCell;
 
 use waterwheel_executor::{Nanos, TimerKey};
 
-use crate::event_loop::agreement::Question;
 use crate::event_loop::command::LoopCommand;
+use crate::event_loop::drain::consensus::ConfirmationRound;
 use crate::event_loop::drain::{Drain, Drained};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::Token;
 
 /// What a drain asks of what is on the loop. Named by tokens.
-pub(crate) trait Drains {
+pub(crate) trait Drainable {
     /// The loop drains from now on, until then at the latest: those that accept others are closed, all others are
     /// told.
     fn begin_drain(&self, deadline: Nanos);
@@ -37,16 +37,16 @@ pub(crate) trait Drains {
 
 /// The drain of a loop, while it lasts.
 #[derive(Default)]
-pub(crate) struct CurrentDrain(RefCell<Option<Running>>);
+pub(crate) struct CurrentDrain(RefCell<Option<ActiveDrain>>);
 
-struct Running {
+struct ActiveDrain {
     drain: Drain,
     timer: Option<TimerKey>,
     /// A channel that had something left when it was last looked at.
     busy: Option<Token>,
     /// Whether the others believe that there is nothing left here.
     said_clear: bool,
-    asked: Option<Question>,
+    asked: Option<ConfirmationRound>,
 }
 
 impl CurrentDrain {
@@ -66,18 +66,18 @@ impl LocalLoop {
 
     pub(crate) fn begin_drain(&self, drain: Drain) {
         if self.is_closing() {
-            return drain.end(Drained::CutShort { channels: self.residents().count_busy() });
+            return drain.end(Drained::CutShort { channels: self.hosted_channels().count_busy() });
         }
         let deadline = drain.deadline;
         let overdue = LoopCommand::new(Self::drain_overdue);
         let timer = self.sender().send_at(deadline, overdue).ok();
-        let running = Running { drain, timer, busy: None, said_clear: false, asked: None };
+        let running = ActiveDrain { drain, timer, busy: None, said_clear: false, asked: None };
         *self.drain().0.borrow_mut() = Some(running);
-        self.residents().begin_drain(deadline);
+        self.hosted_channels().begin_drain(deadline);
     }
 
     /// Everybody is to look, behind what was queued.
-    pub(crate) fn look_when_settled(&self, question: Question) {
+    pub(crate) fn look_when_settled(&self, question: ConfirmationRound) {
         if let Some(running) = self.drain().0.borrow_mut().as_mut() {
             running.asked = Some(question);
         }
@@ -106,7 +106,7 @@ impl LocalLoop {
     }
 
     fn drain_overdue(&self) {
-        self.end_drain(match self.residents().count_busy() {
+        self.end_drain(match self.hosted_channels().count_busy() {
             0 => Drained::Complete, // It only waited for other loops.
             channels => Drained::DeadlineReached { channels },
         });
@@ -115,7 +115,7 @@ impl LocalLoop {
     /// The loop shuts down.
     pub(crate) fn cut_drain_short(&self) {
         if self.drain().is_on() {
-            self.end_drain(Drained::CutShort { channels: self.residents().count_busy() });
+            self.end_drain(Drained::CutShort { channels: self.hosted_channels().count_busy() });
         }
     }
 
@@ -128,11 +128,11 @@ impl LocalLoop {
     }
 }
 
-impl Running {
+impl ActiveDrain {
     /// Whether there is nothing left, here and elsewhere. Calls nobody but other loops.
     fn look(&mut self, here: &LocalLoop) -> bool {
         let asked = self.asked.take();
-        self.busy = here.residents().find_busy(self.busy);
+        self.busy = here.hosted_channels().find_busy(self.busy);
         if self.busy.is_some() {
             if std::mem::take(&mut self.said_clear) {
                 self.drain.seat.is_busy();

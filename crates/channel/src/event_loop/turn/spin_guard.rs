@@ -10,11 +10,11 @@ pub const DEFAULT_REBUILD_THRESHOLD: u32 = 512;
 const MIN_THRESHOLD: u32 = 3;
 
 /// So many early returns in a row are odd enough to be counted as a series of their own.
-const ODD: u32 = 3;
+const SERIES_THRESHOLD: u32 = 3;
 
 /// So many early returns are forgiven for one wait that was of use. Were it all of them, a loop with
 /// a little traffic would spin for ever: something useful always comes before the threshold.
-const FORGIVEN: u32 = 16;
+const FORGIVEN_PER_USEFUL_WAIT: u32 = 16;
 
 /// What a turn's wait came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,10 @@ pub(crate) enum WaitOutcome {
 /// What to do about it.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Fine,
+pub(crate) enum SpinAction {
+    None,
     /// The series has just become long enough to be counted.
-    Odd,
+    CountSeries,
     /// The selector spins: rebuild it.
     Rebuild,
 }
@@ -54,19 +54,19 @@ impl SpinGuard {
         self.series == 0
     }
 
-    pub(crate) fn after(&mut self, outcome: WaitOutcome) -> Verdict {
+    pub(crate) fn after(&mut self, outcome: WaitOutcome) -> SpinAction {
         if outcome == WaitOutcome::Useful {
-            self.series = self.series.saturating_sub(FORGIVEN);
-            return Verdict::Fine;
+            self.series = self.series.saturating_sub(FORGIVEN_PER_USEFUL_WAIT);
+            return SpinAction::None;
         }
         self.series = self.series.saturating_add(1);
         if self.threshold.is_some_and(|threshold| self.series >= threshold) {
             self.series = 0;
-            Verdict::Rebuild
-        } else if self.series == ODD + 1 {
-            Verdict::Odd
+            SpinAction::Rebuild
+        } else if self.series == SERIES_THRESHOLD + 1 {
+            SpinAction::CountSeries
         } else {
-            Verdict::Fine
+            SpinAction::None
         }
     }
 }
@@ -103,7 +103,7 @@ impl BackOff {
 mod tests {
     use super::*;
 
-    fn premature(guard: &mut SpinGuard, times: u32) -> Vec<Verdict> {
+    fn premature(guard: &mut SpinGuard, times: u32) -> Vec<SpinAction> {
         (0..times).map(|_| guard.after(WaitOutcome::Premature)).collect()
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn l06_a_series_of_early_returns_rebuilds_once() {
         let mut guard = SpinGuard::new(5);
         let verdicts = premature(&mut guard, 6);
-        let (fine, odd, rebuild) = (Verdict::Fine, Verdict::Odd, Verdict::Rebuild);
+        let (fine, odd, rebuild) = (SpinAction::None, SpinAction::CountSeries, SpinAction::Rebuild);
         assert_eq!(verdicts, [fine, fine, fine, odd, rebuild, fine]);
     }
 
@@ -119,8 +119,8 @@ mod tests {
     fn l06_a_useful_wait_ends_the_series() {
         let mut guard = SpinGuard::new(3);
         for _ in 0..10 {
-            assert!(!premature(&mut guard, 2).contains(&Verdict::Rebuild));
-            assert_eq!(guard.after(WaitOutcome::Useful), Verdict::Fine);
+            assert!(!premature(&mut guard, 2).contains(&SpinAction::Rebuild));
+            assert_eq!(guard.after(WaitOutcome::Useful), SpinAction::None);
         }
     }
 
@@ -128,8 +128,8 @@ mod tests {
     fn l06_a_little_traffic_does_not_hide_a_spinning_selector() {
         let mut guard = SpinGuard::new(512);
         let rebuilt = (0..100).any(|_| {
-            assert_eq!(guard.after(WaitOutcome::Useful), Verdict::Fine);
-            premature(&mut guard, 40).contains(&Verdict::Rebuild)
+            assert_eq!(guard.after(WaitOutcome::Useful), SpinAction::None);
+            premature(&mut guard, 40).contains(&SpinAction::Rebuild)
         });
         assert!(rebuilt, "forty early returns for each useful one");
     }
@@ -138,9 +138,9 @@ mod tests {
     fn l06_a_threshold_below_three_turns_the_guard_off() {
         for threshold in 0..3 {
             let verdicts = premature(&mut SpinGuard::new(threshold), 2_000);
-            assert!(!verdicts.contains(&Verdict::Rebuild), "{threshold}");
+            assert!(!verdicts.contains(&SpinAction::Rebuild), "{threshold}");
         }
-        assert_eq!(premature(&mut SpinGuard::new(3), 3)[2], Verdict::Rebuild);
+        assert_eq!(premature(&mut SpinGuard::new(3), 3)[2], SpinAction::Rebuild);
     }
 
     #[test]

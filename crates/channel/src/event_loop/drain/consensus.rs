@@ -26,21 +26,23 @@ use crate::event_loop::command::LoopCommand;
 
 /// What the loops that drain together share. Each votes for itself, from its own thread; nothing is sent
 /// while the votes are locked.
-pub(crate) struct Agreement {
-    votes: Mutex<Votes>,
+pub(crate) struct DrainConsensus {
+    votes: Mutex<DrainVotes>,
     loops: Vec<CommandSender<LoopCommand>>,
 }
 
-impl Agreement {
+impl DrainConsensus {
     /// Of these loops: a seat for each, in order.
-    pub(crate) fn among(loops: Vec<CommandSender<LoopCommand>>) -> impl Iterator<Item = Seat> {
-        let votes = Mutex::new(Votes::new(loops.len()));
+    pub(crate) fn among(
+        loops: Vec<CommandSender<LoopCommand>>,
+    ) -> impl Iterator<Item = DrainVoter> {
+        let votes = Mutex::new(DrainVotes::new(loops.len()));
         let agreement = Arc::new(Self { votes, loops });
-        (0..agreement.loops.len()).map(move |at| Seat { agreement: agreement.clone(), at })
+        (0..agreement.loops.len()).map(move |at| DrainVoter { agreement: agreement.clone(), at })
     }
 
     /// Changes the votes, and asks those who vote what is to be asked then. Whether it is over.
-    fn change(&self, change: impl FnOnce(&mut Votes) -> Option<Question>) -> bool {
+    fn change(&self, change: impl FnOnce(&mut DrainVotes) -> Option<ConfirmationRound>) -> bool {
         let mut votes = self.votes.lock().unwrap_or_else(PoisonError::into_inner);
         let question = change(&mut votes);
         let asked = question.map(|question| (question, votes.voters()));
@@ -58,24 +60,24 @@ impl Agreement {
 }
 
 /// A loop's part in an agreement. Dropped, nobody waits for it any more.
-pub(crate) struct Seat {
-    agreement: Arc<Agreement>,
+pub(crate) struct DrainVoter {
+    agreement: Arc<DrainConsensus>,
     at: usize,
 }
 
-impl Seat {
+impl DrainVoter {
     /// The loop has something left.
     pub(crate) fn is_busy(&self) {
         self.agreement.change(|votes| votes.busy(self.at));
     }
 
     /// The loop has nothing left; if it was asked, what. Whether it is over.
-    pub(crate) fn is_clear(&self, asked: Option<Question>) -> bool {
+    pub(crate) fn is_clear(&self, asked: Option<ConfirmationRound>) -> bool {
         self.agreement.change(|votes| votes.clear(self.at, asked))
     }
 }
 
-impl Drop for Seat {
+impl Drop for DrainVoter {
     fn drop(&mut self) {
         self.agreement.change(|votes| votes.leave(self.at));
     }
@@ -83,64 +85,64 @@ impl Drop for Seat {
 
 /// Everybody is to look: told apart from those before, whose answers no longer count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Question(u32);
+pub(crate) struct ConfirmationRound(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vote {
+enum DrainVote {
     Busy,
-    Clear,
-    Sure,
+    Idle,
+    Confirmed,
     /// It has ended by itself, and has nothing to say any more.
-    Gone,
+    Left,
 }
 
-struct Votes {
-    each: Vec<Vote>,
+struct DrainVotes {
+    each: Vec<DrainVote>,
     /// The last question, and whether it is still open.
-    question: Question,
+    question: ConfirmationRound,
     open: bool,
     over: bool,
 }
 
-impl Votes {
+impl DrainVotes {
     fn new(loops: usize) -> Self {
-        let each = vec![Vote::Busy; loops];
-        Self { each, question: Question(0), open: false, over: false }
+        let each = vec![DrainVote::Busy; loops];
+        Self { each, question: ConfirmationRound(0), open: false, over: false }
     }
 
     /// Once it is over it stays so: that loop goes on alone until it has nothing left.
-    fn busy(&mut self, at: usize) -> Option<Question> {
-        self.each[at] = Vote::Busy;
+    fn busy(&mut self, at: usize) -> Option<ConfirmationRound> {
+        self.each[at] = DrainVote::Busy;
         self.open = false;
-        for vote in self.each.iter_mut().filter(|vote| **vote == Vote::Sure) {
-            *vote = Vote::Clear;
+        for vote in self.each.iter_mut().filter(|vote| **vote == DrainVote::Confirmed) {
+            *vote = DrainVote::Idle;
         }
         None
     }
 
-    fn clear(&mut self, at: usize, asked: Option<Question>) -> Option<Question> {
+    fn clear(&mut self, at: usize, asked: Option<ConfirmationRound>) -> Option<ConfirmationRound> {
         if self.open && asked == Some(self.question) {
-            self.each[at] = Vote::Sure;
-        } else if self.each[at] == Vote::Busy {
-            self.each[at] = Vote::Clear;
+            self.each[at] = DrainVote::Confirmed;
+        } else if self.each[at] == DrainVote::Busy {
+            self.each[at] = DrainVote::Idle;
         }
         self.next()
     }
 
-    fn leave(&mut self, at: usize) -> Option<Question> {
-        self.each[at] = Vote::Gone;
+    fn leave(&mut self, at: usize) -> Option<ConfirmationRound> {
+        self.each[at] = DrainVote::Left;
         self.next()
     }
 
     /// Those who have not left.
     fn voters(&self) -> Vec<usize> {
-        (0..self.each.len()).filter(|at| self.each[*at] != Vote::Gone).collect()
+        (0..self.each.len()).filter(|at| self.each[*at] != DrainVote::Left).collect()
     }
 
     /// What everybody is to be asked, or told, now.
-    fn next(&mut self) -> Option<Question> {
-        let all = |least: Vote| self.each.iter().all(|vote| *vote as u8 >= least as u8);
-        if self.over || !all(if self.open { Vote::Sure } else { Vote::Clear }) {
+    fn next(&mut self) -> Option<ConfirmationRound> {
+        let all = |least: DrainVote| self.each.iter().all(|vote| *vote as u8 >= least as u8);
+        if self.over || !all(if self.open { DrainVote::Confirmed } else { DrainVote::Idle }) {
             return None;
         }
         if self.open {
@@ -157,12 +159,12 @@ impl Votes {
 mod tests {
     use super::*;
 
-    const FIRST: Option<Question> = Some(Question(1));
-    const SECOND: Option<Question> = Some(Question(2));
+    const FIRST: Option<ConfirmationRound> = Some(ConfirmationRound(1));
+    const SECOND: Option<ConfirmationRound> = Some(ConfirmationRound(2));
 
     #[test]
     fn l11_loops_that_have_nothing_left_are_asked_once_more() {
-        let mut votes = Votes::new(2);
+        let mut votes = DrainVotes::new(2);
         assert_eq!(votes.clear(0, None), None);
         assert_eq!(votes.clear(1, None), FIRST);
         assert_eq!(votes.clear(1, None), None, "it was not asked yet");
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     fn l11_a_loop_that_has_something_again_reopens_the_question() {
-        let mut votes = Votes::new(2);
+        let mut votes = DrainVotes::new(2);
         assert_eq!([votes.clear(0, None), votes.clear(1, None)], [None, FIRST]);
         assert_eq!(votes.clear(0, FIRST), None);
         votes.busy(1);
@@ -189,13 +191,13 @@ mod tests {
 
     #[test]
     fn l11_nobody_waits_for_a_loop_that_has_left() {
-        let mut votes = Votes::new(3);
+        let mut votes = DrainVotes::new(3);
         assert_eq!([votes.leave(2), votes.clear(0, None)], [None, None]);
         assert_eq!(votes.leave(1), FIRST, "it was the last that was busy");
         assert_eq!(votes.clear(0, FIRST), FIRST);
         assert!(votes.over);
 
-        let mut votes = Votes::new(2);
+        let mut votes = DrainVotes::new(2);
         assert_eq!([votes.clear(0, None), votes.clear(1, None)], [None, FIRST]);
         assert_eq!([votes.clear(0, FIRST), votes.leave(1)], [None, FIRST]);
         assert!(votes.over);
@@ -207,7 +209,7 @@ mod tests {
     fn l11_it_is_over_only_when_all_were_sure_at_the_same_question() {
         const STEPS: usize = 7;
         for mut code in 0..6_usize.pow(STEPS as u32) {
-            let (mut votes, mut asked) = (Votes::new(2), [None; 2]);
+            let (mut votes, mut asked) = (DrainVotes::new(2), [None; 2]);
             let mut sure = [false; 2];
             for _ in 0..STEPS {
                 let (step, at) = (code % 3, code / 3 % 2);

@@ -1,5 +1,8 @@
 //! Draining event loops, as others see it: what is asked for, and what comes of it (L11).
 
+mod consensus;
+pub(crate) mod loop_drain;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,8 +11,8 @@ use waterwheel_executor::{
     DEFAULT_SHUTDOWN_TIMEOUT, Error, InvalidShutdown, Nanos, Promise, SharedFuture, State,
 };
 
-use crate::event_loop::agreement::{Agreement, Seat};
 use crate::event_loop::command::LoopCommand;
+use crate::event_loop::drain::consensus::{DrainConsensus, DrainVoter};
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LoopShutDown;
@@ -134,7 +137,7 @@ pub struct LoopDraining;
 /// began: the loop was shut down.
 pub(crate) struct Drain {
     promise: Option<Promise<Drained>>,
-    pub(super) seat: Seat,
+    pub(super) seat: DrainVoter,
     pub(super) deadline: Nanos,
     options: DrainOptions,
     /// Keeps the loop from ending by itself meanwhile.
@@ -197,7 +200,7 @@ impl EventLoop {
     /// ```
     #[track_caller]
     pub fn drain(&self, options: DrainOptions) -> SharedFuture<Drained> {
-        let seats = Agreement::among(vec![self.sender()]);
+        let seats = DrainConsensus::among(vec![self.sender()]);
         seats.map(|seat| self.drain_with(options, seat)).next().expect("a seat for each")
     }
 
@@ -208,7 +211,7 @@ impl EventLoop {
     }
 
     #[track_caller]
-    fn drain_with(&self, options: DrainOptions, seat: Seat) -> SharedFuture<Drained> {
+    fn drain_with(&self, options: DrainOptions, seat: DrainVoter) -> SharedFuture<Drained> {
         let mut first = None;
         let outcome = self.drained().get_or_init(|| {
             let (mut promise, outcome) = self.new_promise();
@@ -253,19 +256,19 @@ impl EventLoopGroup {
     pub fn drain(&self, options: DrainOptions) -> SharedFuture<Drained> {
         self.stop_growing();
         let loops: Vec<_> = self.children().collect();
-        let seats = Agreement::among(loops.iter().map(|child| child.sender()).collect());
+        let seats = DrainConsensus::among(loops.iter().map(|child| child.sender()).collect());
         let begun: Vec<_> =
             loops.iter().zip(seats).map(|(child, seat)| child.drain_with(options, seat)).collect();
         let (mut promise, outcome) = self.next().new_promise();
         promise.set_uncancellable();
-        let all = Arc::new(Mutex::new(All {
+        let all = Arc::new(Mutex::new(GroupDrain {
             left: begun.len(),
             how: Ok(Drained::Complete),
             promise: Some(promise),
         }));
         for one in begun {
             let all = all.clone();
-            one.add_listener(move |how| All::one_ended(&all, how.clone()));
+            one.add_listener(move |how| GroupDrain::one_ended(&all, how.clone()));
         }
         outcome.shared()
     }
@@ -279,13 +282,13 @@ impl EventLoopGroup {
 }
 
 /// The drains of a group. Whoever ends last tells; nothing is told while it is locked.
-struct All {
+struct GroupDrain {
     left: usize,
     how: Result<Drained, Error>,
     promise: Option<Promise<Drained>>,
 }
 
-impl All {
+impl GroupDrain {
     fn one_ended(all: &Mutex<Self>, how: Result<Drained, Error>) {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.left -= 1;

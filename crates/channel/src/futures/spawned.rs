@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promise, UserCode};
 
-use super::join::{LocalJoin, Outcome};
+use super::join::{JoinSlot, LocalJoin};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::local_queue::LocalQueue;
@@ -23,8 +23,8 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The futures of a loop. Touched on the loop only; wakers reach it through the loop's queue.
 #[derive(Default)]
-pub(crate) struct Futures {
-    slots: RefCell<Slab<Slot>>,
+pub(crate) struct SpawnedFutures {
+    slots: RefCell<Slab<FutureSlot>>,
     ready: LocalQueue<Token>,
     closed: Cell<bool>,
     /// Came after the end, and are to be dropped.
@@ -33,19 +33,19 @@ pub(crate) struct Futures {
 }
 
 /// So many futures that come after the end are dropped at once; if they spawn more, those are leaked.
-const MAX_DOOMED: usize = 1000;
+const MAX_LATE_DROPS: usize = 1000;
 
-struct Slot {
+struct FutureSlot {
     /// `None` while it is polled.
     task: Option<(Task, Waker)>,
-    notifier: Arc<Notifier>,
+    notifier: Arc<FutureWaker>,
     origin: Origin,
 }
 
 /// Wakes one future: its wakers are clones of this. Any thread may set `woken`; the loop lowers it
 /// just before it polls. `slot` is written when the future arrives at its loop, before there is a
 /// waker to read it.
-pub(crate) struct Notifier {
+pub(crate) struct FutureWaker {
     woken: WakeFlag,
     slot: AtomicU64,
     sender: CommandSender<LoopCommand>,
@@ -53,7 +53,7 @@ pub(crate) struct Notifier {
 
 const NO_SLOT: u64 = u64::MAX;
 
-impl Notifier {
+impl FutureWaker {
     pub(crate) fn new(sender: CommandSender<LoopCommand>) -> Arc<Self> {
         let (woken, slot) = (WakeFlag::new(), AtomicU64::new(NO_SLOT));
         Arc::new(Self { woken, slot, sender })
@@ -72,7 +72,7 @@ impl Notifier {
     }
 }
 
-impl Wake for Notifier {
+impl Wake for FutureWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -93,15 +93,15 @@ impl Wake for Notifier {
     }
 }
 
-impl Futures {
+impl SpawnedFutures {
     pub(crate) fn spawn_local<F: Future + 'static>(
         &self,
         here: &LocalLoop,
         origin: Origin,
         future: F,
     ) -> LocalJoin<F::Output> {
-        let notifier = Notifier::new(here.sender().clone());
-        let outcome = Outcome::new();
+        let notifier = FutureWaker::new(here.sender().clone());
+        let outcome = JoinSlot::new();
         let settle = outcome.settle();
         let task = caught(origin, future, move |result| settle.settle(result));
         self.add(notifier.clone(), origin, Box::pin(task));
@@ -111,7 +111,7 @@ impl Futures {
     /// A future that came from anywhere, with the promise of its outcome.
     pub(crate) fn spawn<F: Future<Output: Send> + 'static>(
         &self,
-        notifier: Arc<Notifier>,
+        notifier: Arc<FutureWaker>,
         origin: Origin,
         future: F,
         promise: Promise<F::Output>,
@@ -119,17 +119,17 @@ impl Futures {
         if promise.is_cancelled() {
             return;
         }
-        let promise = Unsettled(Some(promise));
+        let promise = CancelOnDrop(Some(promise));
         let task = caught(origin, future, move |result| promise.settle(result));
         self.add(notifier, origin, Box::pin(task));
     }
 
-    fn add(&self, notifier: Arc<Notifier>, origin: Origin, task: Task) {
+    fn add(&self, notifier: Arc<FutureWaker>, origin: Origin, task: Task) {
         if self.closed.get() {
             return self.doom(origin, task);
         }
         let waker = Waker::from(notifier.clone());
-        let slot = Slot { task: Some((task, waker)), notifier: notifier.clone(), origin };
+        let slot = FutureSlot { task: Some((task, waker)), notifier: notifier.clone(), origin };
         let token = self.slots.borrow_mut().insert(slot);
         notifier.slot.store(token.to_bits(), Ordering::Relaxed);
         if notifier.woken.raise() {
@@ -144,7 +144,7 @@ impl Futures {
         if self.dooming.replace(true) {
             return;
         }
-        for _ in 0..MAX_DOOMED {
+        for _ in 0..MAX_LATE_DROPS {
             let Some((origin, task)) = self.doomed.borrow_mut().pop_front() else { break };
             drop_future(origin, task);
         }
@@ -204,9 +204,9 @@ impl Futures {
     }
 
     /// Drops a future that is not wanted any more.
-    pub(crate) fn abort(&self, notifier: &Notifier) {
+    pub(crate) fn abort(&self, notifier: &FutureWaker) {
         let slot = self.slots.borrow_mut().remove(notifier.slot());
-        if let Some(Slot { task: Some((task, _)), origin, .. }) = slot {
+        if let Some(FutureSlot { task: Some((task, _)), origin, .. }) = slot {
             drop_future(origin, task);
         }
     }
@@ -217,7 +217,7 @@ impl Futures {
         let tokens: Vec<_> = self.slots.borrow().tokens().collect();
         for token in tokens {
             let slot = self.slots.borrow_mut().remove(token);
-            if let Some(Slot { task: Some((task, _)), origin, .. }) = slot {
+            if let Some(FutureSlot { task: Some((task, _)), origin, .. }) = slot {
                 drop_future(origin, task);
             }
         }
@@ -250,9 +250,9 @@ fn drop_future(origin: Origin, task: Task) {
 }
 
 /// A promise that says "cancelled" if its future is dropped before it is through.
-struct Unsettled<T: Send + 'static>(Option<Promise<T>>);
+struct CancelOnDrop<T: Send + 'static>(Option<Promise<T>>);
 
-impl<T: Send + 'static> Unsettled<T> {
+impl<T: Send + 'static> CancelOnDrop<T> {
     fn settle(mut self, result: Result<T, Error>) {
         if let Some(promise) = self.0.take() {
             promise.complete(result);
@@ -260,7 +260,7 @@ impl<T: Send + 'static> Unsettled<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Unsettled<T> {
+impl<T: Send + 'static> Drop for CancelOnDrop<T> {
     fn drop(&mut self) {
         if let Some(promise) = self.0.take() {
             promise.set_failure(ErrorKind::Cancelled.into());
@@ -268,9 +268,9 @@ impl<T: Send + 'static> Drop for Unsettled<T> {
     }
 }
 
-impl fmt::Debug for Futures {
+impl fmt::Debug for SpawnedFutures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Futures")
+        f.debug_struct("SpawnedFutures")
             .field("len", &self.slots.borrow().len())
             .field("ready", &self.ready.len())
             .finish_non_exhaustive()

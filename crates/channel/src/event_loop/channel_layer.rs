@@ -8,15 +8,15 @@
 //! ```
 //!
 //! The loop owns the residents, because it asks several times a turn, and knows them by these traits alone: their type
-//! is named by the layer above, where it implements [`LayerAbove`] for [`Above`]. A crate of its own for the loop would
+//! is named by the layer above, where it implements [`ChannelLayer`] for [`ChannelLayerMarker`]. A crate of its own for the loop would
 //! have a type parameter there instead.
 
 use waterwheel_executor::Error;
 
-use crate::event_loop::draining::Drains;
+use crate::event_loop::drain::loop_drain::Drainable;
 
 /// What lives on a loop besides registrations. Touched on the loop only.
-pub(crate) trait Residents: Drains + Default {
+pub(crate) trait HostedChannels: Drainable + Default {
     /// Returns how many there are.
     fn count(&self) -> usize;
 
@@ -37,12 +37,12 @@ pub(crate) trait Residents: Drains + Default {
 }
 
 /// Says of which type the residents are. Implemented once, by the layer above.
-pub(crate) trait LayerAbove {
-    type Residents: Residents;
+pub(crate) trait ChannelLayer {
+    type Channels: HostedChannels;
 }
 
 /// The layer above the event loop.
-pub(crate) struct Above;
+pub(crate) struct ChannelLayerMarker;
 
 /// The residents of a loop.
-pub(crate) type ResidentsAbove = <Above as LayerAbove>::Residents;
+pub(crate) type HostedChannelSet = <ChannelLayerMarker as ChannelLayer>::Channels;

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!            take: one that is idle, or a new one                    kept by the loop
-//!   idle ──────────────────────────────────────────► Berth ──────────────────────────► channels,
+//!   idle ──────────────────────────────────────────► LoopLease ──────────────────────────► channels,
 //!     ▲                                                │ dropped unused                  registrations
 //!     └────────────────────────────────────────────────┴──────────────────────────────── none left
 //! ```
 //!
 //! Rules:
-//! 1. A loop that was taken is nobody else's until its [`Berth`] is dropped. The berth travels with the
+//! 1. A loop that was taken is nobody else's until its [`LoopLease`] is dropped. The lease travels with the
 //!    channel that it was taken for, and stays with the loop once the channel has come there. So whatever
 //!    goes wrong on the way, a refusal, a panic, a future that is cancelled, gives the loop back.
 //! 2. A loop gives itself back when it has no channel and no registration any more. What tasks and timers it
 //!    has left run on.
-//! 3. The number of berths is what is limited.
+//! 3. The number of loop_pool is what is limited.
 //! 4. Loops stay until the group ends. One that has ended by itself is forgotten here, and replaced in the
 //!    group when another one is needed.
 //!
@@ -41,7 +41,7 @@ pub struct TooManyChannels {
 
 /// The loops of a group with one for each channel. Attached to the group, which keeps it; the loops know it
 /// weakly.
-pub(crate) struct Berths {
+pub(crate) struct LoopPool {
     options: LoopOptions,
     max: Option<usize>,
     state: Mutex<Loops>,
@@ -56,11 +56,11 @@ struct Loops {
     idle: Vec<CommandSender<LoopCommand>>,
 }
 
-impl Berths {
+impl LoopPool {
     /// Of a group that is yet to be built.
     pub(crate) fn new(options: LoopOptions, max: Option<usize>) -> Arc<Self> {
         Arc::new_cyclic(|own: &Weak<Self>| {
-            let options = LoopOptions { berths: Some(own.clone()), ..options };
+            let options = LoopOptions { loop_pool: Some(own.clone()), ..options };
             Self { options, max, state: Mutex::default() }
         })
     }
@@ -76,52 +76,52 @@ impl Berths {
     }
 
     /// Takes a loop of this group, its own.
-    pub(crate) fn take(self: &Arc<Self>, group: &EventLoopGroup) -> Result<Berth, Error> {
-        let mut berth = match self.count_one_more() {
-            Ok(berth) => berth,
+    pub(crate) fn take(self: &Arc<Self>, group: &EventLoopGroup) -> Result<LoopLease, Error> {
+        let mut lease = match self.count_one_more() {
+            Ok(lease) => lease,
             Err(full) => return Err(ending(group).unwrap_or_else(|| Error::new(full))),
         };
         loop {
             let Some(idle) = self.lock().idle.pop() else { break };
             let event_loop = EventLoop::new(idle.executor());
             if !event_loop.is_draining() && !event_loop.is_shutting_down() {
-                berth.event_loop = Some(idle);
-                return Ok(berth);
+                lease.event_loop = Some(idle);
+                return Ok(lease);
             }
         }
         match group.grow(|builder| self.options.build(builder)) {
-            Ok(new) => berth.event_loop = Some(new.sender()),
+            Ok(new) => lease.event_loop = Some(new.sender()),
             Err(LoopBuildError::Executor(BuildError::GroupClosed)) => {
                 return Err(ending(group).unwrap_or_else(|| Error::new(LoopShutDown)));
             }
             Err(error) => return Err(Error::new(error)),
         }
-        Ok(berth)
+        Ok(lease)
     }
 
     /// Takes this very loop, if it is idle.
     pub(crate) fn claim(
         self: &Arc<Self>,
         id: ExecutorId,
-    ) -> Result<Option<Berth>, TooManyChannels> {
+    ) -> Result<Option<LoopLease>, TooManyChannels> {
         let at = |loops: &Loops| loops.idle.iter().position(|idle| idle.id() == id);
         if at(&self.lock()).is_none() {
             return Ok(None);
         }
-        let mut berth = self.count_one_more()?;
+        let mut lease = self.count_one_more()?;
         let mut loops = self.lock();
-        berth.event_loop = at(&loops).map(|at| loops.idle.remove(at));
+        lease.event_loop = at(&loops).map(|at| loops.idle.remove(at));
         drop(loops);
-        Ok(Some(berth).filter(|berth| berth.event_loop.is_some()))
+        Ok(Some(lease).filter(|lease| lease.event_loop.is_some()))
     }
 
-    fn count_one_more(self: &Arc<Self>) -> Result<Berth, TooManyChannels> {
+    fn count_one_more(self: &Arc<Self>) -> Result<LoopLease, TooManyChannels> {
         let mut loops = self.lock();
         match self.max {
             Some(max) if loops.taken >= max => Err(TooManyChannels { max }),
             _ => {
                 loops.taken += 1;
-                Ok(Berth { berths: self.clone(), event_loop: None })
+                Ok(LoopLease { loop_pool: self.clone(), event_loop: None })
             }
         }
     }
@@ -132,22 +132,22 @@ impl Berths {
 }
 
 /// A loop that was taken for a channel. Dropped, it is free again.
-pub(crate) struct Berth {
-    berths: Arc<Berths>,
+pub(crate) struct LoopLease {
+    loop_pool: Arc<LoopPool>,
     /// `None` until there is one: it is counted already.
     event_loop: Option<CommandSender<LoopCommand>>,
 }
 
-impl Berth {
+impl LoopLease {
     /// The loop.
     fn event_loop(&self) -> Option<EventLoop> {
         self.event_loop.as_ref().map(|it| EventLoop::new(it.executor()))
     }
 }
 
-impl Drop for Berth {
+impl Drop for LoopLease {
     fn drop(&mut self) {
-        let mut loops = self.berths.lock();
+        let mut loops = self.loop_pool.lock();
         loops.taken -= 1;
         loops.idle.extend(self.event_loop.take().filter(|it| !it.is_shutting_down()));
     }
@@ -166,26 +166,26 @@ fn ending(group: &EventLoopGroup) -> Option<Error> {
 
 impl EventLoopGroup {
     /// Finds a loop for a channel: one of its own in a group that has one for each, otherwise the next one.
-    /// The berth, if there is one, goes to the loop with the channel.
+    /// The lease, if there is one, goes to the loop with the channel.
     ///
     /// # Errors
     /// There is none to be had: the limit is reached ([`TooManyChannels`]), the group is shutting down or
     /// draining, or a new one could not be built.
-    pub(crate) fn find_loop(&self) -> Result<(EventLoop, Option<Berth>), Error> {
-        let Some(berths) = self.berths() else { return Ok((self.next(), None)) };
-        let berth = berths.take(self)?;
-        match berth.event_loop() {
-            Some(event_loop) => Ok((event_loop, Some(berth))),
+    pub(crate) fn find_loop(&self) -> Result<(EventLoop, Option<LoopLease>), Error> {
+        let Some(loop_pool) = self.loop_pool() else { return Ok((self.next(), None)) };
+        let lease = loop_pool.take(self)?;
+        match lease.event_loop() {
+            Some(event_loop) => Ok((event_loop, Some(lease))),
             None => unreachable!("it was taken"),
         }
     }
 
     /// Whether it has a loop for each channel.
     pub(crate) fn is_per_channel(&self) -> bool {
-        self.berths().is_some()
+        self.loop_pool().is_some()
     }
 
-    fn berths(&self) -> Option<Arc<Berths>> {
+    fn loop_pool(&self) -> Option<Arc<LoopPool>> {
         attachment_of(self)?.clone().downcast().ok()
     }
 }

@@ -10,18 +10,18 @@ use super::{Address, UnixAddress};
 ///
 /// ```
 /// use std::net::IpAddr;
-/// use waterwheel_channel::{Place, UnixAddress};
+/// use waterwheel_channel::{AddressSpec, UnixAddress};
 ///
-/// assert!(matches!(Place::from("127.0.0.1:80"), Place::Address(_)));
-/// assert!(matches!(Place::from("localhost:80"), Place::Name(_)));
-/// assert_eq!(Place::from("unix:/run/door"), UnixAddress::path("/run/door").into());
-/// assert_eq!(Place::from("unix:@door"), UnixAddress::abstract_name("door").into());
-/// assert_eq!(Place::from(("localhost", 80)), Place::from("localhost:80"));
-/// assert_eq!(Place::from((IpAddr::from([127, 0, 0, 1]), 80)), Place::from("127.0.0.1:80"));
+/// assert!(matches!(AddressSpec::from("127.0.0.1:80"), AddressSpec::Address(_)));
+/// assert!(matches!(AddressSpec::from("localhost:80"), AddressSpec::Name(_)));
+/// assert_eq!(AddressSpec::from("unix:/run/door"), UnixAddress::path("/run/door").into());
+/// assert_eq!(AddressSpec::from("unix:@door"), UnixAddress::abstract_name("door").into());
+/// assert_eq!(AddressSpec::from(("localhost", 80)), AddressSpec::from("localhost:80"));
+/// assert_eq!(AddressSpec::from((IpAddr::from([127, 0, 0, 1]), 80)), AddressSpec::from("127.0.0.1:80"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum AddressSpec {
     /// An address.
     Address(Address),
     /// A name and a port, as in `"localhost:80"`: it is resolved, off the loop.
@@ -35,56 +35,56 @@ pub trait Resolver: Send + Sync + 'static {
     fn resolve(&self, name: &str, found: Promise<Vec<Address>>);
 }
 
-impl From<Address> for Place {
+impl From<Address> for AddressSpec {
     fn from(address: Address) -> Self {
-        Place::Address(address)
+        AddressSpec::Address(address)
     }
 }
 
-impl From<UnixAddress> for Place {
+impl From<UnixAddress> for AddressSpec {
     fn from(address: UnixAddress) -> Self {
-        Place::Address(address.into())
+        AddressSpec::Address(address.into())
     }
 }
 
-impl From<SocketAddr> for Place {
+impl From<SocketAddr> for AddressSpec {
     fn from(address: SocketAddr) -> Self {
-        Place::Address(address.into())
+        AddressSpec::Address(address.into())
     }
 }
 
-impl From<(IpAddr, u16)> for Place {
+impl From<(IpAddr, u16)> for AddressSpec {
     fn from(address: (IpAddr, u16)) -> Self {
         SocketAddr::from(address).into()
     }
 }
 
-impl From<&str> for Place {
+impl From<&str> for AddressSpec {
     fn from(name: &str) -> Self {
         if let Some(unix) = name.strip_prefix("unix:") {
-            return Place::Address(Address::Unix(match unix.strip_prefix('@') {
+            return AddressSpec::Address(Address::Unix(match unix.strip_prefix('@') {
                 Some(name) => UnixAddress::abstract_name(name),
                 None => UnixAddress::path(unix),
             }));
         }
         match name.parse::<SocketAddr>() {
             Ok(address) => address.into(),
-            Err(_) => Place::Name(name.to_owned()),
+            Err(_) => AddressSpec::Name(name.to_owned()),
         }
     }
 }
 
-impl From<String> for Place {
+impl From<String> for AddressSpec {
     fn from(name: String) -> Self {
         name.as_str().into()
     }
 }
 
-impl From<(&str, u16)> for Place {
+impl From<(&str, u16)> for AddressSpec {
     fn from((host, port): (&str, u16)) -> Self {
         match host.parse::<IpAddr>() {
             Ok(ip) => (ip, port).into(),
-            Err(_) => Place::Name(format!("{host}:{port}")),
+            Err(_) => AddressSpec::Name(format!("{host}:{port}")),
         }
     }
 }

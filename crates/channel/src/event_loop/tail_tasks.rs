@@ -1,4 +1,4 @@
-//! Tail tasks: what runs at the end of a turn, after the tasks (L09).
+//! TailTasks tasks: what runs at the end of a turn, after the tasks (L09).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,11 @@ use crate::local_queue::LocalQueue;
 /// A tail task that may still be removed.
 #[derive(Clone, Debug)]
 pub struct TailTask {
-    entry: Arc<TailEntry>,
+    entry: Arc<TailTaskEntry>,
 }
 
 impl TailTask {
-    pub(crate) fn new(entry: Arc<TailEntry>) -> Self {
+    pub(crate) fn new(entry: Arc<TailTaskEntry>) -> Self {
         Self { entry }
     }
 
@@ -29,12 +29,12 @@ impl TailTask {
 
 /// Shared by the loop, which runs it, and by whoever may remove it: the closure belongs to the one
 /// who takes it out.
-pub(crate) struct TailEntry {
+pub(crate) struct TailTaskEntry {
     origin: Origin,
     task: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl TailEntry {
+impl TailTaskEntry {
     pub(crate) fn new(origin: Origin, task: Box<dyn FnOnce() + Send>) -> Self {
         Self { origin, task: Mutex::new(Some(task)) }
     }
@@ -46,12 +46,12 @@ impl TailEntry {
 
 /// The tail tasks of a loop.
 #[derive(Debug, Default)]
-pub(crate) struct Tail {
-    waiting: LocalQueue<Arc<TailEntry>>,
+pub(crate) struct TailTasks {
+    waiting: LocalQueue<Arc<TailTaskEntry>>,
 }
 
-impl Tail {
-    pub(crate) fn push(&self, entry: Arc<TailEntry>) {
+impl TailTasks {
+    pub(crate) fn push(&self, entry: Arc<TailTaskEntry>) {
         self.waiting.push(entry);
     }
 
@@ -72,8 +72,8 @@ impl Tail {
     }
 }
 
-impl fmt::Debug for TailEntry {
+impl fmt::Debug for TailTaskEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TailEntry({})", self.origin)
+        write!(f, "TailTaskEntry({})", self.origin)
     }
 }

@@ -9,7 +9,7 @@ use waterwheel_executor::{ByHand, Nanos};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::event_loop::turn::Wheel;
+use crate::event_loop::turn::LoopRunner;
 
 /// An event loop without a thread: it turns when, and only when, its owner calls. For tests, and for
 /// threads that already have a loop of their own. Not `Send`: what is registered with it stays here.
@@ -35,8 +35,8 @@ pub struct ManualEventLoop {
 }
 
 impl ManualEventLoop {
-    pub(crate) fn new(hand: ByHand<LoopCommand>, local: LocalLoop, wheel: Wheel) -> Self {
-        Self { hand, local, work: Some(Box::new(wheel)) }
+    pub(crate) fn new(hand: ByHand<LoopCommand>, local: LocalLoop, runner: LoopRunner) -> Self {
+        Self { hand, local, work: Some(Box::new(runner)) }
     }
 
     /// The loop, to be submitted to from any thread.

@@ -12,6 +12,10 @@
 //!
 //! Errors are values in here: a wait that fails skips neither the tasks nor the shutdown check.
 
+pub(crate) mod select_strategy;
+pub(crate) mod spin_guard;
+pub(crate) mod task_budget;
+
 use std::any::Any;
 use std::hint::spin_loop;
 use std::io;
@@ -21,16 +25,16 @@ use std::time::Duration;
 use waterwheel_executor::engine::{LoopCore, Turn, Work, report};
 use waterwheel_executor::{Error, Fault, Nanos, Origin, TokenPark, UserCode};
 
-use crate::driver::Waited;
-use crate::event_loop::budget::TaskBudget;
+use crate::driver::WaitSummary;
 use crate::event_loop::builder::LoopOptions;
+use crate::event_loop::channel_layer::HostedChannels;
 use crate::event_loop::command::LoopCommand;
-use crate::event_loop::local_loop::{Here, LocalLoop};
-use crate::event_loop::residents::Residents;
-use crate::event_loop::spin_guard::{BackOff, SpinGuard, Verdict, WaitOutcome};
-use crate::event_loop::strategy::{Outlook, SelectStrategy, Strategy};
+use crate::event_loop::local_loop::{CurrentLoopGuard, LocalLoop};
+use crate::event_loop::turn::select_strategy::{SelectMode, SelectStrategy, StrategyInput};
+use crate::event_loop::turn::spin_guard::{BackOff, SpinAction, SpinGuard, WaitOutcome};
+use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::{Cause, Counters, TurnTimes};
+use crate::metrics::{Counters, TurnTimes, WakeCause};
 
 /// A time that has come: the driver looks for events and does not block.
 const NOW: Option<Nanos> = Some(Nanos(0));
@@ -41,7 +45,7 @@ const NOW: Option<Nanos> = Some(Nanos(0));
 const SPINS_PER_POLL: u32 = 8;
 
 /// An event loop's work. Lives on the loop's thread.
-pub(crate) struct Wheel {
+pub(crate) struct LoopRunner {
     local: LocalLoop,
     counters: Arc<Counters>,
     /// True if there is a strategy to ask, a spin before each sleep, or a pause to sleep through. One look answers for
@@ -63,48 +67,48 @@ pub(crate) struct Wheel {
     /// thread to itself, and there is no strategy to be asked.
     is_undisturbed: bool,
     /// The thread is this loop's, unless it is driven by hand: then it is entered turn by turn.
-    _here: Option<Here>,
+    _here: Option<CurrentLoopGuard>,
 }
 
 /// How the first phase ended.
-enum Selected {
+enum SelectOutcome {
     /// The driver was not asked: nothing is known of it.
-    Unasked,
+    Skipped,
     /// The driver was asked for events, and did not block.
     Polled,
     /// The driver was to block, and did not fail.
-    Slept { woken: bool },
+    Blocked { woken: bool },
     /// The driver could not wait.
     Failed(io::Error),
 }
 
-impl Selected {
-    fn polled(waited: io::Result<Waited>) -> Self {
-        waited.map_or_else(Selected::Failed, |_| Selected::Polled)
+impl SelectOutcome {
+    fn polled(waited: io::Result<WaitSummary>) -> Self {
+        waited.map_or_else(SelectOutcome::Failed, |_| SelectOutcome::Polled)
     }
 
     #[inline]
-    fn slept(waited: io::Result<Waited>) -> Self {
+    fn slept(waited: io::Result<WaitSummary>) -> Self {
         match waited {
-            Ok(Waited { woken, .. }) => Selected::Slept { woken },
-            Err(error) => Selected::Failed(error),
+            Ok(WaitSummary { woken, .. }) => SelectOutcome::Blocked { woken },
+            Err(error) => SelectOutcome::Failed(error),
         }
     }
 }
 
 /// What the task phase did.
-struct Ran {
+struct TaskPhaseOutcome {
     tasks: usize,
     polled: u64,
     at: Nanos,
 }
 
-impl Wheel {
+impl LoopRunner {
     pub(crate) fn new(
         local: LocalLoop,
         options: &LoopOptions,
         (pause, waker): (TokenPark, Arc<LoopWaker>),
-        here: Option<Here>,
+        here: Option<CurrentLoopGuard>,
     ) -> Self {
         let counters = local.counters().clone();
         counters.begin(local.now());
@@ -130,46 +134,46 @@ impl Wheel {
 
     /// Phase 1: waits for something to do, or looks whether there is.
     #[inline]
-    fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         if self.waits_specially { self.select_specially(core) } else { self.wait(core) }
     }
 
     #[inline(never)]
-    fn select_specially(&mut self, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn select_specially(&mut self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         if let Some(until) = self.paused_until {
             return self.sleep_through(until, core);
         }
-        let strategy = self.strategy.as_deref().map_or(Strategy::Wait, |it| self.ask(it, core));
+        let strategy = self.strategy.as_deref().map_or(SelectMode::Wait, |it| self.ask(it, core));
         match strategy {
-            Strategy::Continue => {
+            SelectMode::Continue => {
                 core.skip_wait();
-                Selected::Unasked
+                SelectOutcome::Skipped
             }
-            Strategy::BusyWait => self.look(core),
-            Strategy::Wait => match self.spin.and_then(|spin| self.spin_for_work(spin, core)) {
+            SelectMode::BusyWait => self.look(core),
+            SelectMode::Wait => match self.spin.and_then(|spin| self.spin_for_work(spin, core)) {
                 Some(found) => {
                     core.skip_wait();
-                    Selected::polled(found)
+                    SelectOutcome::polled(found)
                 }
                 None => self.wait(core),
             },
         }
     }
 
-    fn ask(&self, strategy: &dyn SelectStrategy, core: &LoopCore<LoopCommand>) -> Strategy {
-        let outlook = Outlook {
+    fn ask(&self, strategy: &dyn SelectStrategy, core: &LoopCore<LoopCommand>) -> SelectMode {
+        let outlook = StrategyInput {
             has_tasks: core.has_work() || self.local.has_work(),
             registrations: self.local.registrations(),
         };
         let choose = || strategy.choose(&outlook);
         let chosen =
             self.local.sender().run_user_code(UserCode::Strategy, self.strategy_origin, choose);
-        chosen.unwrap_or(Strategy::Wait)
+        chosen.unwrap_or(SelectMode::Wait)
     }
 
     /// Blocks in the driver if there is nothing to do, and only then.
     #[inline(always)]
-    fn wait(&self, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn wait(&self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         // What is on the loop's own lists only its own thread puts there: it is not looked for again once the sleep
         // is announced.
         if !self.idle && (core.has_work() || self.local.has_work()) {
@@ -177,15 +181,15 @@ impl Wheel {
         }
         let until = core.next_deadline().min(self.local.wait_limit());
         match core.sleep_idle(until, |until| self.local.wait(until)) {
-            Some(waited) => Selected::slept(waited),
-            None => Selected::polled(self.local.wait(NOW)),
+            Some(waited) => SelectOutcome::slept(waited),
+            None => SelectOutcome::polled(self.local.wait(NOW)),
         }
     }
 
     /// Looks for events and does not block.
-    fn look(&self, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn look(&self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         core.skip_wait();
-        Selected::polled(self.local.wait(NOW))
+        SelectOutcome::polled(self.local.wait(NOW))
     }
 
     /// Looks for work for a while: `None` if there is none.
@@ -193,7 +197,7 @@ impl Wheel {
         &self,
         spin: Duration,
         core: &LoopCore<LoopCommand>,
-    ) -> Option<io::Result<Waited>> {
+    ) -> Option<io::Result<WaitSummary>> {
         let end = core.now().plus(spin).min(core.next_deadline()).min(self.local.wait_limit());
         loop {
             for _ in 0..SPINS_PER_POLL {
@@ -203,7 +207,7 @@ impl Wheel {
                 spin_loop();
             }
             match self.local.wait(NOW) {
-                Ok(Waited { ready: 0, woken: false }) => {}
+                Ok(WaitSummary { ready: 0, woken: false }) => {}
                 found => return Some(found),
             }
             if core.now() >= end {
@@ -214,7 +218,7 @@ impl Wheel {
 
     /// Sleeps on the token while the driver is left alone. Tasks, timers and a shutdown end it.
     #[cold]
-    fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> Selected {
+    fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         let limit = self.local.wait_limit().min(until);
         self.waker.set_paused(true);
         let local = &self.local;
@@ -224,7 +228,7 @@ impl Wheel {
             self.paused_until = None;
             self.waits_specially = self.spin.is_some() || self.strategy.is_some();
         }
-        Selected::Unasked
+        SelectOutcome::Skipped
     }
 
     /// Phase 2: hands out the events of this round; returns how many.
@@ -241,11 +245,11 @@ impl Wheel {
         core: &mut LoopCore<LoopCommand>,
         waited: Nanos,
         (events, io_done): (u64, Nanos),
-    ) -> Ran {
+    ) -> TaskPhaseOutcome {
         if !core.has_tasks_at(io_done) && !self.local.has_work() {
             core.skip_tasks();
             self.idle = self.is_undisturbed;
-            return Ran { tasks: 0, polled: 0, at: io_done };
+            return TaskPhaseOutcome { tasks: 0, polled: 0, at: io_done };
         }
         self.run_what_there_is(core, waited, (events, io_done))
     }
@@ -256,13 +260,13 @@ impl Wheel {
         core: &mut LoopCore<LoopCommand>,
         waited: Nanos,
         (events, io_done): (u64, Nanos),
-    ) -> Ran {
+    ) -> TaskPhaseOutcome {
         self.idle = false;
         let io = (events > 0).then(|| io_done.since(waited));
         let local = &self.local;
         local.finish_ended();
         local.settle_channels();
-        local.residents().begin_turn();
+        local.hosted_channels().begin_turn();
         let on_command = &mut |command: LoopCommand| command.perform(local);
         let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
         let polled = local.poll_futures();
@@ -273,7 +277,7 @@ impl Wheel {
         if local.take_rebuild_request() {
             local.rebuild("asked for");
         }
-        Ran { tasks, polled, at: core.now() }
+        TaskPhaseOutcome { tasks, polled, at: core.now() }
     }
 
     /// Returns what ended the wait, if no event did.
@@ -281,40 +285,40 @@ impl Wheel {
     fn cause_without_events(
         &self,
         core: &LoopCore<LoopCommand>,
-        selected: &Selected,
+        selected: &SelectOutcome,
         waited: Nanos,
-    ) -> Cause {
+    ) -> WakeCause {
         match selected {
-            Selected::Failed(_) => Cause::Failed,
-            Selected::Unasked | Selected::Polled => Cause::None,
-            Selected::Slept { woken: true } => Cause::Task,
-            _ if waited >= core.next_deadline() => Cause::Timer,
-            _ if waited >= self.local.wait_limit() => Cause::None,
-            _ => Cause::Premature,
+            SelectOutcome::Failed(_) => WakeCause::Failed,
+            SelectOutcome::Skipped | SelectOutcome::Polled => WakeCause::None,
+            SelectOutcome::Blocked { woken: true } => WakeCause::Task,
+            _ if waited >= core.next_deadline() => WakeCause::Timer,
+            _ if waited >= self.local.wait_limit() => WakeCause::None,
+            _ => WakeCause::Premature,
         }
     }
 
     /// Phase 4: a driver that returns early for nothing, or cannot wait at all, gets a new selector,
     /// and is left alone for longer and longer until it behaves.
     #[inline(never)]
-    fn check_spin(&mut self, selected: &Selected, cause: Cause, ran: &Ran) {
+    fn check_spin(&mut self, selected: &SelectOutcome, cause: WakeCause, ran: &TaskPhaseOutcome) {
         let outcome = match selected {
-            Selected::Failed(error) => {
+            SelectOutcome::Failed(error) => {
                 report(Fault::Driver(format!("the wait failed: {error}")));
                 return self.rebuild_and_pause("the wait failed", ran.at);
             }
             // In a pause, say: that it ends does not mean that the driver has recovered.
-            Selected::Unasked => return,
-            _ if cause == Cause::Premature && ran.tasks == 0 && ran.polled == 0 => {
+            SelectOutcome::Skipped => return,
+            _ if cause == WakeCause::Premature && ran.tasks == 0 && ran.polled == 0 => {
                 WaitOutcome::Premature
             }
             _ => WaitOutcome::Useful,
         };
         match self.spin_guard.after(outcome) {
-            Verdict::Fine if outcome == WaitOutcome::Useful => self.back_off.succeed(),
-            Verdict::Fine => {}
-            Verdict::Odd => self.counters.premature_series(),
-            Verdict::Rebuild => self.rebuild_and_pause("the selector spins", ran.at),
+            SpinAction::None if outcome == WaitOutcome::Useful => self.back_off.succeed(),
+            SpinAction::None => {}
+            SpinAction::CountSeries => self.counters.premature_series(),
+            SpinAction::Rebuild => self.rebuild_and_pause("the selector spins", ran.at),
         }
     }
 
@@ -350,19 +354,19 @@ impl Wheel {
     }
 }
 
-impl Work<LoopCommand> for Wheel {
+impl Work<LoopCommand> for LoopRunner {
     fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
         let selected = self.select(core);
         let waited = core.now();
         let events = self.process_ready();
         let (io_done, cause) = match (&selected, events) {
             (_, 0) => (waited, self.cause_without_events(core, &selected, waited)),
-            (Selected::Slept { .. }, _) => (core.now(), Cause::Io),
-            (Selected::Failed(_), _) => (core.now(), Cause::Failed),
-            _ => (core.now(), Cause::None),
+            (SelectOutcome::Blocked { .. }, _) => (core.now(), WakeCause::Io),
+            (SelectOutcome::Failed(_), _) => (core.now(), WakeCause::Failed),
+            _ => (core.now(), WakeCause::None),
         };
         let ran = self.run_tasks(core, waited, (events, io_done));
-        if cause != Cause::Io || !self.spin_guard.is_calm() || !self.back_off.is_calm() {
+        if cause != WakeCause::Io || !self.spin_guard.is_calm() || !self.back_off.is_calm() {
             self.check_spin(&selected, cause, &ran);
         }
         self.counters.turn(cause, TurnTimes { waited, io_done, tasks_done: ran.at }, events);
@@ -383,7 +387,7 @@ impl Work<LoopCommand> for Wheel {
     }
 }
 
-impl Drop for Wheel {
+impl Drop for LoopRunner {
     fn drop(&mut self) {
         self.local.close();
     }
