@@ -1,12 +1,12 @@
-//! The echo server with a thread for each connection: the oldest way to write one, and the same handler.
+//! The echo server with blocking I/O and one thread per connection, with an ordinary handler.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example blocking_echo -- --max 100 7000
 //! nc localhost 7000        # in another terminal
 //! ```
 //!
-//! `--max N` is for how many connections there are threads (default: 200). Who comes when they are all taken
-//! is closed; a thread whose connection has gone waits for the next.
+//! `--max N` limits the connections and threads (default: 200). Further connections are closed at once. A thread whose
+//! connection has ended serves the next one.
 
 use std::error::Error;
 
@@ -39,7 +39,7 @@ fn peer(ctx: &Ctx<'_>) -> String {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Options { port, max } = Options::from_args()?;
-    // The listener has a loop too.
+    // One more for the listening channel.
     let group = EventLoopGroup::per_channel(Blocking).max_channels(max + 1).name("echo").build()?;
     let server = ServerBootstrap::new(&group, Tcp)
         .child_initialiser(|edit| {
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     server.closed().join()?;
     Ok(())
 }
@@ -66,7 +66,10 @@ impl Options {
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--max" => options.max = args.next().ok_or("--max N")?.parse()?,
-                port => options.port = port.parse().map_err(|_| format!("no port: {port}"))?,
+                port => {
+                    options.port =
+                        port.parse().map_err(|_| format!("{port} is not a port number"))?
+                }
             }
         }
         Ok(options)

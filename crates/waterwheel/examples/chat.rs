@@ -1,13 +1,12 @@
-//! A chat room: what one says in a line, all others hear.
+//! A chat server: each line of a client is sent to all others.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example chat -- 7000
 //! nc localhost 7000        # in two other terminals: a name first, then lines; /quit leaves
 //! ```
 //!
-//! It shows lines instead of bytes, and writing to channels of all loops at once: a `ChannelGroup`, which
-//! whoever is closed leaves by itself. Who does not read what is said misses lines, and costs no memory
-//! beyond the water marks.
+//! Shows a line codec, and a `ChannelGroup` to write to channels of all loops at once; a closed channel leaves its
+//! group by itself. A client that does not read misses lines and costs no memory beyond the high-water mark.
 
 use std::error::Error;
 
@@ -22,13 +21,13 @@ use waterwheel::net::{Auto, Tcp};
 
 const LONGEST_LINE: usize = 1024;
 
-/// Tells all others who have said their name, and take more.
-fn say(room: &ChannelGroup, from: &Channel, line: String) {
+/// Sends a line to all other members whose channels are writable.
+fn broadcast(room: &ChannelGroup, from: &Channel, line: String) {
     let (others, writable) = (matchers::all_but(from), matchers::writable());
     room.matching(|member| others(member) && writable(member)).send(Bytes::from(line));
 }
 
-/// One connection, on its loop.
+/// The handler of one connection.
 struct Member {
     room: ChannelGroup,
     name: Option<String>,
@@ -52,14 +51,14 @@ impl InboundHandler for Member {
                 self.name = Some(line.to_owned());
                 self.room.add(&me);
                 ctx.write_and_flush(format!("Hello {line}."));
-                say(&self.room, &me, format!("* {line} is here"));
+                broadcast(&self.room, &me, format!("* {line} is here"));
             }
-            Some(name) => say(&self.room, &me, format!("{name}: {line}")),
+            Some(name) => broadcast(&self.room, &me, format!("{name}: {line}")),
         }
         Ok(())
     }
 
-    /// A line that is too long, or no text: its sender is told, and may go on.
+    /// Answers a line that is too long or not UTF-8 with the error; decoding continues with the next line.
     fn on_error(&mut self, ctx: &Ctx<'_>, error: executor::Error) -> HandlerResult {
         ctx.write_and_flush(format!("! {error}"));
         Ok(())
@@ -67,14 +66,14 @@ impl InboundHandler for Member {
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         if let Some(name) = self.name.take() {
-            say(&self.room, &ctx.channel(), format!("* {name} has gone"));
+            broadcast(&self.room, &ctx.channel(), format!("* {name} has gone"));
         }
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "7000".into());
-    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
+    let port: u16 = port.parse().map_err(|_| format!("{port} is not a port number"))?;
     let group = EventLoopGroup::builder(Auto).name("chat").build()?;
     let room = ChannelGroup::new("room");
     let server = ServerBootstrap::new(&group, Tcp)
@@ -85,6 +84,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     Ok(server.closed().join()?)
 }

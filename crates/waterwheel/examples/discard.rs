@@ -1,11 +1,11 @@
-//! A server that throws away what it gets, counts it, and says every second how much it was.
+//! A server that discards its input and prints the throughput every second.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example discard -- 7000
 //! head -c 2G /dev/zero | nc -q1 localhost 7000     # in another terminal
 //! ```
 //!
-//! It shows a handler that many loops share something with (a counter), and a timer of a group.
+//! Shows a counter shared by the handlers of all loops, and a periodic timer of a group.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use waterwheel::channel::{
 };
 use waterwheel::net::{Auto, Tcp};
 
-/// How often it says what came in.
+/// Interval of the output.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Each connection has one; all of them count into the same.
+/// Counts received bytes. One handler per connection, one counter for all.
 struct Discard(Arc<AtomicU64>);
 
 impl InboundHandler for Discard {
     type In = Bytes;
 
-    /// The bytes are dropped at the end, and their memory is read into again.
+    /// Drops the bytes; their memory is reused for the next read.
     fn on_read(&mut self, _: &Ctx<'_>, bytes: Bytes) -> HandlerResult {
         self.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -36,7 +36,7 @@ impl InboundHandler for Discard {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "7000".into());
-    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
+    let port: u16 = port.parse().map_err(|_| format!("{port} is not a port number"))?;
     let group = EventLoopGroup::builder(Auto).name("discard").build()?;
     let total = Arc::new(AtomicU64::new(0));
 
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
 
     let mut before = 0;
     let tell = move || {

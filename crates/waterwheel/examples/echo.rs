@@ -1,12 +1,12 @@
-//! A server that sends back what it gets.
+//! An echo server.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example echo -- 7000
 //! nc localhost 7000        # in another terminal
 //! ```
 //!
-//! `--threads N` takes N loops for the connections (default: one, which accepts too); `--spin` makes a
-//! loop look for work for a while before it sleeps: shorter answers for a busy core.
+//! `--threads N` serves connections on N event loops (default: one, which also accepts). `--spin` makes a loop poll for a
+//! while before it sleeps: lower latency for a busy core.
 
 use std::error::Error;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use waterwheel::net::{Auto, Tcp};
 struct Echo;
 
 impl Handler for Echo {
-    /// Passed by all else at no cost.
+    /// Skips all other events at no cost.
     fn interest(&self) -> Events {
         Events::READ | Events::READ_COMPLETE
     }
 
-    /// Written as it comes; nothing is copied.
+    /// Writes the received buffer back without a copy.
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         ctx.write(msg);
         Ok(())
     }
 
-    /// Sent once, however many reads there were.
+    /// Flushes once per read round.
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.flush();
         Ok(())
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     server.closed().join()?;
     Ok(())
 }
@@ -71,7 +71,10 @@ impl Options {
             match arg.as_str() {
                 "--threads" => options.threads = args.next().ok_or("--threads N")?.parse()?,
                 "--spin" => options.spin = true,
-                port => options.port = port.parse().map_err(|_| format!("no port: {port}"))?,
+                port => {
+                    options.port =
+                        port.parse().map_err(|_| format!("{port} is not a port number"))?
+                }
             }
         }
         Ok(options)

@@ -1,12 +1,12 @@
-//! Sends a file to whoever connects, then closes the connection.
+//! Sends a file to each client, then closes the connection.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example file_server -- 7000 README.md
 //! nc localhost 7000 | head        # in another terminal
 //! ```
 //!
-//! It shows a `FileRegion`: the kernel sends the file, and no byte of it comes into this process. The
-//! file is open once, for all connections.
+//! Shows a `FileRegion`: the kernel sends the file (sendfile), and its bytes never enter this process. The file is
+//! opened once for all connections.
 
 use std::error::Error;
 use std::fs::File;
@@ -21,7 +21,7 @@ struct SendFile(Arc<File>);
 
 impl Handler for SendFile {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        // As long as it is now: it may have grown since the last time.
+        // The current length: the file may have grown.
         let file = FileRegion::whole(self.0.clone())?;
         let (channel, bytes) = (ctx.channel(), file.len());
         ctx.write_then(file, move |sent| {
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(port), Some(path)) = (args.next(), args.next()) else {
         return Err("usage: file_server PORT PATH".into());
     };
-    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
+    let port: u16 = port.parse().map_err(|_| format!("{port} is not a port number"))?;
     let file = Arc::new(File::open(&path).map_err(|error| format!("{path}: {error}"))?);
     FileRegion::whole(file.clone())?; // What cannot be sent is an error now, not then.
     let group = EventLoopGroup::builder(Auto).name("files").build()?;
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     server.closed().join()?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Foreign descriptors on an event loop: a pipe, a timer of the kernel's, a child's output, and a UDP
-//! socket that somebody else made.
+//! Foreign file descriptors on an event loop: a pipe, a timerfd, the output of a child process, and a UDP socket
+//! created by other code.
 //!
 //! ```text
 //! cargo run -p waterwheel --example foreign_fd
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
     Ok(())
 }
 
-/// Prints what it reads until the end, then unregisters itself.
+/// Prints its input until EOF, then unregisters itself.
 struct Printer {
     name: &'static str,
     ended: Sender<String>,

@@ -1,8 +1,8 @@
-//! A chat room within one process: a server, a channel per guest, each on whichever loop comes next.
+//! A chat room within one process: local channels on two event loops, joined by a `ChannelGroup`.
 //! Run it with `cargo run -p waterwheel --example local_chat`.
 //!
 //! ```text
-//!   guest ══ local connection ══ member ──► room: every member's channel, on any loop
+//!   client ══ local connection ══ member ──► room: every member's channel, on any loop
 //! ```
 
 use std::error::Error;
@@ -15,14 +15,14 @@ use waterwheel::channel::{
     Address, ChannelGroup, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, NewChannel,
 };
 
-/// The server's handler: lets everybody in.
-struct Door(ChannelGroup, EventLoopGroup);
+/// The server's handler: registers each accepted connection.
+struct AcceptHandler(ChannelGroup, EventLoopGroup);
 
-impl Handler for Door {
+impl Handler for AcceptHandler {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        if let Ok(guest) = msg.take::<NewChannel>() {
+        if let Ok(connection) = msg.take::<NewChannel>() {
             let room = self.0.clone();
-            drop(self.1.register(guest.initialiser(|edit| {
+            drop(self.1.register(connection.initialiser(|edit| {
                 edit.add_last("member", Member(room))?;
                 Ok(())
             })));
@@ -37,7 +37,7 @@ struct Member(ChannelGroup);
 impl Handler for Member {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.add(&ctx.channel());
-        self.0.send("somebody has come in".to_owned());
+        self.0.send("a new member has joined".to_owned());
         Ok(())
     }
 
@@ -47,10 +47,10 @@ impl Handler for Member {
     }
 }
 
-/// The guest's end: hands out what it hears.
-struct Ears(Sender<String>);
+/// The client's end: forwards received lines to the main thread.
+struct ForwardLines(Sender<String>);
 
-impl Handler for Ears {
+impl Handler for ForwardLines {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let _ = msg.take::<String>().map(|line| self.0.send(line));
         Ok(())
@@ -59,23 +59,23 @@ impl Handler for Ears {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let loops = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
-    let door = Door(ChannelGroup::new("chat"), loops.clone());
+    let accept = AcceptHandler(ChannelGroup::new("chat"), loops.clone());
     let server = loops.register(local::listen("chat")?.initialiser(|edit| {
-        edit.add_last("door", door)?;
+        edit.add_last("accept", accept)?;
         Ok(())
     }));
     let server = server.join()?;
     for (name, line) in [("ann", "is anybody here?"), ("bob", "I am")] {
-        let (ears, heard) = mpsc::channel();
-        let guest = NewChannel::new(Connection::new()).initialiser(|edit| {
-            edit.add_last("ears", Ears(ears))?;
+        let (lines, received) = mpsc::channel();
+        let client = NewChannel::new(Connection::new()).initialiser(|edit| {
+            edit.add_last("forward", ForwardLines(lines))?;
             Ok(())
         });
-        let guest = loops.register(guest).join()?;
-        guest.connect(Address::local("chat")).join()?;
-        guest.write_and_flush(format!("{name}: {line}")).join()?;
+        let client = loops.register(client).join()?;
+        client.connect(Address::local("chat")).join()?;
+        client.write_and_flush(format!("{name}: {line}")).join()?;
         for _ in 0..2 {
-            println!("{name} hears: {}", heard.recv_timeout(Duration::from_secs(5))?);
+            println!("{name} received: {}", received.recv_timeout(Duration::from_secs(5))?);
         }
     }
     server.close().join()?;

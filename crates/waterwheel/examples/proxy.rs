@@ -1,14 +1,14 @@
-//! Passes connections on to another server, in both directions.
+//! A TCP proxy: forwards connections to another server in both directions.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example proxy -- 127.0.0.1:7001 127.0.0.1:7000 # from, to
 //! ```
-//! It shows back-pressure: a side is read only while the other takes what was read, so that a slow reader
-//! slows its writer down, and costs no memory. The end of one direction is passed on, and the other goes on;
-//! when one side is gone, the other is closed as soon as it has got what was on its way.
+//! Shows back-pressure: a side is read only while the other one is writable, so that a slow reader slows down its
+//! writer and costs no memory. A half-close is forwarded, and the other direction continues. When one side is closed,
+//! the other is closed after its pending bytes are written.
 //!
 //! ```text
-//!   client ⇄ front ⇄ back ⇄ target            two channels on one loop, a `Side` in each
+//!   client ⇄ front ⇄ back ⇄ target            two channels on one loop, a `Forward` in each
 //! ```
 
 use std::error::Error;
@@ -21,10 +21,10 @@ use waterwheel::channel::{
 };
 use waterwheel::net::{Auto, Tcp};
 
-/// One side; what it reads goes to the other.
-struct Side(Channel);
+/// Forwards everything that it reads to the other channel.
+struct Forward(Channel);
 
-impl Handler for Side {
+impl Handler for Forward {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.0.send(msg);
         if !self.0.is_writable() {
@@ -33,7 +33,7 @@ impl Handler for Side {
         Ok(())
     }
 
-    /// There is room here again: the other side may be read.
+    /// Reads the other side while this one is writable.
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.set_auto_read(ctx.is_writable());
         Ok(())
@@ -46,7 +46,7 @@ impl Handler for Side {
         Ok(())
     }
 
-    /// An empty message is written when everything before it is.
+    /// Closes the other side after its pending writes: an empty message completes when everything before it is written.
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
         let other = self.0.clone();
         self.0.write_and_flush(Bytes::new()).on_complete(move |_| drop(other.close()));
@@ -54,18 +54,18 @@ impl Handler for Side {
     }
 }
 
-/// Makes the other side of a connection. It is not read before there is one.
-struct Door(SocketAddr);
+/// Connects to the target for each accepted connection, which is not read before.
+struct ConnectTarget(SocketAddr);
 
-impl Handler for Door {
+impl Handler for ConnectTarget {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let (front, target) = (ctx.channel(), self.0);
-        let back = NewChannel::new(Stream::new(Tcp)).options(of_a_side());
+        let back = NewChannel::new(Stream::new(Tcp)).options(side_options());
         let back = ctx.event_loop().register_with(back, |edit| {
-            edit.add_last("side", Side(front.clone()))?;
+            edit.add_last("side", Forward(front.clone()))?;
             Ok(())
         })?;
-        let side = Side(back.clone());
+        let side = Forward(back.clone());
         ctx.pipeline().edit(|edit| edit.add_last("side", side).map(drop))?;
         back.connect(target).on_complete(move |connected| match connected {
             Ok(()) => front.set_auto_read(true),
@@ -78,9 +78,9 @@ impl Handler for Door {
     }
 }
 
-/// Of both sides. A side is read while the *other* takes what was read, whether it is writable itself or not: the two
-/// directions are independent.
-fn of_a_side() -> ChannelOptions {
+/// Returns the options of both sides. A side is read while the *other* one is writable, even if it is not writable
+/// itself: the two directions are independent.
+fn side_options() -> ChannelOptions {
     ChannelOptions {
         allow_half_closure: true,
         pause_reads_while_unwritable: PauseReads::Never,
@@ -97,10 +97,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let target = addresses.next().ok_or("the target has no address")?;
     let group = EventLoopGroup::builder(Auto).name("proxy").build()?;
     let server = ServerBootstrap::new(&group, Tcp)
-        .child_options(ChannelOptions { auto_read: false, ..of_a_side() })
-        .child_initialiser(move |edit| Ok(edit.add_last("door", Door(target)).map(drop)?))
+        .child_options(ChannelOptions { auto_read: false, ..side_options() })
+        .child_initialiser(move |edit| {
+            Ok(edit.add_last("connect", ConnectTarget(target)).map(drop)?)
+        })
         .bind(listen)
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     Ok(server.closed().join()?)
 }

@@ -1,4 +1,4 @@
-//! A small Redis: strings with expiry and counters, in RESP2 and RESP3.
+//! A small Redis server: strings with expiry and counters, in RESP2 and RESP3.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example redis -- 7379
@@ -6,8 +6,8 @@
 //! redis-benchmark -p 7379 -t set,get,incr -P 16
 //! ```
 //!
-//! It shows a decoder and a stage as a chain in one slot, and an encoder before it. One loop serves all clients, as in
-//! Redis, so that the lock on the keys is never waited for.
+//! Shows a decoder and a stage as a static chain in one slot, and an encoder before it. One loop serves all clients, as
+//! in Redis, so that the lock on the store is never contended.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -32,7 +32,7 @@ struct Store(HashMap<Bytes, (Bytes, Option<Nanos>)>);
 
 impl Store {
     fn reply(&mut self, command: &RespCommand, now: Nanos) -> Result<RespValue, &'static str> {
-        // What is kept is a copy: an argument is a part of all that was read with it.
+        // Stored values are copies: an argument is a slice of the whole read buffer and would keep it alive.
         let copy = |at: usize| Bytes::copy_from_slice(&command[at]);
         Ok(match (command[0].to_ascii_uppercase().as_slice(), command.len()) {
             (b"PING", 1) => RespValue::simple("PONG"),
@@ -58,12 +58,12 @@ impl Store {
                 let new = old.and_then(|value| value.checked_add(1));
                 let new = new.ok_or("ERR value is not an integer or out of range")?;
                 match self.get(&command[1], now) {
-                    Some(text) => *text = new.to_string().into(), // It expires as before.
+                    Some(text) => *text = new.to_string().into(), // Keeps its expiry.
                     None => drop(self.set(copy(1), new.to_string().into(), None)),
                 }
                 RespValue::Integer(new)
             }
-            // What clients ask first. Nothing is configured, and nothing described.
+            // Clients send these first. There is no configuration and no command table.
             (b"CONFIG", 3) => RespValue::Map(vec![(RespValue::Bulk(copy(2)), RespValue::bulk(""))]),
             (b"COMMAND", _) => RespValue::Array(vec![]),
             _ => return Err("ERR unknown command or wrong number of arguments"),
@@ -87,10 +87,10 @@ fn number(text: &[u8]) -> Option<i64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Answers one client.
-struct Client(Arc<Mutex<Store>>);
+/// Executes the commands of one client.
+struct CommandStage(Arc<Mutex<Store>>);
 
-impl Stage for Client {
+impl Stage for CommandStage {
     type In = RespCommand;
     type Out = Infallible;
 
@@ -115,10 +115,10 @@ impl Stage for Client {
     }
 }
 
-/// Tells a client what was wrong with its bytes, and closes.
-struct Farewell;
+/// Answers a protocol error and closes the connection.
+struct CloseOnError;
 
-impl InboundHandler for Farewell {
+impl InboundHandler for CloseOnError {
     type In = Infallible;
 
     fn on_read(&mut self, _: &Ctx<'_>, never: Infallible) -> HandlerResult {
@@ -136,19 +136,22 @@ impl InboundHandler for Farewell {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "7379".into());
-    let port: u16 = port.parse().map_err(|_| format!("no port: {port}"))?;
+    let port: u16 = port.parse().map_err(|_| format!("{port} is not a port number"))?;
     let group = EventLoopGroup::builder(Auto).threads(1).name("redis").build()?;
     let store = Arc::new(Mutex::new(Store::default()));
     let server = ServerBootstrap::new(&group, Tcp)
         .child_initialiser(move |edit| {
             let decoder = RespCommandDecoder::new(RespLimits::default());
             edit.add_last("resp", RespEncoder::default())?;
-            edit.add_last("client", Inbound(Decode::new(decoder).then(Client(store.clone()))))?;
-            edit.add_last("farewell", In(Farewell))?;
+            edit.add_last(
+                "client",
+                Inbound(Decode::new(decoder).then(CommandStage(store.clone()))),
+            )?;
+            edit.add_last("errors", In(CloseOnError))?;
             Ok(())
         })
         .bind(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     Ok(server.closed().join()?)
 }

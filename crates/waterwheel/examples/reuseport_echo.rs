@@ -1,14 +1,13 @@
-//! An echo server that accepts on every loop.
+//! An echo server with one listening socket per event loop (SO_REUSEPORT).
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example reuseport_echo -- 7000 4
-//! nc localhost 7000        # in another terminal: the first line says who serves you
+//! nc localhost 7000        # in another terminal: the first line names the serving thread
 //! ```
 //!
-//! Each of the loops (the second argument; default: one per core) has a server of its own at the same
-//! address. The kernel spreads the connections over them (`SO_REUSEPORT`), and each stays where it was
-//! accepted: no loop hands anything to another. All together have at most a thousand connections; who comes
-//! then waits in the backlog.
+//! Each loop (the second argument is their number; default: one per core) has its own listening socket at the same
+//! address. The kernel distributes connections over them, and a connection stays on the loop that accepted it. The
+//! loops share a limit of a thousand connections; further ones wait in the kernel's backlog.
 
 use std::error::Error;
 use std::thread;
@@ -18,15 +17,15 @@ use waterwheel::channel::{
 };
 use waterwheel::net::{Auto, Tcp};
 
-const MOST: usize = 1000;
+const MAX_CONNECTIONS: usize = 1000;
 
-/// Greets, and sends back what it gets.
+/// Sends a greeting, then echoes.
 struct Echo(ConnectionLimit);
 
 impl Handler for Echo {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let thread = thread::current();
-        let name = thread.name().unwrap_or("a thread without a name");
+        let name = thread.name().unwrap_or("an unnamed thread");
         let here = format!("{name} serves you, one of {} connections\n", self.0.open());
         ctx.write_and_flush(waterwheel::bytes::Bytes::from(here));
         Ok(())
@@ -49,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     let loops: usize = args.next().map_or_else(|| Ok(cores()), |loops| loops.parse())?;
     let group = EventLoopGroup::builder(Auto).threads(loops).name("echo").build()?;
-    let limit = ConnectionLimit::new(MOST);
+    let limit = ConnectionLimit::new(MAX_CONNECTIONS);
     let counted = limit.clone();
     let servers = ServerBootstrap::new(&group, Tcp)
         .connection_limit(&limit)

@@ -1,12 +1,12 @@
-//! A server on this machine alone: it knows who talks to it, and sends back what it gets, descriptors too.
+//! An echo server on a Unix socket: prints the credentials of its clients and echoes bytes and file descriptors.
 //!
 //! ```sh
 //! cargo run --release -p waterwheel --example unix_echo -- /tmp/echo.sock
 //! nc -U /tmp/echo.sock     # in another terminal
 //! ```
 //!
-//! With `@name` instead of a path it is at an abstract name, and there is no file. It ends with Ctrl-C, and
-//! takes its file along.
+//! `@name` instead of a path binds an abstract name, without a file. Ctrl-C ends the server and removes its socket
+//! file.
 
 use std::error::Error;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Handler for Echo {
         Ok(())
     }
 
-    /// Bytes, or an ancillary message of bytes and descriptors: either goes back as it is.
+    /// Echoes bytes, and bytes with file descriptors (SCM_RIGHTS).
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         if let Some(ancillary) = msg.get::<AncillaryMessage>() {
             println!("passed: {}", ancillary.passed.len());
@@ -42,7 +42,8 @@ impl Handler for Echo {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let place = std::env::args().nth(1).ok_or("where? A path, or @ and a name")?;
+    let path =
+        std::env::args().nth(1).ok_or("usage: unix_echo PATH, or @NAME for an abstract name")?;
     let group = EventLoopGroup::builder(Auto).threads(1).name("echo").build()?;
     let server = ServerBootstrap::new(&group, Unix)
         .child_socket_option(SocketOption::ReceivePassed(true))
@@ -50,9 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             edit.add_last("echo", Echo)?;
             Ok(())
         })
-        .bind(format!("unix:{place}"))
+        .bind(format!("unix:{path}"))
         .join()?;
-    println!("listening on {}", server.local_address().ok_or("it is bound")?);
+    println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
     let drain = DrainOptions::within(Duration::from_secs(1));
     let drain = drain.shutdown(Duration::ZERO, Duration::from_secs(5))?;
     Terminate::new()?.drain(&group, drain);
