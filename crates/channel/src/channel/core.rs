@@ -39,11 +39,11 @@ use crate::channel::writing::writability::Writability;
 use crate::channel::writing::{DropState, WriteState};
 use crate::driver::SocketOption;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::pipeline::dispatch::Handlers;
+use crate::pipeline::dispatch::PipelineState;
 use crate::pipeline::dispatch::event::{Event, Flush, Write};
-use crate::pipeline::offload::Offloading;
+use crate::pipeline::offload::OffloadState;
 use crate::pipeline::slots::slot_list::{SlotId, TAIL};
-use crate::pipeline::typed::type_check::Ends;
+use crate::pipeline::typed::type_check::TransportTypes;
 use crate::pipeline::{Completion, Msg};
 use crate::report_throttle::ReportThrottle;
 use crate::token::Token;
@@ -52,7 +52,7 @@ use crate::token::Token;
 pub(crate) struct ChannelCore {
     pub(crate) here: LocalLoop,
     pub(super) shared: Arc<ChannelShared>,
-    pub(crate) handlers: Handlers,
+    pub(crate) pipeline: PipelineState,
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) transport_info: TransportInfo,
     pub(super) lifecycle: Cell<Lifecycle>,
@@ -95,7 +95,7 @@ pub(super) struct ColdFields {
     pub(super) handler_failures: ReportThrottle,
     /// The timer that ends the pause after a failed read.
     pub(super) read_pause_timer: Option<TimerKey>,
-    offloading: Offloading,
+    offload: OffloadState,
 }
 
 /// Properties of the transport that do not change.
@@ -145,7 +145,7 @@ impl ChannelCore {
             here,
             read_state: ReadState::new(&shared.options),
             shared,
-            handlers: Handlers::new(),
+            pipeline: PipelineState::new(),
             transport: RefCell::new(transport),
             lifecycle: Cell::new(Lifecycle::new()),
             is_entered: Cell::new(false),
@@ -168,8 +168,8 @@ impl ChannelCore {
         &self.shared
     }
 
-    pub(crate) fn offloading(&self) -> RefMut<'_, Offloading> {
-        RefMut::map(self.cold.get_or_create(), |cold| &mut cold.offloading)
+    pub(crate) fn offload_state(&self) -> RefMut<'_, OffloadState> {
+        RefMut::map(self.cold.get_or_create(), |cold| &mut cold.offload)
     }
 
     #[inline]
@@ -220,9 +220,13 @@ impl ChannelCore {
     }
 
     /// Returns the message types at the transport's end of the pipeline.
-    pub(crate) fn ends(&self) -> Ends {
+    pub(crate) fn transport_types(&self) -> TransportTypes {
         let transport = self.transport.borrow();
-        Ends { name: transport.name(), reads: transport.reads(), accepts: transport.accepts() }
+        TransportTypes {
+            name: transport.name(),
+            reads: transport.reads(),
+            accepts: transport.accepts(),
+        }
     }
 
     // Entering.
@@ -231,9 +235,9 @@ impl ChannelCore {
     #[inline]
     pub(crate) fn enter_event<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         if self.must_defer() {
-            self.defer_event(from, event.any());
+            self.defer_event(from, event.into_any());
         } else {
-            self.enter(|core| core.go(from, event));
+            self.enter(|core| core.send_from(from, event));
         }
     }
 
@@ -249,12 +253,12 @@ impl ChannelCore {
     /// Dispatches a write and a flush as one call.
     pub(crate) fn write_and_flush(self: &Rc<Self>, msg: Msg, done: Completion) {
         if self.must_defer() {
-            self.defer_event(TAIL, Write(msg, done).any());
-            self.defer_event(TAIL, Flush.any());
+            self.defer_event(TAIL, Write(msg, done).into_any());
+            self.defer_event(TAIL, Flush.into_any());
         } else {
             self.enter(|core| {
-                core.go(TAIL, Write(msg, done));
-                core.go(TAIL, Flush);
+                core.send_from(TAIL, Write(msg, done));
+                core.send_from(TAIL, Flush);
             });
         }
     }
@@ -353,7 +357,7 @@ impl ChannelCore {
     }
 
     fn run_all_work(self: &Rc<Self>, work: DeferredWork) {
-        if work.has(DeferredWork::POISONED) && self.has_poisoned() {
+        if work.has(DeferredWork::POISONED) && self.has_poisoned_slot() {
             // The panic was caught before it got here, by the guard of a listener or of a destructor.
             self.panicked(Box::new("a panic that was caught, and reported, on its way"));
         }

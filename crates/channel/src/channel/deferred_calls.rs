@@ -43,7 +43,7 @@ impl ChannelCore {
         let waiting = self.cold.get_or_create().backlogs.len();
         for _ in 0..waiting {
             let Some(slot) = self.cold.get_or_create().backlogs.pop_front() else { return };
-            self.enter(|core| core.go_on_with_backlog(slot));
+            self.enter(|core| core.resume_backlog(slot));
         }
     }
 
@@ -54,7 +54,7 @@ impl ChannelCore {
             self.enter(|core| match entry {
                 DeferredCall::Event(from, event, bytes) => {
                     core.remove_pending(bytes);
-                    event.go_on(core, from);
+                    event.forward_from(core, from);
                 }
                 DeferredCall::Call(call) => call(core),
             });

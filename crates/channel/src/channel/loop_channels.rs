@@ -15,7 +15,7 @@ use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::channel_layer::{ChannelLayer, ChannelLayerMarker, HostedChannels};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::Completion;
-use crate::pipeline::offload::Link;
+use crate::pipeline::offload::OffloadLink;
 use crate::queue_capacity::shrink_if_empty;
 use crate::token::{Slab, Token};
 
@@ -92,13 +92,13 @@ impl LoopChannels {
     }
 
     /// An offloaded handler has emitted something.
-    pub(crate) fn on_mail(&self, link: &Arc<Link>) {
+    pub(crate) fn on_emissions(&self, link: &Arc<OffloadLink>) {
         match self.find(link.channel()) {
             Some(core) => {
                 let link = link.clone();
-                core.enter_or_defer(move |core| core.on_mail(&link));
+                core.enter_or_defer(move |core| core.process_emissions(&link));
             }
-            None => link.abandon(),
+            None => link.close_emissions(),
         }
     }
 

@@ -29,7 +29,7 @@ impl ChannelCore {
     #[cold]
     pub(super) fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let message = panic_message(payload);
-        let (name, type_name) = self.take_culprit();
+        let (name, type_name) = self.take_panicked_handler();
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
@@ -37,7 +37,7 @@ impl ChannelCore {
         if self.lifecycle.get().is_open() {
             self.shared.set_close_cause(cause.clone());
         }
-        self.discard_poisoned();
+        self.discard_poisoned_slots();
         report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
         self.close(Some(cause), Completion::none());
     }

@@ -26,7 +26,7 @@ use crate::address::Address;
 /// assert_eq!((letter.size_hint(), letter.peer), (8, None));
 /// ```
 ///
-/// For the water marks an ancillary message weighs its bytes, and [`PASSED_WEIGHT`](Self::PASSED_WEIGHT) for each
+/// For the water marks an ancillary message weighs its bytes, and [`PASSED_PENDING_BYTES`](Self::PASSED_PENDING_BYTES) for each
 /// descriptor until that has gone: a peer that passes descriptors and reads no answers cannot make
 /// this process hold many of them.
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ pub struct AncillaryMessage {
 
 impl AncillaryMessage {
     /// What each descriptor of an ancillary message weighs while the ancillary message waits to be written: as much as a
-    /// [file](crate::FileRegion::WEIGHT), which is a descriptor too.
-    pub const PASSED_WEIGHT: usize = FileRegion::WEIGHT;
+    /// [file](crate::FileRegion::PENDING_BYTES), which is a descriptor too.
+    pub const PASSED_PENDING_BYTES: usize = FileRegion::PENDING_BYTES;
 
     /// An ancillary message to whom the channel is connected.
     #[must_use]
@@ -70,8 +70,8 @@ impl AncillaryMessage {
     }
 
     /// How much of its weight is not bytes.
-    pub(crate) fn weight_of_passed(&self) -> usize {
-        self.passed.len() * Self::PASSED_WEIGHT
+    pub(crate) fn passed_pending_bytes(&self) -> usize {
+        self.passed.len() * Self::PASSED_PENDING_BYTES
     }
 }
 

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 /// driver has the kernel send it, or copies it piece by piece if it cannot.
 ///
 /// - The file is shared, and nobody's cursor in it is moved: one open file may serve many channels.
-/// - It weighs [`WEIGHT`](Self::WEIGHT) for the water marks, however long it is, until its last byte is
+/// - It weighs [`PENDING_BYTES`](Self::PENDING_BYTES) for the water marks, however long it is, until its last byte is
 ///   sent. It holds no memory; but it holds a file open, and the marks bound how many wait.
 /// - Its bytes are those of the file at the time they are sent. If there are fewer by then, the write fails
 ///   and the channel is closed with an error that says where the file ended: what was promised to the
@@ -45,7 +45,7 @@ pub struct FileRegion {
 impl FileRegion {
     /// What a region weighs while it waits, if it is not empty: 8 KiB. The ninth makes a channel
     /// unwritable at the default marks.
-    pub const WEIGHT: usize = 8 * 1024;
+    pub const PENDING_BYTES: usize = 8 * 1024;
 
     /// These bytes of a file, a `File` or an `Arc<File>`.
     ///
@@ -129,13 +129,13 @@ impl FileRegion {
     /// Copies bytes from its front: one at least, if it is not empty, and at most so many.
     ///
     /// # Errors
-    /// The file cannot be read, or has become too short: [`ended`](Self::ended).
-    pub fn read(&self, most: usize) -> io::Result<Bytes> {
-        let len = usize::try_from(self.len).unwrap_or(usize::MAX).min(most);
+    /// The file cannot be read, or has become too short: [`truncated_error`](Self::truncated_error).
+    pub fn read(&self, max_len: usize) -> io::Result<Bytes> {
+        let len = usize::try_from(self.len).unwrap_or(usize::MAX).min(max_len);
         let mut bytes = BytesMut::zeroed(len);
         loop {
             match self.file.read_at(&mut bytes, self.offset) {
-                Ok(0) if len > 0 => return Err(self.ended()),
+                Ok(0) if len > 0 => return Err(self.truncated_error()),
                 Ok(n) => {
                     bytes.truncate(n);
                     return Ok(bytes.freeze());
@@ -148,7 +148,7 @@ impl FileRegion {
 
     /// The error of one who finds that the file ends where there should be more.
     #[must_use]
-    pub fn ended(&self) -> io::Error {
+    pub fn truncated_error(&self) -> io::Error {
         let Self { file, offset, len } = self;
         let what = format!("{file:?} was cut: it ends before {offset}, {len} bytes are missing");
         io::Error::new(io::ErrorKind::UnexpectedEof, what)

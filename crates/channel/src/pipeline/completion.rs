@@ -42,12 +42,12 @@ use crate::channel::error::ChannelError;
 /// ```
 #[must_use = "a completion that is dropped fails"]
 #[derive(Default)]
-pub struct Completion(Kind);
+pub struct Completion(CompletionKind);
 
 #[derive(Default)]
-enum Kind {
+enum CompletionKind {
     #[default]
-    Nobody,
+    Ignored,
     Local(Origin, Box<dyn FnOnce(Result<(), Error>)>),
     Shared(Promise<()>),
 }
@@ -55,13 +55,13 @@ enum Kind {
 impl Completion {
     /// Nobody wants to know.
     pub const fn none() -> Self {
-        Self(Kind::Nobody)
+        Self(CompletionKind::Ignored)
     }
 
     /// Calls `f` on the loop.
     #[track_caller]
     pub fn local(f: impl FnOnce(Result<(), Error>) + 'static) -> Self {
-        Self(Kind::Local(Origin::here(), Box::new(f)))
+        Self(CompletionKind::Local(Origin::here(), Box::new(f)))
     }
 
     /// Takes it out of its place: the caller sees to it from now on.
@@ -72,12 +72,15 @@ impl Completion {
     /// Whether nobody wants to know.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        matches!(self.0, Kind::Nobody)
+        matches!(self.0, CompletionKind::Ignored)
     }
 
     /// True if it is a promise whose future was dropped, so that nobody will learn what it is told.
     pub(crate) fn is_detached(&self) -> bool {
-        matches!(&self.0, Kind::Shared(promise) if promise.is_detached() && !promise.is_cancelled())
+        matches!(
+            &self.0,
+            CompletionKind::Shared(promise) if promise.is_detached() && !promise.is_cancelled()
+        )
     }
 
     /// It is done.
@@ -93,11 +96,11 @@ impl Completion {
     /// It ended in this way. A panic of the closure is caught and reported.
     pub fn complete(mut self, result: Result<(), Error>) {
         match mem::take(&mut self.0) {
-            Kind::Nobody => {}
-            Kind::Local(origin, f) => {
+            CompletionKind::Ignored => {}
+            CompletionKind::Local(origin, f) => {
                 let _ = run_as(UserCode::Listener, origin, || f(result));
             }
-            Kind::Shared(promise) => {
+            CompletionKind::Shared(promise) => {
                 promise.complete(result);
             }
         }
@@ -109,21 +112,21 @@ impl Completion {
     /// Itself, if it is something else.
     pub(crate) fn into_promise(mut self) -> Result<Promise<()>, Self> {
         match mem::take(&mut self.0) {
-            Kind::Shared(promise) => Ok(promise),
+            CompletionKind::Shared(promise) => Ok(promise),
             other => Err(Self(other)),
         }
     }
 
     /// Calls `f` when it is cancelled, on whichever thread does that. Only a promise can be.
     pub(crate) fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
-        if let Kind::Shared(promise) = &mut self.0 {
+        if let CompletionKind::Shared(promise) = &mut self.0 {
             promise.on_cancel(f);
         }
     }
 
     /// Whether the one who waits has cancelled it.
     pub(crate) fn is_cancelled(&self) -> bool {
-        matches!(&self.0, Kind::Shared(promise) if promise.is_cancelled())
+        matches!(&self.0, CompletionKind::Shared(promise) if promise.is_cancelled())
     }
 
     /// Marks the operation as begun: it cannot be cancelled any more. Returns `false` if it was cancelled before;
@@ -131,22 +134,22 @@ impl Completion {
     /// cancel could take the last part out from behind the others.
     pub fn begin(&mut self) -> bool {
         match &mut self.0 {
-            Kind::Nobody | Kind::Local(..) => true,
-            Kind::Shared(promise) => promise.set_uncancellable(),
+            CompletionKind::Ignored | CompletionKind::Local(..) => true,
+            CompletionKind::Shared(promise) => promise.set_uncancellable(),
         }
     }
 }
 
 impl From<Promise<()>> for Completion {
     fn from(promise: Promise<()>) -> Self {
-        Self(Kind::Shared(promise))
+        Self(CompletionKind::Shared(promise))
     }
 }
 
 impl Drop for Completion {
     fn drop(&mut self) {
         // A promise looks after itself.
-        if let Kind::Local(..) = self.0 {
+        if let CompletionKind::Local(..) = self.0 {
             self.take().fail(Error::new(ChannelError::CompletionDropped));
         }
     }
@@ -155,9 +158,9 @@ impl Drop for Completion {
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Nobody => f.write_str("Completion(nobody)"),
-            Kind::Local(origin, _) => write!(f, "Completion({origin})"),
-            Kind::Shared(promise) => write!(f, "Completion({promise:?})"),
+            CompletionKind::Ignored => f.write_str("Completion(none)"),
+            CompletionKind::Local(origin, _) => write!(f, "Completion({origin})"),
+            CompletionKind::Shared(promise) => write!(f, "Completion({promise:?})"),
         }
     }
 }

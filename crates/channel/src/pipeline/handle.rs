@@ -170,15 +170,15 @@ impl<'a> Pipeline<'a> {
     /// The place of the handler with this name.
     #[must_use]
     pub fn slot(&self, name: &str) -> Option<SlotId> {
-        let slots = self.core.handlers.slots.borrow();
-        slots.by_name(name).map(|at| slots.id(at))
+        let slots = self.core.pipeline.slots.borrow();
+        slots.find_by_name(name).map(|at| slots.id(at))
     }
 
     /// The place of the first handler of this type.
     #[must_use]
     pub fn slot_of<H: Handler>(&self) -> Option<SlotId> {
-        let slots = self.core.handlers.slots.borrow();
-        slots.by_type(TypeId::of::<H>()).map(|at| slots.id(at))
+        let slots = self.core.pipeline.slots.borrow();
+        slots.find_by_type(TypeId::of::<H>()).map(|at| slots.id(at))
     }
 
     /// Calls `f` with the handler of this type in this place. `None` if there is none, or it runs at
@@ -189,8 +189,8 @@ impl<'a> Pipeline<'a> {
         f: impl FnOnce(&mut H) -> R,
     ) -> Option<R> {
         let at = self.core.find_handler(at.into()).ok()?;
-        let mut slots = self.core.handlers.slots.borrow_mut();
-        if slots.at(at).about()?.kind.id() != TypeId::of::<H>() {
+        let mut slots = self.core.pipeline.slots.borrow_mut();
+        if slots.at(at).info()?.handler_type.id() != TypeId::of::<H>() {
             return None;
         }
         let handler = slots.at_mut(at).begin_call()?;
@@ -210,22 +210,22 @@ impl<'a> Pipeline<'a> {
 
     /// Lets a message come in, to the first handler.
     pub fn fire_read(&self, msg: impl Into<Msg>) {
-        self.core.go(HEAD, Read(msg.into()));
+        self.core.send_from(HEAD, Read(msg.into()));
     }
 
     /// Tells the handlers that this was all for now.
     pub fn fire_read_complete(&self) {
-        self.core.go(HEAD, ReadComplete);
+        self.core.send_from(HEAD, ReadComplete);
     }
 
     /// Fires an event of the user's own.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
-        self.core.go(HEAD, UserEvent(event.into()));
+        self.core.send_from(HEAD, UserEvent(event.into()));
     }
 
     /// Lets an error come in.
     pub fn fire_error(&self, error: Error) {
-        self.core.go(HEAD, Failure(error));
+        self.core.send_from(HEAD, Failure(error));
     }
 
     /// Writes a message, to the last handler first.
@@ -235,7 +235,7 @@ impl<'a> Pipeline<'a> {
 
     /// Writes a message, and tells `done`.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
-        self.core.go(TAIL, Write(msg.into(), done.into()));
+        self.core.send_from(TAIL, Write(msg.into(), done.into()));
     }
 
     /// Writes a message and flushes, and tells `done` of the write.
@@ -246,43 +246,43 @@ impl<'a> Pipeline<'a> {
 
     /// Sends what was written.
     pub fn flush(&self) {
-        self.core.go(TAIL, Flush);
+        self.core.send_from(TAIL, Flush);
     }
 
     /// Asks for more to be read.
     pub fn read(&self) {
-        self.core.go(TAIL, BeginRead);
+        self.core.send_from(TAIL, BeginRead);
     }
 
     /// Binds the channel, and tells `done`.
     pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<Completion>) {
-        self.core.go(TAIL, Bind(to.into(), done.into()));
+        self.core.send_from(TAIL, Bind(to.into(), done.into()));
     }
 
     /// Connects the channel, and tells `done`.
     pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<Completion>) {
-        self.core.go(TAIL, Connect(to.into(), done.into()));
+        self.core.send_from(TAIL, Connect(to.into(), done.into()));
     }
 
     /// Disconnects the channel, and tells `done`.
     pub fn disconnect_with(&self, done: impl Into<Completion>) {
-        self.core.go(TAIL, Disconnect(done.into()));
+        self.core.send_from(TAIL, Disconnect(done.into()));
     }
 
     /// Closes the channel, and tells `done`.
     pub fn close_with(&self, done: impl Into<Completion>) {
-        self.core.go(TAIL, Close(done.into()));
+        self.core.send_from(TAIL, Close(done.into()));
     }
 
     /// Lets the channel leave its loop, and tells `done`.
     pub fn deregister_with(&self, done: impl Into<Completion>) {
-        self.core.go(TAIL, Deregister(done.into()));
+        self.core.send_from(TAIL, Deregister(done.into()));
     }
 
     /// Writes what was flushed, tells the peer that this was all, and tells `done`: see
     /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
     pub fn shutdown_output_with(&self, done: impl Into<Completion>) {
-        self.core.go(TAIL, ShutdownOutput(done.into()));
+        self.core.send_from(TAIL, ShutdownOutput(done.into()));
     }
 }
 

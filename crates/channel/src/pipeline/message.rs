@@ -59,9 +59,9 @@ pub trait Message: Any + Send {
 /// let msg = msg.take::<String>().unwrap_err();
 /// assert_eq!(msg.take::<Bytes>().unwrap(), "hello");
 /// ```
-pub struct Msg(Repr);
+pub struct Msg(MsgRepr);
 
-enum Repr {
+enum MsgRepr {
     Bytes(Bytes),
     /// Never bytes: what a type is kept as depends on the type alone.
     Any(Box<dyn Message>),
@@ -72,9 +72,9 @@ impl Msg {
     pub fn new<T: Message>(value: T) -> Self {
         let mut value = Some(value);
         match (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().and_then(Option::take) {
-            Some(bytes) => Self(Repr::Bytes(bytes)),
+            Some(bytes) => Self(MsgRepr::Bytes(bytes)),
             None => match value {
-                Some(value) => Self(Repr::Any(Box::new(value))),
+                Some(value) => Self(MsgRepr::Any(Box::new(value))),
                 None => unreachable!("taken only as bytes"),
             },
         }
@@ -82,7 +82,7 @@ impl Msg {
 
     /// Wraps a message that is in a box already; bytes never are.
     pub(crate) fn from_box(message: Box<impl Message>) -> Self {
-        Self(Repr::Any(message))
+        Self(MsgRepr::Any(message))
     }
 
     /// The message, if it is a `T`.
@@ -91,22 +91,22 @@ impl Msg {
     /// Itself, if it is something else.
     pub fn take<T: Message>(self) -> Result<T, Msg> {
         match self.0 {
-            Repr::Bytes(bytes) => {
+            MsgRepr::Bytes(bytes) => {
                 let mut bytes = Some(bytes);
                 let found = (&mut bytes as &mut dyn Any).downcast_mut::<Option<T>>();
                 match (found.and_then(Option::take), bytes) {
                     (Some(found), _) => Ok(found),
-                    (None, Some(bytes)) => Err(Self(Repr::Bytes(bytes))),
+                    (None, Some(bytes)) => Err(Self(MsgRepr::Bytes(bytes))),
                     (None, None) => unreachable!("taken only when found"),
                 }
             }
-            Repr::Any(any) if (&*any as &dyn Any).is::<T>() => {
+            MsgRepr::Any(any) if (&*any as &dyn Any).is::<T>() => {
                 match (any as Box<dyn Any>).downcast::<T>() {
                     Ok(value) => Ok(*value),
                     Err(_) => unreachable!("it was just found to be one"),
                 }
             }
-            any @ Repr::Any(_) => Err(Self(any)),
+            any @ MsgRepr::Any(_) => Err(Self(any)),
         }
     }
 
@@ -114,8 +114,8 @@ impl Msg {
     #[must_use]
     pub fn get<T: Message>(&self) -> Option<&T> {
         match &self.0 {
-            Repr::Bytes(bytes) => (bytes as &dyn Any).downcast_ref(),
-            Repr::Any(any) => (&**any as &dyn Any).downcast_ref(),
+            MsgRepr::Bytes(bytes) => (bytes as &dyn Any).downcast_ref(),
+            MsgRepr::Any(any) => (&**any as &dyn Any).downcast_ref(),
         }
     }
 
@@ -126,8 +126,8 @@ impl Msg {
     #[inline]
     pub fn into_bytes(self) -> Result<Bytes, Msg> {
         match self.0 {
-            Repr::Bytes(bytes) => Ok(bytes),
-            any @ Repr::Any(_) => Err(Self(any)),
+            MsgRepr::Bytes(bytes) => Ok(bytes),
+            any @ MsgRepr::Any(_) => Err(Self(any)),
         }
     }
 
@@ -139,8 +139,8 @@ impl Msg {
 
     pub(crate) fn type_id_of_value(&self) -> TypeId {
         match &self.0 {
-            Repr::Bytes(_) => TypeId::of::<Bytes>(),
-            Repr::Any(any) => (&**any as &dyn Any).type_id(),
+            MsgRepr::Bytes(_) => TypeId::of::<Bytes>(),
+            MsgRepr::Any(any) => (&**any as &dyn Any).type_id(),
         }
     }
 
@@ -148,8 +148,8 @@ impl Msg {
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match &self.0 {
-            Repr::Bytes(bytes) => bytes.type_name(),
-            Repr::Any(any) => any.type_name(),
+            MsgRepr::Bytes(bytes) => bytes.type_name(),
+            MsgRepr::Any(any) => any.type_name(),
         }
     }
 
@@ -157,8 +157,8 @@ impl Msg {
     #[must_use]
     pub fn size_hint(&self) -> usize {
         match &self.0 {
-            Repr::Bytes(bytes) => bytes.len(),
-            Repr::Any(any) => any.size_hint(),
+            MsgRepr::Bytes(bytes) => bytes.len(),
+            MsgRepr::Any(any) => any.size_hint(),
         }
     }
 }
@@ -172,8 +172,8 @@ impl<T: Message> From<T> for Msg {
 impl fmt::Debug for Msg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Repr::Bytes(bytes) => write!(f, "Msg({bytes:?})"),
-            Repr::Any(any) => write!(f, "Msg({})", any.type_name()),
+            MsgRepr::Bytes(bytes) => write!(f, "Msg({bytes:?})"),
+            MsgRepr::Any(any) => write!(f, "Msg({})", any.type_name()),
         }
     }
 }
@@ -223,13 +223,13 @@ impl Message for Datagram {
 impl Message for AncillaryMessage {
     /// An empty one weighs something too: it takes a place in the queue like any other.
     fn size_hint(&self) -> usize {
-        self.bytes.len().max(1) + self.weight_of_passed()
+        self.bytes.len().max(1) + self.passed_pending_bytes()
     }
 }
 
 impl Message for FileRegion {
     fn size_hint(&self) -> usize {
-        if self.is_empty() { 0 } else { FileRegion::WEIGHT }
+        if self.is_empty() { 0 } else { FileRegion::PENDING_BYTES }
     }
 }
 

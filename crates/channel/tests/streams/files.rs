@@ -64,7 +64,7 @@ fn c07_a_file_weighs_the_same_until_its_last_byte_is_sent() {
         for number in 0..8 {
             line.write_msg(number, temp_file.region(0..100_000), false);
         }
-        let eight = 8 * FileRegion::WEIGHT;
+        let eight = 8 * FileRegion::PENDING_BYTES;
         assert_eq!((line.channel.pending_bytes(), line.channel.is_writable()), (eight, true));
         line.write_msg(8, temp_file.region(0..100_000), true);
         assert!(!line.channel.is_writable());
@@ -72,7 +72,7 @@ fn c07_a_file_weighs_the_same_until_its_last_byte_is_sent() {
         while read < 90_000 {
             assert_eq!(
                 (line.told().len(), line.channel.pending_bytes()),
-                (0, 9 * FileRegion::WEIGHT)
+                (0, 9 * FileRegion::PENDING_BYTES)
             );
             line.run();
             read += line.peer.received().len();
@@ -185,7 +185,7 @@ fn c07_a_file_in_many_parts_lets_others_run_in_between() {
         channel.event_loop().submit(move || waiting.pending_bytes()).unwrap()
     });
     channel.run();
-    assert_eq!(seen.join().unwrap(), FileRegion::WEIGHT, "it is not all sent by then");
+    assert_eq!(seen.join().unwrap(), FileRegion::PENDING_BYTES, "it is not all sent by then");
     let sent: Vec<Bytes> = std::iter::from_fn(|| channel.read_outbound()).collect();
     assert_eq!((sent.len(), sent.concat().as_slice()), (40, temp_file.contents()));
 }

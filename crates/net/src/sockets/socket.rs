@@ -260,7 +260,7 @@ impl Socket {
             rustix::fs::sendfile(self.as_fd(), file.file(), Some(&mut offset), max)
         });
         match sent {
-            Ok(0) => Err(file.ended()),
+            Ok(0) => Err(file.truncated_error()),
             Ok(n) => Ok(n),
             // Not every file system can do it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {

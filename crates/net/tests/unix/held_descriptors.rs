@@ -63,7 +63,7 @@ fn k14_a_peer_that_passes_descriptors_and_reads_none_makes_an_echo_hold_few() {
         let pending = channel.pending_bytes();
         let most = ChannelOptions::default().water_marks.high()
             + TEXT.len()
-            + EACH * AncillaryMessage::PASSED_WEIGHT;
+            + EACH * AncillaryMessage::PASSED_PENDING_BYTES;
         assert!(pending <= most, "{pending} of {most} pending");
         // Each comes back, and what waited is no longer counted.
         peer.set_nonblocking(false).unwrap();

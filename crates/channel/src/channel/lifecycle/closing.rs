@@ -52,7 +52,7 @@ impl ChannelCore {
 
     /// Whether the pipeline may still be changed: not once its handlers are being removed.
     pub(crate) fn accepts_edits(&self) -> bool {
-        !self.handlers.closed.get()
+        !self.pipeline.is_closed.get()
     }
 
     pub(crate) fn closed_error(&self) -> Error {
@@ -68,11 +68,11 @@ impl ChannelCore {
     /// takes its time, because it runs on another executor, is waited for before those in front of it are
     /// called. A handler that panics when it is removed does not keep the others.
     pub(in crate::channel) fn remove_all_handlers(self: &Rc<Self>) {
-        self.handlers.closed.set(true);
+        self.pipeline.is_closed.set(true);
         while let Some(last) = self.next_to_remove() {
-            self.enter(|core| core.remove_if_present(last));
+            self.enter(|core| core.remove_handler_if_present(last));
             if self.next_to_remove() == Some(last) {
-                return self.handlers.removal_waits.set(true);
+                return self.pipeline.is_removal_waiting.set(true);
             }
         }
         self.queue_step(LifecycleStep::Gone);
@@ -80,7 +80,7 @@ impl ChannelCore {
 
     /// The loop is over: handlers that take their time are not waited for.
     pub(in crate::channel) fn remove_handlers_without_waiting(self: &Rc<Self>) {
-        self.handlers.hurries.set(true);
+        self.pipeline.skips_lingering.set(true);
         self.queue_step(LifecycleStep::RemoveHandlers);
     }
 
@@ -245,7 +245,7 @@ impl ChannelCore {
         if ended.unregistered {
             self.queue_step(LifecycleStep::Unregistered);
         }
-        self.queue_step(LifecycleStep::LastMail);
+        self.queue_step(LifecycleStep::OffloadMarker);
         self.here.channels().run_deferred_if_outermost();
     }
 }

@@ -82,7 +82,7 @@ impl ChannelCore {
     /// The peer has finished, and nobody reads.
     pub(in crate::channel) fn on_peer_finished(self: &Rc<Self>) {
         if !self.is_input_over() {
-            self.enter(|core| core.go(HEAD, UserEvent(Msg::new(PeerFinished))));
+            self.enter(|core| core.send_from(HEAD, UserEvent(Msg::new(PeerFinished))));
         }
     }
 
@@ -109,7 +109,7 @@ impl ChannelCore {
 
     /// Tells the handlers, from the loop. When both directions are over so is the channel.
     pub(in crate::channel) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
-        self.enter(|core| core.go(HEAD, UserEvent(Msg::new(which))));
+        self.enter(|core| core.send_from(HEAD, UserEvent(Msg::new(which))));
         if self.half_closure.input_over.get() && self.half_closure.output.get() == OutputState::Over
         {
             self.close(None, Completion::none());

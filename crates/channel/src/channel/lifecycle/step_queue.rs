@@ -27,7 +27,7 @@ pub(crate) enum LifecycleStep {
     Inactive,
     Unregistered,
     /// The handlers are to be removed, when all of them have learnt of the above.
-    LastMail,
+    OffloadMarker,
     RemoveHandlers,
     /// The loop forgets it.
     Gone,
@@ -44,7 +44,7 @@ impl LifecycleStep {
         LifecycleStep::Closed,
         LifecycleStep::Inactive,
         LifecycleStep::Unregistered,
-        LifecycleStep::LastMail,
+        LifecycleStep::OffloadMarker,
         LifecycleStep::RemoveHandlers,
         LifecycleStep::Gone,
     ];
@@ -110,7 +110,7 @@ impl ChannelCore {
             match step {
                 LifecycleStep::Registered => self.announce(Registered),
                 LifecycleStep::Active => self.enter(|core| {
-                    core.go_through(Active);
+                    core.send_through(Active);
                     core.read_if_auto();
                     core.begin_requested_read();
                 }),
@@ -124,7 +124,7 @@ impl ChannelCore {
                 LifecycleStep::Closed => self.notify_closed(),
                 LifecycleStep::Inactive => self.announce(Inactive),
                 LifecycleStep::Unregistered => self.announce(Unregistered),
-                LifecycleStep::LastMail => self.follow_last_mail(HEAD),
+                LifecycleStep::OffloadMarker => self.send_marker_from(HEAD),
                 LifecycleStep::RemoveHandlers => self.remove_all_handlers(),
                 LifecycleStep::Gone => {
                     self.here.channels().remove(self.token());
@@ -139,10 +139,10 @@ impl ChannelCore {
 
     /// Tells the handlers, if one of them stops for it.
     fn announce<E: Event>(self: &Rc<Self>, event: E) {
-        if self.handlers.may_stop_for(E::BIT) {
-            self.enter(|core| core.go(HEAD, event));
+        if self.pipeline.may_stop_for(E::BIT) {
+            self.enter(|core| core.send_from(HEAD, event));
         } else {
-            event.arrive(self);
+            event.reach_end(self);
         }
     }
 

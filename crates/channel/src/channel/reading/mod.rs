@@ -140,10 +140,10 @@ impl ChannelCore {
         let grown = self.count_read(bytes.len());
         let changed = self.read_state.sizer.on_round(&self.options().receive_sizes);
         self.enter_from_loop(|core| {
-            let told = core.go_as_last(bytes.into());
+            let told = core.send_last_read(bytes.into());
             if told || core.take_end_of_round() {
                 if !told {
-                    core.go(HEAD, ReadComplete);
+                    core.send_from(HEAD, ReadComplete);
                 }
                 core.read_if_auto();
             }
@@ -184,7 +184,9 @@ impl ChannelCore {
             TransportEvent::Eof => self.on_eof(),
             TransportEvent::PeerFinished => self.on_peer_finished(),
             TransportEvent::ReadFailed(error) => self.on_read_failed(error),
-            TransportEvent::Notice(error) => self.enter(|core| core.go(HEAD, Failure(error))),
+            TransportEvent::Notice(error) => {
+                self.enter(|core| core.send_from(HEAD, Failure(error)))
+            }
             TransportEvent::Failed(error) => self.on_failed(error),
             TransportEvent::Closed => {}
         }
@@ -204,7 +206,7 @@ impl ChannelCore {
         if grown && self.read_state.is_on.get() {
             self.set_read(true);
         }
-        self.enter_from_outside(|core| core.go(HEAD, Read(msg)));
+        self.enter_from_outside(|core| core.send_from(HEAD, Read(msg)));
     }
 
     fn on_read_complete(self: &Rc<Self>) {
@@ -213,7 +215,7 @@ impl ChannelCore {
         let changed = self.read_state.sizer.on_round(&self.options().receive_sizes);
         self.read_state.in_round.set(false);
         self.enter_from_outside(|core| {
-            core.go(HEAD, ReadComplete);
+            core.send_from(HEAD, ReadComplete);
             core.read_if_auto();
         });
         self.end_round(changed);
@@ -232,7 +234,7 @@ impl ChannelCore {
         if self.is_connecting() {
             return self.on_connect_failed(error);
         }
-        self.enter(|core| core.go(HEAD, Failure(error.clone())));
+        self.enter(|core| core.send_from(HEAD, Failure(error.clone())));
         self.close(Some(error), Completion::none());
     }
 
@@ -240,7 +242,7 @@ impl ChannelCore {
     /// until an accepted connection is closed.
     #[cold]
     fn on_read_failed(self: &Rc<Self>, error: Error) {
-        self.enter(|core| core.go(HEAD, Failure(error)));
+        self.enter(|core| core.send_from(HEAD, Failure(error)));
         let until = self.here.now().plus(READ_FAILURE_PAUSE);
         let resume = self.shared.resume_reading_command();
         if self.read_state.pause_reasons.get().has(PauseReasons::FAILED) {
@@ -315,7 +317,7 @@ impl ChannelCore {
     #[inline]
     pub(in crate::channel) fn read_if_auto(self: &Rc<Self>) {
         if self.read_state.is_auto.get() && self.is_active() {
-            self.go_through(BeginRead);
+            self.send_through(BeginRead);
         }
     }
 

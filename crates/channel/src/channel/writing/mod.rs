@@ -93,7 +93,7 @@ impl ChannelCore {
     }
 
     fn accepts(&self, msg: &Msg) -> bool {
-        self.ends().accepts.include(msg.type_id_of_value())
+        self.transport_types().accepts.include(msg.type_id_of_value())
     }
 
     /// Whether it is an ancillary message that would leave no trace in the stream.
@@ -109,14 +109,14 @@ impl ChannelCore {
         if self.is_output_over() {
             return ChannelError::OutputShutDown;
         }
-        let ends = self.ends();
-        if let Types::These(types) = ends.accepts
+        let transport = self.transport_types();
+        if let Types::These(types) = transport.accepts
             && !self.accepts(msg)
         {
             let names: Vec<_> = types.iter().map(|tag| tag.name()).collect();
             return ChannelError::UnsupportedMessage {
                 message: msg.type_name(),
-                transport: ends.name,
+                transport: transport.name,
                 accepts: names.join(" or "),
             };
         }

@@ -190,7 +190,8 @@ impl Outbound {
             .filter(|pending| pending.flushed + pending.flushed_run.pieces > 0)?;
         let (msg, weight) = pending.messages.pop_front()?;
         self.removed = self.removed.saturating_add(weight);
-        let not_bytes = msg.get::<AncillaryMessage>().map_or(0, AncillaryMessage::weight_of_passed);
+        let not_bytes =
+            msg.get::<AncillaryMessage>().map_or(0, AncillaryMessage::passed_pending_bytes);
         pending.surplus = pending.surplus.wrapping_sub(not_bytes);
         pending.has_progress = true;
         match pending.entries.front_mut() {

@@ -63,10 +63,10 @@ impl StreamPiece {
         match self {
             StreamPiece::File(file) => {
                 file.advance(n);
-                if file.is_empty() { FileRegion::WEIGHT } else { 0 }
+                if file.is_empty() { FileRegion::PENDING_BYTES } else { 0 }
             }
             StreamPiece::AncillaryMessage(ancillary) => {
-                let freed = n + ancillary.weight_of_passed();
+                let freed = n + ancillary.passed_pending_bytes();
                 let passed = ancillary.advance(n);
                 if !passed.is_empty() {
                     drop_queue.push(AncillaryMessage::new(Bytes::new(), passed).into());
@@ -256,7 +256,7 @@ mod tests {
                     let len = file.len();
                     written.push(len.to_string());
                     for left in (0..len).rev() {
-                        let expected = if left == 0 { FileRegion::WEIGHT } else { 0 };
+                        let expected = if left == 0 { FileRegion::PENDING_BYTES } else { 0 };
                         assert_eq!(self.advance(1), expected);
                     }
                 } else if !self.0.is_empty() {
@@ -320,7 +320,7 @@ mod tests {
             vec![crate::driver::Io::new(7_u8)],
         )));
         both.release();
-        for (sent, left) in [(1 + AncillaryMessage::PASSED_WEIGHT, "bc"), (1, "c")] {
+        for (sent, left) in [(1 + AncillaryMessage::PASSED_PENDING_BYTES, "bc"), (1, "c")] {
             assert_eq!(both.advance(1), sent);
             let Some(StreamPiece::AncillaryMessage(ancillary)) = both.1.next(&both.0) else {
                 panic!("more is left")

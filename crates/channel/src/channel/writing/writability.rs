@@ -137,7 +137,7 @@ impl ChannelCore {
     #[cold]
     pub(in crate::channel) fn announce_writability(self: &Rc<Self>) {
         if self.writability.take_announcement() && self.lifecycle.get().is_open() {
-            self.enter(|core| core.go(HEAD, WritabilityChanged));
+            self.enter(|core| core.send_from(HEAD, WritabilityChanged));
         }
         self.pause_or_resume_reads();
     }

@@ -51,7 +51,7 @@ impl LocalCtx {
         let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
         let slot = self.slot;
         core.enter_or_defer(move |core| {
-            let mut slots = core.handlers.slots.borrow_mut();
+            let mut slots = core.pipeline.slots.borrow_mut();
             let Some(at) = slots.find(slot) else { return };
             // Out of its slot, as for any call: so that one that is removed meanwhile keeps its place.
             let handler = slots.at_mut(at).begin_call();
@@ -72,7 +72,7 @@ impl LocalCtx {
 
     fn find(&self) -> Option<Rc<ChannelCore>> {
         let core = self.here.channels().find(self.channel)?;
-        let found = core.handlers.slots.borrow().find(self.slot).is_some();
+        let found = core.pipeline.slots.borrow().find(self.slot).is_some();
         found.then_some(core)
     }
 }

@@ -55,63 +55,63 @@ impl<'a> Ctx<'a> {
     }
 
     #[inline(always)]
-    fn go(&self, event: impl Event) {
-        self.core.go(self.at, event);
+    fn send(&self, event: impl Event) {
+        self.core.send_from(self.at, event);
     }
 
     /// For events that are not worth a copy of the way in every handler.
     #[inline(never)]
-    pub(super) fn go_out_of_line(&self, event: impl Event) {
-        self.core.go(self.at, event);
+    pub(super) fn send_outlined(&self, event: impl Event) {
+        self.core.send_from(self.at, event);
     }
 
     // Inward.
 
     /// The channel was registered.
     pub fn fire_registered(&self) {
-        self.go_out_of_line(Registered);
+        self.send_outlined(Registered);
     }
 
     /// The channel left its loop.
     pub fn fire_unregistered(&self) {
-        self.go_out_of_line(Unregistered);
+        self.send_outlined(Unregistered);
     }
 
     /// The channel became active.
     pub fn fire_active(&self) {
-        self.go_out_of_line(Active);
+        self.send_outlined(Active);
     }
 
     /// The channel is no longer active.
     pub fn fire_inactive(&self) {
-        self.go_out_of_line(Inactive);
+        self.send_outlined(Inactive);
     }
 
     /// A message came in.
     #[inline]
     pub fn fire_read(&self, msg: impl Into<Msg>) {
-        self.go(Read(msg.into()));
+        self.send(Read(msg.into()));
     }
 
     /// That was all for now.
     #[inline]
     pub fn fire_read_complete(&self) {
-        self.go(ReadComplete);
+        self.send(ReadComplete);
     }
 
     /// An event of the user's own.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
-        self.go_out_of_line(UserEvent(event.into()));
+        self.send_outlined(UserEvent(event.into()));
     }
 
     /// The channel became writable, or stopped being so.
     pub fn fire_writability_changed(&self) {
-        self.go_out_of_line(WritabilityChanged);
+        self.send_outlined(WritabilityChanged);
     }
 
     /// Something failed.
     pub fn fire_error(&self, error: Error) {
-        self.go_out_of_line(Failure(error));
+        self.send_outlined(Failure(error));
     }
 
     // Looking around.
@@ -159,20 +159,20 @@ impl<'a> Ctx<'a> {
     /// what it still holds.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        let slots = self.core.handlers.slots.borrow();
+        let slots = self.core.pipeline.slots.borrow();
         matches!(slots.at(self.at).state, SlotState::Removed | SlotState::Leaving)
     }
 
     /// How many handlers have been removed so far. As long as it is the same, this one was not.
     #[inline]
     pub(crate) fn removals(&self) -> u32 {
-        self.core.handlers.removals.get()
+        self.core.pipeline.removals.get()
     }
 
     /// This handler's place.
     #[must_use]
     pub fn slot(&self) -> SlotId {
-        self.core.handlers.slots.borrow().id(self.at)
+        self.core.pipeline.slots.borrow().id(self.at)
     }
 
     /// This handler's name.

@@ -21,7 +21,7 @@ impl Ctx<'_> {
 
     /// Binds the channel, and tells `done`.
     pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<Completion>) {
-        self.go_out_of_line(Bind(to.into(), done.into()));
+        self.send_outlined(Bind(to.into(), done.into()));
     }
 
     /// Binds the channel, and calls `f` on the loop when it is bound, or could not be.
@@ -37,7 +37,7 @@ impl Ctx<'_> {
 
     /// Connects the channel, and tells `done`.
     pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<Completion>) {
-        self.go_out_of_line(Connect(to.into(), done.into()));
+        self.send_outlined(Connect(to.into(), done.into()));
     }
 
     /// Connects the channel, and calls `f` on the loop when it is connected, or could not be.
@@ -57,7 +57,7 @@ impl Ctx<'_> {
 
     /// Disconnects the channel, and tells `done`.
     pub fn disconnect_with(&self, done: impl Into<Completion>) {
-        self.go_out_of_line(Disconnect(done.into()));
+        self.send_outlined(Disconnect(done.into()));
     }
 
     /// Disconnects the channel, and calls `f` on the loop when that is done.
@@ -73,7 +73,7 @@ impl Ctx<'_> {
 
     /// Closes the channel, and tells `done`.
     pub fn close_with(&self, done: impl Into<Completion>) {
-        self.go_out_of_line(Close(done.into()));
+        self.send_outlined(Close(done.into()));
     }
 
     /// Closes the channel, and calls `f` on the loop when that is done.
@@ -89,7 +89,7 @@ impl Ctx<'_> {
 
     /// Lets the channel leave its loop, and tells `done`.
     pub fn deregister_with(&self, done: impl Into<Completion>) {
-        self.go_out_of_line(Deregister(done.into()));
+        self.send_outlined(Deregister(done.into()));
     }
 
     /// Lets the channel leave its loop, and calls `f` there when it has left, or could not.
@@ -127,7 +127,7 @@ impl Ctx<'_> {
 
     /// Shuts the output down after what was flushed, and tells `done`.
     pub fn shutdown_output_with(&self, done: impl Into<Completion>) {
-        self.go_out_of_line(ShutdownOutput(done.into()));
+        self.send_outlined(ShutdownOutput(done.into()));
     }
 
     /// Shuts the output down after what was flushed, and calls `f` on the loop when that is done, or could not be.
@@ -138,7 +138,7 @@ impl Ctx<'_> {
 
     /// Asks for more to be read: one round of it, if the channel does not read by itself.
     pub fn read(&self) {
-        self.go_out_of_line(BeginRead);
+        self.send_outlined(BeginRead);
     }
 
     /// Writes a message: it waits in the channel until it is flushed. Costs no allocation.
@@ -149,7 +149,7 @@ impl Ctx<'_> {
 
     /// Writes a message, and tells `done`.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
-        self.go_out_of_line(Write(msg.into(), done.into()));
+        self.send_outlined(Write(msg.into(), done.into()));
     }
 
     /// Writes a message, and calls `f` on the loop when it was sent, or could not be.

@@ -25,31 +25,31 @@ pub(crate) struct SlotTimer {
 impl ChannelCore {
     pub(crate) fn schedule(self: &Rc<Self>, at: u32, delay: Duration, tag: u32) -> TimerId {
         let due = self.here.now().plus(delay);
-        let number = self.handlers.timers.get();
-        self.handlers.timers.set(number.wrapping_add(1));
+        let number = self.pipeline.timers_set.get();
+        self.pipeline.timers_set.set(number.wrapping_add(1));
         let token = self.token();
         let on_time = LoopCommand::new(move |here| {
             here.channels().with(token, |core| core.enter(|core| core.on_timer(at, number)));
         });
         // Refused after the loop's last pass: then nothing is due any more.
         let key = self.here.sender().send_at(due, on_time).ok();
-        let mut slots = self.handlers.slots.borrow_mut();
-        if let (Some(key), Some(about)) = (key, slots.at_mut(at).about_mut()) {
-            about.more_mut().timers.push(SlotTimer { number, tag, key });
+        let mut slots = self.pipeline.slots.borrow_mut();
+        if let (Some(key), Some(info)) = (key, slots.at_mut(at).info_mut()) {
+            info.cold_mut().timers.push(SlotTimer { number, tag, key });
         }
         TimerId(key)
     }
 
     pub(crate) fn cancel_timer(&self, at: u32, timer: TimerId) -> bool {
         let Some(key) = timer.0 else { return false };
-        let mine = self.forget_timer(at, |own| own.key == key);
-        mine.is_some() && self.here.sender().take_back(key).is_some()
+        let timer = self.take_timer(at, |own| own.key == key);
+        timer.is_some() && self.here.sender().take_back(key).is_some()
     }
 
     /// A timer is due: it goes to its handler, unless that has been removed.
     fn on_timer(self: &Rc<Self>, at: u32, number: u32) {
-        let Some(timer) = self.forget_timer(at, |own| own.number == number) else { return };
-        let Some(handler) = self.handlers.slots.borrow_mut().at_mut(at).begin_call() else {
+        let Some(timer) = self.take_timer(at, |own| own.number == number) else { return };
+        let Some(handler) = self.pipeline.slots.borrow_mut().at_mut(at).begin_call() else {
             return;
         };
         self.call(at, handler, |handler, ctx| {
@@ -59,10 +59,10 @@ impl ChannelCore {
         });
     }
 
-    fn forget_timer(&self, at: u32, is_it: impl Fn(&SlotTimer) -> bool) -> Option<SlotTimer> {
-        let mut slots = self.handlers.slots.borrow_mut();
-        let timers = &mut slots.at_mut(at).about_mut()?.more_mut().timers;
-        let found = timers.iter().position(is_it)?;
+    fn take_timer(&self, at: u32, matches: impl Fn(&SlotTimer) -> bool) -> Option<SlotTimer> {
+        let mut slots = self.pipeline.slots.borrow_mut();
+        let timers = &mut slots.at_mut(at).info_mut()?.cold_mut().timers;
+        let found = timers.iter().position(matches)?;
         Some(timers.swap_remove(found))
     }
 }

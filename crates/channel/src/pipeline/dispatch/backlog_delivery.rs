@@ -17,66 +17,68 @@ use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::panics::catch_user_panic;
 use crate::pipeline::completion::Completion;
-use crate::pipeline::dispatch::Call;
+use crate::pipeline::dispatch::HandlerCall;
 use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
-use crate::pipeline::slots::slot::{Backlog, SlotState, Waiting};
-use crate::pipeline::slots::slot_list::{SlotId, Slots};
+use crate::pipeline::slots::slot::{Backlog, QueuedEvent, SlotState};
+use crate::pipeline::slots::slot_list::{SlotId, SlotList};
 
 /// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
 /// nothing, and would be counted by nobody.
-pub(crate) const MAX_WAITING_WRITES: usize = 64;
+pub(crate) const MAX_QUEUED_WRITES: usize = 64;
 
 /// A slot whose backlog grows by more than this while it is delivered lets others have their turn before the
 /// rest: other channels then, tasks and timers after 16 such visits, which is about 4,096 events.
-const CAUSED_PER_VISIT: usize = 256;
+const ADDED_PER_DELIVERY: usize = 256;
 
 /// A handler that causes more events for itself than this, without its backlog ever being empty, will not come
 /// to an end: 4,096 visits, more than a hundred turns of the loop. The channel is closed.
-const MAX_CAUSED: usize = 1 << 20;
+const MAX_ADDED: usize = 1 << 20;
 
 /// Nor will one whose backlog is longer than this and still grows while it is delivered: that is memory.
-const MAX_GROWN: usize = 16 * 1024;
+const MAX_GROWING: usize = 16 * 1024;
 
 impl ChannelCore {
     /// Delivers what came while the handler ran; then puts it back or, if it was removed, takes leave
     /// of it. If that keeps causing more, the rest is delivered when others have had their turn.
     #[cold]
     pub(super) fn finish_call(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
-        let mut call = Call::begin(self, at, handler);
-        let mut told = false;
-        let (caused, waiting) = self.handlers.slots.borrow_mut().at_mut(at).begin_delivery();
+        let mut call = HandlerCall::begin(self, at, handler);
+        let mut on_removed_called = false;
+        let (added_before, len_before) =
+            self.pipeline.slots.borrow_mut().at_mut(at).begin_delivery();
         loop {
             // One that has taken its leave would do so again: it is not parked.
-            let most = if told { MAX_CAUSED } else { caused + CAUSED_PER_VISIT };
-            while let Some(waiting) = self.next_waiting(at, most) {
-                if waiting.for_handler && !told {
-                    call.run(|handler, ctx| waiting.event.deliver(handler, ctx));
+            let max_added =
+                if on_removed_called { MAX_ADDED } else { added_before + ADDED_PER_DELIVERY };
+            while let Some(queued) = self.next_queued(at, max_added) {
+                if queued.for_handler && !on_removed_called {
+                    call.run(|handler, ctx| queued.event.deliver(handler, ctx));
                 } else {
-                    waiting.event.go_on(self, at);
+                    queued.event.forward_from(self, at);
                 }
             }
-            let left = self.handlers.slots.borrow().at(at).waiting();
-            if left > 0 {
-                let grown = left > waiting.max(MAX_GROWN);
-                if told || grown || caused >= MAX_CAUSED {
-                    self.give_up_backlog(at);
+            let len = self.pipeline.slots.borrow().at(at).backlog_len();
+            if len > 0 {
+                let is_growing = len > len_before.max(MAX_GROWING);
+                if on_removed_called || is_growing || added_before >= MAX_ADDED {
+                    self.close_for_endless_backlog(at);
                     continue;
                 }
-                return self.park(at, call.end());
+                return self.suspend_delivery(at, call.end());
             }
-            let removed = self.handlers.slots.borrow().at(at).state == SlotState::Removed;
-            if !removed || told {
+            let is_removed = self.pipeline.slots.borrow().at(at).state == SlotState::Removed;
+            if !is_removed || on_removed_called {
                 break;
             }
-            told = true;
+            on_removed_called = true;
             call.run(|handler, ctx| handler.on_removed(ctx));
         }
         let handler = call.end();
-        let mut slots = self.handlers.slots.borrow_mut();
-        if told && slots.at(at).state == SlotState::Removed {
+        let mut slots = self.pipeline.slots.borrow_mut();
+        if on_removed_called && slots.at(at).state == SlotState::Removed {
             drop(slots);
-            self.discard(at, Some(handler));
+            self.discard_slot(at, Some(handler));
         } else {
             slots.at_mut(at).end_delivery(handler);
         }
@@ -84,42 +86,42 @@ impl ChannelCore {
 
     /// Lets others have their turn before the rest of what waits at a slot. Its handler counts as running
     /// meanwhile.
-    fn park(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
+    fn suspend_delivery(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
         let slot = {
-            let mut slots = self.handlers.slots.borrow_mut();
-            slots.at_mut(at).park(handler);
+            let mut slots = self.pipeline.slots.borrow_mut();
+            slots.at_mut(at).suspend(handler);
             slots.id(at)
         };
         self.continue_backlog_later(slot);
     }
 
     /// Goes on with what waits at a slot that was parked.
-    pub(crate) fn go_on_with_backlog(self: &Rc<Self>, slot: SlotId) {
-        let parked = {
-            let mut slots = self.handlers.slots.borrow_mut();
+    pub(crate) fn resume_backlog(self: &Rc<Self>, slot: SlotId) {
+        let suspended = {
+            let mut slots = self.pipeline.slots.borrow_mut();
             let at = slots.find(slot);
-            at.and_then(|at| Some((at, slots.at_mut(at).unpark()?)))
+            at.and_then(|at| Some((at, slots.at_mut(at).take_suspended()?)))
         };
-        if let Some((at, handler)) = parked {
+        if let Some((at, handler)) = suspended {
             self.finish_call(at, handler);
         }
     }
 
     /// What waits at a slot would never come to an end: it fails, and the channel is closed.
-    fn give_up_backlog(self: &Rc<Self>, at: u32) {
-        let events = self.handlers.slots.borrow().at(at).caused();
+    fn close_for_endless_backlog(self: &Rc<Self>, at: u32) {
+        let events = self.pipeline.slots.borrow().at(at).added_during_delivery();
         let error = ChannelError::EndlessBacklog { handler: self.name_of(at), events };
         self.report(&error.to_string());
         self.close(Some(Error::from(error)), Completion::none());
-        let backlog = self.handlers.slots.borrow_mut().at_mut(at).take_backlog();
+        let backlog = self.pipeline.slots.borrow_mut().at_mut(at).take_backlog();
         self.fail_backlog(backlog);
     }
 
     /// Lets an event wait at a slot whose handler runs.
     #[cold]
-    pub(super) fn wait(
+    pub(super) fn queue_at_slot(
         self: &Rc<Self>,
-        slots: RefMut<'_, Slots>,
+        slots: RefMut<'_, SlotList>,
         at: u32,
         event: AnyEvent,
         for_handler: bool,
@@ -129,27 +131,27 @@ impl ChannelCore {
         drop(slots);
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let waiting = Waiting { event, bytes, for_handler };
-        self.handlers.will_stop_for(Events::ALL);
-        let writes = self.handlers.slots.borrow_mut().at_mut(at).wait(waiting);
+        let queued = QueuedEvent { event, bytes, for_handler };
+        self.pipeline.add_stop_events(Events::ALL);
+        let writes = self.pipeline.slots.borrow_mut().at_mut(at).enqueue(queued);
         if is_write {
             self.add_pending(bytes);
-            if writes == MAX_WAITING_WRITES + 1 {
+            if writes == MAX_QUEUED_WRITES + 1 {
                 self.add_overflow();
             }
         }
     }
 
-    fn next_waiting(self: &Rc<Self>, at: u32, most: usize) -> Option<Waiting> {
-        let next = self.handlers.slots.borrow_mut().at_mut(at).next_waiting(most);
-        let (waiting, before, after) = next?;
-        self.no_longer_waiting(waiting.bytes, before, after);
-        Some(waiting)
+    fn next_queued(self: &Rc<Self>, at: u32, max_added: usize) -> Option<QueuedEvent> {
+        let next = self.pipeline.slots.borrow_mut().at_mut(at).next_queued(max_added);
+        let (queued, before, after) = next?;
+        self.release_queued(queued.bytes, before, after);
+        Some(queued)
     }
 
-    fn no_longer_waiting(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
+    fn release_queued(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
         self.remove_pending(bytes);
-        if writes_before > MAX_WAITING_WRITES && writes_after <= MAX_WAITING_WRITES {
+        if writes_before > MAX_QUEUED_WRITES && writes_after <= MAX_QUEUED_WRITES {
             self.remove_overflow();
         }
     }
@@ -161,11 +163,11 @@ impl ChannelCore {
         let error = self.closed_error();
         loop {
             let before = backlog.writes();
-            let Some(waiting) = backlog.pop() else { return };
-            self.no_longer_waiting(waiting.bytes, before, backlog.writes());
+            let Some(queued) = backlog.pop() else { return };
+            self.release_queued(queued.bytes, before, backlog.writes());
             // One by one: a destructor that panics keeps none of the others.
             let _ = catch_user_panic(UserCode::Destructor, "message", || {
-                waiting.event.fail(self, &error)
+                queued.event.fail(self, &error)
             });
         }
     }

@@ -24,10 +24,10 @@ pub(crate) trait Event: Sized {
     fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>);
 
     /// It has passed every handler.
-    fn arrive(self, core: &Rc<ChannelCore>);
+    fn reach_end(self, core: &Rc<ChannelCore>);
 
     /// To wait.
-    fn any(self) -> AnyEvent;
+    fn into_any(self) -> AnyEvent;
 }
 
 macro_rules! events {
@@ -59,12 +59,12 @@ macro_rules! events {
                 }
 
                 #[inline(always)]
-                fn arrive(self, core: &Rc<ChannelCore>) {
+                fn reach_end(self, core: &Rc<ChannelCore>) {
                     let $in $(($in_arg))? = self;
                     ($at_tail)(core $(, $in_arg)?)
                 }
 
-                fn any(self) -> AnyEvent {
+                fn into_any(self) -> AnyEvent {
                     AnyEvent::$in(self)
                 }
             }
@@ -80,7 +80,7 @@ macro_rules! events {
                 #[inline(always)]
                 fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
                     let $out($($out_arg,)? mut done) = self;
-                    if is_given_up(Self::BIT, &done) {
+                    if is_cancelled(Self::BIT, &done) {
                         return;
                     }
                     let result = handler.$verb(ctx, $($out_arg,)? &mut done);
@@ -90,14 +90,14 @@ macro_rules! events {
                 }
 
                 #[inline(always)]
-                fn arrive(self, core: &Rc<ChannelCore>) {
+                fn reach_end(self, core: &Rc<ChannelCore>) {
                     let $out($($out_arg,)? mut done) = self;
-                    if begins(Self::BIT, &mut done) {
+                    if begin_operation(Self::BIT, &mut done) {
                         ($at_head)(core, $($out_arg,)? done)
                     }
                 }
 
-                fn any(self) -> AnyEvent {
+                fn into_any(self) -> AnyEvent {
                     AnyEvent::$out(self)
                 }
             }
@@ -118,11 +118,11 @@ macro_rules! events {
                 }
 
                 #[inline(always)]
-                fn arrive(self, core: &Rc<ChannelCore>) {
+                fn reach_end(self, core: &Rc<ChannelCore>) {
                     ($sig_head)(core)
                 }
 
-                fn any(self) -> AnyEvent {
+                fn into_any(self) -> AnyEvent {
                     AnyEvent::$sig(self)
                 }
             }
@@ -139,11 +139,11 @@ macro_rules! events {
             }
 
             /// Goes on its way, from this slot on.
-            pub(crate) fn go_on(self, core: &Rc<ChannelCore>, from: u32) {
+            pub(crate) fn forward_from(self, core: &Rc<ChannelCore>, from: u32) {
                 match self {
-                    $(AnyEvent::$in(event) => core.go(from, event),)*
-                    $(AnyEvent::$out(event) => core.go(from, event),)*
-                    $(AnyEvent::$sig(event) => core.go(from, event),)*
+                    $(AnyEvent::$in(event) => core.send_from(from, event),)*
+                    $(AnyEvent::$out(event) => core.send_from(from, event),)*
+                    $(AnyEvent::$sig(event) => core.send_from(from, event),)*
                 }
             }
         }
@@ -180,14 +180,14 @@ events! {
 /// True if the one who asked has cancelled the operation: then no handler sees it any more. A cancelled write
 /// is skipped when its turn comes, in order, by the outbound buffer.
 #[inline(always)]
-fn is_given_up(operation: Events, done: &Completion) -> bool {
+fn is_cancelled(operation: Events, done: &Completion) -> bool {
     operation != Events::WRITE && done.is_cancelled()
 }
 
 /// True if the operation is to be carried out. From here on it cannot be cancelled, but for a write, which can
 /// until it is handed to the transport, and a connect, which is broken off.
 #[inline(always)]
-fn begins(operation: Events, done: &mut Completion) -> bool {
+fn begin_operation(operation: Events, done: &mut Completion) -> bool {
     match operation {
         Events::WRITE => true,
         Events::CONNECT => !done.is_cancelled(),

@@ -22,87 +22,87 @@ use super::context::Ctx;
 use super::event_set::Events;
 use super::handler::Handler;
 use super::message::Msg;
-use super::slots::slot::{About, More, SlotState};
-use super::slots::slot_list::{HEAD, Slots, TAIL};
+use super::slots::slot::{ColdSlotState, HandlerInfo, SlotState};
+use super::slots::slot_list::{HEAD, SlotList, TAIL};
 use crate::channel::core::{ChannelCore, DeferredWork};
 
 /// The handlers of a channel.
-pub(crate) struct Handlers {
-    pub(crate) slots: RefCell<Slots>,
+pub(crate) struct PipelineState {
+    pub(crate) slots: RefCell<SlotList>,
     /// What some slot has ever stopped for, which is everything once something had to wait: nothing
     /// else needs a walk.
-    stopped_for: Cell<Events>,
+    ever_stopped_for: Cell<Events>,
     /// Whose handler has panicked: [`HEAD`] if none has.
-    culprit: Cell<u32>,
+    panicked_slot: Cell<u32>,
     /// How many handlers have got a name of their type's.
-    pub(crate) named: Cell<u32>,
+    pub(crate) generated_names: Cell<u32>,
     /// They are being removed, all of them, and no others may come.
-    pub(crate) closed: Cell<bool>,
+    pub(crate) is_closed: Cell<bool>,
     /// The removal of all of them goes on when the next slot is gone.
-    pub(crate) removal_waits: Cell<bool>,
+    pub(crate) is_removal_waiting: Cell<bool>,
     /// True if handlers that take long to be removed are not waited for.
-    pub(crate) hurries: Cell<bool>,
+    pub(crate) skips_lingering: Cell<bool>,
     /// How many have been removed, so that one can tell cheaply that it was not.
     pub(crate) removals: Cell<u32>,
     /// How many timers they have set, to number them.
-    pub(crate) timers: Cell<u32>,
+    pub(crate) timers_set: Cell<u32>,
 }
 
-impl Handlers {
+impl PipelineState {
     pub(crate) fn new() -> Self {
         Self {
-            slots: RefCell::new(Slots::new()),
-            stopped_for: Cell::new(Events::NONE),
-            culprit: Cell::new(HEAD),
-            named: Cell::new(0),
+            slots: RefCell::new(SlotList::new()),
+            ever_stopped_for: Cell::new(Events::NONE),
+            panicked_slot: Cell::new(HEAD),
+            generated_names: Cell::new(0),
             removals: Cell::new(0),
-            timers: Cell::new(0),
-            closed: Cell::new(false),
-            removal_waits: Cell::new(false),
-            hurries: Cell::new(false),
+            timers_set: Cell::new(0),
+            is_closed: Cell::new(false),
+            is_removal_waiting: Cell::new(false),
+            skips_lingering: Cell::new(false),
         }
     }
 }
 
-impl Handlers {
+impl PipelineState {
     /// Some slot stops for these from now on.
-    pub(crate) fn will_stop_for(&self, events: Events) {
-        self.stopped_for.set(self.stopped_for.get() | events);
+    pub(crate) fn add_stop_events(&self, events: Events) {
+        self.ever_stopped_for.set(self.ever_stopped_for.get() | events);
     }
 
     /// False if no slot stops for this event.
     #[inline]
     pub(crate) fn may_stop_for(&self, event: Events) -> bool {
-        self.stopped_for.get().contains(event)
+        self.ever_stopped_for.get().contains(event)
     }
 }
 
 impl ChannelCore {
     /// Sends an event on its way from one end of the pipeline to the other.
     #[inline(always)]
-    pub(crate) fn go_through<E: Event>(self: &Rc<Self>, event: E) {
-        if self.handlers.may_stop_for(E::BIT) {
-            self.walk(if E::INBOUND { HEAD } else { TAIL }, event);
+    pub(crate) fn send_through<E: Event>(self: &Rc<Self>, event: E) {
+        if self.pipeline.may_stop_for(E::BIT) {
+            self.send_from_outlined(if E::INBOUND { HEAD } else { TAIL }, event);
         } else {
-            event.arrive(self);
+            event.reach_end(self);
         }
     }
 
     /// Sends an event on its way, inward or outward, from this slot on.
     #[inline(always)]
-    pub(crate) fn go<E: Event>(self: &Rc<Self>, from: u32, event: E) {
-        let mut slots = self.handlers.slots.borrow_mut();
+    pub(crate) fn send_from<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        let mut slots = self.pipeline.slots.borrow_mut();
         let (at, end) = if E::INBOUND {
-            (slots.inward(from, E::BIT), TAIL)
+            (slots.next_inward(from, E::BIT), TAIL)
         } else {
-            if slots.at(from).holds_back() {
-                return self.wait(slots, from, event.any(), false);
+            if slots.at(from).must_queue_outbound() {
+                return self.queue_at_slot(slots, from, event.into_any(), false);
             }
-            (slots.outward(from, E::BIT), HEAD)
+            (slots.next_outward(from, E::BIT), HEAD)
         };
         if at == end {
             drop(slots);
-            return event.arrive(self);
+            return event.reach_end(self);
         }
         match slots.at_mut(at).begin_call() {
             Some(handler) => {
@@ -112,7 +112,7 @@ impl ChannelCore {
             None => {
                 // Removed meanwhile: it goes past, but not past what came before.
                 let for_handler = slots.at(at).state != SlotState::Removed;
-                self.wait(slots, at, event.any(), for_handler);
+                self.queue_at_slot(slots, at, event.into_any(), for_handler);
             }
         }
     }
@@ -120,32 +120,33 @@ impl ChannelCore {
     /// Sends what was read on its way, as the last of its round. Mostly the same handler stops for it and
     /// for the end of the round, which it is then told without being put back in between: whether it was.
     #[inline(always)]
-    pub(crate) fn go_as_last(self: &Rc<Self>, msg: Msg) -> bool {
-        let mut slots = self.handlers.slots.borrow_mut();
-        let at = slots.first_reader();
+    pub(crate) fn send_last_read(self: &Rc<Self>, msg: Msg) -> bool {
+        let mut slots = self.pipeline.slots.borrow_mut();
+        let at = slots.first_read();
         let handler = if at == TAIL { None } else { slots.at_mut(at).begin_call() };
         drop(slots);
         let Some(handler) = handler else {
-            self.walk(HEAD, Read(msg));
+            self.send_from_outlined(HEAD, Read(msg));
             return false;
         };
-        let mut told = false;
+        let mut is_completed = false;
         self.call(at, handler, |handler, ctx| {
             Read(msg).deliver(handler, ctx);
-            told = self.handlers.slots.borrow().is_next(at) && self.take_end_of_round();
-            if told {
+            is_completed =
+                self.pipeline.slots.borrow().may_get_read_complete(at) && self.take_end_of_round();
+            if is_completed {
                 ReadComplete.deliver(handler, ctx);
             }
         });
-        told
+        is_completed
     }
 
     /// A write that nobody waits for, and a flush: mostly the last steps of an answer. One copy of the
     /// way does for all handlers, and each step is one call.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
-        if self.handlers.may_stop_for(Write::BIT) {
-            self.walk(from, Write(msg, Completion::none()));
+        if self.pipeline.may_stop_for(Write::BIT) {
+            self.send_from_outlined(from, Write(msg, Completion::none()));
         } else {
             self.write_unawaited(msg);
         }
@@ -153,16 +154,16 @@ impl ChannelCore {
 
     #[inline(never)]
     pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
-        if self.handlers.may_stop_for(Flush::BIT) {
-            self.walk(from, Flush);
+        if self.pipeline.may_stop_for(Flush::BIT) {
+            self.send_from_outlined(from, Flush);
         } else {
             self.flush();
         }
     }
 
     #[inline(never)]
-    fn walk<E: Event>(self: &Rc<Self>, from: u32, event: E) {
-        self.go(from, event);
+    fn send_from_outlined<E: Event>(self: &Rc<Self>, from: u32, event: E) {
+        self.send_from(from, event);
     }
 
     /// Calls a handler that was taken out of its slot, and puts it back.
@@ -173,10 +174,10 @@ impl ChannelCore {
         handler: Box<dyn Handler>,
         deliver: impl FnOnce(&mut dyn Handler, &Ctx<'_>),
     ) {
-        let mut call = Call::begin(self, at, handler);
+        let mut call = HandlerCall::begin(self, at, handler);
         call.run(deliver);
         let handler = call.end();
-        let mut slots = self.handlers.slots.borrow_mut();
+        let mut slots = self.pipeline.slots.borrow_mut();
         let slot = slots.at_mut(at);
         if slot.state != SlotState::Removed && !slot.has_backlog() {
             slot.end_call(handler);
@@ -187,15 +188,15 @@ impl ChannelCore {
     }
 
     /// Removes a live slot: at once if its handler does not run, else when it returns.
-    pub(crate) fn retire(self: &Rc<Self>, at: u32) {
-        self.handlers.removals.set(self.handlers.removals.get().wrapping_add(1));
-        let mut slots = self.handlers.slots.borrow_mut();
+    pub(crate) fn remove_slot(self: &Rc<Self>, at: u32) {
+        self.pipeline.removals.set(self.pipeline.removals.get().wrapping_add(1));
+        let mut slots = self.pipeline.slots.borrow_mut();
         let slot = slots.at_mut(at);
         slot.state = SlotState::Removed;
         // What waits here keeps its place: others stop behind it, and go past it in turn (rule 4).
-        let stops = if slot.has_backlog() { Events::ALL } else { Events::NONE };
-        self.handlers.will_stop_for(stops);
-        slots.set_stops(at, stops);
+        let stops_for = if slot.has_backlog() { Events::ALL } else { Events::NONE };
+        self.pipeline.add_stop_events(stops_for);
+        slots.set_stops_for(at, stops_for);
         if let Some(handler) = slots.at_mut(at).begin_call() {
             drop(slots);
             self.finish_call(at, handler);
@@ -203,70 +204,70 @@ impl ChannelCore {
     }
 
     /// Takes a slot out of the order, with all that is in it. Destructors run outside of any borrow.
-    pub(crate) fn discard(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
-        let about = self.handlers.slots.borrow_mut().unlink(at);
-        let type_name = about.as_ref().map_or("handler", |about| about.kind.name());
-        let more = about.and_then(|about| about.take_more());
-        for timer in more.iter().flat_map(|more| &more.timers) {
+    pub(crate) fn discard_slot(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
+        let info = self.pipeline.slots.borrow_mut().unlink(at);
+        let type_name = info.as_ref().map_or("handler", |info| info.handler_type.name());
+        let cold = info.and_then(|info| info.take_cold());
+        for timer in cold.iter().flat_map(|cold| &cold.timers) {
             self.here.sender().take_back(timer.key);
         }
         if let Some(handler) = handler {
             self.drop_catching_panic(type_name, handler);
         }
-        if let Some(More { backlog, parked, .. }) = more.map(|more| *more) {
-            self.drop_catching_panic(type_name, parked);
+        if let Some(ColdSlotState { backlog, suspended, .. }) = cold.map(|cold| *cold) {
+            self.drop_catching_panic(type_name, suspended);
             self.fail_backlog(backlog);
         }
-        if self.handlers.removal_waits.take() {
+        if self.pipeline.is_removal_waiting.take() {
             self.remove_handlers_later();
         }
     }
 
     /// After a panic: the name and the type of the handler it happened in.
-    pub(crate) fn take_culprit(&self) -> (String, &'static str) {
-        let slots = self.handlers.slots.borrow();
-        let culprit = slots.at(self.handlers.culprit.replace(HEAD)).about();
-        let known = culprit.map(|about| (about.name.to_string(), about.kind.name()));
+    pub(crate) fn take_panicked_handler(&self) -> (String, &'static str) {
+        let slots = self.pipeline.slots.borrow();
+        let slot = slots.at(self.pipeline.panicked_slot.replace(HEAD)).info();
+        let known = slot.map(|info| (info.name.to_string(), info.handler_type.name()));
         known.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 
     /// After a panic: the handlers it passed through have been put back, and are only dropped now.
-    pub(crate) fn discard_poisoned(self: &Rc<Self>) {
-        while let Some(at) = self.next_poisoned() {
+    pub(crate) fn discard_poisoned_slots(self: &Rc<Self>) {
+        while let Some(at) = self.find_poisoned_slot() {
             let (handler, link) = {
-                let mut slots = self.handlers.slots.borrow_mut();
-                let link = slots.at(at).about().and_then(About::link);
+                let mut slots = self.pipeline.slots.borrow_mut();
+                let link = slots.at(at).info().and_then(HandlerInfo::link);
                 (slots.at_mut(at).handler.take(), link)
             };
-            self.discard(at, handler);
+            self.discard_slot(at, handler);
             // Its other half, on its executor, has no part in it.
             if let Some(link) = link {
-                link.dismiss();
+                link.send_removed();
             }
         }
     }
 
-    pub(crate) fn has_poisoned(&self) -> bool {
-        self.next_poisoned().is_some()
+    pub(crate) fn has_poisoned_slot(&self) -> bool {
+        self.find_poisoned_slot().is_some()
     }
 
     /// Looked for anew each time: a destructor may call the channel, and a panic there discards them too.
-    fn next_poisoned(&self) -> Option<u32> {
-        let slots = self.handlers.slots.borrow();
+    fn find_poisoned_slot(&self) -> Option<u32> {
+        let slots = self.pipeline.slots.borrow();
         slots.linked().find(|at| slots.at(*at).state == SlotState::Poisoned)
     }
 }
 
 /// A handler out of its slot. A panic puts it back, poisoned: to be dropped when the unwinding is
 /// over, because a destructor that panics meanwhile would end the process.
-pub(super) struct Call<'a> {
+pub(super) struct HandlerCall<'a> {
     core: &'a Rc<ChannelCore>,
     at: u32,
     /// `None` once the call has ended.
     handler: Option<Box<dyn Handler>>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> HandlerCall<'a> {
     #[inline(always)]
     pub(super) fn begin(core: &'a Rc<ChannelCore>, at: u32, handler: Box<dyn Handler>) -> Self {
         Self { core, at, handler: Some(handler) }
@@ -291,18 +292,22 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for HandlerCall<'_> {
     #[cold]
     fn drop(&mut self) {
         if let Some(handler) = self.handler.take() {
             // The innermost comes first.
-            let culprit = &self.core.handlers.culprit;
-            culprit.set(if culprit.get() == HEAD { self.at } else { culprit.get() });
-            let mut slots = self.core.handlers.slots.borrow_mut();
+            let panicked_slot = &self.core.pipeline.panicked_slot;
+            panicked_slot.set(if panicked_slot.get() == HEAD {
+                self.at
+            } else {
+                panicked_slot.get()
+            });
+            let mut slots = self.core.pipeline.slots.borrow_mut();
             let slot = slots.at_mut(self.at);
             slot.handler = Some(handler);
             slot.state = SlotState::Poisoned;
-            slots.set_stops(self.at, Events::NONE);
+            slots.set_stops_for(self.at, Events::NONE);
             drop(slots);
             // Whoever catches the panic need not be the channel.
             self.core.mark_deferred(DeferredWork::POISONED);

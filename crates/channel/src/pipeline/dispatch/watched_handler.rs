@@ -25,38 +25,43 @@ use crate::pipeline::slots::name::Name;
 use crate::pipeline::typed::signature::Signature;
 
 /// A handler, and the name under which the watchdog knows it.
-struct Watched {
+struct WatchedHandler {
     handler: Box<dyn Handler>,
-    station: Station,
+    call_site: Station,
 }
 
 impl ChannelCore {
     /// Boxes a handler for its slot, wrapped if somebody watches.
-    pub(crate) fn boxed<H: Handler>(&self, name: &Name, handler: H) -> Box<dyn Handler> {
+    pub(crate) fn box_handler<H: Handler>(&self, name: &Name, handler: H) -> Box<dyn Handler> {
         if !self.here.sender().is_watched() {
             return Box::new(handler);
         }
-        let station = station(name.to_string(), self.shared().id, std::any::type_name::<H>());
-        Box::new(Watched { handler: Box::new(handler), station })
+        let call_site =
+            handler_call_site(name.to_string(), self.shared().id, std::any::type_name::<H>());
+        Box::new(WatchedHandler { handler: Box::new(handler), call_site })
     }
 }
 
 /// The handler itself, watched or not, if it is of this type.
 pub(crate) fn downcast<H: Handler>(handler: &mut dyn Handler) -> Option<&mut H> {
     let handler: &mut dyn Any = handler;
-    if handler.is::<Watched>() {
-        let watched = handler.downcast_mut::<Watched>()?;
+    if handler.is::<WatchedHandler>() {
+        let watched = handler.downcast_mut::<WatchedHandler>()?;
         return (&mut *watched.handler as &mut dyn Any).downcast_mut();
     }
     handler.downcast_mut()
 }
 
 /// What the watchdog knows a handler by.
-pub(crate) fn station(name: String, channel: ChannelId, type_name: &'static str) -> Station {
-    Station::new(name, format!("{channel:?}"), type_name, CALLS)
+pub(crate) fn handler_call_site(
+    name: String,
+    channel: ChannelId,
+    type_name: &'static str,
+) -> Station {
+    Station::new(name, format!("{channel:?}"), type_name, METHOD_NAMES)
 }
 
-macro_rules! calls {
+macro_rules! handler_methods {
     (
         methods { $($call:ident($($arg:ident: $type:ty),*) -> $result:ty;)* }
         others { $($other:ident;)* }
@@ -65,14 +70,14 @@ macro_rules! calls {
         #[allow(non_camel_case_types, reason = "they are the names of the methods")]
         #[derive(Clone, Copy, Debug)]
         #[repr(u8)]
-        pub(crate) enum Call {
+        pub(crate) enum HandlerMethod {
             $($call,)*
             $($other,)*
         }
 
-        const CALLS: &[&str] = &[$(stringify!($call),)* $(stringify!($other),)*];
+        const METHOD_NAMES: &[&str] = &[$(stringify!($call),)* $(stringify!($other),)*];
 
-        impl Handler for Watched {
+        impl Handler for WatchedHandler {
             fn interest(&self) -> Events {
                 self.handler.interest()
             }
@@ -83,16 +88,16 @@ macro_rules! calls {
 
             $(
                 fn $call(&mut self, ctx: &Ctx<'_>, $($arg: $type),*) -> $result {
-                    let Self { handler, station } = self;
+                    let Self { handler, call_site } = self;
                     let call = || handler.$call(ctx, $($arg),*);
-                    ctx.core().here.sender().run_at(station, Call::$call as u8, call)
+                    ctx.core().here.sender().run_at(call_site, HandlerMethod::$call as u8, call)
                 }
             )*
         }
     };
 }
 
-calls! {
+handler_methods! {
     methods {
         on_added() -> HandlerResult;
         on_removed() -> ();
@@ -123,14 +128,14 @@ calls! {
 }
 
 /// What is left when the handler has gone.
-struct Nobody;
+struct NoHandler;
 
-impl Handler for Nobody {}
+impl Handler for NoHandler {}
 
-impl Drop for Watched {
+impl Drop for WatchedHandler {
     fn drop(&mut self) {
-        let handler = std::mem::replace(&mut self.handler, Box::new(Nobody));
-        run_at(&self.station, Call::drop as u8, || drop(handler));
+        let handler = std::mem::replace(&mut self.handler, Box::new(NoHandler));
+        run_at(&self.call_site, HandlerMethod::drop as u8, || drop(handler));
     }
 }
 
@@ -142,8 +147,12 @@ mod tests {
     fn o02_no_event_is_kept_from_a_handler_that_is_watched() {
         // Besides events: added, removed, a timer; and what is no method.
         let others = 3 + 2;
-        assert_eq!(CALLS.len() - others, Events::NAMES.len(), "a new event is passed on here too");
-        assert_eq!(CALLS[Call::on_read as usize], "on_read");
-        assert_eq!(CALLS[Call::drop as usize], "drop");
+        assert_eq!(
+            METHOD_NAMES.len() - others,
+            Events::NAMES.len(),
+            "a new event is passed on here too"
+        );
+        assert_eq!(METHOD_NAMES[HandlerMethod::on_read as usize], "on_read");
+        assert_eq!(METHOD_NAMES[HandlerMethod::drop as usize], "drop");
     }
 }

@@ -6,173 +6,175 @@ use std::sync::{Arc, PoisonError};
 use waterwheel_executor::engine::{panic_message, report, run_as};
 use waterwheel_executor::{Error, ErrorKind, Fault, Origin, UserCode};
 
-use super::link::{Emission, Farewell, Letter, Link};
+use super::link::{Emission, HandlerCommand, HandlerExit, OffloadLink};
 use super::remote_context::RemoteCtx;
-use super::remote_event::Mail;
+use super::remote_event::RemoteEvent;
 use super::remote_handler::RemoteHandler;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::lifecycle::hold::Hold;
-use crate::pipeline::dispatch::watched_handler::Call;
+use crate::pipeline::dispatch::watched_handler::HandlerMethod;
 use crate::pipeline::error::PipelineError;
 
 /// How many letters a task reads before other tasks of its executor have their turn: enough for the
 /// price of a task not to matter, few enough for a busy channel not to keep an executor to itself.
-const LETTERS_PER_TASK: usize = 64;
+const COMMANDS_PER_TASK: usize = 64;
 
 /// Who is at the other end.
-pub(super) enum Occupant {
-    Unbuilt(Build),
+pub(super) enum RemoteHandlerState {
+    Unbuilt(BuildHandler),
     Built(Box<dyn RemoteHandler>),
 }
 
-pub(super) type Build = Box<dyn FnOnce() -> Box<dyn RemoteHandler> + Send>;
+pub(super) type BuildHandler = Box<dyn FnOnce() -> Box<dyn RemoteHandler> + Send>;
 
 /// A task that reads letters. Dropped by an executor that died, it tells the loop. Until it is through, a
 /// drain of the loop waits for the channel.
-struct Reader {
-    link: Option<Arc<Link>>,
+struct CommandTask {
+    link: Option<Arc<OffloadLink>>,
     _hold: Hold,
 }
 
-impl Reader {
+impl CommandTask {
     fn run(mut self) {
         if let Some(link) = self.link.take() {
-            link.read_letters();
+            link.run_commands();
         }
     }
 }
 
-impl Drop for Reader {
+impl Drop for CommandTask {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
             let executor = link.executor().name().to_owned();
             let cause = String::from("its tasks were dropped");
-            link.lose(ErrorKind::LoopDied { executor, cause }.into());
+            link.lose_executor(ErrorKind::LoopDied { executor, cause }.into());
         }
     }
 }
 
-impl Link {
+impl OffloadLink {
     /// Lets the executor read the letters.
     pub(super) fn schedule(self: &Arc<Self>) -> Result<(), Error> {
-        let task = |link: Arc<Link>| {
+        let make_task = |link: Arc<OffloadLink>| {
             let hold = Channel::new(link.shared().clone()).hold();
-            let reader = Reader { link: Some(link), _hold: hold };
-            move || reader.run()
+            let task = CommandTask { link: Some(link), _hold: hold };
+            move || task.run()
         };
-        Ok(self.executor().execute_with(Origin::here(), self.clone(), task)?)
+        Ok(self.executor().execute_with(Origin::here(), self.clone(), make_task)?)
     }
 
     /// The executor will not read the letters: neither now nor ever.
-    pub(super) fn lose(self: &Arc<Self>, cause: Error) {
-        if let Some(occupant) = self.take_occupant() {
-            self.drop_catching_panic(occupant);
+    pub(super) fn lose_executor(self: &Arc<Self>, cause: Error) {
+        if let Some(handler_state) = self.take_handler_state() {
+            self.drop_catching_panic(handler_state);
         }
         let handler = self.name().to_owned();
         let error = Error::new(ChannelError::ExecutorGone { handler, cause });
-        self.emit(Emission::Farewell(Farewell::Failed(error)));
+        self.emit(Emission::Exited(HandlerExit::Failed(error)));
     }
 
-    fn read_letters(self: &Arc<Self>) {
+    fn run_commands(self: &Arc<Self>) {
         loop {
-            let Some(mut occupant) = self.take_occupant() else { return };
+            let Some(mut handler_state) = self.take_handler_state() else { return };
             let ctx = RemoteCtx::new(self.clone());
-            for _ in 0..LETTERS_PER_TASK {
-                let Some(letter) = self.next_letter() else { break };
-                let was_write = matches!(letter, Letter::Event(Mail::Write(..)));
-                match self.read(occupant, letter, &ctx) {
-                    Ok(stays) => occupant = stays,
+            for _ in 0..COMMANDS_PER_TASK {
+                let Some(command) = self.next_command() else { break };
+                let was_write = matches!(command, HandlerCommand::Event(RemoteEvent::Write(..)));
+                match self.run_command(handler_state, command, &ctx) {
+                    Ok(state) => handler_state = state,
                     // Nobody rests: from now on the letters are the loop's.
-                    Err(farewell) => return self.emit(Emission::Farewell(farewell)),
+                    Err(exit) => return self.emit(Emission::Exited(exit)),
                 }
                 if was_write {
-                    self.nudge();
+                    self.request_loop();
                 }
             }
-            *self.occupant.lock().unwrap_or_else(PoisonError::into_inner) = Some(occupant);
+            *self.handler_state.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(handler_state);
             // An executor that takes no more tasks has to end what it has begun.
-            if !self.rest() || self.schedule().is_ok() {
+            if !self.finish_command_batch() || self.schedule().is_ok() {
                 return;
             }
         }
     }
 
-    fn take_occupant(&self) -> Option<Occupant> {
-        self.occupant.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take_handler_state(&self) -> Option<RemoteHandlerState> {
+        self.handler_state.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Reads one letter to the handler.
-    fn read(
+    fn run_command(
         self: &Arc<Self>,
-        occupant: Occupant,
-        letter: Letter,
+        handler_state: RemoteHandlerState,
+        command: HandlerCommand,
         ctx: &RemoteCtx,
-    ) -> Result<Occupant, Farewell> {
-        let mut handler = match occupant {
-            Occupant::Unbuilt(build) => {
+    ) -> Result<RemoteHandlerState, HandlerExit> {
+        let mut handler = match handler_state {
+            RemoteHandlerState::Unbuilt(build) => {
                 let build = || catch_unwind(AssertUnwindSafe(build));
-                self.run_as(Call::build, build).map_err(|payload| self.panicked(payload))?
+                self.run_as(HandlerMethod::build, build)
+                    .map_err(|payload| self.report_panic(payload))?
             }
-            Occupant::Built(handler) => handler,
+            RemoteHandlerState::Built(handler) => handler,
         };
-        let what = match &letter {
-            Letter::Added => Some(Call::on_added),
-            Letter::Event(mail) => Some(mail.call()),
-            Letter::Last => None,
-            Letter::Removed => Some(Call::on_removed),
+        let method = match &command {
+            HandlerCommand::Added => Some(HandlerMethod::on_added),
+            HandlerCommand::Event(event) => Some(event.method()),
+            HandlerCommand::Marker => None,
+            HandlerCommand::Removed => Some(HandlerMethod::on_removed),
         };
-        let call = || match letter {
-            Letter::Added => handler.on_added(ctx).err().map(|cause| {
+        let call = || match command {
+            HandlerCommand::Added => handler.on_added(ctx).err().map(|cause| {
                 handler.on_removed(ctx);
                 let name = self.name().to_owned();
-                Farewell::Failed(PipelineError::NotAdded { name, cause }.into())
+                HandlerExit::Failed(PipelineError::NotAdded { name, cause }.into())
             }),
-            Letter::Event(mail) => {
-                mail.deliver(&mut *handler, ctx, self);
+            HandlerCommand::Event(event) => {
+                event.deliver(&mut *handler, ctx, self);
                 None
             }
-            Letter::Last => {
-                self.emit(Emission::Last);
+            HandlerCommand::Marker => {
+                self.emit(Emission::Marker);
                 None
             }
-            Letter::Removed => {
+            HandlerCommand::Removed => {
                 handler.on_removed(ctx);
-                Some(Farewell::Removed)
+                Some(HandlerExit::Removed)
             }
         };
         let call = || catch_unwind(AssertUnwindSafe(call));
-        let called = match what {
-            Some(what) => self.run_as(what, call),
+        let called = match method {
+            Some(method) => self.run_as(method, call),
             None => call(),
         };
-        let farewell = match called {
-            Ok(farewell) => farewell,
-            Err(payload) => Some(self.panicked(payload)),
+        let exit = match called {
+            Ok(exit) => exit,
+            Err(payload) => Some(self.report_panic(payload)),
         };
-        match farewell {
-            None => Ok(Occupant::Built(handler)),
-            Some(farewell) => {
+        match exit {
+            None => Ok(RemoteHandlerState::Built(handler)),
+            Some(exit) => {
                 self.drop_catching_panic(handler);
-                Err(farewell)
+                Err(exit)
             }
         }
     }
 
     #[cold]
-    fn panicked(&self, payload: Box<dyn std::any::Any + Send>) -> Farewell {
+    fn report_panic(&self, payload: Box<dyn std::any::Any + Send>) -> HandlerExit {
         let message = panic_message(payload);
         let origin = Origin::labelled(self.type_name());
-        let told = format!("`{}` of {:?}: {message}", self.name(), self.shared());
-        report(Fault::Panicked { what: UserCode::Handler, origin, message: told });
-        Farewell::Panicked(ErrorKind::Panicked { origin, message }.into())
+        let text = format!("`{}` of {:?}: {message}", self.name(), self.shared());
+        report(Fault::Panicked { what: UserCode::Handler, origin, message: text });
+        HandlerExit::Panicked(ErrorKind::Panicked { origin, message }.into())
     }
 
     pub(super) fn drop_catching_panic<T>(&self, value: T) {
-        self.guard(|| drop(value));
+        self.run_guarded(|| drop(value));
     }
 
-    pub(super) fn guard(&self, f: impl FnOnce()) {
+    pub(super) fn run_guarded(&self, f: impl FnOnce()) {
         let origin = Origin::labelled(self.type_name());
         // Reported by itself.
         let _ = run_as(UserCode::Destructor, origin, f);

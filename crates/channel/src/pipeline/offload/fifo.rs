@@ -11,20 +11,24 @@ use crate::queue_capacity::shrink_if_empty;
 /// and items are dropped outside. `called` says that the consumer is on its way or at work: it is set by
 /// whoever pushes first, who then calls the consumer, and taken back by the consumer alone, when it has
 /// found the queue empty.
-pub(super) struct Fifo<T>(Mutex<State<T>>);
+pub(super) struct Fifo<T>(Mutex<FifoState<T>>);
 
-struct State<T> {
+struct FifoState<T> {
     items: VecDeque<T>,
-    called: bool,
-    closed: bool,
+    is_consumer_called: bool,
+    is_closed: bool,
 }
 
 impl<T> Fifo<T> {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State { items: VecDeque::new(), called: false, closed: false }))
+        Self(Mutex::new(FifoState {
+            items: VecDeque::new(),
+            is_consumer_called: false,
+            is_closed: false,
+        }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, FifoState<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -34,18 +38,18 @@ impl<T> Fifo<T> {
     /// The item, if the queue is closed.
     pub(super) fn push(&self, item: T) -> Result<bool, T> {
         let mut state = self.lock();
-        if state.closed {
+        if state.is_closed {
             return Err(item);
         }
         state.items.push_back(item);
-        Ok(!std::mem::replace(&mut state.called, true))
+        Ok(!std::mem::replace(&mut state.is_consumer_called, true))
     }
 
     /// Asks for the consumer without an item. `true`: the caller has to call it.
     #[must_use]
-    pub(super) fn nudge(&self) -> bool {
+    pub(super) fn request_consumer(&self) -> bool {
         let mut state = self.lock();
-        !state.closed && !std::mem::replace(&mut state.called, true)
+        !state.is_closed && !std::mem::replace(&mut state.is_consumer_called, true)
     }
 
     pub(super) fn pop(&self) -> Option<T> {
@@ -55,18 +59,18 @@ impl<T> Fifo<T> {
     /// The consumer is done for now. `true`: there is more, and it has to come again; otherwise the
     /// next to push calls it.
     #[must_use]
-    pub(super) fn rest(&self) -> bool {
+    pub(super) fn finish_batch(&self) -> bool {
         let mut state = self.lock();
-        state.called = !state.items.is_empty();
+        state.is_consumer_called = !state.items.is_empty();
         shrink_if_empty(&mut state.items);
-        state.called
+        state.is_consumer_called
     }
 
     /// Nobody will consume any more: gives back what is in it, and takes no more.
     #[must_use]
     pub(super) fn close(&self) -> VecDeque<T> {
         let mut state = self.lock();
-        state.closed = true;
+        state.is_closed = true;
         std::mem::take(&mut state.items)
     }
 }
@@ -82,18 +86,18 @@ mod tests {
         let fifo = Fifo::new();
         assert_eq!([fifo.push(1), fifo.push(2), fifo.push(3)], [Ok(true), Ok(false), Ok(false)]);
         assert_eq!(fifo.pop(), Some(1));
-        assert!(fifo.rest(), "there is more, and the consumer is still called");
+        assert!(fifo.finish_batch(), "there is more, and the consumer stays called");
         assert_eq!(fifo.push(4), Ok(false));
         assert_eq!(
             [fifo.pop(), fifo.pop(), fifo.pop(), fifo.pop()],
             [Some(2), Some(3), Some(4), None]
         );
         assert_eq!(fifo.push(5), Ok(false), "it is at work until it rests");
-        assert!(fifo.rest());
+        assert!(fifo.finish_batch());
         assert_eq!(fifo.pop(), Some(5));
-        assert!(!fifo.rest());
-        assert!(fifo.nudge() && !fifo.nudge());
-        assert!(!fifo.rest());
+        assert!(!fifo.finish_batch());
+        assert!(fifo.request_consumer() && !fifo.request_consumer());
+        assert!(!fifo.finish_batch());
         assert_eq!(fifo.push(6), Ok(true));
     }
 
@@ -103,7 +107,7 @@ mod tests {
         fifo.push(1).unwrap();
         assert_eq!(fifo.close(), [1]);
         assert_eq!(fifo.push(2), Err(2));
-        assert!(!fifo.nudge());
+        assert!(!fifo.request_consumer());
         assert_eq!(fifo.pop(), None);
     }
     #[test]
@@ -131,7 +135,7 @@ mod tests {
                     assert_eq!(*n, next[producer], "of {producer}");
                     next[producer] += 1;
                 }
-                if !fifo.rest() {
+                if !fifo.finish_batch() {
                     break;
                 }
             }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_executor::engine::{report, run_at};
 use waterwheel_executor::{Error, EventExecutor, Fault, Station};
 
-use super::executor_side::Occupant;
+use super::executor_side::RemoteHandlerState;
 use super::fifo::Fifo;
 use super::remote_completion::RemoteCompletion;
-use super::remote_event::Mail;
+use super::remote_event::RemoteEvent;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::command::LoopCommand;
-use crate::pipeline::dispatch::backlog_delivery::MAX_WAITING_WRITES;
-use crate::pipeline::dispatch::watched_handler::{Call, station};
+use crate::pipeline::dispatch::backlog_delivery::MAX_QUEUED_WRITES;
+use crate::pipeline::dispatch::watched_handler::{HandlerMethod, handler_call_site};
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::slots::slot_list::SlotId;
 use crate::report_throttle::ReportThrottle;
@@ -26,24 +26,24 @@ use crate::token::Token;
 /// taken by the loop alone. `occupant` is taken out and put back by the one task that drains the letters,
 /// or by whoever finds that there will be no such task. `parting` and `overflows` are the loop's
 /// alone, until that is gone.
-pub(crate) struct Link {
-    about: Place,
+pub(crate) struct OffloadLink {
+    owner: LinkOwner,
     /// What it is known by, if its executor is watched.
-    station: Option<Station>,
-    letters: Fifo<Letter>,
+    call_site: Option<Station>,
+    commands: Fifo<HandlerCommand>,
     emissions: Fifo<Emission>,
-    pub(super) occupant: Mutex<Option<Occupant>>,
+    pub(super) handler_state: Mutex<Option<RemoteHandlerState>>,
     /// How many letters are writes.
-    writes: AtomicUsize,
+    queued_writes: AtomicUsize,
     /// They are so many that they make the channel unwritable.
-    overflows: AtomicBool,
-    parting: Mutex<Option<Farewell>>,
+    is_overflowing: AtomicBool,
+    exit: Mutex<Option<HandlerExit>>,
     /// How often the handler failed and nobody else was told.
     failures: ReportThrottle,
 }
 
 /// Whose link it is.
-pub(super) struct Place {
+pub(super) struct LinkOwner {
     pub(super) shared: Arc<ChannelShared>,
     pub(super) slot: SlotId,
     pub(super) name: String,
@@ -52,28 +52,28 @@ pub(super) struct Place {
 }
 
 /// To the handler.
-pub(crate) enum Letter {
+pub(crate) enum HandlerCommand {
     /// It is to be built, and told that it was added.
     Added,
-    Event(Mail),
+    Event(RemoteEvent),
     /// To be sent back: what was posted before has come through then.
-    Last,
+    Marker,
     Removed,
 }
 
 /// To the loop.
 pub(crate) enum Emission {
-    Event(Mail),
+    Event(RemoteEvent),
     /// What became of an operation whose completion has stayed on the loop.
     Complete(u64, Result<(), Error>),
-    Last,
+    Marker,
     /// The handler is gone, and reads no more letters.
-    Farewell(Farewell),
+    Exited(HandlerExit),
 }
 
 /// Why a handler is gone.
 #[derive(Clone)]
-pub(crate) enum Farewell {
+pub(crate) enum HandlerExit {
     /// It was removed.
     Removed,
     /// It could not do its work: the handlers behind it are told.
@@ -82,51 +82,51 @@ pub(crate) enum Farewell {
     Panicked(Error),
 }
 
-impl Link {
-    pub(super) fn new(about: Place, occupant: Occupant) -> Self {
-        let Place { name, shared, type_name, executor, .. } = &about;
-        let station = || station(name.clone(), shared.id, type_name);
+impl OffloadLink {
+    pub(super) fn new(owner: LinkOwner, handler_state: RemoteHandlerState) -> Self {
+        let LinkOwner { name, shared, type_name, executor, .. } = &owner;
+        let call_site = || handler_call_site(name.clone(), shared.id, type_name);
         Self {
-            station: executor.is_watched().then(station),
-            about,
-            letters: Fifo::new(),
+            call_site: executor.is_watched().then(call_site),
+            owner,
+            commands: Fifo::new(),
             emissions: Fifo::new(),
-            occupant: Mutex::new(Some(occupant)),
-            writes: AtomicUsize::new(0),
-            overflows: AtomicBool::new(false),
-            parting: Mutex::new(None),
+            handler_state: Mutex::new(Some(handler_state)),
+            queued_writes: AtomicUsize::new(0),
+            is_overflowing: AtomicBool::new(false),
+            exit: Mutex::new(None),
             failures: ReportThrottle::default(),
         }
     }
 
     pub(crate) fn channel(&self) -> Token {
-        self.about.shared.token()
+        self.owner.shared.token()
     }
 
     pub(super) fn shared(&self) -> &Arc<ChannelShared> {
-        &self.about.shared
+        &self.owner.shared
     }
 
     pub(crate) fn slot(&self) -> SlotId {
-        self.about.slot
+        self.owner.slot
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.about.name
+        &self.owner.name
     }
 
     pub(super) fn type_name(&self) -> &'static str {
-        self.about.type_name
+        self.owner.type_name
     }
 
     pub(super) fn executor(&self) -> &EventExecutor {
-        &self.about.executor
+        &self.owner.executor
     }
 
     /// Calls `f`, which calls the handler: on its executor.
-    pub(super) fn run_as<R>(&self, call: Call, f: impl FnOnce() -> R) -> R {
-        match &self.station {
-            Some(station) => run_at(station, call as u8, f),
+    pub(super) fn run_as<R>(&self, method: HandlerMethod, f: impl FnOnce() -> R) -> R {
+        match &self.call_site {
+            Some(call_site) => run_at(call_site, method as u8, f),
             None => f(),
         }
     }
@@ -137,61 +137,61 @@ impl Link {
     ///
     /// # Errors
     /// The executor takes no tasks.
-    pub(super) fn open(self: &Arc<Self>) -> Result<(), Error> {
-        let _ = self.letters.push(Letter::Added);
+    pub(super) fn send_added(self: &Arc<Self>) -> Result<(), Error> {
+        let _ = self.commands.push(HandlerCommand::Added);
         self.schedule()
     }
 
     /// Posts a letter. On the loop.
-    pub(crate) fn post(self: &Arc<Self>, letter: Letter) {
-        if let Letter::Event(Mail::Write(..)) = letter {
-            self.writes.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn send_command(self: &Arc<Self>, command: HandlerCommand) {
+        if let HandlerCommand::Event(RemoteEvent::Write(..)) = command {
+            self.queued_writes.fetch_add(1, Ordering::Relaxed);
         }
-        match self.letters.push(letter) {
+        match self.commands.push(command) {
             Ok(false) => {}
             Ok(true) => {
                 if let Err(error) = self.schedule() {
-                    self.lose(error);
+                    self.lose_executor(error);
                 }
             }
             // Neither the loop nor the executor is there any more.
-            Err(letter) => drop(letter),
+            Err(command) => drop(command),
         }
     }
 
     /// Lets the handler take its leave: its slot is gone. On the loop.
-    pub(crate) fn dismiss(self: &Arc<Self>) {
-        self.post(Letter::Removed);
+    pub(crate) fn send_removed(self: &Arc<Self>) {
+        self.send_command(HandlerCommand::Removed);
     }
 
     /// Nobody will read the letters that are left. One by one: a destructor that panics keeps none of
     /// the others.
-    pub(super) fn forget_letters(&self) {
-        *self.parting() = None;
-        for letter in self.letters.close() {
-            self.drop_catching_panic(letter);
+    pub(super) fn drop_commands(&self) {
+        *self.exit() = None;
+        for command in self.commands.close() {
+            self.drop_catching_panic(command);
         }
     }
 
     /// Takes the next letter.
-    pub(super) fn next_letter(&self) -> Option<Letter> {
-        let letter = self.letters.pop()?;
-        if let Letter::Event(Mail::Write(..)) = letter {
-            self.writes.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn next_command(&self) -> Option<HandlerCommand> {
+        let command = self.commands.pop()?;
+        if let HandlerCommand::Event(RemoteEvent::Write(..)) = command {
+            self.queued_writes.fetch_sub(1, Ordering::Relaxed);
         }
-        Some(letter)
+        Some(command)
     }
 
     /// The task has read its share. `true`: there is more.
-    pub(super) fn rest(&self) -> bool {
-        self.letters.rest()
+    pub(super) fn finish_command_batch(&self) -> bool {
+        self.commands.finish_batch()
     }
 
     /// Whether it has come, or ceased, to overflow since this was asked last (rule 6). On the loop.
-    pub(super) fn overflow_changed(&self) -> Option<bool> {
-        let overflows = self.writes.load(Ordering::Relaxed) > MAX_WAITING_WRITES;
-        let before = self.overflows.swap(overflows, Ordering::Relaxed);
-        (before != overflows).then_some(overflows)
+    pub(super) fn take_overflow_change(&self) -> Option<bool> {
+        let is_overflowing = self.queued_writes.load(Ordering::Relaxed) > MAX_QUEUED_WRITES;
+        let before = self.is_overflowing.swap(is_overflowing, Ordering::Relaxed);
+        (before != is_overflowing).then_some(is_overflowing)
     }
 
     // Emissions.
@@ -199,16 +199,16 @@ impl Link {
     /// Sends something to the loop; drops it if that is not there any more.
     pub(super) fn emit(self: &Arc<Self>, emission: Emission) {
         match self.emissions.push(emission) {
-            Ok(true) => self.call_loop(),
+            Ok(true) => self.schedule_loop(),
             Ok(false) => {}
-            Err(emission) => self.give_up(emission),
+            Err(emission) => self.discard_emission(emission),
         }
     }
 
     /// Lets the loop look at how much is waiting.
-    pub(super) fn nudge(self: &Arc<Self>) {
-        if self.emissions.nudge() {
-            self.call_loop();
+    pub(super) fn request_loop(self: &Arc<Self>) {
+        if self.emissions.request_consumer() {
+            self.schedule_loop();
         }
     }
 
@@ -217,52 +217,52 @@ impl Link {
     }
 
     /// The loop has done its share; it comes again if there is more.
-    pub(super) fn loop_rests(self: &Arc<Self>) {
-        if self.emissions.rest() {
-            self.call_loop();
-        } else if self.parting().is_some() {
-            self.nudge();
+    pub(super) fn finish_emission_batch(self: &Arc<Self>) {
+        if self.emissions.finish_batch() {
+            self.schedule_loop();
+        } else if self.exit().is_some() {
+            self.request_loop();
         }
     }
 
-    fn call_loop(self: &Arc<Self>) {
+    fn schedule_loop(self: &Arc<Self>) {
         let link = self.clone();
-        let mail = LoopCommand::new(move |here| here.channels().on_mail(&link));
-        if self.about.shared.send(mail).is_err() {
-            self.abandon();
+        let command = LoopCommand::new(move |here| here.channels().on_emissions(&link));
+        if self.owner.shared.send(command).is_err() {
+            self.close_emissions();
         }
     }
 
     /// The channel is gone, or its loop.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn close_emissions(&self) {
         for emission in self.emissions.close() {
             // One by one: a destructor that panics keeps none of the others, nor the letters.
-            self.guard(|| self.give_up(emission));
+            self.run_guarded(|| self.discard_emission(emission));
         }
-        if self.parting().is_some() {
-            self.forget_letters();
+        if self.exit().is_some() {
+            self.drop_commands();
         }
     }
 
-    fn give_up(&self, emission: Emission) {
+    fn discard_emission(&self, emission: Emission) {
         match emission {
             // Closed is what it is to be.
-            Emission::Event(Mail::Close(done)) => done.succeed(),
-            Emission::Event(mail) => mail.refuse(&self.about.shared.closed_error().into()),
+            Emission::Event(RemoteEvent::Close(done)) => done.succeed(),
+            Emission::Event(event) => event.fail(&self.owner.shared.closed_error().into()),
             // The loop would have seen to the letters that are left.
-            Emission::Farewell(_) => self.forget_letters(),
-            Emission::Complete(..) | Emission::Last => {}
+            Emission::Exited(_) => self.drop_commands(),
+            Emission::Complete(..) | Emission::Marker => {}
         }
     }
 
     /// The farewell that is being said. On the loop.
-    pub(super) fn parting(&self) -> MutexGuard<'_, Option<Farewell>> {
-        self.parting.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn exit(&self) -> MutexGuard<'_, Option<HandlerExit>> {
+        self.exit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // How calls end.
 
-    pub(super) fn error_method_ended(&self, result: HandlerResult) {
+    pub(super) fn report_error_method(&self, result: HandlerResult) {
         if let Err(error) = result {
             self.report(&format!("the error method of `{}`", self.name()), &error);
         }
@@ -277,7 +277,7 @@ impl Link {
 
     fn report(&self, what: &str, error: &Error) {
         if let Some(count) = self.failures.record() {
-            let channel = &self.about.shared;
+            let channel = &self.owner.shared;
             report(Fault::Unhandled(format!(
                 "{channel:?}: {what} failed, {count} so far: {error}"
             )));

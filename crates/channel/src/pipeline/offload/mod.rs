@@ -47,8 +47,8 @@ mod remote_context;
 mod remote_event;
 mod remote_handler;
 
-pub(crate) use self::link::Link;
-pub(crate) use self::loop_side::Offloading;
+pub(crate) use self::link::OffloadLink;
+pub(crate) use self::loop_side::OffloadState;
 pub use self::offloaded::Offloaded;
 pub use self::remote_completion::RemoteCompletion;
 pub use self::remote_context::RemoteCtx;

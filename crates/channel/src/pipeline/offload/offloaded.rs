@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, EventExecutor, EventExecutorGroup};
 
-use super::executor_side::{Build, Occupant};
-use super::link::{Letter, Link, Place};
+use super::executor_side::{BuildHandler, RemoteHandlerState};
+use super::link::{HandlerCommand, LinkOwner, OffloadLink};
 use super::remote_completion::RemoteCompletion;
-use super::remote_event::Mail;
+use super::remote_event::RemoteEvent;
 use super::remote_handler::RemoteHandler;
 use crate::address::{Address, ConnectTarget};
 use crate::channel::error::ChannelError;
@@ -29,16 +29,16 @@ use crate::pipeline::typed::signature::Signature;
 /// Removing it, or replacing it, is no hurry: it first gets all that was on its way to it, and what
 /// comes meanwhile waits behind that and then goes past. Nothing that was written is lost.
 pub struct Offloaded<H> {
-    at: At,
+    executor: ExecutorChoice,
     signature: Signature,
     /// Until it is added.
-    build: Option<Build>,
+    build: Option<BuildHandler>,
     /// From then on.
-    link: Option<Arc<Link>>,
+    link: Option<Arc<OffloadLink>>,
     handler: PhantomData<fn() -> H>,
 }
 
-enum At {
+enum ExecutorChoice {
     Group(EventExecutorGroup),
     Executor(EventExecutor),
 }
@@ -46,18 +46,18 @@ enum At {
 impl<H: RemoteHandler> Offloaded<H> {
     /// A handler that `build` makes on an executor of this group.
     pub fn new(group: &EventExecutorGroup, build: impl FnOnce() -> H + Send + 'static) -> Self {
-        Self::at(At::Group(group.clone()), build)
+        Self::with_executor(ExecutorChoice::Group(group.clone()), build)
     }
 
     /// A handler that `build` makes on this executor.
     pub fn on(executor: &EventExecutor, build: impl FnOnce() -> H + Send + 'static) -> Self {
-        Self::at(At::Executor(executor.clone()), build)
+        Self::with_executor(ExecutorChoice::Executor(executor.clone()), build)
     }
 
-    fn at(at: At, build: impl FnOnce() -> H + Send + 'static) -> Self {
-        let build: Build = Box::new(|| Box::new(build()));
+    fn with_executor(executor: ExecutorChoice, build: impl FnOnce() -> H + Send + 'static) -> Self {
+        let build: BuildHandler = Box::new(|| Box::new(build()));
         let signature = Signature::any();
-        Self { at, signature, build: Some(build), link: None, handler: PhantomData }
+        Self { executor, signature, build: Some(build), link: None, handler: PhantomData }
     }
 
     /// The types of the messages it takes and gives: they are checked before it is built, so it is not
@@ -70,24 +70,24 @@ impl<H: RemoteHandler> Offloaded<H> {
 
     /// # Errors
     /// It was not added: then nothing comes to it.
-    fn link(&self) -> Result<&Arc<Link>, Error> {
+    fn link(&self) -> Result<&Arc<OffloadLink>, Error> {
         self.link.as_ref().ok_or_else(|| Error::new(ChannelError::Gone))
     }
 
-    fn post(&self, mail: Mail) -> HandlerResult {
-        self.link()?.post(Letter::Event(mail));
+    fn send_event(&self, event: RemoteEvent) -> HandlerResult {
+        self.link()?.send_command(HandlerCommand::Event(event));
         Ok(())
     }
 
-    fn ask(
+    fn send_operation(
         &self,
         ctx: &Ctx<'_>,
         done: &mut Completion,
-        mail: impl FnOnce(RemoteCompletion) -> Mail,
+        event: impl FnOnce(RemoteCompletion) -> RemoteEvent,
     ) -> HandlerResult {
         let link = self.link()?;
-        let done = ctx.core().leave(link, done.take());
-        link.post(Letter::Event(mail(done)));
+        let done = ctx.core().keep_completion(link, done.take());
+        link.send_command(HandlerCommand::Event(event(done)));
         Ok(())
     }
 }
@@ -101,21 +101,21 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let Some(build) = self.build.take() else { unreachable!("a handler is added once") };
         let core = ctx.core();
-        let executor = match &self.at {
-            At::Group(group) => core.pin(group),
-            At::Executor(executor) => executor.clone(),
+        let executor = match &self.executor {
+            ExecutorChoice::Group(group) => core.pin_executor(group),
+            ExecutorChoice::Executor(executor) => executor.clone(),
         };
-        let place = Place {
+        let owner = LinkOwner {
             shared: core.shared().clone(),
             slot: ctx.slot(),
             name: ctx.name(),
             type_name: type_name::<H>(),
             executor,
         };
-        let link = Arc::new(Link::new(place, Occupant::Unbuilt(build)));
-        link.open()?;
-        if let Some(about) = core.handlers.slots.borrow_mut().at_mut(ctx.at()).about_mut() {
-            about.more_mut().offloaded = Some(link.clone());
+        let link = Arc::new(OffloadLink::new(owner, RemoteHandlerState::Unbuilt(build)));
+        link.send_added()?;
+        if let Some(info) = core.pipeline.slots.borrow_mut().at_mut(ctx.at()).info_mut() {
+            info.cold_mut().offload_link = Some(link.clone());
         }
         self.link = Some(link);
         Ok(())
@@ -123,49 +123,49 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         if let Some(link) = &self.link {
-            ctx.core().keep_place(ctx.at());
-            link.post(Letter::Removed);
+            ctx.core().let_slot_linger(ctx.at());
+            link.send_command(HandlerCommand::Removed);
         }
     }
 
     fn on_registered(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::Registered)
+        self.send_event(RemoteEvent::Registered)
     }
 
     fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::Unregistered)
+        self.send_event(RemoteEvent::Unregistered)
     }
 
     fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::Active)
+        self.send_event(RemoteEvent::Active)
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::Inactive)
+        self.send_event(RemoteEvent::Inactive)
     }
 
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.post(Mail::Read(msg))
+        self.send_event(RemoteEvent::Read(msg))
     }
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::ReadComplete)
+        self.send_event(RemoteEvent::ReadComplete)
     }
 
     fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
-        self.post(Mail::UserEvent(event))
+        self.send_event(RemoteEvent::UserEvent(event))
     }
 
     fn on_writability_changed(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::WritabilityChanged)
+        self.send_event(RemoteEvent::WritabilityChanged)
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.post(Mail::Failure(error))
+        self.send_event(RemoteEvent::Failure(error))
     }
 
     fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
-        self.ask(ctx, done, |done| Mail::Bind(to, done))
+        self.send_operation(ctx, done, |done| RemoteEvent::Bind(to, done))
     }
 
     fn connect(
@@ -174,38 +174,38 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
         to: ConnectTarget,
         done: &mut Completion,
     ) -> HandlerResult {
-        self.ask(ctx, done, |done| Mail::Connect(to, done))
+        self.send_operation(ctx, done, |done| RemoteEvent::Connect(to, done))
     }
 
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        self.ask(ctx, done, Mail::Disconnect)
+        self.send_operation(ctx, done, RemoteEvent::Disconnect)
     }
 
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        self.ask(ctx, done, Mail::Close)
+        self.send_operation(ctx, done, RemoteEvent::Close)
     }
 
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        self.ask(ctx, done, Mail::Deregister)
+        self.send_operation(ctx, done, RemoteEvent::Deregister)
     }
 
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        self.ask(ctx, done, Mail::ShutdownOutput)
+        self.send_operation(ctx, done, RemoteEvent::ShutdownOutput)
     }
 
     fn read(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::BeginRead)
+        self.send_event(RemoteEvent::BeginRead)
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         let weight = ctx.core().shared().reserve_pending(msg.size_hint())?;
-        self.ask(ctx, done, |done| Mail::Write(msg, done, weight))?;
-        ctx.core().weigh_mail(self.link()?);
+        self.send_operation(ctx, done, |done| RemoteEvent::Write(msg, done, weight))?;
+        ctx.core().update_backpressure(self.link()?);
         Ok(())
     }
 
     fn flush(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.post(Mail::Flush)
+        self.send_event(RemoteEvent::Flush)
     }
 }
 

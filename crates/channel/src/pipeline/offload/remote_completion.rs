@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, Promise};
 
-use super::link::{Emission, Link};
+use super::link::{Emission, OffloadLink};
 use crate::channel::error::ChannelError;
 
 /// A [`Completion`](crate::Completion) that may go from thread to thread. Told once what became of a
@@ -20,32 +20,32 @@ use crate::channel::error::ChannelError;
 /// told in the order in which the handler does things.
 #[must_use = "a completion that is dropped fails"]
 #[derive(Default)]
-pub struct RemoteCompletion(Kind);
+pub struct RemoteCompletion(RemoteCompletionKind);
 
 #[derive(Default)]
-enum Kind {
+enum RemoteCompletionKind {
     #[default]
-    Nobody,
+    Ignored,
     Promise(Promise<()>),
     /// It stayed on the loop, under this number.
-    Left(Arc<Link>, u64),
+    KeptOnLoop(Arc<OffloadLink>, u64),
 }
 
 /// Who is told, back on the loop.
-pub(super) enum Told {
-    Nobody,
+pub(super) enum CompletionTarget {
+    Ignored,
     Promise(Promise<()>),
-    Left(u64),
+    KeptOnLoop(u64),
 }
 
 impl RemoteCompletion {
     /// Nobody wants to know.
     pub const fn none() -> Self {
-        Self(Kind::Nobody)
+        Self(RemoteCompletionKind::Ignored)
     }
 
-    pub(super) fn left(link: &Arc<Link>, number: u64) -> Self {
-        Self(Kind::Left(link.clone(), number))
+    pub(super) fn kept_on_loop(link: &Arc<OffloadLink>, number: u64) -> Self {
+        Self(RemoteCompletionKind::KeptOnLoop(link.clone(), number))
     }
 
     /// Takes it out of its place: the caller sees to it from now on.
@@ -56,12 +56,15 @@ impl RemoteCompletion {
     /// Whether nobody wants to know.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        matches!(self.0, Kind::Nobody)
+        matches!(self.0, RemoteCompletionKind::Ignored)
     }
 
     /// True if it is a promise whose future was dropped, so that nobody will learn what it is told.
     pub(super) fn is_detached(&self) -> bool {
-        matches!(&self.0, Kind::Promise(it) if it.is_detached() && !it.is_cancelled())
+        matches!(
+            &self.0,
+            RemoteCompletionKind::Promise(it) if it.is_detached() && !it.is_cancelled()
+        )
     }
 
     /// It is done.
@@ -77,39 +80,41 @@ impl RemoteCompletion {
     /// It ended in this way.
     pub fn complete(mut self, result: Result<(), Error>) {
         match mem::take(&mut self.0) {
-            Kind::Nobody => {}
-            Kind::Promise(promise) => {
+            RemoteCompletionKind::Ignored => {}
+            RemoteCompletionKind::Promise(promise) => {
                 promise.complete(result);
             }
-            Kind::Left(link, number) => link.emit(Emission::Complete(number, result)),
+            RemoteCompletionKind::KeptOnLoop(link, number) => {
+                link.emit(Emission::Complete(number, result))
+            }
         }
     }
 
     /// Whether the one who waits has cancelled it. Only a promise can be.
     pub(super) fn is_cancelled(&self) -> bool {
-        matches!(&self.0, Kind::Promise(promise) if promise.is_cancelled())
+        matches!(&self.0, RemoteCompletionKind::Promise(promise) if promise.is_cancelled())
     }
 
     /// On the loop again.
-    pub(super) fn told(mut self) -> Told {
+    pub(super) fn into_target(mut self) -> CompletionTarget {
         match mem::take(&mut self.0) {
-            Kind::Nobody => Told::Nobody,
-            Kind::Promise(promise) => Told::Promise(promise),
-            Kind::Left(_, number) => Told::Left(number),
+            RemoteCompletionKind::Ignored => CompletionTarget::Ignored,
+            RemoteCompletionKind::Promise(promise) => CompletionTarget::Promise(promise),
+            RemoteCompletionKind::KeptOnLoop(_, number) => CompletionTarget::KeptOnLoop(number),
         }
     }
 }
 
 impl From<Promise<()>> for RemoteCompletion {
     fn from(promise: Promise<()>) -> Self {
-        Self(Kind::Promise(promise))
+        Self(RemoteCompletionKind::Promise(promise))
     }
 }
 
 impl Drop for RemoteCompletion {
     fn drop(&mut self) {
         // A promise looks after itself.
-        if let Kind::Left(..) = self.0 {
+        if let RemoteCompletionKind::KeptOnLoop(..) = self.0 {
             self.take().fail(Error::new(ChannelError::CompletionDropped));
         }
     }
@@ -118,9 +123,11 @@ impl Drop for RemoteCompletion {
 impl fmt::Debug for RemoteCompletion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Nobody => f.write_str("RemoteCompletion(nobody)"),
-            Kind::Promise(promise) => write!(f, "RemoteCompletion({promise:?})"),
-            Kind::Left(_, number) => write!(f, "RemoteCompletion(number {number})"),
+            RemoteCompletionKind::Ignored => f.write_str("RemoteCompletion(none)"),
+            RemoteCompletionKind::Promise(promise) => write!(f, "RemoteCompletion({promise:?})"),
+            RemoteCompletionKind::KeptOnLoop(_, number) => {
+                write!(f, "RemoteCompletion(number {number})")
+            }
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, EventExecutor, Promise};
 
-use super::link::{Emission, Link};
+use super::link::{Emission, OffloadLink};
 use super::remote_completion::RemoteCompletion;
-use super::remote_event::Mail;
+use super::remote_event::RemoteEvent;
 use crate::address::{Address, ConnectTarget};
 use crate::channel::handle::{Channel, ChannelFuture};
 use crate::pipeline::message::Msg;
@@ -22,63 +22,63 @@ use crate::pipeline::slots::slot_list::SlotId;
 /// has no effect. It keeps neither of them, but the executor from ending by itself.
 #[derive(Clone)]
 pub struct RemoteCtx {
-    link: Arc<Link>,
+    link: Arc<OffloadLink>,
 }
 
 impl RemoteCtx {
-    pub(super) fn new(link: Arc<Link>) -> Self {
+    pub(super) fn new(link: Arc<OffloadLink>) -> Self {
         Self { link }
     }
 
-    fn emit(&self, mail: Mail) {
-        self.link.emit(Emission::Event(mail));
+    fn emit(&self, event: RemoteEvent) {
+        self.link.emit(Emission::Event(event));
     }
 
     // Inward.
 
     /// The channel was registered.
     pub fn fire_registered(&self) {
-        self.emit(Mail::Registered);
+        self.emit(RemoteEvent::Registered);
     }
 
     /// The channel left its loop.
     pub fn fire_unregistered(&self) {
-        self.emit(Mail::Unregistered);
+        self.emit(RemoteEvent::Unregistered);
     }
 
     /// The channel became active.
     pub fn fire_active(&self) {
-        self.emit(Mail::Active);
+        self.emit(RemoteEvent::Active);
     }
 
     /// The channel is no longer active.
     pub fn fire_inactive(&self) {
-        self.emit(Mail::Inactive);
+        self.emit(RemoteEvent::Inactive);
     }
 
     /// A message came in.
     pub fn fire_read(&self, msg: impl Into<Msg>) {
-        self.emit(Mail::Read(msg.into()));
+        self.emit(RemoteEvent::Read(msg.into()));
     }
 
     /// That was all for now.
     pub fn fire_read_complete(&self) {
-        self.emit(Mail::ReadComplete);
+        self.emit(RemoteEvent::ReadComplete);
     }
 
     /// An event of the user's own.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
-        self.emit(Mail::UserEvent(event.into()));
+        self.emit(RemoteEvent::UserEvent(event.into()));
     }
 
     /// The channel became writable, or stopped being so.
     pub fn fire_writability_changed(&self) {
-        self.emit(Mail::WritabilityChanged);
+        self.emit(RemoteEvent::WritabilityChanged);
     }
 
     /// Something failed.
     pub fn fire_error(&self, error: Error) {
-        self.emit(Mail::Failure(error));
+        self.emit(RemoteEvent::Failure(error));
     }
 
     // Outward. What is called with the outcome runs on the handler's executor.
@@ -90,7 +90,7 @@ impl RemoteCtx {
 
     /// Binds the channel, and tells `done`.
     pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Bind(to.into(), done.into()));
+        self.emit(RemoteEvent::Bind(to.into(), done.into()));
     }
 
     /// Binds the channel, and calls `f` when it is bound, or could not be.
@@ -100,7 +100,7 @@ impl RemoteCtx {
         to: impl Into<Address>,
         f: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        self.bind_with(to, self.calling(f));
+        self.bind_with(to, self.promise_calling(f));
     }
 
     /// Connects the channel.
@@ -110,7 +110,7 @@ impl RemoteCtx {
 
     /// Connects the channel, and tells `done`.
     pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Connect(to.into(), done.into()));
+        self.emit(RemoteEvent::Connect(to.into(), done.into()));
     }
 
     /// Connects the channel, and calls `f` when it is connected, or could not be.
@@ -120,7 +120,7 @@ impl RemoteCtx {
         to: impl Into<ConnectTarget>,
         f: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        self.connect_with(to, self.calling(f));
+        self.connect_with(to, self.promise_calling(f));
     }
 
     /// Disconnects the channel; of a transport without connections, closes it.
@@ -130,13 +130,13 @@ impl RemoteCtx {
 
     /// Disconnects the channel, and tells `done`.
     pub fn disconnect_with(&self, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Disconnect(done.into()));
+        self.emit(RemoteEvent::Disconnect(done.into()));
     }
 
     /// Disconnects the channel, and calls `f` when that is done.
     #[track_caller]
     pub fn disconnect_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        self.disconnect_with(self.calling(f));
+        self.disconnect_with(self.promise_calling(f));
     }
 
     /// Closes the channel: after what was flushed has been handed to the transport.
@@ -146,13 +146,13 @@ impl RemoteCtx {
 
     /// Closes the channel, and tells `done`.
     pub fn close_with(&self, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Close(done.into()));
+        self.emit(RemoteEvent::Close(done.into()));
     }
 
     /// Closes the channel, and calls `f` when that is done.
     #[track_caller]
     pub fn close_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        self.close_with(self.calling(f));
+        self.close_with(self.promise_calling(f));
     }
 
     /// Closes the channel. The listeners of the future run on the handler's executor.
@@ -170,13 +170,13 @@ impl RemoteCtx {
 
     /// Lets the channel leave its loop, and tells `done`.
     pub fn deregister_with(&self, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::Deregister(done.into()));
+        self.emit(RemoteEvent::Deregister(done.into()));
     }
 
     /// Lets the channel leave its loop, and calls `f` when it has left, or could not.
     #[track_caller]
     pub fn deregister_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        self.deregister_with(self.calling(f));
+        self.deregister_with(self.promise_calling(f));
     }
 
     /// Writes what was flushed, then tells the peer that this was all: see
@@ -187,18 +187,18 @@ impl RemoteCtx {
 
     /// Shuts the output down after what was flushed, and tells `done`.
     pub fn shutdown_output_with(&self, done: impl Into<RemoteCompletion>) {
-        self.emit(Mail::ShutdownOutput(done.into()));
+        self.emit(RemoteEvent::ShutdownOutput(done.into()));
     }
 
     /// Shuts the output down after what was flushed, and calls `f` when that is done, or could not be.
     #[track_caller]
     pub fn shutdown_output_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        self.shutdown_output_with(self.calling(f));
+        self.shutdown_output_with(self.promise_calling(f));
     }
 
     /// A promise that calls `f` on the handler's executor.
     #[track_caller]
-    fn calling(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) -> Promise<()> {
+    fn promise_calling(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) -> Promise<()> {
         let (promise, future) = self.link.executor().new_promise();
         future.on_complete(f);
         promise
@@ -206,7 +206,7 @@ impl RemoteCtx {
 
     /// Asks for more to be read: one round of it, if the channel does not read by itself.
     pub fn read(&self) {
-        self.emit(Mail::BeginRead);
+        self.emit(RemoteEvent::BeginRead);
     }
 
     /// Writes a message: it waits in the channel until it is flushed. It counts as pending from now on.
@@ -218,7 +218,7 @@ impl RemoteCtx {
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<RemoteCompletion>) {
         let (msg, done) = (msg.into(), done.into());
         match self.link.shared().reserve_pending(msg.size_hint()) {
-            Ok(weight) => self.emit(Mail::Write(msg, done, weight)),
+            Ok(reservation) => self.emit(RemoteEvent::Write(msg, done, reservation)),
             Err(error) => self.link.operation_failed(Error::new(error), done),
         }
     }
@@ -230,7 +230,7 @@ impl RemoteCtx {
         msg: impl Into<Msg>,
         f: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        self.write_with(msg, self.calling(f));
+        self.write_with(msg, self.promise_calling(f));
     }
 
     /// Writes a message. The listeners of the future run on the handler's executor.
@@ -243,7 +243,7 @@ impl RemoteCtx {
 
     /// Sends what was written.
     pub fn flush(&self) {
-        self.emit(Mail::Flush);
+        self.emit(RemoteEvent::Flush);
     }
 
     /// Writes and flushes.
@@ -264,7 +264,7 @@ impl RemoteCtx {
         msg: impl Into<Msg>,
         f: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        self.write_and_flush_with(msg, self.calling(f));
+        self.write_and_flush_with(msg, self.promise_calling(f));
     }
 
     // Looking around: what the loop does meanwhile, nobody knows.

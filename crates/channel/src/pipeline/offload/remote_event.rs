@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
-use super::link::Link;
+use super::link::OffloadLink;
 use super::remote_completion::RemoteCompletion;
 use super::remote_context::RemoteCtx;
 use super::remote_handler::RemoteHandler;
@@ -17,12 +17,12 @@ use crate::pipeline::dispatch::event::{
     Read, ReadComplete, Registered, ShutdownOutput, Unregistered, UserEvent, WritabilityChanged,
     Write,
 };
-use crate::pipeline::dispatch::watched_handler::Call;
+use crate::pipeline::dispatch::watched_handler::HandlerMethod;
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::message::Msg;
 
 /// An event on its way to a remote handler, or back.
-pub(crate) enum Mail {
+pub(crate) enum RemoteEvent {
     Registered,
     Unregistered,
     Active,
@@ -44,134 +44,159 @@ pub(crate) enum Mail {
     Flush,
 }
 
-impl Mail {
+impl RemoteEvent {
     /// Whether it goes on when the handler it was for has died: what tells of the channel's life, and a
     /// wish that is about to come true anyway.
-    pub(super) fn passes_the_dead(&self) -> bool {
-        use Mail::{Active, Close, Inactive, Registered, Unregistered};
+    pub(super) fn passes_failed_handler(&self) -> bool {
+        use RemoteEvent::{Active, Close, Inactive, Registered, Unregistered};
         matches!(self, Registered | Unregistered | Active | Inactive | Close(_))
     }
 
     /// On the loop: goes on its way, from this slot on.
-    pub(super) fn go_on(self, core: &Rc<ChannelCore>, at: u32) {
+    pub(super) fn forward_from(self, core: &Rc<ChannelCore>, at: u32) {
         match self {
-            Mail::Registered => core.go(at, Registered),
-            Mail::Unregistered => core.go(at, Unregistered),
-            Mail::Active => core.go(at, Active),
-            Mail::Inactive => core.go(at, Inactive),
-            Mail::Read(msg) => core.go(at, Read(msg)),
-            Mail::ReadComplete => core.go(at, ReadComplete),
-            Mail::UserEvent(event) => core.go(at, UserEvent(event)),
-            Mail::WritabilityChanged => core.go(at, WritabilityChanged),
-            Mail::Failure(error) => core.go(at, Failure(error)),
-            Mail::Bind(to, done) => core.go(at, Bind(to, core.completion_of(done))),
-            Mail::Connect(to, done) => core.go(at, Connect(to, core.completion_of(done))),
-            Mail::Disconnect(done) => core.go(at, Disconnect(core.completion_of(done))),
-            Mail::Close(done) => core.go(at, Close(core.completion_of(done))),
-            Mail::Deregister(done) => core.go(at, Deregister(core.completion_of(done))),
-            Mail::ShutdownOutput(done) => core.go(at, ShutdownOutput(core.completion_of(done))),
-            Mail::BeginRead => core.go(at, BeginRead),
-            Mail::Write(msg, done, weight) => {
-                drop(weight);
-                core.go(at, Write(msg, core.completion_of(done)));
+            RemoteEvent::Registered => core.send_from(at, Registered),
+            RemoteEvent::Unregistered => core.send_from(at, Unregistered),
+            RemoteEvent::Active => core.send_from(at, Active),
+            RemoteEvent::Inactive => core.send_from(at, Inactive),
+            RemoteEvent::Read(msg) => core.send_from(at, Read(msg)),
+            RemoteEvent::ReadComplete => core.send_from(at, ReadComplete),
+            RemoteEvent::UserEvent(event) => core.send_from(at, UserEvent(event)),
+            RemoteEvent::WritabilityChanged => core.send_from(at, WritabilityChanged),
+            RemoteEvent::Failure(error) => core.send_from(at, Failure(error)),
+            RemoteEvent::Bind(to, done) => {
+                core.send_from(at, Bind(to, core.restore_completion(done)))
             }
-            Mail::Flush => core.go(at, Flush),
+            RemoteEvent::Connect(to, done) => {
+                core.send_from(at, Connect(to, core.restore_completion(done)))
+            }
+            RemoteEvent::Disconnect(done) => {
+                core.send_from(at, Disconnect(core.restore_completion(done)))
+            }
+            RemoteEvent::Close(done) => core.send_from(at, Close(core.restore_completion(done))),
+            RemoteEvent::Deregister(done) => {
+                core.send_from(at, Deregister(core.restore_completion(done)))
+            }
+            RemoteEvent::ShutdownOutput(done) => {
+                core.send_from(at, ShutdownOutput(core.restore_completion(done)))
+            }
+            RemoteEvent::BeginRead => core.send_from(at, BeginRead),
+            RemoteEvent::Write(msg, done, reservation) => {
+                drop(reservation);
+                core.send_from(at, Write(msg, core.restore_completion(done)));
+            }
+            RemoteEvent::Flush => core.send_from(at, Flush),
         }
     }
 
     /// Nobody will see to it any more.
-    pub(super) fn refuse(self, error: &Error) {
+    pub(super) fn fail(self, error: &Error) {
         match self {
-            Mail::Bind(_, done)
-            | Mail::Connect(_, done)
-            | Mail::Disconnect(done)
-            | Mail::Close(done)
-            | Mail::Deregister(done)
-            | Mail::ShutdownOutput(done)
-            | Mail::Write(_, done, _) => done.fail(error.clone()),
+            RemoteEvent::Bind(_, done)
+            | RemoteEvent::Connect(_, done)
+            | RemoteEvent::Disconnect(done)
+            | RemoteEvent::Close(done)
+            | RemoteEvent::Deregister(done)
+            | RemoteEvent::ShutdownOutput(done)
+            | RemoteEvent::Write(_, done, _) => done.fail(error.clone()),
             _ => {}
         }
     }
 
     /// True if the one who asked for this operation has cancelled it. A cancelled write travels on: it is
     /// skipped when its turn comes.
-    fn is_given_up(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         match self {
-            Mail::Bind(_, done)
-            | Mail::Connect(_, done)
-            | Mail::Disconnect(done)
-            | Mail::Close(done)
-            | Mail::Deregister(done)
-            | Mail::ShutdownOutput(done) => done.is_cancelled(),
+            RemoteEvent::Bind(_, done)
+            | RemoteEvent::Connect(_, done)
+            | RemoteEvent::Disconnect(done)
+            | RemoteEvent::Close(done)
+            | RemoteEvent::Deregister(done)
+            | RemoteEvent::ShutdownOutput(done) => done.is_cancelled(),
             _ => false,
         }
     }
 
     /// The method that it is for.
-    pub(super) fn call(&self) -> Call {
+    pub(super) fn method(&self) -> HandlerMethod {
         match self {
-            Mail::Registered => Call::on_registered,
-            Mail::Unregistered => Call::on_unregistered,
-            Mail::Active => Call::on_active,
-            Mail::Inactive => Call::on_inactive,
-            Mail::Read(_) => Call::on_read,
-            Mail::ReadComplete => Call::on_read_complete,
-            Mail::UserEvent(_) => Call::on_user_event,
-            Mail::WritabilityChanged => Call::on_writability_changed,
-            Mail::Failure(_) => Call::on_error,
-            Mail::Bind(..) => Call::bind,
-            Mail::Connect(..) => Call::connect,
-            Mail::Disconnect(_) => Call::disconnect,
-            Mail::Close(_) => Call::close,
-            Mail::Deregister(_) => Call::deregister,
-            Mail::ShutdownOutput(_) => Call::shutdown_output,
-            Mail::BeginRead => Call::read,
-            Mail::Write(..) => Call::write,
-            Mail::Flush => Call::flush,
+            RemoteEvent::Registered => HandlerMethod::on_registered,
+            RemoteEvent::Unregistered => HandlerMethod::on_unregistered,
+            RemoteEvent::Active => HandlerMethod::on_active,
+            RemoteEvent::Inactive => HandlerMethod::on_inactive,
+            RemoteEvent::Read(_) => HandlerMethod::on_read,
+            RemoteEvent::ReadComplete => HandlerMethod::on_read_complete,
+            RemoteEvent::UserEvent(_) => HandlerMethod::on_user_event,
+            RemoteEvent::WritabilityChanged => HandlerMethod::on_writability_changed,
+            RemoteEvent::Failure(_) => HandlerMethod::on_error,
+            RemoteEvent::Bind(..) => HandlerMethod::bind,
+            RemoteEvent::Connect(..) => HandlerMethod::connect,
+            RemoteEvent::Disconnect(_) => HandlerMethod::disconnect,
+            RemoteEvent::Close(_) => HandlerMethod::close,
+            RemoteEvent::Deregister(_) => HandlerMethod::deregister,
+            RemoteEvent::ShutdownOutput(_) => HandlerMethod::shutdown_output,
+            RemoteEvent::BeginRead => HandlerMethod::read,
+            RemoteEvent::Write(..) => HandlerMethod::write,
+            RemoteEvent::Flush => HandlerMethod::flush,
         }
     }
 
     /// On the executor: calls the handler's method, and sees to what it returns.
-    pub(super) fn deliver(self, handler: &mut dyn RemoteHandler, ctx: &RemoteCtx, link: &Link) {
-        if self.is_given_up() {
+    pub(super) fn deliver(
+        self,
+        handler: &mut dyn RemoteHandler,
+        ctx: &RemoteCtx,
+        link: &OffloadLink,
+    ) {
+        if self.is_cancelled() {
             return;
         }
-        let told = match self {
-            Mail::Registered => handler.on_registered(ctx),
-            Mail::Unregistered => handler.on_unregistered(ctx),
-            Mail::Active => handler.on_active(ctx),
-            Mail::Inactive => handler.on_inactive(ctx),
-            Mail::Read(msg) => handler.on_read(ctx, msg),
-            Mail::ReadComplete => handler.on_read_complete(ctx),
-            Mail::UserEvent(event) => handler.on_user_event(ctx, event),
-            Mail::WritabilityChanged => handler.on_writability_changed(ctx),
-            Mail::Failure(error) => return link.error_method_ended(handler.on_error(ctx, error)),
-            Mail::BeginRead => handler.read(ctx),
-            Mail::Flush => handler.flush(ctx),
-            Mail::Bind(to, done) => return ask(link, done, |done| handler.bind(ctx, to, done)),
-            Mail::Connect(to, done) => {
-                return ask(link, done, |done| handler.connect(ctx, to, done));
+        let result = match self {
+            RemoteEvent::Registered => handler.on_registered(ctx),
+            RemoteEvent::Unregistered => handler.on_unregistered(ctx),
+            RemoteEvent::Active => handler.on_active(ctx),
+            RemoteEvent::Inactive => handler.on_inactive(ctx),
+            RemoteEvent::Read(msg) => handler.on_read(ctx, msg),
+            RemoteEvent::ReadComplete => handler.on_read_complete(ctx),
+            RemoteEvent::UserEvent(event) => handler.on_user_event(ctx, event),
+            RemoteEvent::WritabilityChanged => handler.on_writability_changed(ctx),
+            RemoteEvent::Failure(error) => {
+                return link.report_error_method(handler.on_error(ctx, error));
             }
-            Mail::Disconnect(done) => return ask(link, done, |done| handler.disconnect(ctx, done)),
-            Mail::Close(done) => return ask(link, done, |done| handler.close(ctx, done)),
-            Mail::Deregister(done) => return ask(link, done, |done| handler.deregister(ctx, done)),
-            Mail::ShutdownOutput(done) => {
-                return ask(link, done, |done| handler.shutdown_output(ctx, done));
+            RemoteEvent::BeginRead => handler.read(ctx),
+            RemoteEvent::Flush => handler.flush(ctx),
+            RemoteEvent::Bind(to, done) => {
+                return call_operation(link, done, |done| handler.bind(ctx, to, done));
             }
-            Mail::Write(msg, done, weight) => {
-                drop(weight); // From now on it is the handler's.
-                return ask(link, done, |done| handler.write(ctx, msg, done));
+            RemoteEvent::Connect(to, done) => {
+                return call_operation(link, done, |done| handler.connect(ctx, to, done));
+            }
+            RemoteEvent::Disconnect(done) => {
+                return call_operation(link, done, |done| handler.disconnect(ctx, done));
+            }
+            RemoteEvent::Close(done) => {
+                return call_operation(link, done, |done| handler.close(ctx, done));
+            }
+            RemoteEvent::Deregister(done) => {
+                return call_operation(link, done, |done| handler.deregister(ctx, done));
+            }
+            RemoteEvent::ShutdownOutput(done) => {
+                return call_operation(link, done, |done| handler.shutdown_output(ctx, done));
+            }
+            RemoteEvent::Write(msg, done, reservation) => {
+                drop(reservation); // From now on it is the handler's.
+                return call_operation(link, done, |done| handler.write(ctx, msg, done));
             }
         };
-        if let Err(error) = told {
-            link.error_method_ended(handler.on_error(ctx, error));
+        if let Err(error) = result {
+            link.report_error_method(handler.on_error(ctx, error));
         }
     }
 }
 
 /// An operation that fails, or leaves its completion where it was, fails that (rule 10).
-fn ask(
-    link: &Link,
+fn call_operation(
+    link: &OffloadLink,
     mut done: RemoteCompletion,
     call: impl FnOnce(&mut RemoteCompletion) -> HandlerResult,
 ) {

@@ -14,14 +14,14 @@ use std::rc::Rc;
 
 use super::lookup::At;
 use super::name::Name;
-use super::slot::{About, SlotState};
+use super::slot::{HandlerInfo, SlotState};
 use super::slot_list::{HEAD, SlotId, TAIL};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
 use crate::pipeline::error::PipelineError;
 use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
-use crate::pipeline::typed::type_check::{Ends, TypeMismatch, check};
+use crate::pipeline::typed::type_check::{TransportTypes, TypeMismatch, check};
 
 /// Changes of a pipeline that take effect together, or not at all.
 ///
@@ -49,25 +49,25 @@ use crate::pipeline::typed::type_check::{Ends, TypeMismatch, check};
 /// ```
 pub struct Edit<'a> {
     core: &'a Rc<ChannelCore>,
-    changes: Changes,
+    changes: EditChanges,
 }
 
 /// By their names, not by their places: what runs meanwhile may change the pipeline, too.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+enum EditChange {
     Added(SlotId),
     Removed(SlotId),
 }
 
 /// The changes of an edit, in order. Most edits are of one handler, and allocate nothing.
 #[derive(Default)]
-struct Changes {
-    first: Option<Change>,
-    rest: VecDeque<Change>,
+struct EditChanges {
+    first: Option<EditChange>,
+    rest: VecDeque<EditChange>,
 }
 
-impl Changes {
-    fn push(&mut self, change: Change) {
+impl EditChanges {
+    fn push(&mut self, change: EditChange) {
         if self.first.is_none() && self.rest.is_empty() {
             self.first = Some(change);
         } else {
@@ -75,11 +75,11 @@ impl Changes {
         }
     }
 
-    fn pop_front(&mut self) -> Option<Change> {
+    fn pop_front(&mut self) -> Option<EditChange> {
         self.first.take().or_else(|| self.rest.pop_front())
     }
 
-    fn pop_back(&mut self) -> Option<Change> {
+    fn pop_back(&mut self) -> Option<EditChange> {
         self.rest.pop_back().or_else(|| self.first.take())
     }
 }
@@ -94,7 +94,7 @@ impl<'a> Edit<'a> {
             return Err(PipelineError::Closed.into());
         }
         // A panic of `f` rolls back too, in the destructor.
-        let mut edit = Edit { core, changes: Changes::default() };
+        let mut edit = Edit { core, changes: EditChanges::default() };
         let result = f(&mut edit)?;
         edit.commit()?;
         Ok(result)
@@ -121,7 +121,7 @@ impl<'a> Edit<'a> {
         name: impl Into<Name>,
         handler: impl Handler,
     ) -> Result<SlotId, PipelineError> {
-        let last = self.core.handlers.slots.borrow().at(TAIL).prev;
+        let last = self.core.pipeline.slots.borrow().at(TAIL).prev;
         self.insert(last, name.into(), handler)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Edit<'a> {
         handler: impl Handler,
     ) -> Result<SlotId, PipelineError> {
         let at = self.find(at.into())?;
-        let before = self.core.handlers.slots.borrow().at(at).prev;
+        let before = self.core.pipeline.slots.borrow().at(at).prev;
         self.insert(before, name.into(), handler)
     }
 
@@ -177,15 +177,15 @@ impl<'a> Edit<'a> {
     /// [`PipelineError`]: it is not there.
     pub fn remove<'b>(&mut self, at: impl Into<At<'b>>) -> Result<(), PipelineError> {
         let at = self.find(at.into())?;
-        let mut slots = self.core.handlers.slots.borrow_mut();
+        let mut slots = self.core.pipeline.slots.borrow_mut();
         let id = slots.id(at);
         if slots.at(at).state == SlotState::Staged {
             // It came with this very edit, or with one around it: it was never there.
             drop(slots);
-            self.withdraw(id);
+            self.remove_staged(id);
         } else {
             slots.at_mut(at).state = SlotState::Leaving;
-            self.changes.push(Change::Removed(id));
+            self.changes.push(EditChange::Removed(id));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl<'a> Edit<'a> {
         // Its name may be used again.
         self.check_name(&name, Some(old))?;
         let new = self.insert_unchecked(old, name, handler);
-        let old = self.core.handlers.slots.borrow().id(old);
+        let old = self.core.pipeline.slots.borrow().id(old);
         self.remove(old)?;
         Ok(new)
     }
@@ -268,12 +268,12 @@ impl<'a> Edit<'a> {
 
     fn insert_unchecked<H: Handler>(&mut self, after: u32, name: Name, handler: H) -> SlotId {
         let name = if name.is_auto() { self.core.generate_name(type_name::<H>()) } else { name };
-        let about = About::new(name, &handler);
-        let handler = self.core.boxed(&about.name, handler);
-        let mut slots = self.core.handlers.slots.borrow_mut();
-        let at = slots.insert(after, handler, about);
+        let info = HandlerInfo::new(name, &handler);
+        let handler = self.core.box_handler(&info.name, handler);
+        let mut slots = self.core.pipeline.slots.borrow_mut();
+        let at = slots.insert(after, handler, info);
         let id = slots.id(at);
-        self.changes.push(Change::Added(id));
+        self.changes.push(EditChange::Added(id));
         id
     }
 
@@ -283,25 +283,25 @@ impl<'a> Edit<'a> {
         // One at a time: after a panic of a handler the rest is undone.
         while let Some(change) = self.changes.pop_front() {
             match change {
-                Change::Added(slot) => {
-                    if let Err(error) = self.core.admit(slot) {
+                EditChange::Added(slot) => {
+                    if let Err(error) = self.core.activate_slot(slot) {
                         outcome = outcome.and(Err(error));
                     }
                 }
-                Change::Removed(slot) => self.core.retire_if_leaving(slot),
+                EditChange::Removed(slot) => self.core.remove_slot_if_leaving(slot),
             }
         }
         outcome
     }
 
     /// Takes a slot out again, if it is still only staged.
-    fn withdraw(&self, slot: SlotId) {
-        let mut slots = self.core.handlers.slots.borrow_mut();
-        let staged = slots.find_as(slot, SlotState::Staged);
+    fn remove_staged(&self, slot: SlotId) {
+        let mut slots = self.core.pipeline.slots.borrow_mut();
+        let staged = slots.find_in_state(slot, SlotState::Staged);
         if let Some(at) = staged {
             let handler = slots.at_mut(at).handler.take();
             drop(slots);
-            self.core.discard(at, handler);
+            self.core.discard_slot(at, handler);
         }
     }
 }
@@ -311,10 +311,10 @@ impl Drop for Edit<'_> {
     fn drop(&mut self) {
         while let Some(change) = self.changes.pop_back() {
             match change {
-                Change::Added(slot) => self.withdraw(slot),
-                Change::Removed(slot) => {
-                    let mut slots = self.core.handlers.slots.borrow_mut();
-                    if let Some(at) = slots.find_as(slot, SlotState::Leaving) {
+                EditChange::Added(slot) => self.remove_staged(slot),
+                EditChange::Removed(slot) => {
+                    let mut slots = self.core.pipeline.slots.borrow_mut();
+                    if let Some(at) = slots.find_in_state(slot, SlotState::Leaving) {
                         slots.at_mut(at).state = SlotState::Live;
                     }
                 }
@@ -325,27 +325,27 @@ impl Drop for Edit<'_> {
 
 impl ChannelCore {
     fn check_types(&self) -> Result<(), TypeMismatch> {
-        let slots = self.handlers.slots.borrow();
-        let abouts = slots.present().filter_map(|at| slots.at(at).about());
-        if !abouts.clone().any(About::has_signature) {
+        let slots = self.pipeline.slots.borrow();
+        let infos = slots.present().filter_map(|at| slots.at(at).info());
+        if !infos.clone().any(HandlerInfo::has_signature) {
             return Ok(()); // Of handlers that say nothing, nothing can be wrong.
         }
-        let ends: Ends = self.ends();
-        check(ends, abouts.map(|about| (&about.name as &dyn fmt::Display, about.signature())))
+        let transport: TransportTypes = self.transport_types();
+        check(transport, infos.map(|info| (&info.name as &dyn fmt::Display, info.signature())))
     }
 
     /// A staged handler takes its place: from now on events stop there.
-    fn admit(self: &Rc<Self>, slot: SlotId) -> Result<(), PipelineError> {
-        let mut slots = self.handlers.slots.borrow_mut();
-        let staged = slots.find_as(slot, SlotState::Staged);
+    fn activate_slot(self: &Rc<Self>, slot: SlotId) -> Result<(), PipelineError> {
+        let mut slots = self.pipeline.slots.borrow_mut();
+        let staged = slots.find_in_state(slot, SlotState::Staged);
         let Some(at) = staged else {
             return Ok(()); // Removed by a handler that was added along with it.
         };
         let slot = slots.at_mut(at);
         slot.state = SlotState::Live;
-        let stops = slot.about().map_or(Events::NONE, |about| about.interest);
-        self.handlers.will_stop_for(stops);
-        slots.set_stops(at, stops);
+        let stops_for = slot.info().map_or(Events::NONE, |info| info.interest);
+        self.pipeline.add_stop_events(stops_for);
+        slots.set_stops_for(at, stops_for);
         let Some(handler) = slots.at_mut(at).begin_call() else { return Ok(()) };
         drop(slots);
         let mut added = Ok(());
@@ -354,40 +354,40 @@ impl ChannelCore {
                 // The name goes with the slot.
                 let name = ctx.core().name_of(at);
                 // Removed while it runs: `on_removed` follows when this call ends.
-                ctx.core().retire_if_present(at);
+                ctx.core().remove_slot_if_present(at);
                 PipelineError::NotAdded { name, cause }
             });
         });
         added
     }
 
-    fn retire_if_present(self: &Rc<Self>, at: u32) {
-        let present = self.handlers.slots.borrow().at(at).is_present();
+    fn remove_slot_if_present(self: &Rc<Self>, at: u32) {
+        let present = self.pipeline.slots.borrow().at(at).is_present();
         if present {
-            self.retire(at);
+            self.remove_slot(at);
         }
     }
 
-    fn retire_if_leaving(self: &Rc<Self>, slot: SlotId) {
-        let leaving = self.handlers.slots.borrow().find_as(slot, SlotState::Leaving);
+    fn remove_slot_if_leaving(self: &Rc<Self>, slot: SlotId) {
+        let leaving = self.pipeline.slots.borrow().find_in_state(slot, SlotState::Leaving);
         if let Some(at) = leaving {
-            self.retire(at);
+            self.remove_slot(at);
         }
     }
 
     /// The last slot before the tail. One that is on its way out counts, unless nobody waits for it.
     pub(crate) fn next_to_remove(&self) -> Option<SlotId> {
-        let slots = self.handlers.slots.borrow();
+        let slots = self.pipeline.slots.borrow();
         let mut from_tail = slots.linked().rev();
-        let hurries = self.handlers.hurries.get();
-        let last = from_tail.find(|at| !hurries || slots.at(*at).is_present());
+        let skips_lingering = self.pipeline.skips_lingering.get();
+        let last = from_tail.find(|at| !skips_lingering || slots.at(*at).is_present());
         last.map(|at| slots.id(at))
     }
 
-    pub(crate) fn remove_if_present(self: &Rc<Self>, slot: SlotId) {
-        let found = self.handlers.slots.borrow().find(slot);
+    pub(crate) fn remove_handler_if_present(self: &Rc<Self>, slot: SlotId) {
+        let found = self.pipeline.slots.borrow().find(slot);
         if let Some(at) = found {
-            self.retire_if_present(at);
+            self.remove_slot_if_present(at);
         }
     }
 }

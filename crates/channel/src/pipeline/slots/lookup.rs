@@ -28,9 +28,9 @@ impl From<SlotId> for At<'_> {
 
 impl ChannelCore {
     pub(crate) fn find_handler(&self, at: At<'_>) -> Result<u32, PipelineError> {
-        let slots = self.handlers.slots.borrow();
+        let slots = self.pipeline.slots.borrow();
         match at {
-            At::Name(name) => slots.by_name(name).ok_or_else(|| PipelineError::UnknownName {
+            At::Name(name) => slots.find_by_name(name).ok_or_else(|| PipelineError::UnknownName {
                 name: name.to_owned(),
                 there: match &*self.handler_names().join(", ") {
                     "" => String::from("none"),
@@ -45,28 +45,28 @@ impl ChannelCore {
     }
 
     pub(crate) fn handler_names(&self) -> Vec<String> {
-        let slots = self.handlers.slots.borrow();
-        let name = |at| slots.at(at).about().map(|about| about.name.to_string());
+        let slots = self.pipeline.slots.borrow();
+        let name = |at| slots.at(at).info().map(|info| info.name.to_string());
         slots.present().filter_map(name).collect()
     }
 
     pub(crate) fn name_of(&self, at: u32) -> String {
-        let slots = self.handlers.slots.borrow();
-        slots.at(at).about().map_or_else(|| String::from("channel"), |about| about.name.to_string())
+        let slots = self.pipeline.slots.borrow();
+        slots.at(at).info().map_or_else(|| String::from("channel"), |info| info.name.to_string())
     }
 
     /// Whether a handler is called so, other than the one in the slot `except`.
     pub(super) fn is_name_taken(&self, name: &Name, except: Option<u32>) -> bool {
-        let slots = self.handlers.slots.borrow();
-        let is_called_so = |at| slots.at(at).about().is_some_and(|it| it.name.reads_like(name));
+        let slots = self.pipeline.slots.borrow();
+        let is_called_so = |at| slots.at(at).info().is_some_and(|it| it.name.has_same_text(name));
         slots.present().any(|at| Some(at) != except && is_called_so(at))
     }
 
     /// A name of the handler's type, that no other has.
     pub(super) fn generate_name(&self, type_name: &str) -> Name {
         loop {
-            let number = self.handlers.named.get();
-            self.handlers.named.set(number + 1);
+            let number = self.pipeline.generated_names.get();
+            self.pipeline.generated_names.set(number + 1);
             let name = Name::of_type(type_name, number);
             if !self.is_name_taken(&name, None) {
                 return name;

@@ -12,30 +12,30 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Name {
-    text: Text,
+    text: NameText,
 }
 
 /// Three words: with the half beside the text in each variant there is no fourth for it. A channel has a name for
 /// each of its handlers.
 #[derive(Clone, Debug)]
-enum Text {
-    Literal(Half, &'static str),
-    Made(Half, Box<str>),
+enum NameText {
+    Literal(CodecHalf, &'static str),
+    Made(CodecHalf, Box<str>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Half {
+enum CodecHalf {
     Whole,
     Decoder,
     Encoder,
 }
 
-impl Half {
+impl CodecHalf {
     fn suffix(self) -> &'static str {
         match self {
-            Half::Whole => "",
-            Half::Decoder => "/decoder",
-            Half::Encoder => "/encoder",
+            CodecHalf::Whole => "",
+            CodecHalf::Decoder => "/decoder",
+            CodecHalf::Encoder => "/encoder",
         }
     }
 }
@@ -44,39 +44,39 @@ impl Name {
     /// To be made from the handler's type: `Echo#0`.
     #[must_use]
     pub const fn auto() -> Self {
-        Self { text: Text::Literal(Half::Whole, "") }
+        Self { text: NameText::Literal(CodecHalf::Whole, "") }
     }
 
     /// The inbound half of the codec with this name.
     pub(crate) fn decoder(self) -> Self {
-        self.of_half(Half::Decoder)
+        self.of_half(CodecHalf::Decoder)
     }
 
     /// The outbound half of the codec with this name.
     pub(crate) fn encoder(self) -> Self {
-        self.of_half(Half::Encoder)
+        self.of_half(CodecHalf::Encoder)
     }
 
-    fn of_half(mut self, of: Half) -> Self {
-        let (Text::Literal(half, _) | Text::Made(half, _)) = &mut self.text;
+    fn of_half(mut self, of: CodecHalf) -> Self {
+        let (NameText::Literal(half, _) | NameText::Made(half, _)) = &mut self.text;
         *half = of;
         self
     }
 
     fn base(&self) -> &str {
         match &self.text {
-            Text::Literal(_, base) => base,
-            Text::Made(_, base) => base,
+            NameText::Literal(_, base) => base,
+            NameText::Made(_, base) => base,
         }
     }
 
-    fn half(&self) -> Half {
-        let (Text::Literal(half, _) | Text::Made(half, _)) = &self.text;
+    fn half(&self) -> CodecHalf {
+        let (NameText::Literal(half, _) | NameText::Made(half, _)) = &self.text;
         *half
     }
 
     /// Whether both read the same, however they were put together.
-    pub(crate) fn reads_like(&self, other: &Name) -> bool {
+    pub(crate) fn has_same_text(&self, other: &Name) -> bool {
         self.bytes().eq(other.bytes())
     }
 
@@ -112,13 +112,13 @@ impl Eq for Name {}
 
 impl From<&'static str> for Name {
     fn from(name: &'static str) -> Self {
-        Self { text: Text::Literal(Half::Whole, name) }
+        Self { text: NameText::Literal(CodecHalf::Whole, name) }
     }
 }
 
 impl From<String> for Name {
     fn from(name: String) -> Self {
-        Self { text: Text::Made(Half::Whole, name.into()) }
+        Self { text: NameText::Made(CodecHalf::Whole, name.into()) }
     }
 }
 
@@ -138,7 +138,9 @@ mod tests {
         assert!(decoder == *"http/decoder" && encoder == *"http/encoder");
         assert!(decoder != *"http" && decoder != encoder);
         assert_eq!(decoder.to_string(), "http/decoder");
-        assert!(decoder.reads_like(&Name::from("http/decoder")) && !decoder.reads_like(&encoder));
+        assert!(
+            decoder.has_same_text(&Name::from("http/decoder")) && !decoder.has_same_text(&encoder)
+        );
     }
 
     #[test]

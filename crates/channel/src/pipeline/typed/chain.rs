@@ -84,10 +84,10 @@ pub trait Stage: 'static {
     }
 
     /// That was all that could be read for now.
-    fn on_round(&mut self, ctx: &Ctx<'_>) {}
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) {}
 
     /// The chain has left the pipeline.
-    fn on_leave(&mut self, ctx: &Ctx<'_>) {}
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {}
 
     /// What it writes. Only the last stage of a chain is asked.
     fn answers(&self) -> Types {
@@ -125,26 +125,26 @@ impl<A: Stage, B: Stage<In = A::Out>> Stage for Then<A, B> {
 
     #[inline]
     fn on<O: Emit<B::Out>>(&mut self, msg: A::In, out: &mut O) -> HandlerResult {
-        self.0.on(msg, &mut Onward { next: &mut self.1, out })
+        self.0.on(msg, &mut NextStage { next: &mut self.1, out })
     }
 
     #[inline]
     fn on_end<O: Emit<B::Out>>(&mut self, out: &mut O) -> HandlerResult {
-        let first = self.0.on_end(&mut Onward { next: &mut self.1, out });
+        let first = self.0.on_end(&mut NextStage { next: &mut self.1, out });
         first.and(self.1.on_end(out))
     }
 
     #[inline]
-    fn on_round(&mut self, ctx: &Ctx<'_>) {
-        self.0.on_round(ctx);
-        self.1.on_round(ctx);
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) {
+        self.0.on_read_complete(ctx);
+        self.1.on_read_complete(ctx);
     }
 
     #[inline]
-    fn on_leave(&mut self, ctx: &Ctx<'_>) {
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
         // What the later one holds came before what the earlier one holds.
-        self.1.on_leave(ctx);
-        self.0.on_leave(ctx);
+        self.1.on_removed(ctx);
+        self.0.on_removed(ctx);
     }
 
     fn answers(&self) -> Types {
@@ -153,12 +153,12 @@ impl<A: Stage, B: Stage<In = A::Out>> Stage for Then<A, B> {
 }
 
 /// Emits into the next stage.
-struct Onward<'a, B, O> {
+struct NextStage<'a, B, O> {
     next: &'a mut B,
     out: &'a mut O,
 }
 
-impl<B: Stage, O: Emit<B::Out>> Emit<B::In> for Onward<'_, B, O> {
+impl<B: Stage, O: Emit<B::Out>> Emit<B::In> for NextStage<'_, B, O> {
     #[inline]
     fn emit(&mut self, msg: B::In) -> HandlerResult {
         self.next.on(msg, self.out)
@@ -171,30 +171,30 @@ impl<B: Stage, O: Emit<B::Out>> Emit<B::In> for Onward<'_, B, O> {
 }
 
 /// Emits to the next handler.
-pub(super) struct Inward<'a> {
+pub(super) struct NextHandler<'a> {
     ctx: Ctx<'a>,
     /// Something was emitted.
-    fired: bool,
+    has_fired: bool,
 }
 
-impl<'a> Inward<'a> {
+impl<'a> NextHandler<'a> {
     #[inline]
     pub(super) fn new(ctx: &Ctx<'a>) -> Self {
-        Self { ctx: *ctx, fired: false }
+        Self { ctx: *ctx, has_fired: false }
     }
 
     /// Ends the round of what the end of the stream has completed, if that was anything.
     pub(super) fn end_round(self) {
-        if self.fired {
+        if self.has_fired {
             self.ctx.fire_read_complete();
         }
     }
 }
 
-impl<T: Message> Emit<T> for Inward<'_> {
+impl<T: Message> Emit<T> for NextHandler<'_> {
     #[inline]
     fn emit(&mut self, msg: T) -> HandlerResult {
-        self.fired = true;
+        self.has_fired = true;
         self.ctx.fire_read(msg);
         Ok(())
     }
@@ -223,7 +223,7 @@ impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
     #[inline]
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.take() {
-            Ok(msg) => self.0.on(msg, &mut Inward::new(ctx)),
+            Ok(msg) => self.0.on(msg, &mut NextHandler::new(ctx)),
             Err(other) => {
                 ctx.fire_read(other);
                 Ok(())
@@ -232,34 +232,34 @@ impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.0.on_round(ctx);
+        self.0.on_read_complete(ctx);
         ctx.fire_read_complete();
         Ok(())
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.end(ctx);
+        self.emit_at_end(ctx);
         ctx.fire_inactive();
         Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.get() == Some(&HalfClosed::Input) {
-            self.end(ctx);
+            self.emit_at_end(ctx);
         }
         ctx.fire_user_event(event);
         Ok(())
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        self.0.on_leave(ctx);
+        self.0.on_removed(ctx);
     }
 }
 
 impl<S: Stage<In: Message, Out: Message>> Inbound<S> {
     /// Gives what the end of the stream completes, before that is passed on.
-    fn end(&mut self, ctx: &Ctx<'_>) {
-        let mut out = Inward::new(ctx);
+    fn emit_at_end(&mut self, ctx: &Ctx<'_>) {
+        let mut out = NextHandler::new(ctx);
         if let Err(error) = self.0.on_end(&mut out) {
             ctx.fire_error(error);
         }

@@ -17,7 +17,7 @@ use std::mem;
 use bytes::{Bytes, BytesMut};
 use waterwheel_executor::Error;
 
-use super::chain::{Emit, Inward, Stage};
+use super::chain::{Emit, NextHandler, Stage};
 use super::cumulation::Cumulation;
 use super::encode_buffer::EncodeBuffer;
 use super::signature::{Signature, TypeTag, Types};
@@ -156,7 +156,7 @@ pub struct TooMuchUnread {
 
 /// A decoder gave a message without consuming a byte of it.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{decoder} gave a message without consuming a byte: it would give it again and again")]
+#[error("{decoder} emitted a message without consuming a byte: it would give it again and again")]
 pub struct DecoderStuck {
     /// Its type.
     pub decoder: &'static str,
@@ -166,15 +166,15 @@ pub struct DecoderStuck {
 /// [`Decoder`]: nothing is lost, nothing is given twice.
 pub struct Decode<D> {
     decoder: D,
-    kept: Cumulation,
+    unread: Cumulation,
     /// It failed for good.
-    lost: bool,
+    has_failed: bool,
     /// This round of reads has given bytes.
-    fed: bool,
+    round_had_bytes: bool,
     /// This round of reads has given a message.
-    gave: bool,
+    round_had_message: bool,
     /// True once `decode_last` has had all that is left, until more bytes come.
-    ended: bool,
+    has_seen_end: bool,
 }
 
 impl<D: Decoder> Decode<D> {
@@ -182,123 +182,126 @@ impl<D: Decoder> Decode<D> {
     pub fn new(decoder: D) -> Self {
         Self {
             decoder,
-            kept: Cumulation::default(),
-            lost: false,
-            fed: false,
-            gave: false,
-            ended: false,
+            unread: Cumulation::default(),
+            has_failed: false,
+            round_had_bytes: false,
+            round_had_message: false,
+            has_seen_end: false,
         }
     }
 
     #[inline]
-    fn feed<O: Emit<D::Out>>(&mut self, bytes: Bytes, out: &mut O) {
+    fn decode_bytes<O: Emit<D::Out>>(&mut self, bytes: Bytes, out: &mut O) {
         if out.ctx().is_removed() {
-            self.hand_on(&out.ctx());
-            return pass_on(bytes, &out.ctx());
+            self.fire_unread(&out.ctx());
+            return fire_bytes(bytes, &out.ctx());
         }
-        if self.lost {
+        if self.has_failed {
             return;
         }
-        self.fed = true;
-        self.ended = false;
+        self.round_had_bytes = true;
+        self.has_seen_end = false;
         let removals = out.ctx().removals();
-        let mut gave = false;
-        let mut buf = self.kept.join(bytes);
+        let mut emitted = false;
+        let mut buf = self.unread.join(bytes);
         while !buf.is_empty() {
             let before = buf.len();
             match self.decoder.decode(&mut buf) {
-                Ok(Some(_)) if buf.len() >= before => return self.give_up(stuck::<D>(), buf, out),
+                Ok(Some(_)) if buf.len() >= before => {
+                    return self.fail(stuck_error::<D>(), buf, out);
+                }
                 Ok(Some(msg)) => {
-                    gave = true;
-                    give(msg, out);
+                    emitted = true;
+                    emit_or_fire_error(msg, out);
                 }
                 Ok(None) if buf.len() >= before => break,
                 Ok(None) => continue,
-                Err(error) if buf.len() >= before => return self.give_up(error, buf, out),
+                Err(error) if buf.len() >= before => return self.fail(error, buf, out),
                 Err(error) => out.ctx().fire_error(error),
             }
             if out.ctx().removals() != removals && out.ctx().is_removed() {
-                return pass_on(buf, &out.ctx());
+                return fire_bytes(buf, &out.ctx());
             }
         }
-        self.gave |= gave;
+        self.round_had_message |= emitted;
         if buf.len() > self.decoder.max_unread() {
-            return self.give_up(self.too_much_unread(buf.len()), buf, out);
+            return self.fail(self.too_much_unread_error(buf.len()), buf, out);
         }
-        self.kept.keep(buf);
+        self.unread.keep(buf);
     }
 
-    fn finish<O: Emit<D::Out>>(&mut self, out: &mut O) {
-        let mut buf = self.kept.take();
-        while !self.lost && !self.ended {
+    fn decode_rest<O: Emit<D::Out>>(&mut self, out: &mut O) {
+        let mut buf = self.unread.take();
+        while !self.has_failed && !self.has_seen_end {
             let before = buf.len();
             match self.decoder.decode_last(&mut buf) {
-                Ok(Some(msg)) => give(msg, out),
+                Ok(Some(msg)) => emit_or_fire_error(msg, out),
                 Ok(None) => {}
                 Err(error) => out.ctx().fire_error(error),
             }
             if out.ctx().is_removed() {
-                return pass_on(buf, &out.ctx());
+                return fire_bytes(buf, &out.ctx());
             }
-            self.ended = buf.len() >= before;
+            self.has_seen_end = buf.len() >= before;
         }
     }
 
     /// Gives what the end of the stream completes, before that is passed on.
-    fn end(&mut self, ctx: &Ctx<'_>)
+    fn decode_at_end(&mut self, ctx: &Ctx<'_>)
     where
         D::Out: Message,
     {
-        let mut out = Inward::new(ctx);
-        self.finish(&mut out);
+        let mut out = NextHandler::new(ctx);
+        self.decode_rest(&mut out);
         out.end_round();
     }
 
     #[cold]
-    fn give_up<O: Emit<D::Out>>(&mut self, error: Error, unread: Bytes, out: &mut O) {
-        self.lost = true;
+    fn fail<O: Emit<D::Out>>(&mut self, error: Error, unread: Bytes, out: &mut O) {
+        self.has_failed = true;
         // More of it would be dropped: whoever gets the error decides what is read now.
-        self.fed = false;
+        self.round_had_bytes = false;
         out.ctx().fire_error(error);
         if out.ctx().is_removed() {
-            pass_on(unread, &out.ctx());
+            fire_bytes(unread, &out.ctx());
         }
     }
 
     #[cold]
-    fn too_much_unread(&self, unread: usize) -> Error {
+    fn too_much_unread_error(&self, unread: usize) -> Error {
         let (decoder, limit) = (type_name::<D>(), self.decoder.max_unread());
         Error::new(TooMuchUnread { decoder, unread, limit })
     }
 
     fn end_round(&mut self, ctx: &Ctx<'_>) {
-        let starved = mem::take(&mut self.fed) & !mem::take(&mut self.gave);
-        if starved && !ctx.is_auto_read() {
+        let needs_more =
+            mem::take(&mut self.round_had_bytes) & !mem::take(&mut self.round_had_message);
+        if needs_more && !ctx.is_auto_read() {
             ctx.read();
         }
     }
 
-    fn hand_on(&mut self, ctx: &Ctx<'_>) {
-        pass_on(self.kept.take(), ctx);
+    fn fire_unread(&mut self, ctx: &Ctx<'_>) {
+        fire_bytes(self.unread.take(), ctx);
     }
 }
 
 #[inline]
-fn give<T>(msg: T, out: &mut impl Emit<T>) {
+fn emit_or_fire_error<T>(msg: T, out: &mut impl Emit<T>) {
     // An error of a later stage is about this message, not about the next.
     if let Err(error) = out.emit(msg) {
         out.ctx().fire_error(error);
     }
 }
 
-fn pass_on(bytes: Bytes, ctx: &Ctx<'_>) {
+fn fire_bytes(bytes: Bytes, ctx: &Ctx<'_>) {
     if !bytes.is_empty() {
         ctx.fire_read(bytes);
     }
 }
 
 #[cold]
-fn stuck<D>() -> Error {
+fn stuck_error<D>() -> Error {
     Error::new(DecoderStuck { decoder: type_name::<D>() })
 }
 
@@ -314,7 +317,7 @@ impl<D: Decoder> Handler for Decode<D> {
     #[inline]
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.into_bytes() {
-            Ok(bytes) => self.feed(bytes, &mut Inward::new(ctx)),
+            Ok(bytes) => self.decode_bytes(bytes, &mut NextHandler::new(ctx)),
             Err(other) => ctx.fire_read(other),
         }
         Ok(())
@@ -327,21 +330,21 @@ impl<D: Decoder> Handler for Decode<D> {
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.end(ctx);
+        self.decode_at_end(ctx);
         ctx.fire_inactive();
         Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.get() == Some(&HalfClosed::Input) {
-            self.end(ctx);
+            self.decode_at_end(ctx);
         }
         ctx.fire_user_event(event);
         Ok(())
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        self.hand_on(ctx);
+        self.fire_unread(ctx);
     }
 }
 
@@ -351,21 +354,21 @@ impl<D: Decoder> Stage for Decode<D> {
 
     #[inline]
     fn on<O: Emit<D::Out>>(&mut self, bytes: Bytes, out: &mut O) -> HandlerResult {
-        self.feed(bytes, out);
+        self.decode_bytes(bytes, out);
         Ok(())
     }
 
     fn on_end<O: Emit<D::Out>>(&mut self, out: &mut O) -> HandlerResult {
-        self.finish(out);
+        self.decode_rest(out);
         Ok(())
     }
 
-    fn on_round(&mut self, ctx: &Ctx<'_>) {
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) {
         self.end_round(ctx);
     }
 
-    fn on_leave(&mut self, ctx: &Ctx<'_>) {
-        self.hand_on(ctx);
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.fire_unread(ctx);
     }
 }
 

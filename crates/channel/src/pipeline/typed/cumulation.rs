@@ -11,54 +11,54 @@ use std::mem;
 use bytes::{Bytes, BytesMut};
 
 /// Up to so many bytes are copied: a sixteenth of a block of 64 KiB.
-const FEW: usize = 4 * 1024;
+const MAX_COPIED: usize = 4 * 1024;
 
 /// And up to this part of a buffer that was put together: what is kept without a copy is at least a
 /// sixteenth of what it keeps from being used again, or freed.
-const PART: usize = 16;
+const MAX_COPIED_FRACTION: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Cumulation {
     /// Kept where it was read.
     slice: Bytes,
     /// Kept in a buffer of ours. Either this or the slice is empty.
-    own: BytesMut,
+    owned: BytesMut,
     /// How long the buffer was that was put together last; 0 if nothing had to be.
-    joined: usize,
+    joined_len: usize,
 }
 
 impl Cumulation {
     /// What was kept and what came, in one piece.
     pub(super) fn join(&mut self, new: Bytes) -> Bytes {
-        let (slice, mut own) = (mem::take(&mut self.slice), mem::take(&mut self.own));
-        self.joined = slice.len() + own.len();
-        if self.joined == 0 {
+        let (slice, mut owned) = (mem::take(&mut self.slice), mem::take(&mut self.owned));
+        self.joined_len = slice.len() + owned.len();
+        if self.joined_len == 0 {
             return new;
         }
-        self.joined += new.len();
-        if own.is_empty() {
-            own = buffer(self.joined);
-            own.extend_from_slice(&slice);
+        self.joined_len += new.len();
+        if owned.is_empty() {
+            owned = growable_buffer(self.joined_len);
+            owned.extend_from_slice(&slice);
         }
-        own.extend_from_slice(&new);
-        own.freeze()
+        owned.extend_from_slice(&new);
+        owned.freeze()
     }
 
     /// Keeps what is left of what was joined.
     pub(super) fn keep(&mut self, left: Bytes) {
-        let grows = left.len() == self.joined;
-        let few = FEW.max(self.joined / PART);
-        self.joined = 0;
+        let is_growing = left.len() == self.joined_len;
+        let max_copied = MAX_COPIED.max(self.joined_len / MAX_COPIED_FRACTION);
+        self.joined_len = 0;
         if left.is_empty() {
             return;
         }
-        if left.len() <= few && !grows {
-            self.own = buffer(2 * left.len());
-            self.own.extend_from_slice(&left);
+        if left.len() <= max_copied && !is_growing {
+            self.owned = growable_buffer(2 * left.len());
+            self.owned.extend_from_slice(&left);
             return;
         }
         match left.try_into_mut() {
-            Ok(own) if grows => self.own = own,
+            Ok(owned) if is_growing => self.owned = owned,
             Ok(read) => self.slice = read.freeze(),
             Err(shared) => self.slice = shared,
         }
@@ -67,11 +67,11 @@ impl Cumulation {
     /// What was kept.
     pub(super) fn take(&mut self) -> Bytes {
         let slice = mem::take(&mut self.slice);
-        if slice.is_empty() { mem::take(&mut self.own).freeze() } else { slice }
+        if slice.is_empty() { mem::take(&mut self.owned).freeze() } else { slice }
     }
 }
 
-fn buffer(capacity: usize) -> BytesMut {
+fn growable_buffer(capacity: usize) -> BytesMut {
     let mut buffer = BytesMut::with_capacity(capacity);
     // Counted references from the start: freezing it and thawing it again allocates nothing then.
     drop(buffer.split_to(0));
@@ -97,14 +97,14 @@ mod tests {
         let mut kept = Cumulation::default();
         let block = Bytes::from(vec![7; 64 * 1024]);
         let mut joined = kept.join(block.clone());
-        let _message = joined.split_to(joined.len() - FEW);
+        let _message = joined.split_to(joined.len() - MAX_COPIED);
         kept.keep(joined);
         drop(_message);
         assert!(block.is_unique(), "copied");
 
         let mut joined = kept.join(block.clone());
-        assert_eq!(joined.len(), FEW + block.len());
-        let mut joined = joined.split_off(FEW);
+        assert_eq!(joined.len(), MAX_COPIED + block.len());
+        let mut joined = joined.split_off(MAX_COPIED);
         let _message = joined.split_to(1);
         kept.keep(joined);
         assert_eq!(kept.take().len(), block.len() - 1);
@@ -115,10 +115,10 @@ mod tests {
         let mut kept = Cumulation::default();
         kept.keep(Bytes::from(vec![7; 1 << 20]));
         let mut joined = kept.join(Bytes::from(vec![7; 1 << 10]));
-        let message = joined.split_to(joined.len() - 2 * FEW);
+        let message = joined.split_to(joined.len() - 2 * MAX_COPIED);
         kept.keep(joined);
         assert!(message.is_unique(), "what is left was copied");
-        assert_eq!(kept.take().len(), 2 * FEW);
+        assert_eq!(kept.take().len(), 2 * MAX_COPIED);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use waterwheel_executor::Error;
 use crate::pipeline::handler::HandlerResult;
 
 /// How much is allocated at once for what is encoded: some dozens of small messages.
-const BLOCK: usize = 4 * 1024;
+const BLOCK_SIZE: usize = 4 * 1024;
 
 /// Room for what is encoded, used again: messages lie one behind the other in blocks. For handlers that
 /// encode messages of several types; of one type, [`Encode`](crate::Encode) does.
@@ -49,14 +49,14 @@ impl EncodeBuffer {
         encode: impl FnOnce(&mut BytesMut) -> HandlerResult,
     ) -> Result<Bytes, Error> {
         if self.buf.capacity() == 0 {
-            self.buf.reserve(BLOCK);
+            self.buf.reserve(BLOCK_SIZE);
         }
         if let Err(error) = encode(&mut self.buf) {
             self.buf.clear();
             return Err(error);
         }
         // A big message takes its buffer along: kept, it would be as big for as long as the channel.
-        let big = self.buf.len() > BLOCK;
+        let big = self.buf.len() > BLOCK_SIZE;
         let bytes = if big { mem::take(&mut self.buf) } else { self.buf.split() };
         Ok(bytes.freeze())
     }

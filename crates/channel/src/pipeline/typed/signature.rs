@@ -98,29 +98,29 @@ impl Types {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    pub(super) inbound: Flow,
-    pub(super) outbound: Flow,
+    pub(super) inbound: MessageFlow,
+    pub(super) outbound: MessageFlow,
     pub(super) answers: Types,
 }
 
 /// What becomes of messages in one direction: those it accepts turn into those it emits; any other
 /// passes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flow {
+pub(super) struct MessageFlow {
     pub(super) accepts: Types,
     pub(super) emits: Types,
 }
 
-impl Flow {
-    const ANY: Flow = Flow { accepts: Types::Unknown, emits: Types::Unknown };
-    const PASS: Flow = Flow { accepts: Types::NONE, emits: Types::NONE };
+impl MessageFlow {
+    const ANY: MessageFlow = MessageFlow { accepts: Types::Unknown, emits: Types::Unknown };
+    const PASS: MessageFlow = MessageFlow { accepts: Types::NONE, emits: Types::NONE };
 }
 
 impl Signature {
     /// Nothing is known of it.
     #[must_use]
     pub const fn any() -> Self {
-        Self { inbound: Flow::ANY, outbound: Flow::ANY, answers: Types::Unknown }
+        Self { inbound: MessageFlow::ANY, outbound: MessageFlow::ANY, answers: Types::Unknown }
     }
 
     /// True if nothing is known of it: the same as a comparison with [`any`](Self::any), without one of lists.
@@ -133,20 +133,20 @@ impl Signature {
     /// Passes every message on as it is, and writes none of its own.
     #[must_use]
     pub const fn transparent() -> Self {
-        Self { inbound: Flow::PASS, outbound: Flow::PASS, answers: Types::NONE }
+        Self { inbound: MessageFlow::PASS, outbound: MessageFlow::PASS, answers: Types::NONE }
     }
 
     /// Of what comes in it takes these, and gives those; the rest passes.
     #[must_use]
     pub const fn inbound(mut self, accepts: &'static [TypeTag], emits: &'static [TypeTag]) -> Self {
-        self.inbound = Flow { accepts: Types::These(accepts), emits: Types::These(emits) };
+        self.inbound = MessageFlow { accepts: Types::These(accepts), emits: Types::These(emits) };
         self
     }
 
     /// Of what comes in it takes these; what it gives is not known.
     #[must_use]
     pub const fn reads(mut self, accepts: &'static [TypeTag]) -> Self {
-        self.inbound = Flow { accepts: Types::These(accepts), emits: Types::Unknown };
+        self.inbound = MessageFlow { accepts: Types::These(accepts), emits: Types::Unknown };
         self
     }
 
@@ -157,14 +157,14 @@ impl Signature {
         accepts: &'static [TypeTag],
         emits: &'static [TypeTag],
     ) -> Self {
-        self.outbound = Flow { accepts: Types::These(accepts), emits: Types::These(emits) };
+        self.outbound = MessageFlow { accepts: Types::These(accepts), emits: Types::These(emits) };
         self
     }
 
     /// Of what goes out it takes these; what it gives is not known.
     #[must_use]
     pub const fn writes(mut self, accepts: &'static [TypeTag]) -> Self {
-        self.outbound = Flow { accepts: Types::These(accepts), emits: Types::Unknown };
+        self.outbound = MessageFlow { accepts: Types::These(accepts), emits: Types::Unknown };
         self
     }
 
@@ -174,14 +174,14 @@ impl Signature {
         emits: Types,
         answers: Types,
     ) -> Self {
-        let inbound = Flow { accepts: Types::These(accepts), emits };
-        Self { inbound, outbound: Flow::PASS, answers }
+        let inbound = MessageFlow { accepts: Types::These(accepts), emits };
+        Self { inbound, outbound: MessageFlow::PASS, answers }
     }
 
     /// Of a handler of the outbound direction alone.
     pub(crate) const fn of_outbound(accepts: &'static [TypeTag], emits: Types) -> Self {
-        let outbound = Flow { accepts: Types::These(accepts), emits };
-        Self { inbound: Flow::PASS, outbound, answers: Types::NONE }
+        let outbound = MessageFlow { accepts: Types::These(accepts), emits };
+        Self { inbound: MessageFlow::PASS, outbound, answers: Types::NONE }
     }
 
     /// It writes these of its own accord.

@@ -33,7 +33,7 @@ pub struct TypeMismatch {
 
 /// The transport's end of a pipeline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct TransportTypes {
     pub(crate) name: &'static str,
     pub(crate) reads: Types,
     pub(crate) accepts: Types,
@@ -41,17 +41,17 @@ pub(crate) struct Ends {
 
 /// Checks a pipeline, from its first handler to its last.
 pub(crate) fn check<'a>(
-    ends: Ends,
+    transport: TransportTypes,
     handlers: impl DoubleEndedIterator<Item = (&'a dyn fmt::Display, Signature)> + Clone,
 ) -> Result<(), TypeMismatch> {
-    check_inbound(ends, handlers.clone())?;
-    check_outbound(ends, handlers.rev())
+    check_inbound(transport, handlers.clone())?;
+    check_outbound(transport, handlers.rev())
 }
 
 /// A type that flows, and who let it.
-type Flowing<'a> = Vec<(TypeTag, &'a dyn fmt::Display)>;
+type KnownTypes<'a> = Vec<(TypeTag, &'a dyn fmt::Display)>;
 
-fn flowing<'a>(types: Types, from: &'a dyn fmt::Display) -> Option<Flowing<'a>> {
+fn known_types<'a>(types: Types, from: &'a dyn fmt::Display) -> Option<KnownTypes<'a>> {
     match types {
         Types::Unknown => None,
         Types::These(types) => Some(types.iter().map(|tag| (*tag, from)).collect()),
@@ -59,7 +59,7 @@ fn flowing<'a>(types: Types, from: &'a dyn fmt::Display) -> Option<Flowing<'a>> 
 }
 
 fn check_inbound<'a>(
-    ends: Ends,
+    transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
     // Behind a handler that does not say what it takes, nothing is known.
@@ -72,8 +72,8 @@ fn check_inbound<'a>(
     if handlers.peek().is_none() {
         return Ok(());
     }
-    let head = ends.name;
-    let mut known = flowing(ends.reads, &head);
+    let head = transport.name;
+    let mut known = known_types(transport.reads, &head);
     for (name, accepts, emits) in handlers {
         let Some(mut types) = known else { return Ok(()) };
         if !accepts.is_empty() {
@@ -99,13 +99,13 @@ fn check_inbound<'a>(
 /// only what its handlers say they write is followed: of their own accord, or in place of what they take,
 /// which somebody will write if it is to be of any use.
 fn check_outbound<'a>(
-    ends: Ends,
+    transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
-    let Types::These(takes) = ends.accepts else { return Ok(()) };
-    let mut known: Flowing<'a> = Vec::new();
+    let Types::These(takes) = transport.accepts else { return Ok(()) };
+    let mut known: KnownTypes<'a> = Vec::new();
     for (name, signature) in handlers {
-        let emit = |known: &mut Flowing<'a>, types: Types| {
+        let emit = |known: &mut KnownTypes<'a>, types: Types| {
             if let Types::These(types) = types {
                 known.extend(types.iter().map(|tag| (*tag, name)));
             }
@@ -121,7 +121,9 @@ fn check_outbound<'a>(
         emit(&mut known, signature.answers);
     }
     match known.iter().find(|(tag, _)| !takes.contains(tag)) {
-        Some((tag, emitter)) => Err(mismatch(&ends.name, takes, (*emitter, "after", vec![*tag]))),
+        Some((tag, emitter)) => {
+            Err(mismatch(&transport.name, takes, (*emitter, "after", vec![*tag])))
+        }
         None => Ok(()),
     }
 }
@@ -151,8 +153,11 @@ mod tests {
     use super::*;
     use crate::pipeline::message::Message;
 
-    const STREAM: Ends =
-        Ends { name: "stream", reads: Types::of::<Bytes>(), accepts: Types::of::<Bytes>() };
+    const STREAM: TransportTypes = TransportTypes {
+        name: "stream",
+        reads: Types::of::<Bytes>(),
+        accepts: Types::of::<Bytes>(),
+    };
 
     fn checked(handlers: &[(&'static str, Signature)]) -> Result<(), String> {
         let named =
