@@ -5,12 +5,12 @@
 
 /// All cases in one call: trybuild makes one project of them and builds its dependencies once.
 #[test]
-fn c06_what_does_not_fit_does_not_compile() {
+fn c06_mismatched_types_do_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/c06_*.rs");
 }
 
 /// A loop, its pipelines, handlers and contexts are not `Send`.
 #[test]
-fn c01_what_belongs_to_a_loop_does_not_leave_it() {
+fn c01_types_that_belong_to_a_loop_cannot_leave_it() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/c01_*.rs");
 }

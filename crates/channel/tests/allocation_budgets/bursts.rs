@@ -177,7 +177,7 @@ fn k14_the_memory_of_many_messages_is_given_back() {
 }
 
 #[test]
-fn k14_the_memory_of_writes_that_are_waited_for_is_given_back() {
+fn k14_the_memory_of_writes_with_futures_is_given_back() {
     for stream in [true, false] {
         assert_given_back(through_a_valve(stream, |channel| drop(channel.write(SMALL))));
     }
@@ -202,7 +202,7 @@ impl Handler for WritesToItself {
 }
 
 #[test]
-fn k14_the_memory_of_events_that_waited_for_a_handler_is_given_back() {
+fn k14_the_memory_of_events_deferred_at_a_busy_handler_is_given_back() {
     let open = Arc::new(AtomicBool::new(true));
     assert_given_back(kept(
         |house| {
@@ -216,7 +216,7 @@ fn k14_the_memory_of_events_that_waited_for_a_handler_is_given_back() {
 }
 
 #[test]
-fn k14_the_memory_between_two_ends_within_the_process_is_given_back() {
+fn k14_the_memory_of_a_local_connections_queue_is_given_back() {
     let (one, other) = Connection::pair();
     let ends = RefCell::new(VecDeque::from([one, other]));
     assert_given_back(kept(

@@ -97,7 +97,7 @@ fn allocated(handler: impl Handler, round: fn(&Bytes, waterwheel_channel::Pipeli
 }
 
 #[test]
-fn c06_messages_that_are_parts_of_what_was_read_are_decoded_without_an_allocation() {
+fn c06_messages_that_are_slices_of_the_read_buffer_are_decoded_without_an_allocation() {
     let read = allocated(Decode::new(Short), |block, pipeline| pipeline.fire_read(block.clone()));
     assert_eq!(read, 0, "for {} messages", 25 * ROUNDS);
 }
@@ -119,7 +119,7 @@ fn c06_a_message_in_two_pieces_needs_one_buffer() {
 }
 
 #[test]
-fn c06_an_encoder_uses_its_buffer_again() {
+fn c06_an_encoder_reuses_its_buffer() {
     let written = allocated(Encode::new(Short), |_, pipeline| {
         pipeline.write(7u64);
         pipeline.flush();

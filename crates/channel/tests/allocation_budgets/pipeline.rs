@@ -171,7 +171,7 @@ fn c04_a_timer_of_a_handler_allocates_nothing() {
 }
 
 #[test]
-fn c03_a_slot_is_used_again() {
+fn c03_a_slot_is_reused() {
     let mut channel = embedded(1);
     let slots: Vec<SlotId> = (0..100)
         .map(|_| {

@@ -80,7 +80,7 @@ fn failed() -> String {
 }
 
 #[test]
-fn l16_a_failed_accept_pauses_for_a_second_and_is_told_and_reported() {
+fn l16_a_failed_accept_pauses_for_a_second_and_is_fired_and_reported() {
     both(|house| {
         let (server, port, log) = server(&house);
         let turns = house.first().metrics().turns;
@@ -102,7 +102,7 @@ fn l16_a_failed_accept_pauses_for_a_second_and_is_told_and_reported() {
 }
 
 #[test]
-fn l16_a_cause_that_lasts_is_told_once_a_second() {
+fn l16_an_accept_error_that_persists_is_fired_once_a_second() {
     both(|house| {
         let (_server, port, log) = server(&house);
         for _ in 0..3 {
@@ -168,7 +168,7 @@ fn l16_a_connection_that_closes_ends_the_pause() {
 }
 
 #[test]
-fn l16_a_pause_ends_neither_the_wait_at_the_limit_nor_that_the_pause() {
+fn l16_the_pause_and_the_connection_limit_do_not_end_each_other() {
     both(|house| {
         let (log, limit) = (Log::new(), ConnectionLimit::new(1));
         let (_server, port) = house.bind(&noting(&house, &log).connection_limit(&limit));
@@ -194,7 +194,7 @@ fn l16_a_pause_ends_neither_the_wait_at_the_limit_nor_that_the_pause() {
 }
 
 #[test]
-fn l16_a_pause_that_was_ended_does_not_shorten_the_next() {
+fn l16_a_pause_that_ended_early_does_not_shorten_the_next() {
     both(|house| {
         let (_server, port, log) = server(&house);
         let first = port.connect().unwrap();
@@ -220,7 +220,7 @@ fn l16_a_pause_that_was_ended_does_not_shorten_the_next() {
 }
 
 #[test]
-fn l16_a_connection_that_was_gone_does_not_pause_the_others() {
+fn l16_an_aborted_connection_does_not_pause_the_accepts() {
     both(|house| {
         let (_server, port, log) = server(&house);
         port.fail_accept(ErrorKind::ConnectionAborted).unwrap();
@@ -235,7 +235,7 @@ fn l16_a_connection_that_was_gone_does_not_pause_the_others() {
 }
 
 #[test]
-fn l16_reads_that_go_off_and_on_in_the_pause_do_not_shorten_it() {
+fn l16_switching_auto_read_off_and_on_does_not_shorten_the_pause() {
     both(|house| {
         let (server, port, log) = server(&house);
         let _peer = fail(&house, &port);
@@ -252,7 +252,7 @@ fn l16_reads_that_go_off_and_on_in_the_pause_do_not_shorten_it() {
 }
 
 #[test]
-fn l16_reads_that_went_off_in_the_pause_stay_off() {
+fn l16_auto_read_switched_off_in_the_pause_stays_off() {
     both(|house| {
         let (server, port, log) = server(&house);
         let _peer = fail(&house, &port);
@@ -268,7 +268,7 @@ fn l16_reads_that_went_off_in_the_pause_stay_off() {
 }
 
 #[test]
-fn l16_without_auto_read_a_read_in_the_pause_is_done_after_it() {
+fn l16_without_auto_read_a_read_in_the_pause_is_made_after_it() {
     both(|house| {
         let log = Log::new();
         let manual_read = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
@@ -302,7 +302,7 @@ fn l16_a_close_in_the_pause_ends_the_listener() {
 }
 
 #[test]
-fn c04_a_listener_that_leaves_lets_connections_wait() {
+fn c04_connections_wait_in_the_backlog_of_a_deregistered_listener() {
     both(|house| {
         let (server, port, log) = server(&house);
         server.deregister().join().unwrap();
@@ -319,7 +319,7 @@ fn c04_a_listener_that_leaves_lets_connections_wait() {
 }
 
 #[test]
-fn l16_a_pause_outlasts_a_leave() {
+fn l16_a_pause_continues_while_the_listener_is_deregistered() {
     both(|house| {
         let (server, port, log) = server(&house);
         let _peer = fail(&house, &port);

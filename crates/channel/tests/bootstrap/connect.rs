@@ -40,7 +40,7 @@ fn dialled(house: &House, last: u8) -> PendingConnect {
 }
 
 #[test]
-fn c12_all_addresses_are_tried_in_order_and_each_failure_is_told() {
+fn c12_all_addresses_are_tried_in_order_and_the_error_lists_each_failure() {
     both(|house| {
         let connected = connect(&house, 3, Some(secs(30)));
         let first = dialled(&house, 1);
@@ -86,7 +86,7 @@ fn accept_at_once(event_loop: EventLoop, sockets: ManualSockets, accepted: Sende
 }
 
 #[test]
-fn c12_the_end_of_an_attempt_that_was_given_up_does_not_close_the_connection_made_since() {
+fn c12_the_end_of_an_abandoned_attempt_does_not_close_a_later_connection() {
     both(|house| {
         let connected = connect(&house, 2, Some(secs(30)));
         let first = dialled(&house, 1);
@@ -136,7 +136,7 @@ fn c12_the_time_left_is_shared_among_the_addresses_left() {
 }
 
 #[test]
-fn c12_an_address_has_two_seconds_if_they_are_left_and_none_is_tried_without_time() {
+fn c12_each_address_has_at_least_two_seconds_and_none_is_tried_without_time_left() {
     both(|house| {
         let connected = connect(&house, 10, Some(secs(5)));
         for (last, share) in [(1, 2), (2, 2), (3, 1)] {
@@ -180,7 +180,7 @@ fn c12_the_default_timeout_is_thirty_seconds() {
 }
 
 #[test]
-fn c12_a_timeout_that_was_late_does_not_end_the_next_attempt() {
+fn c12_a_late_timeout_does_not_end_the_next_attempt() {
     let house = House::new(Manual::readiness());
     let connected = connect(&house, 2, Some(secs(30)));
     let first = dialled(&house, 1);
@@ -214,7 +214,7 @@ fn c12_a_timeout_that_was_late_does_not_end_the_next_attempt() {
 }
 
 #[test]
-fn c12_a_cancelled_connect_is_given_up_at_every_stage() {
+fn c12_a_connect_can_be_cancelled_at_every_stage() {
     both(|house| {
         // While the name is looked up.
         let book = Arc::new(Book::default());
@@ -249,7 +249,7 @@ fn c12_a_cancelled_connect_is_given_up_at_every_stage() {
 }
 
 #[test]
-fn c12_a_connect_of_a_channel_that_is_cancelled_closes_it() {
+fn c12_cancelling_the_connect_of_a_channel_closes_it() {
     both(|house| {
         let new = NewChannel::new(Stream::new(house.sockets.clone()));
         let channel = house.group.register(new).join().unwrap();
@@ -303,7 +303,7 @@ impl SocketFactory for Choosy {
 }
 
 #[test]
-fn c12_a_cancel_that_comes_late_does_not_end_the_next_connect() {
+fn c12_a_late_cancel_does_not_end_the_next_connect() {
     both(|house| {
         let new = NewChannel::new(Stream::new(Choosy(house.sockets.clone())));
         let channel = house.group.register(new).join().unwrap();
@@ -358,7 +358,7 @@ fn c12_a_connect_that_is_cancelled_while_the_connection_arrives_closes_the_chann
 }
 
 #[test]
-fn c12_a_name_that_nobody_answers_for_is_given_up() {
+fn c12_a_name_lookup_without_an_answer_times_out() {
     both(|house| {
         let book = Arc::new(Book::default());
         let client = house.client().options(options(Some(secs(5)))).resolver(book.clone());
@@ -398,7 +398,7 @@ fn c12_a_name_that_cannot_be_resolved_fails_with_the_reason() {
 }
 
 #[test]
-fn c12_a_channel_that_was_refused_says_so_and_is_closed_with_all_causes() {
+fn c12_a_channel_that_every_address_refuses_fails_with_all_causes_and_is_closed() {
     both(|house| {
         let new = NewChannel::new(Stream::new(house.sockets.clone()));
         let channel = house.group.register(new).join().unwrap();

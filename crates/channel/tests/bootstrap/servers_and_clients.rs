@@ -161,7 +161,7 @@ fn c12_a_failing_initialiser_of_a_child_closes_it_and_is_reported() {
 }
 
 #[test]
-fn c12_connections_for_workers_that_are_gone_are_closed() {
+fn c12_connections_for_workers_that_have_shut_down_are_closed() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let boss = House::new(manual.clone());
         let workers = EventLoopGroup::builder(Manual::readiness()).threads(1).build().unwrap();
@@ -177,7 +177,7 @@ fn c12_connections_for_workers_that_are_gone_are_closed() {
 }
 
 #[test]
-fn c12_a_server_that_is_closed_leaves_its_connections() {
+fn c12_closing_a_server_leaves_its_connections_open() {
     both(|house| {
         let (server, children) = telling(house.server());
         let (server, port) = house.bind(&server);
@@ -208,7 +208,7 @@ impl Handler for ClosesAfter {
 }
 
 #[test]
-fn c12_a_server_closed_while_it_accepts_closes_what_it_has_not_accepted() {
+fn c12_a_server_closed_while_it_accepts_closes_the_connections_it_has_not_accepted() {
     both(|house| {
         let (server, children) = telling(house.server().initialiser(|edit| {
             edit.add_last("closes", ClosesAfter(2))?;
@@ -227,7 +227,7 @@ fn c12_a_server_closed_while_it_accepts_closes_what_it_has_not_accepted() {
 }
 
 #[test]
-fn c12_an_option_that_a_transport_does_not_have_fails_with_its_name() {
+fn c12_an_unsupported_option_fails_with_an_error_that_names_it() {
     let group = EventLoopGroup::builder(Manual::readiness()).threads(1).build().unwrap();
     let option = SocketOption::NoDelay(true);
     let words = [
@@ -300,7 +300,7 @@ fn c12_a_bootstrap_on_one_loop_puts_everything_there() {
 }
 
 #[test]
-fn c12_a_bootstrap_on_a_loop_by_hand_works_when_that_is_turned() {
+fn c12_a_bootstrap_works_on_a_manually_driven_loop() {
     let mut by_hand =
         EventLoopGroup::builder(waterwheel_channel::driver::TaskOnly).build_manual().unwrap();
     let (server, children) = telling(ServerBootstrap::new(&by_hand, local::Local));
@@ -316,7 +316,7 @@ fn c12_a_bootstrap_on_a_loop_by_hand_works_when_that_is_turned() {
 }
 
 #[test]
-fn c11_single_options_are_set_beside_the_others() {
+fn c11_setting_one_option_keeps_the_others() {
     both(|house| {
         let options = ChannelOptions { reads_per_round: 3, ..ChannelOptions::default() };
         let (server, children) =
@@ -345,7 +345,7 @@ impl From<Nowhere> for waterwheel_channel::AddressSpec {
 }
 
 #[test]
-fn c12_a_panic_of_the_address_fails_the_future() {
+fn c12_a_panic_while_the_address_is_converted_fails_the_future() {
     both(|house| {
         for future in [house.client().connect(Nowhere), house.server().bind(Nowhere)] {
             assert!(failure(future).contains("no such place"));

@@ -151,7 +151,7 @@ impl Handler for ClosesWhenActive {
 }
 
 #[test]
-fn c02_a_channel_closed_in_on_active_tells_its_writes_before_its_end() {
+fn c02_a_channel_closed_in_on_active_fails_its_writes_before_on_inactive() {
     let log = Log::default();
     let handler = ClosesWhenActive(log.clone());
     let mut manual = manual_loop();
@@ -165,7 +165,7 @@ fn c02_a_channel_closed_in_on_active_tells_its_writes_before_its_end() {
 }
 
 #[test]
-fn c07_a_write_from_elsewhere_that_is_refused_does_not_leave_the_channel_unwritable() {
+fn c07_a_refused_write_from_another_thread_does_not_leave_the_channel_unwritable() {
     let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
     channel.set_room(0);
     channel.on_loop(|channel| channel.send(Bytes::from(vec![0; 70 * 1024])));
@@ -188,7 +188,7 @@ impl Handler for GreetsWhenAdded {
 }
 
 #[test]
-fn c02_what_a_handler_writes_when_it_is_added_is_sent_once_the_channel_is_there() {
+fn c02_a_write_in_on_added_is_sent_once_the_channel_is_active() {
     let mut channel = Embedded::new(|edit| {
         edit.add_last("greeter", GreetsWhenAdded)?;
         Ok(())
@@ -225,7 +225,7 @@ impl Handler for WhereAmI {
 }
 
 #[test]
-fn c01_handlers_that_are_not_send_are_called_on_their_loop_whoever_calls_the_channel() {
+fn c01_handlers_that_are_not_send_are_called_on_their_loop_whichever_thread_uses_the_channel() {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     let (told, calls) = mpsc::channel();
     let new = NewChannel::new(Nowhere).initialiser(|edit| {
@@ -243,7 +243,7 @@ fn c01_handlers_that_are_not_send_are_called_on_their_loop_whoever_calls_the_cha
 }
 
 #[test]
-fn c08_a_call_from_elsewhere_is_one_command_and_on_the_loop_none() {
+fn c08_a_call_from_another_thread_queues_one_command_and_a_call_on_the_loop_none() {
     let mut manual = manual_loop();
     let channel = manual.on_loop(|here| register(here, |_| Ok(()))).unwrap();
     let event_loop = manual.event_loop();
@@ -283,7 +283,7 @@ impl Drop for Dropped {
 }
 
 #[test]
-fn l01_a_loop_that_is_shut_refuses_a_channel_and_closes_it() {
+fn l01_a_loop_that_is_shut_down_refuses_and_closes_a_channel() {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().join().unwrap();
     let (dropped, gone) = mpsc::channel();
@@ -406,7 +406,7 @@ fn c07_writes_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closin
 }
 
 #[test]
-fn c02_the_cause_of_a_close_is_told_for_as_long_as_there_is_a_handle() {
+fn c02_errors_name_the_cause_of_a_close_for_as_long_as_a_handle_exists() {
     let mut embedded = Embedded::new(|_| Ok(())).unwrap();
     let channel = embedded.channel().clone();
     embedded.fail(Error::new("cut"));

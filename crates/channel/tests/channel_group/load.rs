@@ -37,7 +37,7 @@ fn with<H: Handler>(new: NewChannel, handler: impl FnOnce() -> H + Send + 'stati
 }
 
 #[test]
-fn c14_ten_thousand_channels_hear_the_same_and_leave_together() {
+fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
     const CHANNELS: usize = 10_000;
     let loops = threads(3);
     let group = ChannelGroup::new("many");
@@ -92,7 +92,7 @@ fn come_and_go(loops: &EventLoopGroup, group: &ChannelGroup, stop: &AtomicBool) 
 }
 
 #[test]
-fn c14_whatever_comes_goes_and_is_broadcast_at_once_nobody_stays_and_every_broadcast_ends() {
+fn c14_concurrent_adds_closes_and_broadcasts_leave_no_member_and_every_broadcast_completes() {
     const BROADCASTS: usize = 400;
     let loops = threads(3);
     let group = ChannelGroup::new("turmoil");

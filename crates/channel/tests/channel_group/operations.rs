@@ -41,7 +41,7 @@ fn text(text: &str) -> String {
 }
 
 #[test]
-fn c14_a_group_has_a_channel_once_and_finds_it() {
+fn c14_a_group_holds_a_channel_once_and_finds_it() {
     Stage::each(|stage| {
         let (group, members) = room(stage, &Log::default(), 3);
         assert_eq!((group.name(), group.len(), group.is_empty()), ("room", 3, false));
@@ -74,7 +74,7 @@ fn c14_a_channel_that_is_closed_leaves_all_its_groups() {
 }
 
 #[test]
-fn c14_whoever_learns_that_a_channel_is_closed_does_not_find_it_in_a_group() {
+fn c14_a_channel_has_left_its_groups_when_its_close_is_reported() {
     Stage::each(|stage| {
         let (ours, _theirs) = transport::pair();
         let member = stage.register(0, ours, Record::new("member", &Log::default()));
@@ -112,7 +112,7 @@ fn c14_a_channel_that_was_closed_before_its_first_group_does_not_stay_in_it() {
 }
 
 #[test]
-fn c08_a_broadcast_is_one_command_for_each_loop_and_none_for_the_calling_one() {
+fn c08_a_broadcast_queues_one_command_for_each_loop_and_none_for_the_calling_one() {
     Stage::each(|stage| {
         let log = Log::default();
         let (group, _members) = room(stage, &log, 4);
@@ -147,7 +147,7 @@ fn c08_a_broadcast_is_one_command_for_each_loop_and_none_for_the_calling_one() {
 }
 
 #[test]
-fn c14_what_one_thread_asks_for_reaches_each_channel_in_order() {
+fn c14_broadcasts_of_one_thread_reach_each_channel_in_order() {
     Stage::each(|stage| {
         let log = Log::default();
         let (group, members) = room(stage, &log, 3);
@@ -169,7 +169,7 @@ fn c14_what_one_thread_asks_for_reaches_each_channel_in_order() {
 }
 
 #[test]
-fn c14_only_those_who_match_are_asked() {
+fn c14_only_channels_that_match_receive_a_broadcast() {
     Stage::each(|stage| {
         let log = Log::default();
         let (group, members) = room(stage, &log, 3);
@@ -194,7 +194,7 @@ fn c14_only_those_who_match_are_asked() {
 }
 
 #[test]
-fn c14_those_who_have_enough_to_read_can_be_left_out() {
+fn c14_unwritable_channels_can_be_left_out() {
     Stage::each(|stage| {
         let log = Log::default();
         let group = ChannelGroup::new("room");
@@ -237,7 +237,7 @@ fn c14_nothing_is_written_to_servers_and_they_are_closed_with_the_others() {
 }
 
 #[test]
-fn c14_a_matcher_that_panics_asks_nobody_and_breaks_nothing() {
+fn c14_a_matcher_that_panics_writes_to_no_channel() {
     Stage::each(|stage| {
         let log = Log::default();
         let (group, members) = room(stage, &log, 3);
@@ -257,7 +257,7 @@ fn c14_a_matcher_that_panics_asks_nobody_and_breaks_nothing() {
 }
 
 #[test]
-fn c14_those_who_leave_in_the_middle_are_asked_and_those_who_come_are_not() {
+fn c14_a_broadcast_reaches_the_members_at_its_start_and_no_later_ones() {
     Stage::each(|stage| {
         let log = Log::default();
         let (group, members) = room(stage, &log, 3);
@@ -277,7 +277,7 @@ fn c14_those_who_leave_in_the_middle_are_asked_and_those_who_come_are_not() {
 }
 
 #[test]
-fn c14_the_outcome_says_who_failed_and_why() {
+fn c14_the_outcome_names_the_channels_that_failed_and_why() {
     Stage::each(|stage| {
         let (group, members) = room(stage, &Log::default(), 3);
         drop(members[1].close());
@@ -298,7 +298,7 @@ fn c14_the_outcome_says_who_failed_and_why() {
 }
 
 #[test]
-fn c07_a_broadcast_beyond_the_cap_of_a_channel_is_refused_by_that_one() {
+fn c07_a_broadcast_beyond_the_hard_cap_of_a_channel_fails_for_that_channel_alone() {
     Stage::each(|stage| {
         let log = Log::default();
         let group = ChannelGroup::new("room");
@@ -324,7 +324,7 @@ fn c07_a_broadcast_beyond_the_cap_of_a_channel_is_refused_by_that_one() {
 }
 
 #[test]
-fn c14_closing_a_group_closes_all_and_its_close_is_told_when_the_last_is() {
+fn c14_closing_a_group_completes_when_its_last_channel_is_closed() {
     Stage::each(|stage| {
         let (group, members) = room(stage, &Log::default(), 3);
         let (mut all, none) = (group.closed(), ChannelGroup::new("none").closed());
@@ -345,7 +345,7 @@ fn c14_closing_a_group_closes_all_and_its_close_is_told_when_the_last_is() {
 }
 
 #[test]
-fn c14_a_group_that_stays_closed_closes_whoever_comes() {
+fn c14_a_group_that_stays_closed_closes_channels_that_are_added() {
     Stage::each(|stage| {
         let group = ChannelGroup::new("ending").stay_closed();
         let join = |stage: &mut Stage| {
@@ -370,7 +370,7 @@ fn c14_a_group_that_stays_closed_closes_whoever_comes() {
 }
 
 #[test]
-fn c14_all_can_leave_their_loops_together() {
+fn c14_all_channels_of_a_group_can_be_deregistered_together() {
     Stage::each(|stage| {
         let (group, members) = room(stage, &Log::default(), 3);
         let left = group.deregister();

@@ -78,7 +78,7 @@ fn l11_a_group_drains_all_its_loops_and_counts_the_channels_of_all() {
 }
 
 #[test]
-fn l11_a_loop_that_has_nothing_left_waits_for_the_others_of_its_group() {
+fn l11_an_idle_loop_waits_for_the_other_loops_of_its_group() {
     let group = group(2);
     let ends = [(); 2].map(|()| connected(&group));
     let [one, other] = ends.each_ref().map(|end| &end.channel);
@@ -113,7 +113,7 @@ fn l11_a_loop_that_drains_alone_takes_no_part_in_the_drain_of_its_group() {
 }
 
 #[test]
-fn l11_a_shutdown_of_one_loop_does_not_keep_the_others() {
+fn l11_a_shutdown_of_one_loop_does_not_end_the_drain_of_the_others() {
     let group = group(2);
     let ends = [(); 2].map(|()| connected(&group));
     let [one, other] = ends.each_ref().map(|end| &end.channel);
@@ -127,7 +127,7 @@ fn l11_a_shutdown_of_one_loop_does_not_keep_the_others() {
 }
 
 #[test]
-fn l11_a_drain_is_carried_out_though_the_last_handle_goes() {
+fn l11_a_drain_is_carried_out_although_the_last_handle_is_dropped() {
     let group = group(2);
     let Connected { channel, _peer } = connected(&group);
     let hold = channel.hold();
@@ -164,7 +164,7 @@ fn l11_a_drain_asked_for_by_many_at_once_is_one_drain() {
 /// Business threads, each with work for channels of all loops, that push and let go while the group is
 /// drained in the middle of it: each message that was submitted under a guard arrives.
 #[test]
-fn l11_nothing_that_was_sent_under_a_guard_is_lost() {
+fn l11_no_message_sent_under_a_guard_is_lost() {
     const CHANNELS: usize = 8;
     const MESSAGES: usize = 200;
     for round in 0..if cfg!(debug_assertions) { 20 } else { 400 } {

@@ -2,9 +2,9 @@
 
 mod support;
 
-mod endings;
+mod completion;
 mod groups;
-mod holds;
+mod guards;
 mod offloaded;
 mod phases;
 mod traffic;

@@ -63,7 +63,7 @@ fn l11_a_drain_waits_for_a_request_at_an_offloaded_handler() {
 }
 
 #[test]
-fn l11_a_drain_waits_for_a_write_at_an_offloaded_handler_even_if_that_keeps_it() {
+fn l11_a_drain_waits_for_a_write_at_an_offloaded_handler_even_if_the_handler_swallows_it() {
     let log = Log::default();
     let (mut channel, mut remote) = bench(&log);
     settle(&mut channel, &mut remote);
@@ -76,7 +76,7 @@ fn l11_a_drain_waits_for_a_write_at_an_offloaded_handler_even_if_that_keeps_it()
 }
 
 #[test]
-fn l11_an_executor_that_is_gone_does_not_hold_a_drain() {
+fn l11_an_executor_that_was_dropped_does_not_hold_a_drain() {
     let log = Log::default();
     let (mut channel, mut remote) = bench(&log);
     settle(&mut channel, &mut remote);

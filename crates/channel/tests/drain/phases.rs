@@ -17,7 +17,7 @@ struct Nothing;
 impl Handler for Nothing {}
 
 #[test]
-fn l11_a_drain_stops_accepting_and_closes_what_listens() {
+fn l11_a_drain_stops_accepting_and_closes_listeners() {
     let (mut bench, log) = (Bench::new(), Log::default());
     let name = "l11-listening";
     let server = bench.register(NewChannel::new(Listener::new().listen(name).unwrap()), Nothing);
@@ -59,7 +59,7 @@ fn l11_a_draining_loop_refuses_channels_and_says_why() {
 }
 
 #[test]
-fn l11_a_channel_that_had_left_its_loop_may_come_back_to_be_drained() {
+fn l11_a_deregistered_channel_may_register_again_to_be_drained() {
     let (mut bench, log) = (Bench::new(), Log::default());
     let (one, other) = local::pair();
     let (one, _other) = (bench.register(one, Nothing), bench.register(other, Told::new(&log)));
@@ -78,7 +78,7 @@ fn l11_a_channel_that_had_left_its_loop_may_come_back_to_be_drained() {
 }
 
 #[test]
-fn l11_every_channel_is_told_by_an_event_and_once() {
+fn l11_every_channel_receives_one_drain_event() {
     let (mut bench, log) = (Bench::new(), Log::default());
     let channels: Vec<_> = (0..3).map(|_| bench.connected(Told::new(&log))).collect();
     let unconnected = bench.register(NewChannel::new(Connection::new()), Told::new(&log));
@@ -93,7 +93,7 @@ fn l11_every_channel_is_told_by_an_event_and_once() {
 }
 
 #[test]
-fn l11_the_state_stays_started_and_everybody_can_see_that_the_loop_drains() {
+fn l11_the_state_stays_started_and_every_handle_shows_that_the_loop_drains() {
     let mut bench = Bench::new();
     let event_loop = bench.event_loop();
     let channel = bench.connected(Nothing);
@@ -167,7 +167,7 @@ fn l11_channels_read_and_write_while_the_loop_drains() {
 }
 
 #[test]
-fn l11_a_handler_that_is_told_finishes_and_closes() {
+fn l11_a_handler_can_finish_and_close_at_the_drain_event() {
     let log = Log::default();
     let mut channel = stuck(Told::then(&log, |ctx| {
         ctx.write_and_flush(Bytes::from_static(b"goodbye"));

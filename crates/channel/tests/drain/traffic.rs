@@ -79,7 +79,7 @@ fn group(threads: usize) -> EventLoopGroup {
 }
 
 #[test]
-fn l11_a_drain_in_the_middle_of_traffic_loses_nothing_that_was_flushed() {
+fn l11_a_drain_in_the_middle_of_traffic_loses_no_flushed_message() {
     const CONNECTIONS: usize = 8;
     for round in 0..if cfg!(debug_assertions) { 20 } else { 200 } {
         let counts = Arc::new(Counts::default());

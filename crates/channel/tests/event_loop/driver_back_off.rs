@@ -103,7 +103,7 @@ fn l03_other_threads_reach_a_loop_in_a_pause() {
 }
 
 #[test]
-fn l06_rebuild_storms_are_kept_apart() {
+fn l06_pauses_between_repeated_rebuilds_double() {
     let manual = Manual::readiness();
     let builder = |builder: waterwheel_channel::EventLoopGroupBuilder| builder.rebuild_after(3);
     let mut bench = Bench::with(&manual, builder);
@@ -133,7 +133,7 @@ fn l06_rebuild_storms_are_kept_apart() {
 }
 
 #[test]
-fn l06_nothing_is_lost_or_told_twice_over_a_failed_wait() {
+fn l06_no_event_is_lost_or_delivered_twice_across_a_failed_wait() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let mut bench = Bench::new(&manual);
         let (io, source) = manual.foreign();

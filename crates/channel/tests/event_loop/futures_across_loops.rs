@@ -33,7 +33,7 @@ fn begun(event_loop: &EventLoop) -> Sleep {
 }
 
 #[test]
-fn l15_a_sleep_that_is_dropped_on_another_loop_disturbs_nobody_there() {
+fn l15_a_sleep_dropped_on_another_loop_does_not_cancel_a_timer_there() {
     let (here, there) = (event_loop(), event_loop());
     let stray = begun(&here);
     // The first timer and the first sleeper of each loop have the same names.

@@ -93,7 +93,7 @@ fn talkative(manual: &Manual) -> (impl OpenDriver + use<>, Arc<Mutex<Script>>) {
 }
 
 #[test]
-fn l05_a_round_without_an_end_leaves_tasks_timers_and_a_shutdown_their_turn() {
+fn l05_an_endless_round_of_events_does_not_starve_tasks_timers_and_shutdown() {
     let manual = Manual::readiness();
     let (driver, script) = talkative(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
@@ -110,7 +110,7 @@ fn l05_a_round_without_an_end_leaves_tasks_timers_and_a_shutdown_their_turn() {
 }
 
 #[test]
-fn l05_a_long_round_goes_on_in_the_next_turn_and_loses_nothing() {
+fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
     let manual = Manual::readiness();
     let (driver, script) = talkative(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
@@ -142,7 +142,7 @@ fn l05_a_long_round_goes_on_in_the_next_turn_and_loses_nothing() {
 }
 
 #[test]
-fn o02_a_round_that_does_not_end_is_named_though_no_event_of_it_is_slow() {
+fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     let (watchdog, told) = Told::watchdog();
     let manual = Manual::readiness();
     let (driver, script) = talkative(&manual);

@@ -135,7 +135,7 @@ impl Handler for Patient {
 }
 
 #[test]
-fn o01_timers_that_come_and_go_after_the_tasks_of_a_turn_are_counted_in_it() {
+fn o01_timers_set_or_cancelled_after_the_tasks_of_a_turn_are_counted_in_it() {
     let mut bench = Bench::new(&Manual::readiness());
     bench.here(|here| drop(here.spawn_local(sleep(PATIENCE))));
     bench.turn();

@@ -96,7 +96,7 @@ impl Future for Looks {
 }
 
 #[test]
-fn l15_a_wake_that_runs_into_a_poll_is_not_lost() {
+fn l15_a_wake_that_races_with_a_poll_is_not_lost() {
     const ROUNDS: u64 = 100_000;
     let (event_loop, shared) = (event_loop(), Arc::new(Shared::default()));
     let dirties = Arc::new(OnceLock::new());
@@ -126,7 +126,7 @@ fn l15_a_wake_that_runs_into_a_poll_is_not_lost() {
 }
 
 #[test]
-fn l15_sleeps_and_ticks_that_are_due_leave_the_loop_to_others() {
+fn l15_due_sleeps_and_ticks_do_not_starve_tasks() {
     let event_loop = event_loop();
     let naps = event_loop.spawn(async {
         loop {
@@ -154,7 +154,7 @@ fn l15_sleeps_and_ticks_that_are_due_leave_the_loop_to_others() {
 }
 
 #[test]
-fn l15_a_sleep_that_is_dropped_off_the_loop_takes_its_timer_along() {
+fn l15_a_sleep_dropped_off_its_loop_cancels_its_timer() {
     let event_loop = event_loop();
     let (give, given) = std::sync::mpsc::channel();
     let begin = async move {
@@ -198,7 +198,7 @@ impl Drop for PanicsAtLast {
 }
 
 #[test]
-fn e12_a_destructor_that_panics_does_not_cost_the_value() {
+fn e12_a_future_whose_destructor_panics_still_delivers_its_value() {
     let event_loop = event_loop();
     assert_eq!(event_loop.spawn(PanicsAtLast(false)).unwrap().join().unwrap(), 7);
     event_loop.submit(|| ()).unwrap().join().unwrap();

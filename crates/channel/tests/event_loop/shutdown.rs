@@ -73,7 +73,7 @@ impl Drop for Noted {
 const TOLD: &str = "unregistered, closed true: the event loop is shutting down";
 
 #[test]
-fn l10_a_shutdown_waits_for_what_is_in_flight() {
+fn l10_a_shutdown_waits_for_operations_in_flight() {
     let (manual, log) = (Manual::completion(), Log::default());
     let mut bench = Bench::new(&manual);
     let (foreign, handler, source) = watched(&manual, &log);
@@ -92,7 +92,7 @@ fn l10_a_shutdown_waits_for_what_is_in_flight() {
 }
 
 #[test]
-fn l10_the_timeout_bounds_the_wait_for_what_is_in_flight() {
+fn l10_the_timeout_bounds_the_wait_for_operations_in_flight() {
     let (manual, log) = (Manual::completion(), Log::default());
     let mut bench = Bench::new(&manual);
     let (foreign, handler, _source) = watched(&manual, &log);
@@ -121,7 +121,7 @@ fn l10_without_anything_in_flight_a_shutdown_is_quick() {
 }
 
 #[test]
-fn e16_the_driver_goes_before_futures_and_loop_locals() {
+fn e16_the_driver_is_dropped_before_futures_and_loop_locals() {
     static LOCAL: LoopLocal<Mutex<Option<Noted>>> = LoopLocal::new(Mutex::default);
     for manual in [Manual::readiness(), Manual::completion()] {
         let log = Log::default();
@@ -152,7 +152,7 @@ fn e16_the_driver_goes_before_futures_and_loop_locals() {
 }
 
 #[test]
-fn e16_a_loop_whose_driver_panics_dies_in_order() {
+fn e16_a_loop_whose_driver_panics_terminates_in_order() {
     let (manual, log) = (Manual::readiness(), Log::default());
     let reports = Arc::new(Reports::default());
     let doomed = Doomed::new(manual.clone());
@@ -182,7 +182,7 @@ fn e16_a_loop_whose_driver_panics_dies_in_order() {
 }
 
 #[test]
-fn e16_a_panic_of_the_driver_reaches_whoever_turns_the_loop_by_hand() {
+fn e16_a_driver_panic_reaches_the_caller_that_turns_a_manual_loop() {
     let (manual, log) = (Manual::readiness(), Log::default());
     let doomed = Doomed::new(manual.clone());
     let doom = doomed.doom();
@@ -200,7 +200,7 @@ fn e16_a_panic_of_the_driver_reaches_whoever_turns_the_loop_by_hand() {
 }
 
 #[test]
-fn l14_a_task_only_loop_says_that_it_watches_nothing() {
+fn l14_a_task_only_loop_refuses_registrations_and_says_why() {
     struct Never;
     impl Registrant for Never {
         fn on_event(

@@ -81,7 +81,7 @@ fn l15_missed_ticks_delay_the_rest() {
 }
 
 #[test]
-fn l15_a_tick_that_was_given_up_is_not_lost() {
+fn l15_a_tick_whose_wait_was_cancelled_is_not_lost() {
     let manual = Manual::readiness();
     let mut bench = Bench::new(&manual);
     let seen = bench.event_loop().spawn(async {

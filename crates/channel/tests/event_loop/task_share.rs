@@ -54,14 +54,14 @@ fn l04_tasks_get_their_share_of_the_time() {
 }
 
 #[test]
-fn l04_at_100_all_that_is_queued_runs() {
+fn l04_at_an_io_ratio_of_100_all_queued_tasks_run() {
     for io in [None, Some(MICRO)] {
         assert_eq!(tasks_after(io, |builder| builder.io_ratio(100)), QUEUED as u64);
     }
 }
 
 #[test]
-fn l04_without_io_there_is_one_batch() {
+fn l04_without_io_one_batch_of_tasks_runs() {
     for ratio in [1, 50, 99] {
         assert_eq!(tasks_after(None, |builder| builder.io_ratio(ratio)), 64);
     }

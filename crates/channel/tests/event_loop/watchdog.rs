@@ -91,7 +91,7 @@ impl Handler for Slow {
 }
 
 #[test]
-fn o02_of_handlers_that_call_each_other_the_innermost_is_named_and_the_outer_comes_back() {
+fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
     let (watchdog, told) = Told::watchdog();
     let (tell, slow) = mpsc::channel();
     let handler = |name, before| Slow { told: told.clone(), name, before, tell: tell.clone() };
@@ -187,7 +187,7 @@ fn o02_a_completion_is_named_inside_of_what_completes_it() {
 }
 
 #[test]
-fn o02_a_panic_of_a_watched_handler_leaves_nothing_behind() {
+fn o02_a_watched_handler_that_panics_is_no_longer_shown_as_running() {
     let (watchdog, _told) = Told::watchdog();
     let reports = Log::new();
     let builder = Embedded::builder().watchdog(&watchdog).reporter(Arc::new(reports.clone()));
@@ -205,7 +205,7 @@ fn o02_a_panic_of_a_watched_handler_leaves_nothing_behind() {
 }
 
 #[test]
-fn o02_handlers_that_are_watched_see_and_are_what_they_would_be_without() {
+fn o02_a_watchdog_changes_nothing_that_handlers_see() {
     let (watchdog, _told) = Told::watchdog();
     let scene = |builder: waterwheel_testkit::embedded::EmbeddedBuilder| {
         let log = Log::new();

@@ -14,7 +14,7 @@ fn text(text: &str) -> String {
 }
 
 #[test]
-fn c02_the_lives_of_a_server_a_client_and_an_accepted_channel_go_in_order() {
+fn c02_lifecycle_events_of_a_server_a_client_and_an_accepted_channel_come_in_order() {
     Stage::each(|stage| {
         let (log, name) = (Log::default(), fresh_name("life"));
         let (notes, other) = (log.clone(), stage.event_loop(1));
@@ -90,7 +90,7 @@ fn c02_the_lives_of_a_server_a_client_and_an_accepted_channel_go_in_order() {
 }
 
 #[test]
-fn c02_writes_that_wait_fail_before_the_close_is_told() {
+fn c02_pending_writes_fail_before_the_close_completes() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -112,7 +112,7 @@ fn c02_writes_that_wait_fail_before_the_close_is_told() {
 }
 
 #[test]
-fn c05_what_was_written_before_a_close_is_read() {
+fn c05_a_message_written_before_a_close_is_read() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -128,7 +128,7 @@ fn c05_what_was_written_before_a_close_is_read() {
 }
 
 #[test]
-fn c05_off_the_loop_too() {
+fn c05_a_message_written_before_a_close_from_another_thread_is_read() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -176,7 +176,7 @@ fn c05_a_close_by_the_reader_of_the_first_message_leaves_the_second_unread() {
 }
 
 #[test]
-fn c05_writing_to_a_peer_that_is_gone_fails_and_closes() {
+fn c05_writing_to_a_closed_peer_fails_and_closes_the_channel() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -221,7 +221,7 @@ fn c06_messages_of_any_type_move_by_value() {
 }
 
 #[test]
-fn c04_an_end_that_left_its_loop_reads_nothing_until_it_is_back() {
+fn c04_a_deregistered_channel_reads_nothing_until_it_is_registered_again() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -247,7 +247,7 @@ fn c04_an_end_that_left_its_loop_reads_nothing_until_it_is_back() {
 }
 
 #[test]
-fn c04_the_end_of_the_stream_waits_for_an_end_that_left_its_loop() {
+fn c04_the_end_of_the_stream_waits_for_a_deregistered_channel() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -271,7 +271,7 @@ fn c04_the_end_of_the_stream_waits_for_an_end_that_left_its_loop() {
 }
 
 #[test]
-fn c04_a_channel_that_left_its_loop_can_be_closed() {
+fn c04_a_deregistered_channel_can_be_closed() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -283,7 +283,7 @@ fn c04_a_channel_that_left_its_loop_can_be_closed() {
 }
 
 #[test]
-fn c13_a_new_channel_that_is_dropped_closes_its_peer_after_its_words() {
+fn c13_dropping_an_unregistered_channel_closes_its_peer() {
     Stage::each(|stage| {
         let log = Log::default();
         let (one, other) = transport::pair();

@@ -53,7 +53,7 @@ impl Message for Counted {
 }
 
 #[test]
-fn c07_a_peer_that_does_not_read_makes_the_writer_unwritable_and_memory_stays_at_the_mark() {
+fn c07_a_peer_that_does_not_read_makes_the_writer_unwritable_and_memory_stays_bounded() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, _b) = one_sided(stage, &log, unread());
@@ -76,7 +76,7 @@ fn c07_a_peer_that_does_not_read_makes_the_writer_unwritable_and_memory_stays_at
 }
 
 #[test]
-fn c07_the_writer_goes_on_when_half_of_the_queue_is_read() {
+fn c07_the_writer_resumes_when_half_of_the_queue_is_read() {
     Stage::each(|stage| {
         let log = Log::default();
         let round = ChannelOptions { reads_per_round: 1, ..unread() };
@@ -97,7 +97,7 @@ fn c07_the_writer_goes_on_when_half_of_the_queue_is_read() {
 }
 
 #[test]
-fn c07_messages_that_weigh_nothing_are_counted() {
+fn c07_messages_of_size_zero_are_counted() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = one_sided(stage, &log, unread());
@@ -136,7 +136,7 @@ fn c07_one_message_larger_than_the_queue_passes() {
 }
 
 #[test]
-fn c07_a_writer_that_waits_learns_that_its_peer_is_gone() {
+fn c07_a_waiting_writer_is_closed_with_its_peer() {
     Stage::each(|stage| {
         for reads in [true, false] {
             let log = Log::default();
@@ -163,7 +163,7 @@ fn c07_a_writer_that_waits_learns_that_its_peer_is_gone() {
 }
 
 #[test]
-fn c07_a_writer_that_waits_goes_on_after_it_left_its_loop_and_came_back() {
+fn c07_a_waiting_writer_resumes_after_it_is_registered_again() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = one_sided(stage, &log, unread());
@@ -180,7 +180,7 @@ fn c07_a_writer_that_waits_goes_on_after_it_left_its_loop_and_came_back() {
 }
 
 #[test]
-fn c07_what_was_never_read_is_dropped_with_the_reader_and_on_its_loop() {
+fn c07_unread_messages_are_dropped_with_the_reader_on_its_loop() {
     struct Noted(Log, Channel);
     impl Message for Noted {}
     impl Drop for Noted {
@@ -207,7 +207,7 @@ fn c07_what_was_never_read_is_dropped_with_the_reader_and_on_its_loop() {
 }
 
 #[test]
-fn c07_a_message_that_panics_when_it_is_dropped_harms_nothing_else() {
+fn c07_a_message_that_panics_when_it_is_dropped_does_not_disturb_other_channels() {
     struct Bomb;
     impl Message for Bomb {}
     impl Drop for Bomb {
@@ -237,7 +237,7 @@ fn c07_a_message_that_panics_when_it_is_dropped_harms_nothing_else() {
 }
 
 #[test]
-fn c09_nothing_is_read_that_was_not_asked_for() {
+fn c09_a_local_channel_without_auto_read_reads_only_on_request() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = one_sided(stage, &log, ChannelOptions { reads_per_round: 2, ..unread() });
@@ -268,7 +268,7 @@ fn c09_nothing_is_read_that_was_not_asked_for() {
 }
 
 #[test]
-fn c09_reading_that_is_turned_off_in_the_middle_of_a_round_stops_there() {
+fn c09_auto_read_switched_off_in_a_round_stops_the_round() {
     Stage::each(|stage| {
         let log = Log::default();
         let stops = Record::new("b", &log).on_read(|ctx, msg| {

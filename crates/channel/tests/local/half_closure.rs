@@ -44,7 +44,7 @@ fn c10_the_peer_reads_the_end_after_the_last_message_and_may_answer() {
 }
 
 #[test]
-fn c10_an_end_closes_a_peer_that_does_not_want_half_a_connection() {
+fn c10_the_end_of_the_stream_closes_a_peer_without_half_closure() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -58,7 +58,7 @@ fn c10_an_end_closes_a_peer_that_does_not_want_half_a_connection() {
 }
 
 #[test]
-fn c10_what_was_flushed_is_written_before_the_end_however_long_that_takes() {
+fn c10_flushed_messages_are_written_before_the_end_however_slow_the_peer() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = pair(stage, &log, false);
@@ -81,7 +81,7 @@ fn c10_what_was_flushed_is_written_before_the_end_however_long_that_takes() {
 }
 
 #[test]
-fn c10_one_whose_input_is_shut_down_reads_nothing_more_and_writes_on() {
+fn c10_a_channel_with_its_input_shut_down_reads_nothing_and_still_writes() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = pair(stage, &log, true);
@@ -98,7 +98,7 @@ fn c10_one_whose_input_is_shut_down_reads_nothing_more_and_writes_on() {
 }
 
 #[test]
-fn c10_a_writer_that_waits_for_room_learns_that_its_half_closed_peer_is_gone() {
+fn c10_a_waiting_writer_fails_when_its_half_closed_peer_closes() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = pair(stage, &log, false);
@@ -116,7 +116,7 @@ fn c10_a_writer_that_waits_for_room_learns_that_its_half_closed_peer_is_gone() {
 }
 
 #[test]
-fn c10_an_end_that_came_while_the_channel_was_away_is_read_when_it_is_back() {
+fn c10_an_end_that_arrives_while_the_channel_is_deregistered_is_read_afterwards() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = pair(stage, &log, true);
@@ -130,7 +130,7 @@ fn c10_an_end_that_came_while_the_channel_was_away_is_read_when_it_is_back() {
 }
 
 #[test]
-fn c10_what_is_not_connected_cannot_be_shut_down() {
+fn c10_a_channel_that_is_not_connected_cannot_be_shut_down() {
     Stage::each(|stage| {
         let log = Log::default();
         let client = NewChannel::new(Connection::new());

@@ -91,7 +91,7 @@ fn c13_a_full_backlog_refuses_and_has_room_after_an_accept() {
 }
 
 #[test]
-fn c13_the_default_backlog_is_as_documented_and_none_is_refused() {
+fn c13_the_default_backlog_is_as_documented_and_a_backlog_of_zero_is_refused() {
     assert_eq!(Listener::new().backlog(0).unwrap_err(), InvalidOption::Backlog);
     Stage::each(|stage| {
         let (log, name) = (Log::default(), fresh_name("default"));
@@ -109,7 +109,7 @@ fn c13_the_default_backlog_is_as_documented_and_none_is_refused() {
 }
 
 #[test]
-fn c13_who_waits_in_the_backlog_of_a_server_that_closes_is_closed() {
+fn c13_clients_in_the_backlog_of_a_closing_server_are_closed() {
     Stage::each(|stage| {
         let (log, name) = (Log::default(), fresh_name("closing"));
         let address = Address::local(name.as_str());
@@ -130,7 +130,7 @@ fn c13_who_waits_in_the_backlog_of_a_server_that_closes_is_closed() {
 }
 
 #[test]
-fn c13_an_accepted_channel_that_nobody_registers_closes_its_peer() {
+fn c13_dropping_an_accepted_channel_closes_its_peer() {
     Stage::each(|stage| {
         let (log, name) = (Log::default(), fresh_name("dropped"));
         let server = transport::listen(name.as_str()).unwrap();
@@ -229,7 +229,7 @@ fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
 }
 
 #[test]
-fn c04_a_server_that_leaves_its_loop_accepts_nobody_until_it_is_back() {
+fn c04_a_deregistered_server_accepts_nothing_until_it_is_registered_again() {
     Stage::each(|stage| {
         let (log, name) = (Log::default(), fresh_name("away"));
         let server = transport::listen(name.as_str()).unwrap();

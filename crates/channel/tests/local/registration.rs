@@ -39,7 +39,7 @@ fn l01_the_future_gives_the_channel_once_its_pipeline_is_complete() {
 }
 
 #[test]
-fn l01_on_the_loop_it_happens_at_once() {
+fn l01_a_registration_on_the_loop_completes_at_once() {
     Stage::each(|stage| {
         let log = Log::default();
         let (one, _other) = transport::pair();
@@ -67,7 +67,7 @@ fn l01_a_group_registers_with_its_next_loop() {
 }
 
 #[test]
-fn l01_registered_channels_are_those_with_the_loop_now() {
+fn l01_registered_channels_lists_the_channels_of_the_loop_now() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -85,7 +85,7 @@ fn l01_registered_channels_are_those_with_the_loop_now() {
 }
 
 #[test]
-fn l01_a_shut_loop_refuses_and_the_channel_is_closed() {
+fn l01_a_loop_that_is_shut_down_refuses_a_channel_and_its_peer_is_closed() {
     let shut = threads(1);
     end(&shut);
     Stage::each(|stage| {
@@ -105,7 +105,7 @@ fn l01_a_shut_loop_refuses_and_the_channel_is_closed() {
 }
 
 #[test]
-fn l01_a_loop_that_shuts_down_refuses_and_the_channel_is_closed() {
+fn l01_a_loop_that_is_shutting_down_refuses_a_channel_and_closes_it() {
     Stage::each(|stage| {
         let log = Log::default();
         let mut closing = EventLoopGroup::builder(TaskOnly).build_manual().unwrap();
@@ -193,7 +193,7 @@ fn l14_a_task_only_loop_carries_local_channels() {
 }
 
 #[test]
-fn c04_the_end_of_a_round_is_told_once_though_the_channel_left_in_it() {
+fn c04_on_read_complete_comes_once_although_the_channel_is_deregistered_in_the_round() {
     for comes_back in [false, true] {
         Stage::each(|stage| {
             let log = Log::default();

@@ -43,7 +43,7 @@ fn l10_a_shutdown_closes_all_channels_at_its_start() {
 }
 
 #[test]
-fn l10_what_was_asked_for_when_a_shutdown_began_is_told_once_each() {
+fn l10_each_operation_pending_at_a_shutdown_completes_once() {
     Stage::each(|stage| {
         let (log, name) = (Log::default(), fresh_name("refused"));
         let server = transport::listen(name.as_str()).unwrap();

@@ -42,7 +42,7 @@ impl Handler for PingPong {
 }
 
 #[test]
-fn c08_a_million_messages_to_and_fro_use_no_stack_and_starve_nobody() {
+fn c08_a_million_messages_back_and_forth_use_no_stack_and_starve_no_task() {
     const MESSAGES: u64 = 1_000_000;
     const STACK: usize = 128 * 1024;
     let small = thread::Builder::new().stack_size(STACK).spawn(|| {
@@ -86,7 +86,7 @@ fn c08_a_million_messages_to_and_fro_use_no_stack_and_starve_nobody() {
 }
 
 #[test]
-fn c08_a_call_from_elsewhere_is_one_command_and_one_on_the_loop_is_none() {
+fn c08_a_local_channel_queues_one_command_for_a_call_from_another_thread_and_none_on_the_loop() {
     Stage::each(|stage| {
         let log = Log::default();
         let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
@@ -362,7 +362,7 @@ impl Handler for Tell {
 }
 
 #[test]
-fn c13_clients_of_several_threads_come_and_go() {
+fn c13_clients_of_several_threads_connect_and_disconnect() {
     const CLIENTS: u64 = 500;
     let group = threads(2);
     let name = fresh_name("busy");

@@ -65,7 +65,7 @@ impl Handler for Writes {
 }
 
 #[test]
-fn c03_a_completion_on_the_loop_learns_what_the_remote_handler_did() {
+fn c03_a_completion_on_the_loop_receives_the_outcome_of_the_remote_handler() {
     let log = Rc::new(RefCell::new(Vec::new()));
     let (sender, kept) = channel();
     let mut bench = Bench::new(|edit, executor| {
@@ -93,7 +93,7 @@ fn c03_a_completion_on_the_loop_learns_what_the_remote_handler_did() {
 }
 
 #[test]
-fn c03_a_promise_travels_and_learns_the_same() {
+fn c03_a_promise_receives_the_outcome_of_the_remote_handler() {
     let (sender, kept) = channel();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
@@ -118,7 +118,7 @@ fn c03_a_promise_travels_and_learns_the_same() {
 }
 
 #[test]
-fn c03_a_write_that_was_cancelled_in_the_mailbox_is_not_sent() {
+fn c03_a_write_cancelled_while_queued_for_the_handler_is_not_sent() {
     let (sender, _kept) = channel();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
@@ -158,7 +158,7 @@ fn c03_a_remote_handlers_own_writes_have_futures() {
 }
 
 #[test]
-fn c03_completions_are_not_forgotten_when_the_loop_ends() {
+fn c03_completions_are_completed_when_the_loop_ends() {
     let log = Rc::new(RefCell::new(Vec::new()));
     let (sender, kept) = channel();
     let mut bench = Bench::new(|edit, executor| {

@@ -6,9 +6,9 @@
 mod support;
 
 mod completions;
-mod endings;
 mod order;
-mod pending;
+mod pending_bytes;
 mod removal;
+mod shutdown_and_panics;
 mod threads;
-mod wire;
+mod wire_transport;

@@ -30,7 +30,7 @@ fn c03_an_offloaded_handler_is_built_and_called_only_by_its_executor() {
 }
 
 #[test]
-fn c03_every_event_comes_to_an_offloaded_handler_in_order() {
+fn c03_every_event_reaches_an_offloaded_handler_in_order() {
     let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
@@ -86,7 +86,7 @@ struct Silent;
 impl RemoteHandler for Silent {}
 
 #[test]
-fn c03_a_handler_that_cares_about_nothing_is_not_skipped() {
+fn c03_an_offloaded_handler_with_default_methods_is_not_skipped() {
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;
         Ok(())
@@ -141,7 +141,7 @@ fn c03_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn c03_more_than_a_batch_keeps_its_order() {
+fn c03_more_events_than_a_batch_keep_their_order() {
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;
         Ok(())
@@ -158,7 +158,7 @@ fn c03_more_than_a_batch_keeps_its_order() {
 }
 
 #[test]
-fn c03_a_batch_is_one_task_so_others_have_their_turn() {
+fn c03_a_batch_is_one_task_and_other_tasks_run_in_between() {
     let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;

@@ -26,7 +26,7 @@ fn only(log: &Log, what: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn c03_a_removed_handler_gets_what_was_on_its_way_first() {
+fn c03_a_removed_handler_first_receives_the_events_queued_for_it() {
     let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
@@ -72,7 +72,7 @@ fn c03_the_name_of_a_removed_handler_is_free_at_once() {
 }
 
 #[test]
-fn c03_a_replaced_handler_hands_over_in_order() {
+fn c03_a_replaced_handlers_events_come_before_its_successors() {
     let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
@@ -94,7 +94,7 @@ fn c03_a_replaced_handler_hands_over_in_order() {
 }
 
 #[test]
-fn c03_a_handler_that_leaves_before_it_was_built_is_built_and_leaves() {
+fn c03_a_handler_removed_before_it_was_built_is_built_and_removed() {
     let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
@@ -127,7 +127,7 @@ fn c03_an_edit_that_fails_builds_nothing() {
 }
 
 #[test]
-fn c03_a_handler_may_emit_while_it_takes_its_leave() {
+fn c03_a_handler_may_emit_in_on_removed() {
     struct Leaves;
     impl RemoteHandler for Leaves {
         fn on_removed(&mut self, ctx: &RemoteCtx) {
@@ -149,7 +149,7 @@ fn c03_a_handler_may_emit_while_it_takes_its_leave() {
 }
 
 #[test]
-fn c03_a_context_of_a_handler_that_left_fails() {
+fn c03_the_context_of_a_removed_handler_fails() {
     struct Gives(std::sync::mpsc::Sender<RemoteCtx>);
     impl RemoteHandler for Gives {
         fn on_active(&mut self, ctx: &RemoteCtx) -> HandlerResult {
@@ -190,7 +190,7 @@ fn c03_a_context_of_a_handler_that_left_fails() {
 }
 
 #[test]
-fn c03_a_handler_behind_may_be_removed_by_what_comes_through() {
+fn c03_the_next_handler_may_remove_itself_and_the_offloaded_one() {
     struct RemovesBoth;
     impl waterwheel_channel::Handler for RemovesBoth {
         fn on_read(&mut self, ctx: &waterwheel_channel::Ctx<'_>, msg: Msg) -> HandlerResult {

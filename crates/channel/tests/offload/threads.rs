@@ -14,7 +14,7 @@ use waterwheel_channel::{
 use waterwheel_executor::{Clock, Error, EventExecutorGroup};
 
 use crate::support::number;
-use crate::wire::Wire;
+use crate::wire_transport::Wire;
 
 /// Longer than any of this takes: a test that hangs fails instead.
 const AT_MOST: Duration = Duration::from_secs(60);
@@ -180,7 +180,7 @@ fn c03_order_holds_in_both_directions_under_load_from_several_threads() {
 }
 
 #[test]
-fn c03_handlers_may_come_and_go_while_data_flows() {
+fn c03_offloaded_handlers_may_be_added_and_removed_while_data_flows() {
     let (loops, workers) = (loops(1), workers(2));
     let group = workers.clone();
     let (opened, wire, out) = open(&loops.next(), move |edit| {
@@ -211,7 +211,7 @@ fn c03_handlers_may_come_and_go_while_data_flows() {
 }
 
 #[test]
-fn c03_a_loop_that_shuts_down_in_the_middle_leaves_nothing_hanging() {
+fn c03_a_loop_that_shuts_down_under_load_leaves_no_write_open() {
     for round in 0..20 {
         let (loops, workers) = (loops(1), workers(1));
         let (removed, gone) = channel();
@@ -255,7 +255,7 @@ fn c03_a_loop_that_shuts_down_in_the_middle_leaves_nothing_hanging() {
 }
 
 #[test]
-fn c03_workers_that_shut_down_in_the_middle_close_the_channel() {
+fn c03_an_executor_group_that_shuts_down_under_load_closes_the_channel() {
     for _ in 0..20 {
         let (loops, workers) = (loops(1), workers(1));
         let group = workers.clone();
@@ -282,7 +282,7 @@ fn c03_workers_that_shut_down_in_the_middle_close_the_channel() {
 }
 
 #[test]
-fn c03_a_writer_that_waits_for_room_gets_it() {
+fn c03_a_writer_that_waits_for_room_is_notified() {
     struct Swallows;
     impl RemoteHandler for Swallows {
         fn write(&mut self, _: &RemoteCtx, _: Msg, done: &mut RemoteCompletion) -> HandlerResult {
@@ -322,7 +322,7 @@ fn c03_a_writer_that_waits_for_room_gets_it() {
 }
 
 #[test]
-fn c03_a_slow_handler_bounds_what_is_read_ahead() {
+fn c03_a_slow_handler_bounds_the_reads_ahead_of_it() {
     struct Counts {
         waiting: Arc<Barrier>,
         first: bool,

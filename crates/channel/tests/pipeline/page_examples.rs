@@ -96,7 +96,7 @@ fn sent(channel: &mut Embedded) -> Vec<String> {
 }
 
 #[test]
-fn c05_a_codec_in_one_slot_is_called_for_what_waited_and_does_not_overtake_it() {
+fn c05_a_codec_in_one_slot_receives_deferred_writes_and_does_not_overtake_them() {
     let log = Log::default();
     let mut channel = Embedded::new(|edit| {
         edit.add_last("codec", Codec(log.clone()))?;
@@ -111,7 +111,7 @@ fn c05_a_codec_in_one_slot_is_called_for_what_waited_and_does_not_overtake_it() 
 }
 
 #[test]
-fn c05_the_halves_of_a_codec_have_nothing_to_wait_for() {
+fn c05_a_codec_in_two_slots_defers_nothing() {
     let log = Log::default();
     let mut channel = Embedded::new(|edit| {
         let halves = (Decoder(Codec(log.clone())), Encoder(Codec(log.clone())));
@@ -255,7 +255,7 @@ impl Handler for Hasty {
 }
 
 #[test]
-fn c02_what_begins_is_announced_even_if_the_channel_is_closed_meanwhile() {
+fn c02_on_active_comes_even_if_the_channel_is_closed_in_on_registered() {
     let log = Log::default();
     let channel = Embedded::new(|edit| {
         edit.add_last("hasty", Hasty(log.clone()))?;
@@ -280,7 +280,7 @@ impl Handler for Picky {
 }
 
 #[test]
-fn c03_a_handler_that_refuses_is_taken_out_again_and_the_rest_of_the_edit_stays() {
+fn c03_a_handler_that_refuses_to_be_added_is_removed_and_the_rest_of_the_edit_stays() {
     let log = Log::default();
     let mut channel = Embedded::new(|edit| {
         edit.add_last("old", Picky(log.clone(), false))?;

@@ -56,7 +56,7 @@ fn c07_files_and_bytes_arrive_in_the_order_they_were_written() {
 }
 
 #[test]
-fn c07_a_file_weighs_the_same_until_its_last_byte_is_sent() {
+fn c07_the_pending_bytes_of_a_file_stay_the_same_until_its_last_byte_is_sent() {
     let temp_file = TempFile::new(100_000);
     both(|manual| {
         let mut line = Line::new(&manual);
@@ -86,7 +86,7 @@ fn c07_a_file_weighs_the_same_until_its_last_byte_is_sent() {
 }
 
 #[test]
-fn c07_a_file_that_is_cancelled_before_its_flush_is_left_out() {
+fn c07_a_file_that_is_cancelled_before_its_flush_is_not_sent() {
     let temp_file = TempFile::new(1000);
     both(|manual| {
         let mut line = Line::new(&manual);
@@ -106,7 +106,7 @@ fn c07_a_file_that_is_cancelled_before_its_flush_is_left_out() {
 }
 
 #[test]
-fn c07_a_file_that_was_cut_fails_its_write_and_closes_the_channel() {
+fn c07_a_truncated_file_fails_its_write_and_closes_the_channel() {
     let cases: [(u64, usize); 3] = [(0, 0), (3000, 3000), (4999, 4999)];
     for (cut, sent) in cases {
         both(|manual| {
@@ -127,7 +127,7 @@ fn c07_a_file_that_was_cut_fails_its_write_and_closes_the_channel() {
 }
 
 #[test]
-fn c10_the_output_is_shut_down_behind_a_file() {
+fn c10_the_output_is_shut_down_after_a_file() {
     let temp_file = TempFile::new(200_000);
     both(|manual| {
         let mut line = Line::new(&manual);
@@ -144,7 +144,7 @@ fn c10_the_output_is_shut_down_behind_a_file() {
 }
 
 #[test]
-fn c05_a_close_waits_for_a_file_that_goes_without_the_peers_help() {
+fn c05_a_close_waits_for_a_file_that_the_network_has_room_for() {
     let temp_file = TempFile::new(3 * COPIED_AT_ONCE);
     both(|manual| {
         let mut line = Line::new(&manual);
@@ -160,7 +160,7 @@ fn c05_a_close_waits_for_a_file_that_goes_without_the_peers_help() {
 }
 
 #[test]
-fn c05_a_close_does_not_wait_for_a_peer_that_takes_no_more_of_a_file() {
+fn c05_a_close_does_not_wait_for_a_peer_that_reads_no_more_of_a_file() {
     let temp_file = TempFile::new(10_000);
     both(|manual| {
         let mut line = Line::new(&manual);
@@ -175,7 +175,7 @@ fn c05_a_close_does_not_wait_for_a_peer_that_takes_no_more_of_a_file() {
 }
 
 #[test]
-fn c07_a_file_in_many_parts_lets_others_run_in_between() {
+fn c07_a_file_in_many_parts_does_not_starve_tasks() {
     let temp_file = TempFile::new(40);
     let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
     channel.short_writes(1);
@@ -220,7 +220,7 @@ fn c03_an_offloaded_handler_may_write_a_file() {
 }
 
 #[test]
-fn c07_a_transport_of_messages_passes_a_file_as_it_is() {
+fn c07_a_transport_of_messages_delivers_a_file_unchanged() {
     struct Reader(std::sync::mpsc::Sender<FileRegion>);
 
     impl Handler for Reader {
@@ -251,7 +251,7 @@ fn c07_a_transport_of_messages_passes_a_file_as_it_is() {
 }
 
 #[test]
-fn c07_a_file_that_waits_for_room_is_sent_when_there_is() {
+fn c07_a_file_that_waits_for_room_is_sent_when_there_is_room() {
     let temp_file = TempFile::new(100);
     both(|manual: Manual| {
         let mut line = Line::new(&manual);

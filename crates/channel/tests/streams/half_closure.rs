@@ -47,7 +47,7 @@ fn shut_output(line: &mut Line) -> Outcome {
 }
 
 #[test]
-fn c10_without_the_option_the_end_closes_the_channel() {
+fn c10_without_half_closure_the_end_of_the_stream_closes_the_channel() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.send("last");
@@ -62,7 +62,7 @@ fn c10_without_the_option_the_end_closes_the_channel() {
 }
 
 #[test]
-fn c10_with_the_option_the_end_is_told_once_and_writes_still_go() {
+fn c10_with_half_closure_the_end_is_fired_once_and_writes_continue() {
     both(|manual| {
         let mut line = half_closable(&manual);
         line.peer.send("last");
@@ -86,7 +86,7 @@ fn c10_with_the_option_the_end_is_told_once_and_writes_still_go() {
 }
 
 #[test]
-fn c10_a_shut_output_sends_what_was_flushed_first_however_slow_the_peer() {
+fn c10_shutting_the_output_sends_flushed_bytes_first_however_slow_the_peer() {
     both(|manual| {
         let mut line = half_closable(&manual);
         line.peer.set_limit(3);
@@ -119,7 +119,7 @@ fn c10_a_shut_output_sends_what_was_flushed_first_however_slow_the_peer() {
 }
 
 #[test]
-fn c10_what_is_refused_says_that_the_output_was_shut_down() {
+fn c10_a_refused_write_says_that_the_output_is_shut_down() {
     both(|manual| {
         let mut line = half_closable(&manual);
         let held = line.here(|channel| channel.write(Bytes::from("never flushed")));
@@ -160,7 +160,7 @@ fn c10_a_second_shutdown_completes_with_the_first() {
 }
 
 #[test]
-fn c10_a_shut_input_reads_nothing_more_and_is_told_once() {
+fn c10_a_shut_input_reads_nothing_more_and_is_fired_once() {
     both(|manual| {
         let mut line = half_closable(&manual);
         let (first, second) = line
@@ -185,7 +185,7 @@ fn c10_a_shut_input_reads_nothing_more_and_is_told_once() {
 }
 
 #[test]
-fn c10_both_directions_at_once_are_told_before_the_end() {
+fn c10_shutting_both_directions_is_fired_before_on_inactive() {
     both(|manual| {
         let mut line = half_closable(&manual);
         let (input, output) = line.here(|channel| {
@@ -205,7 +205,7 @@ fn c10_both_directions_at_once_are_told_before_the_end() {
 }
 
 #[test]
-fn c10_nothing_is_shut_down_before_it_is_connected_nor_after_it_is_closed() {
+fn c10_a_shutdown_fails_before_the_connect_and_after_the_close() {
     let manual = Manual::readiness();
     let mut bench = Bench::new(&manual);
     let new = NewChannel::new(Stream::new(manual.sockets()));
@@ -265,7 +265,7 @@ fn c10_a_reset_fails_the_shutdown_that_waits_for_the_peer() {
 }
 
 #[test]
-fn c10_a_write_that_breaks_in_a_shutdown_fails_it_with_the_cause() {
+fn c10_a_write_that_fails_during_a_shutdown_fails_it_with_the_cause() {
     let manual = Manual::readiness();
     let mut line = half_closable(&manual);
     line.bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
@@ -314,7 +314,7 @@ fn c10_a_cancelled_shutdown_still_ends_the_output() {
 }
 
 #[test]
-fn c10_a_channel_whose_output_is_over_is_not_writable() {
+fn c10_a_channel_whose_output_is_shut_down_is_not_writable() {
     both(|manual| {
         let mut line = half_closable(&manual);
         let channel = line.channel.clone();
@@ -329,7 +329,7 @@ fn c10_a_channel_whose_output_is_over_is_not_writable() {
 }
 
 #[test]
-fn c10_a_shutdown_while_it_is_being_closed_is_refused() {
+fn c10_a_shutdown_during_a_close_is_refused() {
     let manual = Manual::completion();
     let mut line = half_closable(&manual);
     manual.hold_completions();
@@ -344,7 +344,7 @@ fn c10_a_shutdown_while_it_is_being_closed_is_refused() {
 }
 
 #[test]
-fn c10_a_close_after_a_shutdown_still_delivers_and_tells_both() {
+fn c10_a_close_after_a_shutdown_delivers_the_bytes_and_completes_both() {
     both(|manual| {
         let mut line = half_closable(&manual);
         line.write(0, "hello", true);
@@ -377,7 +377,7 @@ impl Handler for AnswersAndEnds {
 }
 
 #[test]
-fn c10_a_handler_ends_the_output_behind_what_it_wrote() {
+fn c10_a_handler_shuts_the_output_after_its_writes() {
     both(|manual| {
         let mut bench = Bench::new(&manual);
         let (io, peer) = manual.pair();
@@ -419,7 +419,7 @@ struct Go;
 impl waterwheel_channel::Message for Go {}
 
 #[test]
-fn c10_a_handler_may_hold_the_end_back_and_write_before_it() {
+fn c10_a_handler_may_delay_a_shutdown_and_write_before_it() {
     both(|manual| {
         let mut line = half_closable(&manual);
         drop(line.here(|channel| {
@@ -453,7 +453,7 @@ impl Handler for EndsTheOther {
 }
 
 #[test]
-fn c10_the_other_direction_ended_where_the_first_is_told_closes_the_channel() {
+fn c10_shutting_the_second_direction_in_the_event_of_the_first_closes_the_channel() {
     both(|manual| {
         let mut line = half_closable(&manual);
         drop(line.here(|channel| {

@@ -2,13 +2,13 @@
 
 mod support;
 
-mod breaking;
-mod closing;
-mod endings;
-mod faults;
+mod close_after_flush;
+mod connect_and_reset;
+mod deregistration;
 mod files;
 mod half_closure;
-mod leaving;
+mod loop_shutdown;
 mod panics;
+mod random_faults;
 mod reads;
 mod writes;

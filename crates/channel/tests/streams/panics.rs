@@ -102,7 +102,7 @@ impl Three {
 }
 
 #[test]
-fn c05_rule_11_a_handler_that_closes_its_channel_and_panics_leaves_nothing_to_do() {
+fn c05_rule_11_a_handler_that_closes_its_channel_and_panics_leaves_the_loop_idle() {
     both(|manual| {
         let mut three = Three::new(&manual, |ctx, all| {
             ctx.write(Bytes::from("mine"));
@@ -118,7 +118,7 @@ fn c05_rule_11_a_handler_that_closes_its_channel_and_panics_leaves_nothing_to_do
 }
 
 #[test]
-fn c05_rule_11_sent_bytes_that_panic_when_they_are_dropped_hold_up_nobody() {
+fn c05_rule_11_sent_bytes_that_panic_when_they_are_dropped_do_not_hold_up_other_channels() {
     both(|manual| {
         let mut three = Three::new(&manual, |ctx, all| {
             ctx.write(bomb(None));
@@ -135,7 +135,7 @@ fn c05_rule_11_sent_bytes_that_panic_when_they_are_dropped_hold_up_nobody() {
 }
 
 #[test]
-fn c05_rule_11_what_a_destructor_of_sent_bytes_writes_is_sent_though_it_panics() {
+fn c05_rule_11_a_write_from_a_panicking_destructor_of_sent_bytes_is_sent() {
     both(|manual| {
         let mut three = Three::new(&manual, |ctx, all| {
             ctx.write(bomb(Some(all[0].clone())));

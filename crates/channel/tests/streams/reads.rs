@@ -21,7 +21,7 @@ fn small_reads(size: usize) -> ChannelOptions {
 }
 
 #[test]
-fn c09_reads_ask_for_more_when_they_were_full_and_for_less_when_they_were_small() {
+fn c09_the_read_size_grows_after_full_reads_and_shrinks_after_small_ones() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.send([7; 200 * 1024]);
@@ -74,7 +74,7 @@ fn c09_two_flooding_peers_alternate_after_sixteen_reads() {
 }
 
 #[test]
-fn c09_without_auto_read_nothing_is_read_until_it_is_asked_for() {
+fn c09_a_stream_without_auto_read_reads_only_on_request() {
     both(|manual| {
         let options = ChannelOptions { auto_read: false, ..small_reads(64) };
         let mut line = Line::with(&manual, &manual, options, |_, _| ());
@@ -111,7 +111,7 @@ fn c09_auto_read_switched_off_by_a_handler_ends_the_round() {
 }
 
 #[test]
-fn c09_without_auto_read_the_end_is_told_by_the_read_that_comes_to_it() {
+fn c09_without_auto_read_the_end_is_reported_by_the_read_that_reaches_it() {
     both(|manual| {
         let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
         let mut line = Line::with(&manual, &manual, options, |_, _| ());

@@ -13,7 +13,7 @@ use waterwheel_testkit::manual::Peer;
 use crate::support::{Line, both};
 
 #[test]
-fn c07_several_writes_are_one_write_of_the_driver() {
+fn c07_several_writes_become_one_write_of_the_driver() {
     both(|manual| {
         let mut line = Line::new(&manual);
         for (number, word) in ["one ", "two ", "", "three"].into_iter().enumerate() {
@@ -31,7 +31,7 @@ fn c07_several_writes_are_one_write_of_the_driver() {
 }
 
 #[test]
-fn c07_no_write_is_begun_while_one_is_pending() {
+fn c07_no_write_begins_while_one_is_in_flight() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(4);
@@ -55,7 +55,7 @@ fn c07_no_write_is_begun_while_one_is_pending() {
 }
 
 #[test]
-fn c07_room_again_repeats_the_write() {
+fn c07_a_write_resumes_when_there_is_room_again() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(0);
@@ -76,7 +76,7 @@ fn c07_room_again_repeats_the_write() {
 }
 
 #[test]
-fn c07_a_flush_in_many_parts_lets_others_run_in_between() {
+fn c07_a_flush_in_many_parts_does_not_starve_tasks() {
     let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
     channel.short_writes(1);
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -98,7 +98,7 @@ fn c07_a_flush_in_many_parts_lets_others_run_in_between() {
 }
 
 #[test]
-fn c07_a_write_is_noted_when_the_driver_has_done_it() {
+fn c07_the_last_write_time_is_set_when_the_driver_completes_the_write() {
     both(|manual| {
         let when = Rc::new(Cell::new(None));
         let tells = when.clone();

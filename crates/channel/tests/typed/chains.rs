@@ -93,7 +93,7 @@ fn c06_the_last_stage_of_a_chain_answers() {
 }
 
 #[test]
-fn c06_what_a_chain_emits_goes_to_the_next_handler_and_what_it_does_not_take_passes() {
+fn c06_the_output_of_a_chain_and_messages_of_other_types_reach_the_next_handler() {
     let mut channel = Embedded::new(|edit| {
         edit.add_last("chain", Inbound(lines().then(Parse).then(Double::default())))?;
         Ok(())
@@ -106,7 +106,7 @@ fn c06_what_a_chain_emits_goes_to_the_next_handler_and_what_it_does_not_take_pas
 }
 
 #[test]
-fn c05_an_error_of_a_later_stage_is_about_its_message_alone() {
+fn c05_an_error_of_a_later_stage_affects_its_own_message_only() {
     let mut channel = stream(lines().then(Parse).then(Double::default()));
     channel.write_inbound(Bytes::from_static(b"1\nx\n3\n"));
     assert_eq!(numbers(&mut channel), [2, 6]);
@@ -141,7 +141,7 @@ impl Stage for Leave {
 }
 
 #[test]
-fn c05_a_chain_that_is_removed_hands_on_what_it_has_not_read() {
+fn c05_a_removed_chain_passes_on_its_unread_bytes() {
     let mut channel = stream(lines().then(Leave));
     channel.write_inbound(Bytes::from_static(b"a\ngo\nunread\n"));
     channel.write_inbound(Bytes::from_static(b"later"));
@@ -157,7 +157,7 @@ fn c05_a_chain_that_is_removed_hands_on_what_it_has_not_read() {
 }
 
 #[test]
-fn c09_a_chain_without_a_message_asks_for_more_where_nobody_else_would() {
+fn c09_without_auto_read_a_chain_that_emitted_nothing_requests_a_read() {
     let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     let mut channel = Embedded::builder()
         .options(options)
@@ -197,7 +197,7 @@ fn c06_a_chain_that_does_not_fit_its_neighbours_is_refused_with_both_names() {
 }
 
 #[test]
-fn c06_a_chain_of_decoders_decodes_what_the_first_one_gives() {
+fn c06_a_chain_of_decoders_decodes_the_output_of_the_first() {
     /// Every line is a buffer of words.
     struct Words;
 

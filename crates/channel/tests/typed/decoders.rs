@@ -55,7 +55,7 @@ fn c06_a_part_of_a_message_waits_for_the_rest() {
 }
 
 #[test]
-fn c06_what_is_not_bytes_passes_a_decoder() {
+fn c06_messages_that_are_not_bytes_pass_a_decoder() {
     let mut channel = channel(Lines::new(80));
     channel.write_inbound_all([Msg::from(7u32), Bytes::from_static(b"a\n").into()]);
     assert_eq!(channel.read_inbound::<u32>(), Some(7));
@@ -110,7 +110,7 @@ fn numbers(channel: &mut Embedded) -> Vec<u32> {
 }
 
 #[test]
-fn c05_after_an_error_in_the_middle_decoding_goes_on_behind_it() {
+fn c05_decoding_continues_after_an_error_that_consumed_bytes() {
     let mut channel = channel(Digits { consume: true });
     channel.write_inbound(Bytes::from_static(b"1a23"));
     assert_eq!(numbers(&mut channel), [1, 2, 3], "without waiting for more");
@@ -137,7 +137,7 @@ impl Handler for Unless {
 }
 
 #[test]
-fn c05_the_bytes_a_decoder_failed_at_go_on_if_that_gets_it_removed() {
+fn c05_a_decoder_removed_for_its_error_passes_on_the_bytes_it_failed_at() {
     for consume in [false, true] {
         let mut channel = channel(Digits { consume });
         channel.with_pipeline(|it| it.add_last("unless", Unless)).unwrap().unwrap();
@@ -198,7 +198,7 @@ fn noted(decoder: impl Decoder, bytes: &'static str) -> Vec<String> {
 }
 
 #[test]
-fn c05_what_is_left_at_the_end_comes_before_inactive() {
+fn c05_messages_left_at_the_end_come_before_on_inactive() {
     assert_eq!(
         noted(Lines::new(80), "a\nrest"),
         ["b\"a\"", "read complete", "b\"rest\"", "read complete", "inactive"]
@@ -237,7 +237,7 @@ fn c05_the_end_itself_can_complete_a_message() {
 }
 
 #[test]
-fn c05_a_decoder_may_object_to_the_end() {
+fn c05_a_decoder_may_fail_at_the_end_of_the_stream() {
     let strict = UntilEnd { strict: true, ..UntilEnd::default() };
     assert_eq!(noted(strict, "12345"), ["read complete", "cut off", "inactive"]);
 }
@@ -262,7 +262,7 @@ fn noted_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn c10_a_decoder_is_asked_for_the_last_time_when_the_peer_has_finished() {
+fn c10_decode_last_is_called_when_the_peer_has_finished() {
     let expected = ["read complete", "Msg(u32)", "read complete", "half closed"];
     let (at_half, at_end) = noted_at_half_closure(Decode::new(UntilEnd::default()));
     assert_eq!(at_half, expected);
@@ -324,7 +324,7 @@ fn r04_a_peer_that_never_ends_its_message_does_not_fill_the_memory() {
 }
 
 #[test]
-fn c09_a_decoder_without_a_message_asks_for_more_where_nobody_else_would() {
+fn c09_without_auto_read_a_decoder_that_emitted_nothing_requests_a_read() {
     let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     let mut channel = Embedded::builder()
         .options(options)
@@ -347,7 +347,7 @@ fn c09_a_decoder_without_a_message_asks_for_more_where_nobody_else_would() {
 }
 
 #[test]
-fn c09_a_decoder_that_failed_asks_for_nothing() {
+fn c09_a_decoder_that_failed_requests_no_read() {
     let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     let mut channel = Embedded::builder()
         .options(options)
@@ -375,7 +375,7 @@ impl Handler for Asked {
 }
 
 #[test]
-fn c09_a_decoder_does_not_ask_where_the_channel_does() {
+fn c09_with_auto_read_a_decoder_requests_no_read() {
     let asked = Rc::new(Cell::new(0));
     let mut channel = channel(Lines::new(80));
     let first = Asked(asked.clone());
@@ -385,7 +385,7 @@ fn c09_a_decoder_does_not_ask_where_the_channel_does() {
 }
 
 #[test]
-fn c06_a_reader_of_what_no_decoder_gives_is_refused_with_both_names() {
+fn c06_a_handler_for_a_type_that_no_decoder_emits_is_refused_with_both_names() {
     struct Numbers;
     impl InboundHandler for Numbers {
         type In = u32;

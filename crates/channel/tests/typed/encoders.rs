@@ -47,7 +47,7 @@ fn c07_a_message_that_cannot_be_encoded_fails_its_promise_and_leaves_nothing_beh
 }
 
 #[test]
-fn c06_what_an_encoder_is_not_for_passes() {
+fn c06_messages_of_other_types_pass_an_encoder() {
     let mut channel = channel(LineEncoder);
     let written = write(&mut channel, 7u32);
     assert!(written.join().is_ok());
@@ -71,7 +71,7 @@ impl Encoder for Filler {
 }
 
 #[test]
-fn c06_messages_of_all_sizes_keep_to_themselves() {
+fn c06_messages_of_all_sizes_are_encoded_separately() {
     let mut channel = channel(Filler);
     let sizes = [1, 4000, 96, 1, 0, 4096, 4097, 1 << 20, 3, 5000, 4096, 2];
     let written: Vec<_> = sizes.iter().map(|size| write(&mut channel, Fill(*size))).collect();

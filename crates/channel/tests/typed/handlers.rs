@@ -36,7 +36,7 @@ impl OutboundHandler for Increment {
 }
 
 #[test]
-fn c06_what_a_typed_handler_does_not_accept_passes_as_it_is() {
+fn c06_messages_of_other_types_pass_a_typed_handler_unchanged() {
     let mut channel = Embedded::new(|edit| {
         edit.add_last("in", In(Increment))?;
         edit.add_last("out", Out(Increment))?;
@@ -246,7 +246,7 @@ fn address() -> Address {
 }
 
 #[test]
-fn c04_every_inbound_event_reaches_a_typed_handler_and_passes_one_that_says_nothing() {
+fn c04_every_inbound_event_reaches_a_typed_handler_and_passes_one_with_default_methods() {
     let (log, mut channel) = noted(|log| {
         Box::new(|edit| {
             edit.add_last("plain", In(Increment)).unwrap();
@@ -270,7 +270,7 @@ fn c04_every_inbound_event_reaches_a_typed_handler_and_passes_one_that_says_noth
 }
 
 #[test]
-fn c04_every_outbound_event_reaches_a_typed_handler_and_passes_one_that_says_nothing() {
+fn c04_every_outbound_event_reaches_a_typed_handler_and_passes_one_with_default_methods() {
     let (log, mut channel) = noted(|log| {
         Box::new(|edit| {
             edit.add_last("noted", Out(Noted(log))).unwrap();

@@ -5,4 +5,4 @@ mod decoders;
 mod encoders;
 mod handlers;
 mod lines;
-mod upgrades;
+mod protocol_upgrade;

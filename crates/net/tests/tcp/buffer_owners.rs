@@ -54,7 +54,7 @@ impl Handler for Pieces {
 }
 
 #[test]
-fn c05_rule_1_a_buffer_that_writes_to_its_channel_when_it_is_dropped_is_followed_by_the_next() {
+fn c05_rule_1_a_buffer_may_write_the_next_one_to_its_channel_when_it_is_dropped() {
     on_every_loop(|rig| {
         for pieces in [Pieces(300, 100), Pieces(100, 100_000)] {
             let limit = ConnectionLimit::new(1);

@@ -29,7 +29,7 @@ fn c04_a_channel_that_leaves_in_the_middle_of_a_batch_loses_nothing() {
 }
 
 #[test]
-fn c04_what_is_written_while_it_is_away_is_sent_when_it_is_back() {
+fn c04_bytes_written_while_deregistered_are_sent_afterwards() {
     on_every_loop(|rig| {
         let (peer, post) = (peer(), Post::bound(rig));
         get(post.channel.deregister());

@@ -55,7 +55,7 @@ fn c05_rule_5_a_kept_context_whose_handler_it_removes_still_forwards_to_live_nei
 }
 
 #[test]
-fn c05_rule_5_a_kept_context_does_not_take_the_place_of_whoever_comes_next() {
+fn c05_rule_5_a_kept_context_does_not_act_for_the_handler_that_follows_its_own() {
     let place = Rc::new(RefCell::new(None));
     let kept = place.clone();
     let mut channel = Embedded::new(|edit| {

@@ -2,15 +2,15 @@
 
 mod support;
 
-mod closing;
-mod destructors;
-mod endless;
-mod floods;
+mod destructors_that_write;
+mod extreme_sizes;
 mod kept_contexts;
-mod meddling;
-mod offloaded;
-mod owners;
-mod refused;
-mod restless;
-mod transports;
-mod weights;
+mod nested_writes;
+mod panicking_destructors;
+mod panicking_transports;
+mod panics_while_closing;
+mod refused_sockets;
+mod repeated_events;
+mod repeated_registration;
+mod size_hint_that_panics;
+mod size_hint_that_writes;

@@ -22,7 +22,7 @@ struct Plain;
 impl Handler for Plain {}
 
 #[test]
-fn c03_handlers_are_added_where_they_are_to_be() {
+fn c03_handlers_are_added_first_last_before_and_after_others() {
     let mut bench = three();
     let log = bench.log.clone();
     let names = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
@@ -84,7 +84,7 @@ fn c03_handlers_are_replaced_under_the_same_name_or_another() {
 }
 
 #[test]
-fn c03_a_name_may_be_used_again_after_its_handler_has_gone() {
+fn c03_a_name_may_be_reused_after_its_handler_was_removed() {
     let mut bench = three();
     let log = bench.log.clone();
     let slots = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
@@ -136,7 +136,7 @@ fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
 }
 
 #[test]
-fn c03_a_handler_that_adds_neighbours_while_it_runs_has_them_at_once() {
+fn c03_handlers_added_by_a_running_handler_receive_events_at_once() {
     let mut bench = quiet(|edit, log| {
         let more = log.clone();
         edit.add_last(
@@ -164,7 +164,7 @@ fn c03_a_handler_that_adds_neighbours_while_it_runs_has_them_at_once() {
 }
 
 #[test]
-fn c03_what_an_edit_asks_for_happens_at_its_end_and_in_order() {
+fn c03_the_changes_of_an_edit_are_applied_at_its_end_in_order() {
     let mut bench = three();
     let log = bench.log.clone();
     let edited = bench.with_pipeline(move |pipeline| {
@@ -231,7 +231,7 @@ fn fails_without_trace(
 }
 
 #[test]
-fn c03_what_is_wrong_with_an_edit_undoes_all_of_it() {
+fn c03_an_error_in_an_edit_undoes_all_of_it() {
     assert_eq!(
         fails_without_trace(|edit, log| Ok(edit.add_last("a", log.recorder()).map(|_| ())?)),
         "there is already a handler named `a`"
@@ -255,7 +255,7 @@ fn c03_what_is_wrong_with_an_edit_undoes_all_of_it() {
 }
 
 #[test]
-fn c03_an_unknown_name_in_an_empty_pipeline() {
+fn c03_an_unknown_name_in_an_empty_pipeline_is_an_error() {
     let mut bench = quiet(|_, _| Ok(()));
     let removed = bench.with_pipeline(|pipeline| pipeline.remove("x")).expect("it is open");
     let message = "there is no handler named `x`; there are none";
@@ -263,7 +263,7 @@ fn c03_an_unknown_name_in_an_empty_pipeline() {
 }
 
 #[test]
-fn c03_an_edit_inside_of_an_edit_may_take_back_what_the_outer_one_has_staged() {
+fn c03_a_nested_edit_may_undo_changes_staged_by_the_outer_one() {
     let mut bench = three();
     let log = bench.log.clone();
     let edited = bench.with_pipeline(move |pipeline| {
@@ -287,7 +287,7 @@ fn c03_an_edit_inside_of_an_edit_may_take_back_what_the_outer_one_has_staged() {
 }
 
 #[test]
-fn c03_a_handler_may_remove_one_that_was_added_along_with_it() {
+fn c03_a_handler_may_remove_one_that_was_added_in_the_same_edit() {
     let mut bench = quiet(|edit, log| {
         let more = log.clone();
         edit.add_last(
@@ -308,7 +308,7 @@ fn c03_a_handler_may_remove_one_that_was_added_along_with_it() {
 }
 
 #[test]
-fn c03_a_handler_that_cannot_work_here_is_removed_again_and_the_rest_stays() {
+fn c03_a_handler_that_fails_in_on_added_is_removed_and_the_rest_stays() {
     let mut bench = three();
     let log = bench.log.clone();
     let added = bench.with_pipeline(move |pipeline| {
@@ -377,7 +377,7 @@ fn c03_a_closed_channel_cannot_be_edited() {
 }
 
 #[test]
-fn c03_what_nobody_has_dealt_with_is_reported_at_the_tail() {
+fn c03_unhandled_messages_and_errors_are_reported_at_the_tail() {
     let mut bench = quiet(|_, _| Ok(()));
     let log = bench.log.clone();
     let channel = bench.another("other", |edit| {

@@ -52,7 +52,7 @@ fn called_for(interest: Events) -> Vec<String> {
 }
 
 #[test]
-fn c05_rule_12_a_handler_is_called_for_its_interest_only() {
+fn c05_rule_12_a_handler_is_called_for_the_events_of_its_interest_only() {
     for (event, moment) in EVENTS {
         let mut expected = ["on_added", "on_timer", "on_removed", "dropped", moment.method()];
         expected.sort();
@@ -61,12 +61,12 @@ fn c05_rule_12_a_handler_is_called_for_its_interest_only() {
 }
 
 #[test]
-fn c05_rule_12_a_handler_without_interest_is_told_of_itself_alone() {
+fn c05_rule_12_a_handler_without_interest_is_called_for_its_own_lifecycle_only() {
     assert_eq!(called_for(Events::NONE), ["dropped", "on_added", "on_removed", "on_timer"]);
 }
 
 #[test]
-fn c04_a_handler_that_wants_all_events_gets_all() {
+fn c04_a_handler_interested_in_all_events_receives_all() {
     assert_eq!(called_for(Events::ALL).len(), EVENTS.len() + 4);
 }
 
@@ -91,7 +91,7 @@ fn c04_every_event_goes_through_every_handler_in_order() {
 }
 
 #[test]
-fn c05_rule_12_a_slot_that_is_skipped_does_not_hold_others_up() {
+fn c05_rule_12_a_skipped_slot_defers_no_events() {
     let mut bench = bench(|edit, log| {
         let told = log.clone();
         edit.add_last(

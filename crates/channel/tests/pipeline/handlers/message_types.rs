@@ -66,7 +66,7 @@ fn short(error: &impl ToString) -> String {
 }
 
 #[test]
-fn c06_what_does_not_fit_is_found_when_the_pipeline_is_made() {
+fn c06_mismatched_types_are_found_when_the_pipeline_is_built() {
     let log = Log::new();
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("lines", lines())?;
@@ -91,7 +91,7 @@ fn c06_what_does_not_fit_is_found_when_the_pipeline_is_made() {
 }
 
 #[test]
-fn c06_the_transport_is_a_neighbour_too() {
+fn c06_the_types_of_the_transport_are_checked_too() {
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("app", app())?;
         Ok(())
@@ -125,7 +125,7 @@ fn edit_fails(
 }
 
 #[test]
-fn c06_what_does_not_fit_is_found_when_the_pipeline_is_changed() {
+fn c06_mismatched_types_are_found_when_the_pipeline_is_edited() {
     let message = "`app` accepts Request but `lines` before it emits Line";
     assert_eq!(edit_fails(|edit| edit.remove("requests")), message);
     let message = "`requests` accepts Line but `embedded` before it emits Bytes";
@@ -142,7 +142,7 @@ fn c06_what_does_not_fit_is_found_when_the_pipeline_is_changed() {
 fn drop_slot(_: waterwheel_channel::SlotId) {}
 
 #[test]
-fn c06_only_the_whole_of_an_edit_has_to_fit() {
+fn c06_types_are_checked_at_the_end_of_an_edit() {
     let mut bench = fitting();
     let edited = bench.with_pipeline(|pipeline| {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
@@ -157,7 +157,7 @@ fn c06_only_the_whole_of_an_edit_has_to_fit() {
 }
 
 #[test]
-fn c06_a_message_nobody_expected_is_not_a_panic() {
+fn c06_a_message_of_an_unexpected_type_does_not_panic() {
     let mut bench = bench_with(Embedded::builder(), |edit, log| {
         edit.add_last("any", log.recorder())?;
         Ok(())

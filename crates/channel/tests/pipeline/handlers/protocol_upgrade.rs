@@ -106,7 +106,7 @@ fn c05_an_upgrade_in_place_hands_left_over_bytes_to_the_successor() {
 }
 
 #[test]
-fn c05_an_upgrade_is_the_same_byte_by_byte() {
+fn c05_an_upgrade_works_byte_by_byte() {
     let mut bench = upgrading(false);
     for byte in "a\nupgrade\nxy".bytes() {
         bench.write_inbound(Bytes::copy_from_slice(&[byte]));

@@ -6,7 +6,7 @@ use waterwheel_testkit::recorder::HandlerMethod;
 use crate::support::{quiet, text};
 
 #[test]
-fn c05_rule_04_a_removed_handler_keeps_its_place_until_what_waits_is_through() {
+fn c05_rule_04_a_removed_handler_keeps_its_place_until_its_deferred_events_are_delivered() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder().interest(waterwheel_channel::Events::OUTBOUND))?;
         let told = log.clone();
@@ -45,7 +45,7 @@ fn c05_rule_04_a_removed_handler_keeps_its_place_until_what_waits_is_through() {
 }
 
 #[test]
-fn c05_rule_04_without_anything_waiting_others_pass_at_once() {
+fn c05_rule_04_without_deferred_events_a_removed_handler_is_passed_at_once() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder().interest(waterwheel_channel::Events::WRITE))?;
         let told = log.clone();
@@ -67,7 +67,7 @@ fn c05_rule_04_without_anything_waiting_others_pass_at_once() {
 }
 
 #[test]
-fn c05_rule_04_inbound_events_do_not_overtake_what_waits() {
+fn c05_rule_04_inbound_events_do_not_overtake_deferred_events() {
     let mut bench = quiet(|edit, log| {
         let mut left = Some(());
         edit.add_last(
@@ -101,7 +101,7 @@ fn c05_rule_04_inbound_events_do_not_overtake_what_waits() {
 }
 
 #[test]
-fn c05_rule_04_what_comes_during_on_removed_keeps_the_order() {
+fn c05_rule_04_events_during_on_removed_keep_their_order() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder().interest(waterwheel_channel::Events::WRITE))?;
         let app = log.recorder().reading(|ctx, _| {
@@ -140,7 +140,7 @@ fn c05_rule_04_what_comes_during_on_removed_keeps_the_order() {
 }
 
 #[test]
-fn c05_rule_05_a_removed_handler_hands_on_what_it_holds() {
+fn c05_rule_05_a_removed_handler_may_still_pass_on_events() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "lines",
@@ -182,7 +182,7 @@ fn c05_rule_05_a_removed_handler_hands_on_what_it_holds() {
 }
 
 #[test]
-fn c05_rule_05_neighbours_that_go_meanwhile_are_passed_by() {
+fn c05_rule_05_neighbours_removed_meanwhile_are_skipped() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("one", log.recorder())?;
         edit.add_last(
@@ -221,7 +221,7 @@ fn c05_rule_05_neighbours_that_go_meanwhile_are_passed_by() {
 }
 
 #[test]
-fn c05_rule_05_what_a_replaced_handler_still_fires_reaches_its_successor() {
+fn c05_rule_05_events_fired_by_a_replaced_handler_reach_its_successor() {
     let mut bench = quiet(|edit, log| {
         let successor = log.clone();
         edit.add_last(

@@ -12,7 +12,7 @@ use crate::support::{error, quiet, text};
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn c03_timers_come_in_the_order_of_their_time_and_then_of_their_making() {
+fn c03_timers_fire_in_order_of_deadline_then_of_creation() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
@@ -35,7 +35,7 @@ fn c03_timers_come_in_the_order_of_their_time_and_then_of_their_making() {
 }
 
 #[test]
-fn c03_no_timer_is_early() {
+fn c03_no_timer_fires_early() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
@@ -55,7 +55,7 @@ fn c03_no_timer_is_early() {
 }
 
 #[test]
-fn c03_a_timer_that_was_taken_back_does_not_come() {
+fn c03_a_cancelled_timer_does_not_fire() {
     let taken = Rc::new(Cell::new([false; 3]));
     let into = taken.clone();
     let kept: Rc<Cell<Option<TimerId>>> = Rc::default();
@@ -86,7 +86,7 @@ fn c03_a_timer_that_was_taken_back_does_not_come() {
 }
 
 #[test]
-fn c03_nobody_takes_back_the_timer_of_another() {
+fn c03_a_handler_cannot_cancel_the_timer_of_another() {
     let timer: Rc<Cell<Option<TimerId>>> = Rc::default();
     let (theirs, mine) = (timer.clone(), timer);
     let mut bench = quiet(|edit, log| {
@@ -112,7 +112,7 @@ fn c03_nobody_takes_back_the_timer_of_another() {
 }
 
 #[test]
-fn c03_timers_go_with_their_handler() {
+fn c03_timers_are_cancelled_with_their_handler() {
     let mut bench = quiet(|edit, log| {
         for name in ["a", "b"] {
             edit.add_last(
@@ -143,7 +143,7 @@ fn c03_timers_go_with_their_handler() {
 }
 
 #[test]
-fn c03_timers_go_with_their_channel() {
+fn c03_timers_are_cancelled_with_their_channel() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
@@ -162,7 +162,7 @@ fn c03_timers_go_with_their_channel() {
 }
 
 #[test]
-fn c03_a_timer_sets_the_next_one() {
+fn c03_a_timer_may_schedule_the_next_one() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",

@@ -94,7 +94,7 @@ fn c05_rule_09_nothing_is_written_before_the_outermost_call_returns() {
 }
 
 #[test]
-fn c05_rule_09_above_the_high_mark_it_is_written_at_once() {
+fn c05_rule_09_a_flush_above_the_high_water_mark_is_written_at_once() {
     let mut bench = answering(|ctx, log| {
         let channel = ctx.channel();
         ctx.write_and_flush(bytes(64 * 1024));
@@ -139,7 +139,7 @@ fn c05_a_write_before_a_close_is_delivered() {
 }
 
 #[test]
-fn c05_rule_09_whatever_ends_the_channel_flushes_first() {
+fn c05_rule_09_every_operation_that_ends_the_channel_flushes_first() {
     let ends: [fn(&Ctx<'_>); 5] = [
         |ctx| ctx.close(),
         |ctx| ctx.disconnect(),

@@ -50,7 +50,7 @@ fn asked(builder: EmbeddedBuilder) -> Asked {
 }
 
 #[test]
-fn c07_the_time_of_a_write_is_noted_from_the_first_question_on() {
+fn c07_the_last_write_time_is_recorded_from_the_first_query_on() {
     let mut asked = asked(Embedded::builder().stream());
     asked.write(3);
     assert_eq!(asked.ago(), None, "nobody had asked");
@@ -62,7 +62,7 @@ fn c07_the_time_of_a_write_is_noted_from_the_first_question_on() {
 }
 
 #[test]
-fn c07_a_part_of_a_write_counts_and_one_that_waits_does_not() {
+fn c07_a_partial_write_sets_the_last_write_time_and_a_waiting_one_does_not() {
     let mut asked = asked(Embedded::builder().stream());
     assert_eq!(asked.ago(), None);
     asked.bench.set_room(0);
@@ -77,7 +77,7 @@ fn c07_a_part_of_a_write_counts_and_one_that_waits_does_not() {
 }
 
 #[test]
-fn c07_a_message_that_weighs_nothing_is_written_too() {
+fn c07_a_message_of_size_zero_sets_the_last_write_time() {
     let mut asked = asked(Embedded::builder());
     assert_eq!(asked.ago(), None);
     asked.bench.on_loop(|channel| channel.send(Weightless));
@@ -85,7 +85,7 @@ fn c07_a_message_that_weighs_nothing_is_written_too() {
 }
 
 #[test]
-fn c07_a_write_that_fails_does_not_count() {
+fn c07_a_failed_write_does_not_set_the_last_write_time() {
     let mut asked = asked(Embedded::builder().stream());
     assert_eq!(asked.ago(), None);
     asked.write(1);
@@ -101,7 +101,7 @@ fn c07_a_write_that_fails_does_not_count() {
 }
 
 #[test]
-fn c07_what_goes_before_a_local_channel_is_full_counts() {
+fn c07_writes_before_a_local_channel_is_full_set_the_last_write_time() {
     let mut asked = asked(Embedded::builder());
     let told = asked.answer.clone();
     let (near, far) = local::pair();

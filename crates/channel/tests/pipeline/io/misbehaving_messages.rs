@@ -104,7 +104,7 @@ impl Message for Fickle {
 }
 
 #[test]
-fn c07_a_message_that_is_not_sure_of_its_weight_confuses_nobody() {
+fn c07_a_message_with_a_changing_size_hint_does_not_break_the_accounting() {
     for weights in [vec![1, 1000, 1, 1000, 1, 1000], vec![1000, 1, 1000, 1, 1000, 1]] {
         let busy = weights.clone();
         let mut bench = quiet(|edit, log| {

@@ -58,7 +58,7 @@ fn sent(bench: &mut Bench) -> usize {
 }
 
 #[test]
-fn k14_reading_pauses_above_the_high_mark_and_goes_on_below_the_low_one() {
+fn k14_reading_pauses_above_the_high_water_mark_and_resumes_below_the_low_one() {
     let mut bench = full_with(pausing());
     bench.write_inbound(bytes(5));
     bench.write_inbound(bytes(5));
@@ -72,7 +72,7 @@ fn k14_reading_pauses_above_the_high_mark_and_goes_on_below_the_low_one() {
 }
 
 #[test]
-fn k14_a_channel_that_was_not_accepted_reads_on_unless_it_is_told_to_pause() {
+fn k14_a_channel_that_was_not_accepted_keeps_reading_unless_configured_to_pause() {
     for reads_on in [PauseReads::IfAccepted, PauseReads::Never] {
         let mut bench = full_with(options(reads_on));
         bench.write_inbound(bytes(500));
@@ -81,7 +81,7 @@ fn k14_a_channel_that_was_not_accepted_reads_on_unless_it_is_told_to_pause() {
 }
 
 #[test]
-fn k14_a_read_that_is_asked_for_meanwhile_is_made_when_the_pause_is_over() {
+fn k14_a_read_requested_in_a_pause_is_made_after_it() {
     let mut bench = full_with(ChannelOptions { auto_read: false, ..pausing() });
     bench.write_inbound(bytes(5));
     bench.on_loop(|channel| channel.read());
@@ -94,7 +94,7 @@ fn k14_a_read_that_is_asked_for_meanwhile_is_made_when_the_pause_is_over() {
 }
 
 #[test]
-fn k14_without_auto_read_the_end_of_a_pause_asks_for_nothing() {
+fn k14_without_auto_read_the_end_of_a_pause_requests_no_read() {
     let mut bench = full_with(ChannelOptions { auto_read: false, ..pausing() });
     bench.write_inbound(bytes(5));
     bench.clear_faults();
@@ -102,7 +102,7 @@ fn k14_without_auto_read_the_end_of_a_pause_asks_for_nothing() {
 }
 
 #[test]
-fn k14_auto_read_that_goes_off_or_on_during_a_pause_counts_when_it_is_over() {
+fn k14_auto_read_switched_in_a_pause_takes_effect_after_it() {
     let mut bench = full_with(pausing());
     bench.write_inbound(bytes(5));
     bench.on_loop(|channel| channel.set_auto_read(false));
@@ -132,7 +132,7 @@ fn k14_a_channel_that_is_writable_again_when_its_handlers_return_does_not_pause(
 }
 
 #[test]
-fn k14_what_comes_in_one_round_is_left_where_it_is_from_the_read_that_fills_the_channel_on() {
+fn k14_a_round_stops_at_the_read_that_fills_the_channel() {
     let mut bench = echo_with(pausing());
     bench.set_room(0);
     bench.write_inbound_all((0..10).map(|_| Msg::from(bytes(15))));
@@ -154,7 +154,7 @@ fn k14_the_peers_end_is_seen_after_the_pause_and_loses_no_answer() {
 
 /// No answer can be written once the output is shut down: reading holds nothing back any more.
 #[test]
-fn k14_a_channel_whose_output_is_shut_down_reads_on() {
+fn k14_a_channel_whose_output_is_shut_down_keeps_reading() {
     let mut bench = full_with(ChannelOptions { allow_half_closure: true, ..pausing() });
     bench.write_inbound(bytes(5));
     assert_eq!(bench.unread(), 1);
@@ -164,7 +164,7 @@ fn k14_a_channel_whose_output_is_shut_down_reads_on() {
 }
 
 #[test]
-fn k14_a_channel_that_comes_back_to_its_loop_during_a_pause_reads_when_it_is_over() {
+fn k14_a_channel_registered_again_in_a_pause_reads_after_it() {
     let mut bench = full_with(pausing());
     bench.write_inbound(bytes(5));
     bench.on_loop(|channel| drop(channel.deregister()));

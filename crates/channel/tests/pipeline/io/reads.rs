@@ -34,7 +34,7 @@ fn messages(texts: &[&'static str]) -> Vec<Msg> {
 const ROUND: [&str; 3] = ["app on_read 1", "app on_read 2", "app on_read_complete"];
 
 #[test]
-fn c09_it_reads_by_itself_round_after_round() {
+fn c09_with_auto_read_a_channel_reads_round_after_round() {
     let mut bench = reading(ChannelOptions::default(), |_| ());
     assert!(bench.channel().is_auto_read());
     for _ in 0..2 {
@@ -44,7 +44,7 @@ fn c09_it_reads_by_itself_round_after_round() {
 }
 
 #[test]
-fn c09_by_hand_one_call_is_one_round() {
+fn c09_without_auto_read_one_call_is_one_round() {
     let mut bench = reading(by_hand(), |_| ());
     bench.write_inbound_all(messages(&["1", "2"]));
     assert_eq!((bench.log.take(), bench.unread()), (vec![], 2));
@@ -59,7 +59,7 @@ fn c09_by_hand_one_call_is_one_round() {
 }
 
 #[test]
-fn c09_a_read_asked_for_inside_of_a_round_is_another_one() {
+fn c09_a_read_requested_in_a_round_starts_another_round() {
     let mut bench = reading(by_hand(), |ctx| ctx.read());
     bench.on_loop(|channel| channel.read());
     drop(bench.log.take());
@@ -72,7 +72,7 @@ fn c09_a_read_asked_for_inside_of_a_round_is_another_one() {
 }
 
 #[test]
-fn c09_a_read_asked_for_before_there_is_anything_waits() {
+fn c09_a_read_requested_before_data_arrives_waits() {
     let mut bench = reading(by_hand(), |_| ());
     bench.on_loop(|channel| {
         channel.read();
@@ -90,7 +90,7 @@ fn c09_a_read_asked_for_before_there_is_anything_waits() {
 }
 
 #[test]
-fn c09_turned_off_inside_of_a_read_it_stops_after_that_message() {
+fn c09_auto_read_switched_off_in_on_read_stops_after_that_message() {
     let mut bench = reading(ChannelOptions::default(), |ctx| ctx.channel().set_auto_read(false));
     bench.write_inbound_all(messages(&["1", "2"]));
     assert_eq!(bench.log.take(), ["app on_read 1", "app on_read_complete"]);
@@ -99,7 +99,7 @@ fn c09_turned_off_inside_of_a_read_it_stops_after_that_message() {
 }
 
 #[test]
-fn c09_turned_on_again_it_goes_on() {
+fn c09_auto_read_switched_on_again_resumes_reading() {
     let mut bench = reading(ChannelOptions::default(), |_| ());
     bench.on_loop(|channel| channel.set_auto_read(false));
     bench.write_inbound_all(messages(&["1", "2"]));
@@ -112,7 +112,7 @@ fn c09_turned_on_again_it_goes_on() {
 }
 
 #[test]
-fn c09_from_another_thread() {
+fn c09_a_read_can_be_requested_from_another_thread() {
     let mut bench = reading(by_hand(), |_| ());
     let channel = bench.channel().clone();
     let asked = std::thread::spawn(move || channel.set_auto_read(true));
@@ -123,7 +123,7 @@ fn c09_from_another_thread() {
 }
 
 #[test]
-fn c09_a_round_has_so_many_reads_at_the_most() {
+fn c09_a_round_makes_at_most_the_configured_number_of_reads() {
     let options = ChannelOptions { reads_per_round: 2, ..ChannelOptions::default() };
     let mut bench = reading(options, |_| ());
     bench.write_inbound_all(messages(&["1", "2", "1", "2", "3"]));
@@ -142,7 +142,7 @@ fn c09_sixteen_reads_are_a_round() {
 }
 
 #[test]
-fn c09_a_handler_may_hold_the_reading_back() {
+fn c09_a_handler_may_hold_a_read_back() {
     let mut bench = bench_with(Embedded::builder(), |edit, log| {
         edit.add_last(
             "gate",
@@ -159,7 +159,7 @@ fn c09_a_handler_may_hold_the_reading_back() {
 }
 
 #[test]
-fn c09_the_end_comes_only_to_who_reads() {
+fn c09_the_end_of_the_stream_is_seen_only_by_a_read() {
     let mut bench = reading(by_hand(), |_| ());
     bench.write_inbound(text("1"));
     bench.finish_inbound();

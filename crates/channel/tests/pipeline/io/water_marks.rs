@@ -158,7 +158,7 @@ fn c07_the_marks_are_strict() {
 }
 
 #[test]
-fn c07_how_many_bytes_are_missing_until_it_changes() {
+fn c07_bytes_before_unwritable_and_bytes_before_writable_are_exact() {
     let mut bench = small();
     bench.set_room(0);
     let ask = |bench: &mut Bench| {
@@ -191,7 +191,7 @@ fn c07_how_many_bytes_are_missing_until_it_changes() {
 }
 
 #[test]
-fn c07_beyond_the_limit_a_write_fails() {
+fn c07_a_write_beyond_the_hard_cap_fails() {
     let water_marks =
         WaterMarks::new(10, 20).and_then(|marks| marks.with_hard_cap(30)).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
@@ -228,7 +228,7 @@ fn c07_a_write_that_fails_in_a_handler_is_not_pending() {
 }
 
 #[test]
-fn c07_pending_bytes_are_given_back_when_it_closes() {
+fn c07_pending_bytes_are_released_when_the_channel_closes() {
     let mut bench = small();
     bench.set_room(5);
     bench.on_loop(|channel| {
@@ -249,7 +249,7 @@ fn c07_pending_bytes_are_given_back_when_it_closes() {
 }
 
 #[test]
-fn c07_a_flood_of_refused_writes_that_nobody_waits_for_is_reported_now_and_then() {
+fn c07_reports_of_many_refused_writes_without_a_listener_are_throttled() {
     let water_marks =
         WaterMarks::new(0, 4).and_then(|marks| marks.with_hard_cap(4)).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
@@ -262,7 +262,7 @@ fn c07_a_flood_of_refused_writes_that_nobody_waits_for_is_reported_now_and_then(
 }
 
 #[test]
-fn c07_a_handler_that_saw_the_channel_full_by_what_was_submitted_is_told_when_it_no_longer_is() {
+fn c07_a_handler_that_saw_submitted_writes_fill_the_channel_is_notified_when_it_is_writable() {
     let mut bench = quiet(|edit, log| {
         let (seen, told) = (log.clone(), log.clone());
         let app = log.recorder().interest(Events::USER_EVENT | Events::WRITABILITY_CHANGED);
@@ -289,7 +289,7 @@ fn c07_a_handler_that_saw_the_channel_full_by_what_was_submitted_is_told_when_it
 }
 
 #[test]
-fn c07_a_submission_beyond_all_bounds_is_refused_and_leaves_nothing_behind() {
+fn c07_a_submission_beyond_isize_max_is_refused_and_leaves_nothing_pending() {
     let mut bench = quiet(|_, _| Ok(()));
     let (_waits, refused) =
         (bench.channel().write(Heavy(usize::MAX)), bench.channel().write(Heavy(usize::MAX)));
@@ -321,7 +321,7 @@ impl Handler for Swallows {
 }
 
 #[test]
-fn c07_a_thread_that_saw_the_channel_full_by_what_was_submitted_is_told_when_it_no_longer_is() {
+fn c07_handlers_are_notified_when_a_thread_saw_the_channel_unwritable_by_submitted_writes() {
     let mut bench = small();
     bench.with_pipeline(|pipeline| pipeline.add_last("swallows", Swallows).is_ok());
     let channel = bench.channel().clone();

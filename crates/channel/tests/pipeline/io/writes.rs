@@ -35,7 +35,7 @@ fn c07_completions_come_in_the_order_of_the_writes() {
 }
 
 #[test]
-fn c07_nothing_but_an_empty_message() {
+fn c07_a_single_empty_message_is_written() {
     for mut bench in [stream(), quiet(|_, _| Ok(()))] {
         write_all(&mut bench, &[""]);
         assert_eq!(bench.log.take(), ["empty ok"]);
@@ -44,7 +44,7 @@ fn c07_nothing_but_an_empty_message() {
 }
 
 #[test]
-fn c07_short_writes_lose_nothing_and_complete_what_is_through() {
+fn c07_short_writes_lose_nothing_and_complete_the_messages_sent() {
     let mut bench = stream();
     bench.short_writes(2);
     write_all(&mut bench, &["abc", "", "d", "efg"]);
@@ -58,7 +58,7 @@ fn c07_short_writes_lose_nothing_and_complete_what_is_through() {
 }
 
 #[test]
-fn c07_a_write_that_goes_in_many_parts_lets_others_in_between() {
+fn c07_a_write_in_many_parts_does_not_starve_tasks() {
     let mut bench = stream();
     bench.short_writes(1);
     let log = bench.log.clone();
@@ -79,7 +79,7 @@ fn c07_a_write_that_goes_in_many_parts_lets_others_in_between() {
 }
 
 #[test]
-fn c07_what_finds_no_room_waits_for_it() {
+fn c07_a_write_that_finds_no_room_waits_for_it() {
     let mut bench = stream();
     bench.set_room(0);
     write_all(&mut bench, &["abc", "de"]);
@@ -99,7 +99,7 @@ fn c07_what_finds_no_room_waits_for_it() {
 }
 
 #[test]
-fn c07_messages_find_no_room_one_by_one() {
+fn c07_messages_wait_for_room_one_by_one() {
     let mut bench = quiet(|_, _| Ok(()));
     bench.set_room(2);
     write_all(&mut bench, &["1", "2", "3"]);
@@ -143,7 +143,7 @@ fn c07_a_write_that_fails_closes_the_channel_and_fails_the_rest() {
 }
 
 #[test]
-fn c07_a_failure_after_a_part_went_out() {
+fn c07_a_write_that_fails_after_a_part_was_sent_fails() {
     let mut bench = stream();
     bench.set_room(4);
     write_all(&mut bench, &["abc", "def"]);
@@ -154,7 +154,7 @@ fn c07_a_failure_after_a_part_went_out() {
 }
 
 #[test]
-fn c07_a_cancelled_write_is_left_out() {
+fn c07_a_cancelled_write_is_not_sent() {
     for mut bench in [stream(), quiet(|_, _| Ok(()))] {
         let (mut first, mut second, mut third) = bench.on_loop(|channel| {
             let write = |it| channel.write(text(it));
@@ -176,7 +176,7 @@ fn c07_a_cancelled_write_is_left_out() {
 }
 
 #[test]
-fn c07_what_was_flushed_cannot_be_cancelled() {
+fn c07_a_flushed_write_cannot_be_cancelled() {
     let mut bench = stream();
     bench.set_room(0);
     let written = bench.on_loop(|channel| channel.write_and_flush(text("x")));
@@ -186,7 +186,7 @@ fn c07_what_was_flushed_cannot_be_cancelled() {
 }
 
 #[test]
-fn c07_all_writes_cancelled_is_no_write() {
+fn c07_when_all_writes_are_cancelled_nothing_is_written() {
     let mut bench = stream();
     let written = bench.on_loop(|channel| channel.write(text("x")));
     assert!(written.cancel());
@@ -195,7 +195,7 @@ fn c07_all_writes_cancelled_is_no_write() {
 }
 
 #[test]
-fn c07_a_write_before_it_is_connected_fails_at_the_flush() {
+fn c07_a_write_before_the_connect_fails_at_the_flush() {
     let mut bench = bench_with(Embedded::builder().unconnected(), |_, _| Ok(()));
     bench.ask(|channel, log| {
         channel.write(text("1")).add_listener(log.listener("1"));
@@ -364,7 +364,7 @@ fn c05_writes_through_the_context_and_through_the_channel_keep_their_order() {
 }
 
 #[test]
-fn c05_writes_inside_of_writes_come_before_what_follows() {
+fn c05_writes_made_inside_a_write_come_before_later_writes() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "header",
@@ -385,7 +385,7 @@ fn c05_writes_inside_of_writes_come_before_what_follows() {
 }
 
 #[test]
-fn c08_from_another_thread_writes_count_when_they_are_submitted() {
+fn c08_writes_from_another_thread_are_pending_from_their_submission_on() {
     let mut bench = stream();
     let channel = bench.channel().clone();
     let asked = std::thread::spawn(move || {

@@ -47,7 +47,7 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
 }
 
 #[test]
-fn c05_rule_02_an_event_waits_at_a_handler_that_runs() {
+fn c05_rule_02_an_event_for_a_running_handler_is_deferred() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder())?;
         let told = log.clone();
@@ -86,7 +86,7 @@ fn c05_rule_02_an_event_waits_at_a_handler_that_runs() {
 }
 
 #[test]
-fn c05_rule_02_inbound_events_wait_in_order_too() {
+fn c05_rule_02_inbound_events_are_deferred_in_order_too() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder())?;
         let (told, mut left) = (log.clone(), Some(()));
@@ -123,7 +123,7 @@ fn c05_rule_02_inbound_events_wait_in_order_too() {
 }
 
 #[test]
-fn c05_rule_02_what_waits_comes_before_the_handler_is_back_in_its_place() {
+fn c05_rule_02_deferred_events_are_delivered_before_the_handler_is_reinstalled() {
     let mut bench = quiet(|edit, log| {
         let told = log.clone();
         let later = log.clone();
@@ -159,7 +159,7 @@ fn c05_rule_02_what_waits_comes_before_the_handler_is_back_in_its_place() {
 }
 
 #[test]
-fn c05_rule_03_what_a_handler_emits_stands_behind_what_waits_at_it() {
+fn c05_rule_03_events_a_handler_emits_go_behind_its_deferred_events() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
@@ -182,7 +182,7 @@ fn c05_rule_03_what_a_handler_emits_stands_behind_what_waits_at_it() {
 }
 
 #[test]
-fn c05_rule_03_a_deferred_call_emits_before_what_is_younger_than_it() {
+fn c05_rule_03_a_deferred_call_emits_before_younger_events() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
@@ -209,7 +209,7 @@ fn c05_rule_03_a_deferred_call_emits_before_what_is_younger_than_it() {
 }
 
 #[test]
-fn c05_rule_03_closing_does_not_overtake_what_waits() {
+fn c05_rule_03_a_close_does_not_overtake_deferred_events() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",

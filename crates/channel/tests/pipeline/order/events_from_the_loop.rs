@@ -31,7 +31,7 @@ fn c05_rule_08_writability_is_announced_after_the_call_that_changed_it() {
 }
 
 #[test]
-fn c05_rule_08_a_handler_that_saw_the_channel_full_is_told_that_it_no_longer_is() {
+fn c05_rule_08_a_handler_that_saw_the_channel_unwritable_is_notified_when_it_is_writable() {
     let mut bench = quiet(|edit, log| {
         let interest = Events::WRITABILITY_CHANGED | Events::READ;
         edit.add_last(
@@ -51,7 +51,7 @@ fn c05_rule_08_a_handler_that_saw_the_channel_full_is_told_that_it_no_longer_is(
 }
 
 #[test]
-fn c05_rule_08_a_handler_that_writes_up_to_the_mark_and_flushes_goes_on() {
+fn c05_rule_08_a_handler_that_writes_up_to_the_mark_and_flushes_can_continue() {
     let mut bench = quiet(|edit, log| {
         let (told, mut left) = (log.clone(), 100);
         let pour = move |ctx: &Ctx<'_>| {
@@ -95,7 +95,7 @@ fn c05_rule_08_writability_is_announced_once_for_each_change() {
 }
 
 #[test]
-fn c05_rule_08_a_handler_may_write_too_much_in_the_announcement_itself() {
+fn c05_rule_08_a_handler_may_fill_the_channel_in_on_writability_changed() {
     let mut bench = quiet(|edit, log| {
         let (told, mut left) = (log.clone(), 2);
         let app = log.recorder().interest(Events::WRITABILITY_CHANGED);
@@ -126,7 +126,7 @@ fn c05_rule_08_a_handler_may_write_too_much_in_the_announcement_itself() {
 }
 
 #[test]
-fn c05_rule_08_the_end_is_announced_after_the_call_that_closed() {
+fn c05_rule_08_on_inactive_comes_after_the_call_that_closed() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder().interest(Events::INBOUND))?;
         let told = log.clone();
@@ -161,7 +161,7 @@ fn c05_rule_08_the_end_is_announced_after_the_call_that_closed() {
 }
 
 #[test]
-fn c05_rule_08_leaving_the_loop_is_announced_after_the_call() {
+fn c05_rule_08_on_unregistered_comes_after_the_call_that_deregistered() {
     let mut bench = quiet(|edit, log| {
         let told = log.clone();
         let app = log.recorder().interest(Events::USER_EVENT | Events::UNREGISTERED);

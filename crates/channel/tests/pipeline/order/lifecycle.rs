@@ -48,7 +48,7 @@ fn lines(parts: &[&[&str]]) -> Vec<String> {
 }
 
 #[test]
-fn c02_a_whole_life_in_order() {
+fn c02_lifecycle_events_come_in_order() {
     let mut bench = two(HandlerMethod::Read, |_| Ok(()));
     assert_eq!(bench.log.take(), lines(&[&BEGUN, &["b read", "a read"]]));
     bench.close();
@@ -56,7 +56,7 @@ fn c02_a_whole_life_in_order() {
 }
 
 #[test]
-fn c02_closed_while_it_becomes_active() {
+fn c02_a_channel_may_be_closed_in_on_active() {
     let mut bench = two(HandlerMethod::Active, close);
     assert_eq!(bench.log.take(), lines(&[&BEGUN, &["a close"], &ENDED]));
     bench.close();
@@ -64,7 +64,7 @@ fn c02_closed_while_it_becomes_active() {
 }
 
 #[test]
-fn c02_closed_while_it_is_registered() {
+fn c02_a_channel_may_be_closed_in_on_registered() {
     let bench = two(HandlerMethod::Registered, close);
     let expected = lines(&[&BEGUN[..4], &["a close", "a on_active", "b on_active"], &ENDED]);
     let found = bench.log.take();
@@ -73,7 +73,7 @@ fn c02_closed_while_it_is_registered() {
 }
 
 #[test]
-fn c02_closed_while_a_message_is_read() {
+fn c02_a_channel_may_be_closed_in_on_read() {
     let mut bench = two(HandlerMethod::Read, close);
     drop(bench.log.take());
     bench.write_inbound_all([text("1").into(), text("2").into()]);
@@ -82,7 +82,7 @@ fn c02_closed_while_a_message_is_read() {
 }
 
 #[test]
-fn c02_closed_while_it_is_closed() {
+fn c02_a_channel_may_be_closed_again_while_it_closes() {
     for moment in [
         HandlerMethod::Inactive,
         HandlerMethod::Unregistered,
@@ -114,7 +114,7 @@ fn c02_closed_while_it_is_closed() {
 }
 
 #[test]
-fn c02_closed_in_on_added_it_is_never_registered() {
+fn c02_a_channel_closed_in_on_added_is_never_registered() {
     let log = waterwheel_testkit::recorder::Log::new();
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
@@ -130,7 +130,7 @@ fn c02_closed_in_on_added_it_is_never_registered() {
 }
 
 #[test]
-fn c02_every_close_is_told() {
+fn c02_every_close_completes() {
     let mut bench = two(HandlerMethod::Read, |_| Ok(()));
     drop(bench.log.take());
     bench.ask(|channel, log| {
@@ -146,7 +146,7 @@ fn c02_every_close_is_told() {
 }
 
 #[test]
-fn c02_writes_fail_before_the_close_future_and_that_before_inactive() {
+fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive() {
     for moment in [HandlerMethod::Active, HandlerMethod::Read, HandlerMethod::UserEvent] {
         let mut bench = bench(|edit, log| {
             let told = log.clone();
@@ -186,7 +186,7 @@ fn c02_writes_fail_before_the_close_future_and_that_before_inactive() {
 }
 
 #[test]
-fn c02_a_connect_is_told_before_active() {
+fn c02_a_connect_completes_before_on_active() {
     let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
@@ -212,7 +212,7 @@ fn c02_a_connect_is_told_before_active() {
 }
 
 #[test]
-fn c02_a_connect_is_told_before_active_when_it_was_asked_for_in_an_announcement() {
+fn c02_a_connect_requested_in_on_registered_completes_before_on_active() {
     let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
         let told = log.clone();
         edit.add_last(
@@ -232,7 +232,7 @@ fn c02_a_connect_is_told_before_active_when_it_was_asked_for_in_an_announcement(
 }
 
 #[test]
-fn c02_a_bind_is_told_before_active() {
+fn c02_a_bind_completes_before_on_active() {
     let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
@@ -245,7 +245,7 @@ fn c02_a_bind_is_told_before_active() {
 }
 
 #[test]
-fn c02_what_was_never_active_does_not_become_inactive() {
+fn c02_a_channel_that_was_never_active_does_not_become_inactive() {
     let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
@@ -257,7 +257,7 @@ fn c02_what_was_never_active_does_not_become_inactive() {
 }
 
 #[test]
-fn c02_the_networks_end_and_its_failure_close() {
+fn c02_the_end_or_failure_of_the_network_closes_the_channel() {
     let ended = ["app on_inactive", "app on_unregistered", "app on_removed", "app dropped"];
     let one = || {
         quiet(|edit, log| {
@@ -277,7 +277,7 @@ fn c02_the_networks_end_and_its_failure_close() {
 }
 
 #[test]
-fn c02_handlers_added_at_the_end_take_leave_too() {
+fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
     for moment in [HandlerMethod::Inactive, HandlerMethod::Unregistered] {
         let mut bench = quiet(|edit, log| {
             let late = log.clone();
@@ -301,7 +301,7 @@ fn c02_handlers_added_at_the_end_take_leave_too() {
 }
 
 #[test]
-fn c04_a_channel_leaves_its_loop_and_comes_again() {
+fn c04_a_channel_can_be_deregistered_and_registered_again() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())

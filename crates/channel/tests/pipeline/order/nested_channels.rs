@@ -48,7 +48,7 @@ fn chain(bench: &mut Bench, length: usize, depth: &Rc<Depth>) -> (Channel, Chann
 }
 
 #[test]
-fn c05_rule_07_forty_channels_are_not_forty_deep() {
+fn c05_rule_07_calls_through_forty_channels_are_not_nested_forty_deep() {
     let mut bench = bench(|_, _| Ok(()));
     let depth = Rc::new(Depth::default());
     let (first, _) = chain(&mut bench, 40, &depth);

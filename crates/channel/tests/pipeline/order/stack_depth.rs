@@ -48,7 +48,7 @@ impl Handler for Inward {
 }
 
 #[test]
-fn c05_rule_07_a_million_inbound_events_inside_of_each_other() {
+fn c05_rule_07_a_million_nested_inbound_events_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
         let mut bench = with_handler(Inward(left));
         bench.on_loop(|channel| channel.fire_user_event(Weightless));
@@ -70,7 +70,7 @@ impl Handler for Outward {
 }
 
 #[test]
-fn c05_rule_07_a_million_outbound_events_inside_of_each_other() {
+fn c05_rule_07_a_million_nested_outbound_events_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
         let mut bench = with_handler(Outward(left));
         bench.on_loop(|channel| channel.send(Weightless));
@@ -104,7 +104,7 @@ impl Handler for WritesAgain {
 }
 
 #[test]
-fn c05_rule_07_many_completions_that_write_again() {
+fn c05_rule_07_many_completions_that_write_again_fit_a_small_stack() {
     // Every sixteenth is a turn of the loop.
     on_a_small_stack(EVENTS / 10, |left| {
         let mut bench = with_handler(WritesAgain(left.clone()));
@@ -127,7 +127,7 @@ fn write_in_vain(channel: &Channel, left: Arc<AtomicUsize>) {
 }
 
 #[test]
-fn c05_rule_07_a_million_listeners_that_write_to_a_closed_channel_again() {
+fn c05_rule_07_a_million_listeners_that_write_to_a_closed_channel_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
         let mut bench = bench(|_, _| Ok(()));
         bench.close();
@@ -156,7 +156,7 @@ impl Handler for Returns {
 }
 
 #[test]
-fn c05_rule_07_two_channels_call_each_other_a_million_times() {
+fn c05_rule_07_two_channels_that_call_each_other_a_million_times_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
         let other = Rc::new(RefCell::new(None));
         let mut bench = with_handler(Returns { to: other.clone(), left: left.clone() });

@@ -70,7 +70,7 @@ fn p02_a_cancelled_bind_or_connect_leaves_the_channel_as_it_was() {
 }
 
 #[test]
-fn p02_a_channel_whose_return_was_cancelled_stays_away() {
+fn p02_a_channel_whose_registration_was_cancelled_stays_deregistered() {
     let mut bench = recorded(Embedded::builder());
     let left = bench.channel().deregister();
     bench.run();
@@ -81,7 +81,7 @@ fn p02_a_channel_whose_return_was_cancelled_stays_away() {
 }
 
 #[test]
-fn p02_a_cancelled_look_at_the_pipeline_does_not_happen() {
+fn p02_a_cancelled_pipeline_access_is_not_carried_out() {
     let mut bench = recorded(Embedded::builder());
     let called = bench.channel().with_pipeline(|pipeline| pipeline.remove("app"));
     assert!(called.cancel());
@@ -150,7 +150,7 @@ fn p02_an_operation_that_has_begun_cannot_be_cancelled() {
 }
 
 #[test]
-fn p02_a_promise_given_to_a_context_is_heeded_too() {
+fn p02_an_operation_of_a_context_can_be_cancelled_by_its_promise_too() {
     let mut bench = recorded(Embedded::builder());
     let futures = Rc::new(RefCell::new(Vec::new()));
     bench.with_pipeline(|pipeline| {

@@ -151,7 +151,7 @@ fn c05_rule_10_an_error_in_the_error_method_is_reported() {
 }
 
 #[test]
-fn c05_rule_10_an_operation_that_is_kept_fails_and_names_who_kept_it() {
+fn c05_rule_10_an_operation_that_a_handler_drops_fails_and_names_the_handler() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("app", log.recorder().holds(HandlerMethod::Write))?;
         Ok(())
@@ -189,7 +189,7 @@ fn c05_rule_10_an_operation_may_be_completed_later() {
 }
 
 #[test]
-fn c05_an_error_in_the_middle_does_not_disturb_what_was_written() {
+fn c05_an_error_after_a_write_does_not_undo_it() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",

@@ -51,7 +51,7 @@ fn promise(log: Log) -> waterwheel_executor::Promise<()> {
 }
 
 #[test]
-fn c04_every_operation_of_a_context_tells_a_closure_or_a_promise() {
+fn c04_every_operation_of_a_context_completes_a_closure_or_a_promise() {
     let operations: [(&str, bool, [Ask; 2]); 8] = [
         (
             "out bind",
@@ -125,7 +125,7 @@ fn c04_every_operation_of_a_context_tells_a_closure_or_a_promise() {
 }
 
 #[test]
-fn c02_a_close_that_nobody_waits_for_is_a_close() {
+fn c02_close_now_closes_without_a_future() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("app", log.recorder().interest(Events::CLOSE | Events::INACTIVE))?;
         Ok(())
@@ -140,7 +140,7 @@ fn c02_a_close_that_nobody_waits_for_is_a_close() {
 }
 
 #[test]
-fn c03_a_handler_is_removed_if_it_is_there() {
+fn c03_remove_if_present_says_whether_it_removed_a_handler() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("app", log.recorder())?;
         assert!(!edit.remove_if_present("other")?);
@@ -157,7 +157,7 @@ fn c03_a_handler_is_removed_if_it_is_there() {
 }
 
 #[test]
-fn c07_what_fails_because_of_a_close_says_so_and_why() {
+fn c07_an_operation_that_fails_because_of_a_close_names_the_cause() {
     let mut bench = quiet(|_, _| Ok(()));
     bench.set_room(0);
     let waits = bench.on_loop(|channel| channel.write_and_flush(text("never sent")));

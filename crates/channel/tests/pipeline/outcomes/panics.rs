@@ -49,7 +49,7 @@ fn c05_rule_11_a_panic_at_any_moment_closes_the_channel_and_names_the_handler() 
 }
 
 #[test]
-fn c05_rule_11_who_was_on_the_stack_is_only_dropped_and_the_others_take_leave() {
+fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed() {
     for moment in moments() {
         let mut bench = panicking(moment);
         let_everything_happen(&mut bench);
@@ -75,7 +75,7 @@ fn c05_rule_11_who_was_on_the_stack_is_only_dropped_and_the_others_take_leave() 
 }
 
 #[test]
-fn c05_rule_11_a_panic_in_the_middle_in_all_its_order() {
+fn c05_rule_11_a_panic_in_the_middle_of_a_pipeline_closes_it_in_order() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder())?;
         let write = log.completion("write");
@@ -173,7 +173,7 @@ fn c05_rule_11_a_panic_in_an_edit_undoes_it_and_closes_the_channel() {
 }
 
 #[test]
-fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_harms_nothing() {
+fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_the_channel_stays_open() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("app", log.recorder().dropping(|| panic!("oh")))?;
         edit.add_last("last", log.recorder().interest(Events::READ))?;
@@ -187,7 +187,7 @@ fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_harms_nothing() {
 }
 
 #[test]
-fn c05_rule_11_a_destructor_may_panic_in_the_wake_of_a_panic() {
+fn c05_rule_11_a_destructor_may_panic_after_a_panic() {
     let mut bench = quiet(|edit, log| {
         edit.add_last("first", log.recorder().dropping(|| panic!("and first")))?;
         let app = log.recorder().at(HandlerMethod::Read, |_| panic!("oh"));
@@ -222,7 +222,7 @@ fn c05_rule_11_a_staged_handler_may_panic_when_a_panicking_edit_is_undone() {
 }
 
 #[test]
-fn c05_rule_11_a_panic_of_a_completion_is_reported_and_harms_nothing() {
+fn c05_rule_11_a_panic_of_a_completion_is_reported_and_the_channel_stays_open() {
     let mut bench = quiet(|edit, log| {
         edit.add_last(
             "app",
@@ -267,7 +267,7 @@ fn c05_rule_11_a_panic_of_a_kept_context_closes_the_channel() {
 }
 
 #[test]
-fn c05_rule_11_what_waits_at_a_handler_that_panics_fails() {
+fn c05_rule_11_events_deferred_at_a_panicking_handler_fail() {
     let mut bench = quiet(|edit, log| {
         let told = log.clone();
         edit.add_last(
@@ -371,7 +371,7 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
 }
 
 #[test]
-fn c05_rule_11_others_on_the_loop_see_nothing_of_many_panics() {
+fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
     let mut bench = quiet(|_, _| Ok(()));
     for round in 0..100 {
         let log = Log::new();
@@ -392,7 +392,7 @@ fn c05_rule_11_others_on_the_loop_see_nothing_of_many_panics() {
 }
 
 #[test]
-fn c05_rule_11_an_error_is_no_panic() {
+fn c05_rule_11_an_error_does_not_close_the_channel() {
     let mut bench = bench(|edit, log| {
         edit.add_last("app", log.recorder().at(HandlerMethod::Read, |_| Err(error("no"))))?;
         Ok(())

@@ -5,8 +5,8 @@ use std::time::Duration;
 use waterwheel_channel::{Ctx, Edit, Offloaded, Pipeline, PipelineError, local};
 use waterwheel_executor::Error;
 
-use super::actors::{AncillaryMessage, Meddler, RemoteMeddler, completion, listener};
-use super::world::{World, world};
+use super::actors::{ActingMessage, Meddler, RemoteMeddler, completion, listener};
+use super::shared_state::{World, world};
 
 /// How many channels a run has at the most.
 const MOST_CHANNELS: usize = 12;
@@ -127,20 +127,20 @@ pub(crate) fn act_in_place(ctx: &Ctx<'_>) {
         InPlace::RemoveOne => drop(pipeline.remove(&*name)),
         InPlace::RemoveItself => drop(pipeline.remove(ctx.slot())),
         InPlace::Replace => drop(replace(&world, pipeline, &name)),
-        InPlace::WriteAndBeTold => ctx.write_with(AncillaryMessage::new(), completion()),
-        InPlace::Write => ctx.write(AncillaryMessage::new()),
+        InPlace::WriteAndBeTold => ctx.write_with(ActingMessage::new(), completion()),
+        InPlace::Write => ctx.write(ActingMessage::new()),
         InPlace::WriteWhileWritable => {
             let mut writes = 0;
             while ctx.is_writable() && writes < MOST_WRITES {
-                ctx.write(AncillaryMessage::new());
+                ctx.write(ActingMessage::new());
                 writes += 1;
             }
         }
-        InPlace::WriteAndFlush => ctx.write_and_flush(AncillaryMessage::new()),
+        InPlace::WriteAndFlush => ctx.write_and_flush(ActingMessage::new()),
         InPlace::Flush => ctx.flush(),
         InPlace::FlushNow => ctx.flush_now(),
-        InPlace::FireRead => ctx.fire_read(AncillaryMessage::new()),
-        InPlace::FireUserEvent => ctx.fire_user_event(AncillaryMessage::new()),
+        InPlace::FireRead => ctx.fire_read(ActingMessage::new()),
+        InPlace::FireUserEvent => ctx.fire_user_event(ActingMessage::new()),
         InPlace::FireError => ctx.fire_error(Error::new("an action")),
         InPlace::Read => ctx.read(),
         InPlace::Close if world.dice.one_in(6) => ctx.close_with(completion()),
@@ -173,13 +173,13 @@ pub(crate) fn act_by_handle() {
     let Some(channel) = world.any_channel() else { return };
     let name = any_name(&world);
     match world.dice.pick(&ByHandle::ALL) {
-        ByHandle::Write => world.keep(channel.write(AncillaryMessage::new())),
-        ByHandle::WriteAndFlush => world.keep(channel.write_and_flush(AncillaryMessage::new())),
-        ByHandle::Send => channel.send(AncillaryMessage::new()),
+        ByHandle::Write => world.keep(channel.write(ActingMessage::new())),
+        ByHandle::WriteAndFlush => world.keep(channel.write_and_flush(ActingMessage::new())),
+        ByHandle::Send => channel.send(ActingMessage::new()),
         ByHandle::Flush => channel.flush(),
         ByHandle::Read => channel.read(),
         ByHandle::SetAutoRead => channel.set_auto_read(world.dice.one_in(2)),
-        ByHandle::FireUserEvent => channel.fire_user_event(AncillaryMessage::new()),
+        ByHandle::FireUserEvent => channel.fire_user_event(ActingMessage::new()),
         ByHandle::Close if world.dice.one_in(8) => world.keep(channel.close()),
         ByHandle::Disconnect if world.dice.one_in(10) => world.keep(channel.disconnect()),
         ByHandle::Close | ByHandle::Disconnect => {}

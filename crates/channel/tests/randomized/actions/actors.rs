@@ -6,7 +6,7 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 
 use super::actions::{act_by_handle, act_in_place};
-use super::world::{Count, Counts, world};
+use super::shared_state::{Count, Counts, world};
 
 /// Counts one more of something; there is a world whenever something is made.
 fn count(which: impl FnOnce(&Counts) -> &Count) {
@@ -14,16 +14,16 @@ fn count(which: impl FnOnce(&Counts) -> &Count) {
 }
 
 /// A message that acts when it is weighed and when it is dropped, and never weighs the same.
-pub(crate) struct AncillaryMessage(());
+pub(crate) struct ActingMessage(());
 
-impl AncillaryMessage {
+impl ActingMessage {
     pub(crate) fn new() -> Self {
         count(|counts| &counts.messages);
         Self(())
     }
 }
 
-impl Message for AncillaryMessage {
+impl Message for ActingMessage {
     fn size_hint(&self) -> usize {
         let Some(world) = world() else { return 1 };
         if world.dice.one_in(40) {
@@ -34,7 +34,7 @@ impl Message for AncillaryMessage {
     }
 }
 
-impl Drop for AncillaryMessage {
+impl Drop for ActingMessage {
     fn drop(&mut self) {
         let Some(world) = world() else { return };
         world.counts.messages.down();
@@ -223,7 +223,7 @@ impl RemoteHandler for RemoteMeddler {
 
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
         stumble("an offloaded handler reads")?;
-        ctx.write_and_flush(AncillaryMessage::new());
+        ctx.write_and_flush(ActingMessage::new());
         ctx.fire_read(msg);
         Ok(())
     }

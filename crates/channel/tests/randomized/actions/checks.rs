@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use waterwheel_channel::{ChannelFuture, ManualEventLoop};
 use waterwheel_executor::{Fault, Report, Reporter};
 
-use super::world::{FAIR_PANIC, World};
+use super::shared_state::{FAIR_PANIC, World};
 
 /// What a channel says that closes because of a panic that somebody else has caught, and reported.
 const REPORTED_BEFORE: &str = "a panic that was caught, and reported, on its way";

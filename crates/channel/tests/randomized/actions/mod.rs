@@ -17,7 +17,7 @@
 mod actions;
 mod actors;
 mod checks;
-mod world;
+mod shared_state;
 
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
@@ -30,7 +30,7 @@ use waterwheel_testkit::manual::Manual;
 
 use self::actions::{act_by_handle, new_pair};
 use self::checks::{Flaws, check_all_is_over, check_nothing_is_left};
-use self::world::{FAIR_PANIC, World};
+use self::shared_state::{FAIR_PANIC, World};
 
 /// About three seconds of a debug build for each test.
 const SEEDS: Range<u64> = 0..100;
@@ -45,17 +45,17 @@ const MOST_TURNS: usize = 3_000;
 const TURN: Duration = Duration::from_micros(50);
 
 #[test]
-fn c05_nothing_is_lost_or_told_twice_however_handlers_meddle() {
+fn c05_random_actions_lose_nothing_and_complete_nothing_twice() {
     SEEDS.for_each(|seed| run(seed, Game { panics: false, offloads: false }));
 }
 
 #[test]
-fn c05_rule_11_panics_anywhere_leave_nothing_behind() {
+fn c05_rule_11_random_panics_leave_nothing_behind() {
     SEEDS.for_each(|seed| run(seed, Game { panics: true, offloads: false }));
 }
 
 #[test]
-fn c05_nothing_is_lost_or_told_twice_however_handlers_meddle_some_of_them_offloaded() {
+fn c05_random_actions_with_offloaded_handlers_lose_nothing_and_complete_nothing_twice() {
     SEEDS.for_each(|seed| run(seed, Game { panics: false, offloads: true }));
 }
 

@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use super::play::{Actor, Entry, Event, Known, Place, perform, resolve};
+use super::handler_script::{Actor, Entry, Event, Known, Place, perform, resolve};
 use super::program::{Act, Interest, MOST_HANDLERS, Program, Spec, Step};
 
 /// The one that is always last and takes what comes in.

@@ -27,7 +27,7 @@ impl Handler for Restless {
 }
 
 #[test]
-fn c04_a_channel_that_comes_and_goes_for_ever_lets_others_have_their_turn() {
+fn c04_a_channel_that_deregisters_and_registers_for_ever_does_not_starve_the_loop() {
     let mut stage = Stage::new();
     let times = Rc::new(Cell::new(0));
     let seen = times.clone();

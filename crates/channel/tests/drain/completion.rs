@@ -45,7 +45,7 @@ fn l11_a_drain_ends_when_no_bytes_are_pending() {
 }
 
 #[test]
-fn l11_a_channel_that_is_closed_and_still_writes_is_waited_for() {
+fn l11_a_drain_waits_for_the_writes_of_a_closed_channel() {
     let manual = Manual::completion();
     let mut bench = Bench::over(manual.clone());
     let (io, peer) = manual.pair();
@@ -64,7 +64,7 @@ fn l11_a_channel_that_is_closed_and_still_writes_is_waited_for() {
 }
 
 #[test]
-fn l11_what_was_written_and_not_flushed_is_pending_too() {
+fn l11_writes_that_were_not_flushed_are_pending_too() {
     let mut channel = stuck(Nothing);
     channel.clear_faults();
     channel.on_loop(|channel| drop(channel.write(block())));
@@ -82,7 +82,7 @@ struct Feather;
 impl Message for Feather {}
 
 #[test]
-fn l11_a_message_that_weighs_nothing_is_waited_for() {
+fn l11_a_drain_waits_for_a_message_of_size_zero() {
     let made = Embedded::new(|_| Ok(()));
     let mut channel = made.unwrap();
     channel.set_room(0);
@@ -95,7 +95,7 @@ fn l11_a_message_that_weighs_nothing_is_waited_for() {
 }
 
 #[test]
-fn l11_what_was_submitted_before_is_sent_even_if_it_weighs_nothing() {
+fn l11_a_message_of_size_zero_submitted_before_the_drain_is_sent() {
     let made = Embedded::new(|_| Ok(()));
     let mut channel = made.unwrap();
     let drained = channel.channel().event_loop().drain(ten_seconds());
@@ -107,7 +107,7 @@ fn l11_what_was_submitted_before_is_sent_even_if_it_weighs_nothing() {
 }
 
 #[test]
-fn l11_the_deadline_ends_a_drain_and_tells_how_many_channels_had_something_left() {
+fn l11_the_deadline_ends_a_drain_and_the_outcome_counts_the_busy_channels() {
     let log = Log::default();
     let mut channel = stuck(Told::new(&log));
     channel.on_loop(|channel| channel.send(block()));
@@ -121,7 +121,7 @@ fn l11_the_deadline_ends_a_drain_and_tells_how_many_channels_had_something_left(
 }
 
 #[test]
-fn l11_a_deadline_of_nothing_still_tells_everybody() {
+fn l11_a_deadline_of_zero_still_notifies_every_channel() {
     let (mut bench, log) = (Bench::new(), Log::default());
     let channel = bench.connected(Told::new(&log));
     let _hold = channel.hold();
@@ -133,7 +133,7 @@ fn l11_a_deadline_of_nothing_still_tells_everybody() {
 }
 
 #[test]
-fn l11_the_shutdown_that_follows_has_the_times_that_were_given() {
+fn l11_the_shutdown_after_a_drain_uses_the_given_quiet_period_and_timeout() {
     let mut bench = Bench::new();
     let options = DrainOptions::within(SECOND).shutdown(3 * SECOND, 5 * SECOND).unwrap();
     let drained = bench.event_loop().drain(options);
@@ -147,7 +147,7 @@ fn l11_the_shutdown_that_follows_has_the_times_that_were_given() {
 }
 
 #[test]
-fn l11_a_drain_with_nothing_left_ends_the_loop_without_the_clock_moving() {
+fn l11_a_drain_without_pending_work_ends_the_loop_without_the_clock_moving() {
     for options in [DrainOptions::default(), DrainOptions::within(SECOND)] {
         let (mut bench, log) = (Bench::new(), Log::default());
         let idle = bench.connected(Told::new(&log));
@@ -165,7 +165,7 @@ fn l11_options_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn l11_a_drain_joins_the_one_before() {
+fn l11_a_second_drain_joins_the_first() {
     let mut bench = Bench::new();
     let channel = bench.connected(Nothing);
     let _hold = channel.hold();
@@ -215,7 +215,7 @@ fn l11_an_immediate_shutdown_and_a_dropped_loop_end_a_drain_too() {
 }
 
 #[test]
-fn l11_a_shutdown_before_the_loop_came_to_the_drain_cuts_it_short() {
+fn l11_a_shutdown_before_the_drain_begins_cuts_it_short() {
     let (mut bench, log) = (Bench::new(), Log::default());
     let channel = bench.connected(Told::new(&log));
     let _hold = channel.hold();
@@ -238,7 +238,7 @@ fn l11_a_loop_that_is_shut_down_is_not_drained() {
 }
 
 #[test]
-fn l11_a_loop_that_was_never_started_has_nothing_to_end() {
+fn l11_draining_a_loop_that_was_never_started_starts_no_thread() {
     let group = EventLoopGroup::builder(TaskOnly).threads(2).build().unwrap();
     let drained = group.drain(ten_seconds());
     group.termination().wait_timeout(PATIENCE).unwrap();
@@ -249,7 +249,7 @@ fn l11_a_loop_that_was_never_started_has_nothing_to_end() {
 }
 
 #[test]
-fn l11_a_panic_in_a_handler_that_is_told_closes_that_channel_and_no_other() {
+fn l11_a_handler_that_panics_at_the_drain_event_closes_its_own_channel_only() {
     let (mut bench, log) = (Bench::new(), Log::default());
     let told = Arc::new(AtomicUsize::new(0));
     let counted = told.clone();

@@ -11,8 +11,8 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
+use super::handler_script::{Actor, Entry, Event, Known, Place, perform, resolve};
 use super::model::SINK;
-use super::play::{Actor, Entry, Event, Known, Place, perform, resolve};
 use super::program::{Act, Interest, MOST_HANDLERS, Program, Spec, Step};
 
 /// A message with a number.

@@ -31,7 +31,7 @@ impl RemoteHandler for Remote {
 }
 
 #[test]
-fn c03_what_is_on_its_way_to_an_offloaded_handler_ends_although_its_slot_is_gone() {
+fn c03_operations_queued_for_an_offloaded_handler_complete_although_its_slot_is_gone() {
     for removed in [false, true] {
         let builder = EventExecutor::builder();
         let mut remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
@@ -85,7 +85,7 @@ impl Handler for Answers {
 }
 
 #[test]
-fn c03_what_waits_behind_a_removed_offloaded_handler_ends_although_its_slot_is_gone() {
+fn c03_operations_behind_a_removed_offloaded_handler_complete_although_its_slot_is_gone() {
     let builder = EventExecutor::builder();
     let mut remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
     let executor = remote.executor().clone();

@@ -280,7 +280,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn o04_streams_keep_their_promises_in_any_faulty_world(world in world()) {
+    fn o04_streams_keep_their_promises_under_random_faults(world in world()) {
         run(&world)?;
     }
 }

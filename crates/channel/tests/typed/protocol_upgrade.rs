@@ -87,7 +87,7 @@ const STREAM: &[u8] = b"a\nUPGRADE\n\x05hello\x02we\x06a\nline";
 const ANSWERS: [&str; 5] = ["200 b\"a\"\n", "101\n", "hello", "we", "a\nline"];
 
 #[test]
-fn c05_frames_behind_the_request_for_them_come_in_order_and_behind_its_answer() {
+fn c05_frames_behind_an_upgrade_request_are_answered_in_order_after_it() {
     let mut channel = server();
     channel.write_inbound(Bytes::from_static(STREAM));
     assert_eq!(sent(&mut channel), ANSWERS);
@@ -98,7 +98,7 @@ fn c05_frames_behind_the_request_for_them_come_in_order_and_behind_its_answer() 
 }
 
 #[test]
-fn c05_an_upgrade_is_the_same_wherever_the_stream_is_cut() {
+fn c05_an_upgrade_works_wherever_the_stream_is_cut() {
     let stream = Bytes::from_static(STREAM);
     for cut in 0..stream.len() {
         let mut channel = server();
@@ -108,7 +108,7 @@ fn c05_an_upgrade_is_the_same_wherever_the_stream_is_cut() {
 }
 
 #[test]
-fn c05_bytes_a_decoder_keeps_go_on_when_somebody_else_removes_it() {
+fn c05_a_decoder_removed_by_other_code_passes_on_its_unread_bytes() {
     let mut channel = server();
     channel.write_inbound(Bytes::from_static(b"half a li"));
     let removed = channel.with_pipeline(|it: Pipeline<'_>| {
@@ -124,7 +124,7 @@ fn c05_bytes_a_decoder_keeps_go_on_when_somebody_else_removes_it() {
 }
 
 #[test]
-fn c03_bytes_a_decoder_keeps_reach_the_one_that_replaces_it() {
+fn c03_unread_bytes_of_a_decoder_reach_its_replacement() {
     let mut channel = Embedded::new(|edit| {
         edit.add_last("lines", Decode::new(Lines::new(80)))?;
         Ok(())
@@ -153,7 +153,7 @@ impl Handler for Refill {
 }
 
 #[test]
-fn c05_bytes_that_waited_for_a_decoder_stay_behind_those_it_had_not_read() {
+fn c05_bytes_deferred_at_a_decoder_stay_behind_its_unread_bytes() {
     let mut channel = Embedded::new(|edit| {
         edit.add_last("lines", Decode::new(Lines::new(80)))?;
         edit.add_last("refill", Refill)?;

@@ -126,7 +126,7 @@ fn close(stage: &mut Stage, point: Point) -> waterwheel_executor::SharedFuture<(
 }
 
 #[test]
-fn c05_rule_11_a_panic_at_any_point_of_a_close_does_not_keep_it_from_its_end() {
+fn c05_rule_11_a_close_completes_although_any_of_its_steps_panics() {
     for point in Point::ALL {
         let mut stage = Stage::new();
         let other = stage.register(Puppet(Trouble::None), |_| Ok(()));

@@ -19,7 +19,7 @@ fn recorded(log: &Log) -> Bench {
 }
 
 #[test]
-fn c03_a_closed_channel_tells_its_offloaded_handler_everything_in_order() {
+fn c03_an_offloaded_handler_receives_the_events_of_a_close_in_order() {
     let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
@@ -90,7 +90,7 @@ fn c02_handlers_are_removed_from_the_tail_to_the_head_across_executors() {
 }
 
 #[test]
-fn c03_a_close_goes_through_the_handler_behind_what_was_written() {
+fn c03_a_close_passes_the_handler_after_earlier_writes() {
     let log = Log::new();
     let mut bench = recorded(&log);
     let (written, closed) = bench.channel.on_loop(|channel| {
@@ -161,7 +161,7 @@ fn c03_a_panic_closes_the_channel_and_names_the_handler() {
 }
 
 #[test]
-fn c03_what_was_flushed_before_a_panic_is_sent() {
+fn c03_writes_flushed_before_a_panic_are_sent() {
     struct AnswersOnce(bool);
     impl RemoteHandler for AnswersOnce {
         fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
@@ -182,7 +182,7 @@ fn c03_what_was_flushed_before_a_panic_is_sent() {
 }
 
 #[test]
-fn c03_a_panic_while_it_is_built_closes_the_channel() {
+fn c03_a_panic_while_the_handler_is_built_closes_the_channel() {
     let log = Log::new();
     let mut bench = Bench::new(|edit, executor| {
         let build = || -> Recorder { panic!("no plan") };
@@ -271,7 +271,7 @@ fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
 }
 
 #[test]
-fn c03_an_executor_that_shuts_down_ends_what_it_has_begun() {
+fn c03_an_executor_that_shuts_down_finishes_its_queued_events() {
     let log = Log::new();
     let mut bench = recorded(&log);
     for n in 0..500 {
@@ -285,7 +285,7 @@ fn c03_an_executor_that_shuts_down_ends_what_it_has_begun() {
 }
 
 #[test]
-fn c03_a_handler_that_does_not_come_to_an_end_does_not_keep_the_loop() {
+fn c03_a_handler_whose_executor_does_not_run_does_not_keep_the_loop_from_ending() {
     let log = Log::new();
     let mut bench = recorded(&log);
     bench.channel.write_inbound(1u32);
@@ -304,7 +304,7 @@ fn c03_a_handler_that_does_not_come_to_an_end_does_not_keep_the_loop() {
 }
 
 #[test]
-fn c03_both_ends_may_go_in_any_order() {
+fn c03_loop_and_executor_may_be_dropped_in_any_order() {
     let log = Log::new();
     let bench = recorded(&log);
     let channel = bench.handle();
@@ -342,7 +342,7 @@ const AFTER_THE_PANIC: [&str; 4] =
     ["inner read 2", "inner inactive", "inner unregistered", "inner removed"];
 
 #[test]
-fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
+fn c03_after_a_panic_of_the_next_handler_the_lifecycle_events_are_complete() {
     let log = Log::new();
     let mut bench = before_one_that_panics(&log);
     bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
@@ -354,7 +354,7 @@ fn c03_a_panic_of_a_handler_behind_loses_nothing_of_the_channels_life() {
 }
 
 #[test]
-fn c03_a_panic_of_a_handler_behind_does_not_keep_a_removed_handlers_slot() {
+fn c03_a_panic_of_the_next_handler_does_not_keep_the_slot_of_a_removed_one() {
     let log = Log::new();
     let mut bench = before_one_that_panics(&log);
     bench.channel.with_pipeline(|pipeline| {

@@ -98,7 +98,7 @@ fn sink(stage: &mut Stage) -> Channel {
 }
 
 #[test]
-fn c05_rule_1_a_buffer_that_writes_to_its_channel_when_it_is_dropped_is_followed_by_the_next() {
+fn c05_rule_1_a_buffer_may_write_the_next_one_to_its_channel_when_it_is_dropped() {
     for size in [0, 10, 100_000] {
         let mut stage = Stage::new();
         let channel = sink(&mut stage);
@@ -113,7 +113,7 @@ fn c05_rule_1_a_buffer_that_writes_to_its_channel_when_it_is_dropped_is_followed
 }
 
 #[test]
-fn c05_rule_1_the_same_in_a_transport_of_messages() {
+fn c05_rule_1_a_buffer_may_write_the_next_one_over_a_transport_of_messages() {
     let mut stage = Stage::new();
     let channel = stage.register(Puppet(Trouble::None), |_| Ok(()));
     let (first, dropped) = Chain::start(&channel, 10, 100);
@@ -124,7 +124,7 @@ fn c05_rule_1_the_same_in_a_transport_of_messages() {
 }
 
 #[test]
-fn c05_rule_1_a_chain_of_large_buffers_needs_neither_the_stack_nor_the_loop_for_itself() {
+fn c05_rule_1_a_chain_of_large_buffers_neither_overflows_the_stack_nor_starves_the_loop() {
     let mut stage = Stage::new();
     let (channel, other) = (sink(&mut stage), sink(&mut stage));
     // Above the high water mark every flush is written at once.
@@ -146,7 +146,7 @@ fn c05_rule_1_a_chain_of_large_buffers_needs_neither_the_stack_nor_the_loop_for_
 }
 
 #[test]
-fn c05_rule_1_a_buffer_that_was_never_sent_writes_in_vain() {
+fn c05_rule_1_a_write_from_the_destructor_of_an_unsent_buffer_fails() {
     let mut stage = Stage::new();
     let channel = sink(&mut stage);
     let (first, dropped) = Chain::start(&channel, 10, 3);

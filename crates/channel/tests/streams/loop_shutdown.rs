@@ -26,7 +26,7 @@ fn shut_down(line: &Line) {
 }
 
 #[test]
-fn l10_a_shutdown_waits_for_writes_under_way() {
+fn l10_a_shutdown_waits_for_writes_in_flight() {
     let manual = Manual::completion();
     let mut line = Line::new(&manual);
     line.run();
@@ -49,7 +49,7 @@ fn l10_a_shutdown_waits_for_writes_under_way() {
 }
 
 #[test]
-fn l10_the_timeout_bounds_the_wait_for_writes_under_way() {
+fn l10_the_timeout_bounds_the_wait_for_writes_in_flight() {
     let manual = Manual::completion();
     let mut line = Line::new(&manual);
     line.run();
@@ -68,7 +68,7 @@ fn l10_the_timeout_bounds_the_wait_for_writes_under_way() {
 }
 
 #[test]
-fn l10_a_shutdown_closes_channels_and_tells_foreign_registrations_at_its_start() {
+fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start() {
     struct Told(Arc<AtomicUsize>);
     impl ForeignHandler<()> for Told {
         fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
@@ -128,7 +128,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn e16_a_loop_that_is_dropped_takes_its_channels_along() {
+fn e16_dropping_a_loop_closes_its_channels() {
     both(|manual| {
         let (alive, removed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let mut bench = Bench::new(&manual);

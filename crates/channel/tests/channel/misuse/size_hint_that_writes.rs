@@ -23,7 +23,7 @@ impl Message for Meddler {
 }
 
 #[test]
-fn c05_rule_1_nothing_is_borrowed_while_a_message_is_weighed() {
+fn c05_rule_1_nothing_is_borrowed_while_size_hint_runs() {
     let mut stage = Stage::new();
     let (asked, count) = mpsc::channel();
     let mut first = true;

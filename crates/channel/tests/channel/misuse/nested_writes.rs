@@ -5,7 +5,7 @@ use super::support::{Puppet, Stage, on_event};
 /// Writes to the next one as long as that takes more; but for the last one, everybody also asks the
 /// next one to do the same.
 #[test]
-fn c07_rule_6_writes_that_wait_to_be_let_in_count() {
+fn c07_rule_6_writes_that_wait_to_enter_a_busy_channel_are_pending() {
     const CHANNELS: usize = 20;
     const MOST: usize = 1000;
     let mut stage = Stage::new();

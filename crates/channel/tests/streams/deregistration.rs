@@ -19,7 +19,7 @@ fn come_back(line: &mut Line) {
 }
 
 #[test]
-fn c04_what_arrives_while_it_is_away_is_read_when_it_is_back() {
+fn c04_bytes_that_arrive_while_deregistered_are_read_afterwards() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.run();
@@ -42,7 +42,7 @@ fn c04_what_arrives_while_it_is_away_is_read_when_it_is_back() {
 }
 
 #[test]
-fn c04_what_is_written_while_it_is_away_is_sent_when_it_is_back() {
+fn c04_bytes_written_while_deregistered_are_sent_afterwards() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.run();
@@ -61,7 +61,7 @@ fn c04_what_is_written_while_it_is_away_is_sent_when_it_is_back() {
 }
 
 #[test]
-fn c04_a_write_that_waits_for_room_goes_on_when_it_is_back() {
+fn c04_a_write_that_waits_for_room_resumes_after_registering_again() {
     let manual = Manual::readiness();
     let mut line = Line::new(&manual);
     line.peer.set_limit(3);
@@ -76,7 +76,7 @@ fn c04_a_write_that_waits_for_room_goes_on_when_it_is_back() {
 }
 
 #[test]
-fn c04_leaving_is_refused_while_a_write_is_under_way_and_nothing_has_changed() {
+fn c04_deregister_is_refused_while_a_write_is_in_flight_and_changes_nothing() {
     let manual = Manual::completion();
     let mut line = Line::new(&manual);
     line.run();
@@ -98,7 +98,7 @@ fn c04_leaving_is_refused_while_a_write_is_under_way_and_nothing_has_changed() {
 }
 
 #[test]
-fn c04_a_channel_that_is_away_is_closed_without_being_unregistered_again() {
+fn c04_closing_a_deregistered_channel_does_not_unregister_it_again() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.run();
@@ -118,7 +118,7 @@ fn c04_a_channel_that_is_away_is_closed_without_being_unregistered_again() {
 }
 
 #[test]
-fn c04_leaving_twice_and_coming_twice_are_errors() {
+fn c04_deregistering_twice_and_registering_twice_are_errors() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.run();
@@ -134,7 +134,7 @@ fn c04_leaving_twice_and_coming_twice_are_errors() {
 }
 
 #[test]
-fn c04_leaving_in_the_middle_of_a_round_ends_it() {
+fn c04_deregistering_in_a_read_round_ends_it() {
     both(|manual| {
         let receive_sizes = ReceiveSizes::new(4, 4, 4).unwrap();
         let options = ChannelOptions { receive_sizes, ..ChannelOptions::default() };
@@ -155,7 +155,7 @@ fn c04_leaving_in_the_middle_of_a_round_ends_it() {
 }
 
 #[test]
-fn c04_a_round_that_was_left_does_not_count_for_the_next() {
+fn c04_an_interrupted_read_round_does_not_count_for_the_next() {
     both(|manual| {
         let receive_sizes = ReceiveSizes::new(4, 4, 4).unwrap();
         let options = ChannelOptions {
@@ -184,7 +184,7 @@ fn c04_a_round_that_was_left_does_not_count_for_the_next() {
 }
 
 #[test]
-fn c04_the_end_that_came_while_it_was_away_is_told_when_it_is_back() {
+fn c04_an_end_that_arrives_while_deregistered_is_reported_afterwards() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.run();
@@ -203,7 +203,7 @@ fn c04_the_end_that_came_while_it_was_away_is_told_when_it_is_back() {
 }
 
 #[test]
-fn c04_leaving_and_coming_back_in_one_call_loses_nothing() {
+fn c04_deregistering_and_registering_in_one_call_loses_nothing() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.run();

@@ -7,7 +7,7 @@ use waterwheel_channel::NewChannel;
 use super::support::{Puppet, Stage, Trouble, on_event};
 
 #[test]
-fn c05_rule_11_a_transport_that_panics_when_it_is_closed_is_closed() {
+fn c05_rule_11_a_channel_whose_transport_panics_in_close_is_closed() {
     let mut stage = Stage::new();
     let channel = stage.register(Puppet(Trouble::Close), |_| Ok(()));
     let other = stage.register(Puppet::default(), |_| Ok(()));
@@ -21,7 +21,7 @@ fn c05_rule_11_a_transport_that_panics_when_it_is_closed_is_closed() {
 }
 
 #[test]
-fn c05_rule_11_a_transport_that_panics_when_it_comes_leaves_nothing_behind() {
+fn c05_rule_11_a_transport_that_panics_in_register_leaves_nothing_behind() {
     let mut stage = Stage::new();
     let new = NewChannel::new(Puppet(Trouble::Register));
     let made = stage.event_loop.event_loop().register(new);
@@ -36,7 +36,7 @@ fn c05_rule_11_a_transport_that_panics_when_it_comes_leaves_nothing_behind() {
 }
 
 #[test]
-fn l10_a_transport_that_panics_does_not_keep_the_others_from_being_closed() {
+fn l10_a_panicking_transport_does_not_keep_a_shutdown_from_closing_the_other_channels() {
     for trouble in [Trouble::Write, Trouble::SetRead, Trouble::Close] {
         let mut stage = Stage::new();
         let channel = stage.register(Puppet(trouble), |_| Ok(()));
@@ -58,7 +58,7 @@ fn l10_a_transport_that_panics_does_not_keep_the_others_from_being_closed() {
 }
 
 #[test]
-fn c05_rule_11_a_transport_that_panics_for_one_channel_harms_no_caller() {
+fn c05_rule_11_a_panicking_transport_does_not_close_the_channel_that_called() {
     let mut stage = Stage::new();
     let channel = stage.register(Puppet(Trouble::SetRead), |_| Ok(()));
     let target = channel.clone();

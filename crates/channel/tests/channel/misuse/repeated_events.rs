@@ -124,7 +124,7 @@ fn again(stage: &mut Stage, times: usize) -> Channel {
 }
 
 #[test]
-fn c05_rule_2_a_handler_that_asks_its_channel_for_the_same_again_lets_others_have_their_turn() {
+fn c05_rule_2_a_handler_that_repeats_its_own_event_does_not_starve_the_loop() {
     for (what, begin) in BEGINNINGS {
         let mut stage = Stage::new();
         let channel = again(&mut stage, 1);
@@ -163,14 +163,14 @@ fn comes_to_an_end(what: &str, begin: Begin, times: usize) {
 }
 
 #[test]
-fn c05_rule_2_a_handler_that_asks_for_more_and_more_is_named_and_its_channel_closed() {
+fn c05_rule_2_a_handler_whose_events_multiply_is_named_and_its_channel_closed() {
     for (what, begin) in BEGINNINGS {
         comes_to_an_end(what, begin, 2);
     }
 }
 
 #[test]
-fn c05_rule_2_a_handler_that_does_not_come_to_an_end_is_named_and_its_channel_closed() {
+fn c05_rule_2_a_handler_that_repeats_its_own_event_for_ever_is_named_and_its_channel_closed() {
     comes_to_an_end("flush", |channel| channel.flush(), 1);
 }
 
@@ -189,7 +189,7 @@ impl Handler for Burst {
 }
 
 #[test]
-fn c05_rule_2_however_many_events_one_call_causes_they_are_delivered() {
+fn c05_rule_2_all_events_that_one_call_causes_are_delivered() {
     let mut stage = Stage::new();
     let channel = stage.register(Puppet(Trouble::None), |edit| {
         edit.add_last("burst", Burst(200_000))?;
@@ -217,7 +217,7 @@ impl Handler for Removed {
 }
 
 #[test]
-fn c05_rule_4_a_handler_can_be_removed_while_the_rest_of_its_events_waits() {
+fn c05_rule_4_a_handler_can_be_removed_while_its_remaining_events_wait() {
     let mut stage = Stage::new();
     let removed = std::rc::Rc::new(std::cell::Cell::new(false));
     let told = removed.clone();

@@ -70,7 +70,7 @@ impl Drop for LastWish {
 }
 
 #[test]
-fn c05_rule_11_a_panic_in_a_destructor_after_a_panic_leaves_the_others_in_their_places() {
+fn c05_rule_11_a_destructor_that_panics_after_a_panic_leaves_the_other_handlers_in_place() {
     let mut stage = Stage::new();
     let seen = Rc::new(Cell::new(0));
     let count = seen.clone();
@@ -155,7 +155,7 @@ fn c05_rule_11_a_panic_that_a_listener_catches_closes_the_channel() {
 }
 
 #[test]
-fn c05_rule_11_an_event_that_panics_when_it_is_dropped_at_the_end_is_no_handlers_fault() {
+fn c05_rule_11_an_event_that_panics_when_it_is_dropped_at_the_tail_does_not_close_the_channel() {
     let mut stage = Stage::new();
     let channel = stage.register(Puppet::default(), |edit| {
         edit.add_last("app", Passes)?;

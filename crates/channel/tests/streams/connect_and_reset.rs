@@ -56,7 +56,7 @@ fn dial(manual: &Manual) -> (Bench, Channel, PendingConnect, Log) {
 }
 
 #[test]
-fn c02_a_connect_is_told_before_the_channel_is_active() {
+fn c02_the_connect_of_a_stream_completes_before_on_active() {
     both(|manual| {
         let (mut bench, channel, dial, log) = dial(&manual);
         assert_eq!((dial.target(), channel.is_active()), (Some(nowhere()), false));

@@ -23,7 +23,7 @@ fn c05_write_and_flush_then_close_delivers_also_when_completions_come_late() {
 }
 
 #[test]
-fn c05_a_close_waits_for_what_was_flushed_behind_a_write_under_way() {
+fn c05_a_close_waits_for_flushed_bytes_behind_a_write_in_flight() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.write(0, "first ", true);
@@ -42,7 +42,7 @@ fn c05_a_close_waits_for_what_was_flushed_behind_a_write_under_way() {
 }
 
 #[test]
-fn c05_a_close_does_not_wait_for_a_peer_that_takes_nothing() {
+fn c05_a_close_does_not_wait_for_a_peer_that_reads_nothing() {
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(3);

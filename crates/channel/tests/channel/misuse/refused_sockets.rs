@@ -34,7 +34,7 @@ impl Drop for Strange {
 }
 
 #[test]
-fn c05_rule_1_a_socket_that_a_driver_refuses_is_dropped_where_nothing_is_borrowed() {
+fn c05_rule_1_a_socket_that_a_driver_refuses_is_dropped_while_nothing_is_borrowed() {
     let mut stage = Stage::new();
     let (shown, said) = (Arc::default(), Arc::default());
     let io = Io::new(Strange(Arc::clone(&shown), Arc::clone(&said)));

@@ -78,7 +78,7 @@ impl Handler for Business {
 }
 
 #[test]
-fn l11_what_a_business_thread_answers_before_it_lets_go_is_sent() {
+fn l11_an_answer_written_before_the_guard_is_dropped_is_sent() {
     let (requests, work) = mpsc::channel();
     let mut channel = Embedded::new(|edit| {
         edit.add_last("business", Business(requests))?;

@@ -15,7 +15,7 @@ impl Message for Heavy {
 }
 
 #[test]
-fn c07_messages_that_weigh_more_than_there_is_are_counted_without_harm() {
+fn c07_size_hints_near_usize_max_do_not_overflow_the_pending_bytes() {
     let mut stage = Stage::new();
     let channel = stage.register(Puppet::default(), |edit| {
         edit.add_last(
@@ -44,7 +44,7 @@ fn c07_messages_that_weigh_more_than_there_is_are_counted_without_harm() {
 }
 
 #[test]
-fn c07_a_high_mark_at_the_end_of_the_scale_is_no_harm() {
+fn c07_a_high_water_mark_of_usize_max_works() {
     let water_marks = WaterMarks::new(0, usize::MAX).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let mut channel = Embedded::builder()

@@ -32,7 +32,7 @@ fn bytes(n: usize) -> Bytes {
 }
 
 #[test]
-fn c03_writes_in_the_mailbox_are_pending_bytes() {
+fn c03_writes_queued_for_the_handler_are_pending_bytes() {
     let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;
         Ok(())
@@ -77,7 +77,7 @@ fn c03_bytes_that_a_handler_swallows_are_no_longer_pending() {
 }
 
 #[test]
-fn c03_what_the_handler_emits_is_pending_at_once() {
+fn c03_writes_of_the_handler_are_pending_at_once() {
     struct Emits;
     impl RemoteHandler for Emits {
         fn on_user_event(&mut self, ctx: &RemoteCtx, _: Msg) -> HandlerResult {
@@ -105,7 +105,7 @@ fn c03_what_the_handler_emits_is_pending_at_once() {
 }
 
 #[test]
-fn c03_many_writes_without_weight_make_the_channel_unwritable() {
+fn c03_many_writes_of_size_zero_make_the_channel_unwritable() {
     struct Weightless;
     impl waterwheel_channel::Message for Weightless {}
     let mut bench = Bench::new(|edit, executor| {
@@ -127,7 +127,7 @@ fn c03_many_writes_without_weight_make_the_channel_unwritable() {
 }
 
 #[test]
-fn c03_the_hard_cap_holds_for_the_mailbox() {
+fn c03_the_hard_cap_counts_writes_queued_for_the_handler() {
     let marks = WaterMarks::new(100, 200).unwrap().with_hard_cap(300).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let mut bench = Bench::with_options(options, |edit, executor| {
@@ -146,7 +146,7 @@ fn c03_the_hard_cap_holds_for_the_mailbox() {
 }
 
 #[test]
-fn c03_a_slow_handler_holds_reading_back() {
+fn c03_a_slow_handler_holds_reads_back() {
     let options = ChannelOptions { reads_per_round: 16, ..ChannelOptions::default() };
     let mut bench = Bench::with_options(options, |edit, executor| {
         edit.add_last("silent", Offloaded::on(executor, || Silent))?;
@@ -166,7 +166,7 @@ fn c03_a_slow_handler_holds_reading_back() {
 }
 
 #[test]
-fn c03_a_handler_may_hold_reading_back_itself() {
+fn c03_an_offloaded_handler_may_hold_a_read_back() {
     struct Stingy {
         rounds: u32,
     }
