@@ -69,36 +69,21 @@
 //! [`Stage`]: waterwheel_channel::Stage
 #![forbid(unsafe_code)]
 
-mod delimiter_decoder;
-mod delimiter_encoder;
-mod delimiters;
-mod fixed_length;
-mod frame_error;
-mod frame_parts;
-mod json;
-mod length_field;
-mod length_field_decoder;
-mod length_field_prepender;
-mod line_decoder;
-mod line_encoder;
+mod frame;
 mod proxy;
 mod quoted;
 mod resp;
 mod text;
-mod utf8;
-mod varint;
 
-pub use crate::delimiter_decoder::DelimiterDecoder;
-pub use crate::delimiter_encoder::DelimiterEncoder;
-pub use crate::delimiters::Delimiters;
-pub use crate::fixed_length::FixedLength;
-pub use crate::frame_error::{FrameError, InvalidFrames};
-pub use crate::json::JsonDecoder;
-pub use crate::length_field::{DEFAULT_MAX_FRAME, InvalidLengthField, LengthField};
-pub use crate::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
-pub use crate::length_field_prepender::LengthFieldPrepender;
-pub use crate::line_decoder::{LineDecoder, LineTooLong, LineUnfinished, TextLines};
-pub use crate::line_encoder::{EmbeddedLineEnd, LineEncoder};
+pub use crate::frame::delimiter_decoder::DelimiterDecoder;
+pub use crate::frame::delimiter_encoder::DelimiterEncoder;
+pub use crate::frame::delimiter_options::Delimiters;
+pub use crate::frame::error::{FrameError, InvalidFrames};
+pub use crate::frame::fixed_length::FixedLength;
+pub use crate::frame::length_field::{DEFAULT_MAX_FRAME, InvalidLengthField, LengthField};
+pub use crate::frame::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
+pub use crate::frame::length_field_prepender::LengthFieldPrepender;
+pub use crate::frame::varint::{VarintDecoder, VarintPrepender};
 pub use crate::proxy::{
     ProxyAddresses, ProxyDecoder, ProxyEncoder, ProxyError, ProxyHeader, ProxyServer, ProxyTlv,
 };
@@ -107,6 +92,8 @@ pub use crate::resp::{
     RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits, RespValue,
     RespVersion,
 };
-pub use crate::text::{LossyUtf8, TextEncoder};
-pub use crate::utf8::{NotUtf8, Utf8};
-pub use crate::varint::{VarintDecoder, VarintPrepender};
+pub use crate::text::conversion::{LossyUtf8, TextEncoder};
+pub use crate::text::json::JsonDecoder;
+pub use crate::text::line_decoder::{LineDecoder, LineTooLong, LineUnfinished, TextLines};
+pub use crate::text::line_encoder::{EmbeddedLineEnd, LineEncoder};
+pub use crate::text::utf8::{NotUtf8, Utf8};

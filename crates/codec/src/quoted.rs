@@ -5,17 +5,17 @@ use std::fmt;
 /// The beginning of what a peer sent, for an error.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Quoted {
-    bytes: [u8; Self::MOST],
+    bytes: [u8; Self::MAX_BYTES],
     length: u8,
 }
 
 impl Quoted {
     /// No more bytes than this are quoted.
-    const MOST: usize = 24;
+    const MAX_BYTES: usize = 24;
 
     pub(crate) fn new(found: &[u8]) -> Self {
-        let length = found.len().min(Self::MOST);
-        let mut bytes = [0; Self::MOST];
+        let length = found.len().min(Self::MAX_BYTES);
+        let mut bytes = [0; Self::MAX_BYTES];
         bytes[..length].copy_from_slice(&found[..length]);
         Self { bytes, length: length as u8 }
     }

@@ -111,29 +111,29 @@ fn refuse(error: ProxyError, ctx: &Ctx<'_>) {
 }
 
 /// A header, or why there is none: an error has to close the channel too.
-enum Outcome {
+enum HeaderOutcome {
     Header(ProxyHeader),
     Failed(ProxyError),
 }
 
-impl Message for Outcome {}
+impl Message for HeaderOutcome {}
 
 /// Decodes one header or one failure, which takes all bytes with it.
 struct Attempt(ProxyDecoder);
 
 impl Attempt {
-    fn failed(error: ProxyError, buf: &mut Bytes) -> Outcome {
+    fn failed(error: ProxyError, buf: &mut Bytes) -> HeaderOutcome {
         buf.clear();
-        Outcome::Failed(error)
+        HeaderOutcome::Failed(error)
     }
 }
 
 impl Decoder for Attempt {
-    type Out = Outcome;
+    type Out = HeaderOutcome;
 
-    fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Outcome>, Error> {
+    fn decode(&mut self, buf: &mut Bytes) -> Result<Option<HeaderOutcome>, Error> {
         Ok(match self.0.next_header(buf) {
-            Ok(header) => header.map(Outcome::Header),
+            Ok(header) => header.map(HeaderOutcome::Header),
             Err(error) => Some(Self::failed(error, buf)),
         })
     }
@@ -142,7 +142,7 @@ impl Decoder for Attempt {
         self.0.max_unread()
     }
 
-    fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Outcome>, Error> {
+    fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<HeaderOutcome>, Error> {
         let outcome = if buf.is_empty() { None } else { self.decode(buf)? };
         Ok(match (outcome, buf.len()) {
             (None, 0) => None,
@@ -158,18 +158,18 @@ struct Apply {
 }
 
 impl Stage for Apply {
-    type In = Outcome;
+    type In = HeaderOutcome;
     type Out = Infallible;
 
-    fn on<O: Emit<Infallible>>(&mut self, outcome: Outcome, out: &mut O) -> HandlerResult {
+    fn on<O: Emit<Infallible>>(&mut self, outcome: HeaderOutcome, out: &mut O) -> HandlerResult {
         let ctx = out.ctx();
         if self.is_done {
             return Ok(()); // It was refused, and its close is not over.
         }
         self.is_done = true;
         match outcome {
-            Outcome::Failed(error) => refuse(error, &ctx),
-            Outcome::Header(header) => {
+            HeaderOutcome::Failed(error) => refuse(error, &ctx),
+            HeaderOutcome::Header(header) => {
                 if let Some(source) = header.source() {
                     ctx.set_peer_address(source);
                 }

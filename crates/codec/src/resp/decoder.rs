@@ -8,8 +8,8 @@ use waterwheel_executor::Error;
 
 use super::error::RespError;
 use super::limits::RespLimits;
-use super::scan::{Found, Scan};
-use super::token::{Kind, Token, token};
+use super::scan::{Scan, ScannedValue};
+use super::token::{AggregateKind, RespToken, token};
 use super::value::RespValue;
 
 /// Gives the values of a stream of RESP2 or RESP3: what a client reads.
@@ -59,9 +59,9 @@ impl RespDecoder {
                 self.scan.reset();
                 let message = buf.split_to(length);
                 match found {
-                    Found::Single(token) => Ok(single(token, &message)),
-                    Found::Nested => {
-                        Build { message, at: 0, limits: &self.limits }.value().map(Some)
+                    ScannedValue::Single(token) => Ok(single(token, &message)),
+                    ScannedValue::Nested => {
+                        ValueBuilder { message, at: 0, limits: &self.limits }.value().map(Some)
                     }
                 }
             }
@@ -98,22 +98,22 @@ impl Decoder for RespDecoder {
 }
 
 /// Makes values of a message that was found to be complete.
-struct Build<'a> {
+struct ValueBuilder<'a> {
     message: Bytes,
     at: usize,
     limits: &'a RespLimits,
 }
 
-impl Build<'_> {
+impl ValueBuilder<'_> {
     /// As deep as the values are, which is limited.
     fn value(&mut self) -> Result<RespValue, RespError> {
         let value = match self.token()? {
-            Token::OpenString => self.chunks()?,
-            Token::Open(Kind::Array, count) => RespValue::Array(self.values(count)?),
-            Token::Open(Kind::Set, count) => RespValue::Set(self.values(count)?),
-            Token::Open(Kind::Push, count) => RespValue::Push(self.values(count)?),
-            Token::Open(Kind::Map, count) => RespValue::Map(self.pairs(count)?),
-            Token::Open(Kind::Attribute, count) => return self.attributed(count),
+            RespToken::OpenString => self.chunks()?,
+            RespToken::Open(AggregateKind::Array, count) => RespValue::Array(self.values(count)?),
+            RespToken::Open(AggregateKind::Set, count) => RespValue::Set(self.values(count)?),
+            RespToken::Open(AggregateKind::Push, count) => RespValue::Push(self.values(count)?),
+            RespToken::Open(AggregateKind::Map, count) => RespValue::Map(self.pairs(count)?),
+            RespToken::Open(AggregateKind::Attribute, count) => return self.attributed(count),
             other => return single(other, &self.message).ok_or(CHANGED),
         };
         Ok(value)
@@ -123,7 +123,7 @@ impl Build<'_> {
     fn attributed(&mut self, count: Option<usize>) -> Result<RespValue, RespError> {
         let mut attributes = self.pairs(count)?;
         while self.message.get(self.at) == Some(&b'|') {
-            let Token::Open(_, count) = self.token()? else { return Err(CHANGED) };
+            let RespToken::Open(_, count) = self.token()? else { return Err(CHANGED) };
             attributes.extend(self.pairs(count)?);
         }
         Ok(RespValue::Attributed { attributes, value: Box::new(self.value()?) })
@@ -159,9 +159,9 @@ impl Build<'_> {
         let mut joined = Vec::new();
         loop {
             match self.token()? {
-                Token::Chunk(range) if range.is_empty() => break,
-                Token::Chunk(range) if first.is_empty() => first = self.message.slice(range),
-                Token::Chunk(range) => {
+                RespToken::Chunk(range) if range.is_empty() => break,
+                RespToken::Chunk(range) if first.is_empty() => first = self.message.slice(range),
+                RespToken::Chunk(range) => {
                     if joined.is_empty() {
                         joined.extend_from_slice(&first);
                     }
@@ -173,7 +173,7 @@ impl Build<'_> {
         Ok(RespValue::Bulk(if joined.is_empty() { first } else { joined.into() }))
     }
 
-    fn token(&mut self) -> Result<Token, RespError> {
+    fn token(&mut self) -> Result<RespToken, RespError> {
         let mut searched = 0;
         let found = token(&self.message, self.at, &mut searched, self.limits)?;
         let (token, end) = found.ok_or(CHANGED)?;
@@ -187,21 +187,23 @@ const CHANGED: RespError =
     RespError::Misplaced { what: "a message that changed while it was read" };
 
 /// Makes a value of a token that is one.
-fn single(token: Token, message: &Bytes) -> Option<RespValue> {
+fn single(token: RespToken, message: &Bytes) -> Option<RespValue> {
     Some(match token {
-        Token::Simple(text) => RespValue::Simple(message.slice(text)),
-        Token::Error(text) => RespValue::Error(message.slice(text)),
-        Token::Integer(value) => RespValue::Integer(value),
-        Token::Null => RespValue::Null,
-        Token::Boolean(value) => RespValue::Boolean(value),
-        Token::Double(value) => RespValue::Double(value),
-        Token::BigNumber(digits) => RespValue::BigNumber(message.slice(digits)),
-        Token::Bulk(bytes) => RespValue::Bulk(message.slice(bytes)),
-        Token::BulkError(bytes) => RespValue::BulkError(message.slice(bytes)),
-        Token::Verbatim(range) => {
+        RespToken::Simple(text) => RespValue::Simple(message.slice(text)),
+        RespToken::Error(text) => RespValue::Error(message.slice(text)),
+        RespToken::Integer(value) => RespValue::Integer(value),
+        RespToken::Null => RespValue::Null,
+        RespToken::Boolean(value) => RespValue::Boolean(value),
+        RespToken::Double(value) => RespValue::Double(value),
+        RespToken::BigNumber(digits) => RespValue::BigNumber(message.slice(digits)),
+        RespToken::Bulk(bytes) => RespValue::Bulk(message.slice(bytes)),
+        RespToken::BulkError(bytes) => RespValue::BulkError(message.slice(bytes)),
+        RespToken::Verbatim(range) => {
             let format = *message.get(range.clone())?.first_chunk()?;
             RespValue::Verbatim { format, text: message.slice(range.start + 4..range.end) }
         }
-        Token::Open(..) | Token::OpenString | Token::Chunk(_) | Token::Close => return None,
+        RespToken::Open(..) | RespToken::OpenString | RespToken::Chunk(_) | RespToken::Close => {
+            return None;
+        }
     })
 }

@@ -8,7 +8,7 @@ use waterwheel_executor::Error;
 
 use super::command::RespCommand;
 use super::value::RespValue;
-use crate::frame_parts::{COPIED, begin_parts};
+use crate::frame::parts::{COPIED, begin_parts};
 
 /// Which RESP is written. As a message, it sets that for what is written behind it, and is not sent itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use super::error::RespError;
 use super::limits::RespLimits;
-use super::token::{Kind, Token, token};
+use super::token::{AggregateKind, RespToken, token};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
@@ -17,24 +17,24 @@ pub(super) struct Scan {
     /// How many values there were.
     elements: usize,
     /// The values that are not complete, outermost first.
-    open: Vec<Level>,
+    open: Vec<NestingLevel>,
     /// Attributes came last: a value has to follow.
     attributed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Level {
+enum NestingLevel {
     /// Values still to come.
-    Counted(Kind, usize),
+    Counted(AggregateKind, usize),
     /// Values that have come; an end marker is to come.
-    Streamed(Kind, usize),
+    Streamed(AggregateKind, usize),
     Chunks,
 }
 
 /// A message that is there as a whole.
-pub(super) enum Found {
+pub(super) enum ScannedValue {
     /// A single value.
-    Single(Token),
+    Single(RespToken),
     /// A value with others in it.
     Nested,
 }
@@ -45,7 +45,7 @@ impl Scan {
         &mut self,
         buf: &[u8],
         limits: &RespLimits,
-    ) -> Result<Option<(Found, usize)>, RespError> {
+    ) -> Result<Option<(ScannedValue, usize)>, RespError> {
         // What is beyond the limit is not looked at: what is found does not depend on how the bytes were cut.
         let seen = &buf[..buf.len().min(limits.message)];
         loop {
@@ -56,8 +56,8 @@ impl Scan {
             let single = self.at == 0;
             self.at = end;
             if self.step(&token, limits)? {
-                let nested = !single || matches!(token, Token::Open(..));
-                let found = if nested { Found::Nested } else { Found::Single(token) };
+                let nested = !single || matches!(token, RespToken::Open(..));
+                let found = if nested { ScannedValue::Nested } else { ScannedValue::Single(token) };
                 return Ok(Some((found, end)));
             }
         }
@@ -70,25 +70,25 @@ impl Scan {
     }
 
     /// Takes a token into account. Returns whether the message is complete with it.
-    fn step(&mut self, token: &Token, limits: &RespLimits) -> Result<bool, RespError> {
-        if let Some(Level::Chunks) = self.open.last() {
+    fn step(&mut self, token: &RespToken, limits: &RespLimits) -> Result<bool, RespError> {
+        if let Some(NestingLevel::Chunks) = self.open.last() {
             return match token {
-                Token::Chunk(range) if range.is_empty() => {
+                RespToken::Chunk(range) if range.is_empty() => {
                     self.open.pop();
                     Ok(self.complete())
                 }
-                Token::Chunk(_) => self.count(1, limits).map(|()| false),
+                RespToken::Chunk(_) => self.count(1, limits).map(|()| false),
                 _ => Err(misplaced("a value among the chunks of a string")),
             };
         }
         match *token {
-            Token::Chunk(_) => Err(misplaced("a chunk outside of a string in chunks")),
-            Token::Close => self.close(),
-            Token::OpenString => {
+            RespToken::Chunk(_) => Err(misplaced("a chunk outside of a string in chunks")),
+            RespToken::Close => self.close(),
+            RespToken::OpenString => {
                 self.count(1, limits)?;
-                self.push(Level::Chunks, limits).map(|()| false)
+                self.push(NestingLevel::Chunks, limits).map(|()| false)
             }
-            Token::Open(kind, count) => self.begin(kind, count, limits),
+            RespToken::Open(kind, count) => self.begin(kind, count, limits),
             _ => {
                 self.count(1, limits)?;
                 Ok(self.complete())
@@ -98,27 +98,27 @@ impl Scan {
 
     fn begin(
         &mut self,
-        kind: Kind,
+        kind: AggregateKind,
         count: Option<usize>,
         limits: &RespLimits,
     ) -> Result<bool, RespError> {
         self.count(1, limits)?;
-        if kind == Kind::Push && !self.open.is_empty() {
+        if kind == AggregateKind::Push && !self.open.is_empty() {
             return Err(misplaced("a push inside of another value"));
         }
         let Some(count) = count else {
-            return self.push(Level::Streamed(kind, 0), limits).map(|()| false);
+            return self.push(NestingLevel::Streamed(kind, 0), limits).map(|()| false);
         };
-        let pairs = matches!(kind, Kind::Map | Kind::Attribute);
+        let pairs = matches!(kind, AggregateKind::Map | AggregateKind::Attribute);
         let count = if pairs { count.saturating_mul(2) } else { count };
         let total = self.elements.saturating_add(count);
         if total > limits.elements {
             return Err(RespError::TooMany { count: total, limit: limits.elements });
         }
         if count > 0 {
-            return self.push(Level::Counted(kind, count), limits).map(|()| false);
+            return self.push(NestingLevel::Counted(kind, count), limits).map(|()| false);
         }
-        self.attributed = kind == Kind::Attribute;
+        self.attributed = kind == AggregateKind::Attribute;
         Ok(!self.attributed && self.complete())
     }
 
@@ -127,15 +127,15 @@ impl Scan {
             return Err(misplaced("attributes without a value behind them"));
         }
         match self.open.pop() {
-            Some(Level::Streamed(Kind::Map, count)) if count % 2 == 1 => {
+            Some(NestingLevel::Streamed(AggregateKind::Map, count)) if count % 2 == 1 => {
                 Err(misplaced("a key of a map without a value"))
             }
-            Some(Level::Streamed(..)) => Ok(self.complete()),
+            Some(NestingLevel::Streamed(..)) => Ok(self.complete()),
             _ => Err(misplaced("an end outside of a value that needs one")),
         }
     }
 
-    fn push(&mut self, level: Level, limits: &RespLimits) -> Result<(), RespError> {
+    fn push(&mut self, level: NestingLevel, limits: &RespLimits) -> Result<(), RespError> {
         let limit = limits.depth.min(RespLimits::MAX_DEPTH);
         if self.open.len() >= limit {
             return Err(RespError::TooDeep { limit });
@@ -158,20 +158,20 @@ impl Scan {
         self.attributed = false;
         while let Some(level) = self.open.last_mut() {
             match level {
-                Level::Streamed(_, count) => {
+                NestingLevel::Streamed(_, count) => {
                     *count += 1;
                     return false;
                 }
-                Level::Counted(_, left) if *left > 1 => {
+                NestingLevel::Counted(_, left) if *left > 1 => {
                     *left -= 1;
                     return false;
                 }
-                Level::Counted(Kind::Attribute, _) => {
+                NestingLevel::Counted(AggregateKind::Attribute, _) => {
                     self.open.pop();
                     self.attributed = true;
                     return false;
                 }
-                Level::Counted(..) | Level::Chunks => {
+                NestingLevel::Counted(..) | NestingLevel::Chunks => {
                     self.open.pop();
                 }
             }

@@ -13,7 +13,7 @@ const SHORT_LINE: usize = 24;
 
 /// Ranges are within the bytes that were looked at.
 #[derive(Clone, Debug)]
-pub(super) enum Token {
+pub(super) enum RespToken {
     Simple(Range<usize>),
     Error(Range<usize>),
     Integer(i64),
@@ -26,7 +26,7 @@ pub(super) enum Token {
     /// With its format and the colon.
     Verbatim(Range<usize>),
     /// The head of a value with so many others in it; `None` if their end will be told.
-    Open(Kind, Option<usize>),
+    Open(AggregateKind, Option<usize>),
     /// The head of a string in chunks.
     OpenString,
     /// An empty one is the last.
@@ -36,7 +36,7 @@ pub(super) enum Token {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum AggregateKind {
     Array,
     Set,
     Map,
@@ -51,7 +51,7 @@ pub(super) fn token(
     at: usize,
     searched: &mut usize,
     limits: &RespLimits,
-) -> Result<Option<(Token, usize)>, RespError> {
+) -> Result<Option<(RespToken, usize)>, RespError> {
     let Some(&first) = buf.get(at) else { return Ok(None) };
     let most = match first {
         b'+' | b'-' | b',' | b'(' => limits.line,
@@ -63,24 +63,24 @@ pub(super) fn token(
     let (text, next) = (at + 1..end, end + 2);
     let line = &buf[text.clone()];
     let token = match first {
-        b'+' => Token::Simple(text),
-        b'-' => Token::Error(text),
-        b':' => Token::Integer(integer(line).ok_or_else(|| malformed("integer", line))?),
-        b',' => Token::Double(double(line).ok_or_else(|| malformed("double", line))?),
-        b'(' if is_big_number(line) => Token::BigNumber(text),
+        b'+' => RespToken::Simple(text),
+        b'-' => RespToken::Error(text),
+        b':' => RespToken::Integer(integer(line).ok_or_else(|| malformed("integer", line))?),
+        b',' => RespToken::Double(double(line).ok_or_else(|| malformed("double", line))?),
+        b'(' if is_big_number(line) => RespToken::BigNumber(text),
         b'(' => return Err(malformed("big number", line)),
         b'#' => match line {
-            b"t" => Token::Boolean(true),
-            b"f" => Token::Boolean(false),
+            b"t" => RespToken::Boolean(true),
+            b"f" => RespToken::Boolean(false),
             _ => return Err(malformed("boolean", line)),
         },
-        b'_' if line.is_empty() => Token::Null,
+        b'_' if line.is_empty() => RespToken::Null,
         b'_' => return Err(malformed("null", line)),
-        b'.' if line.is_empty() => Token::Close,
+        b'.' if line.is_empty() => RespToken::Close,
         b'.' => return Err(malformed("end of a stream", line)),
-        b'$' if line == b"?" => Token::OpenString,
+        b'$' if line == b"?" => RespToken::OpenString,
         b'$' | b'!' | b'=' | b';' => return payload(buf, first, line, next, limits),
-        b'*' if line == b"-1" => Token::Null,
+        b'*' if line == b"-1" => RespToken::Null,
         _ => open(first, line)?,
     };
     Ok(Some((token, next)))
@@ -119,24 +119,24 @@ fn payload(
     line: &[u8],
     from: usize,
     limits: &RespLimits,
-) -> Result<Option<(Token, usize)>, RespError> {
+) -> Result<Option<(RespToken, usize)>, RespError> {
     if first == b'$' && line == b"-1" {
-        return Ok(Some((Token::Null, from)));
+        return Ok(Some((RespToken::Null, from)));
     }
     let Some(length) = size(line) else { return Err(malformed("length", line)) };
     if first == b';' && length == 0 {
-        return Ok(Some((Token::Chunk(from..from), from)));
+        return Ok(Some((RespToken::Chunk(from..from), from)));
     }
     let Some(range) = bulk(buf, from, length, limits)? else { return Ok(None) };
     let end = range.end + 2;
     let token = match first {
-        b'$' => Token::Bulk(range),
-        b'!' => Token::BulkError(range),
-        b';' => Token::Chunk(range),
+        b'$' => RespToken::Bulk(range),
+        b'!' => RespToken::BulkError(range),
+        b';' => RespToken::Chunk(range),
         _ if length < 4 || buf[from + 3] != b':' => {
             return Err(malformed("verbatim string", &buf[range]));
         }
-        _ => Token::Verbatim(range),
+        _ => RespToken::Verbatim(range),
     };
     Ok(Some((token, end)))
 }
@@ -162,19 +162,21 @@ pub(super) fn bulk(
     }
 }
 
-fn open(first: u8, line: &[u8]) -> Result<Token, RespError> {
+fn open(first: u8, line: &[u8]) -> Result<RespToken, RespError> {
     let kind = match first {
-        b'*' => Kind::Array,
-        b'~' => Kind::Set,
-        b'%' => Kind::Map,
-        b'>' => Kind::Push,
-        _ => Kind::Attribute,
+        b'*' => AggregateKind::Array,
+        b'~' => AggregateKind::Set,
+        b'%' => AggregateKind::Map,
+        b'>' => AggregateKind::Push,
+        _ => AggregateKind::Attribute,
     };
-    if line == b"?" && matches!(kind, Kind::Array | Kind::Set | Kind::Map) {
-        return Ok(Token::Open(kind, None));
+    if line == b"?"
+        && matches!(kind, AggregateKind::Array | AggregateKind::Set | AggregateKind::Map)
+    {
+        return Ok(RespToken::Open(kind, None));
     }
     match size(line) {
-        Some(count) => Ok(Token::Open(kind, Some(count))),
+        Some(count) => Ok(RespToken::Open(kind, Some(count))),
         None => Err(malformed("number of values", line)),
     }
 }

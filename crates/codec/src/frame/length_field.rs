@@ -10,8 +10,8 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::length_field_decoder::LengthFieldDecoder;
-use crate::length_field_prepender::LengthFieldPrepender;
+use crate::frame::length_field_decoder::LengthFieldDecoder;
+use crate::frame::length_field_prepender::LengthFieldPrepender;
 
 /// How long a frame may be if nothing else was said: 1 MiB, header included.
 pub const DEFAULT_MAX_FRAME: usize = 1024 * 1024;

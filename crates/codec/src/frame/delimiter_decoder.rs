@@ -10,8 +10,8 @@ use bytes::{Buf, Bytes};
 use waterwheel_channel::Decoder;
 use waterwheel_executor::Error;
 
-use crate::delimiters::{DelimiterSearch, Delimiters, Found};
-use crate::frame_error::FrameError;
+use crate::frame::delimiter_options::{DelimiterMatch, DelimiterSearch, Delimiters};
+use crate::frame::error::FrameError;
 
 const CODEC: &str = "delimiter";
 
@@ -63,7 +63,7 @@ impl DelimiterDecoder {
     /// The frame is too long. What is there of it is consumed.
     #[inline]
     pub fn next_frame(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, FrameError> {
-        let Some(Found { start, end }) = self.search.find(buf, self.searched) else {
+        let Some(DelimiterMatch { start, end }) = self.search.find(buf, self.searched) else {
             return self.go_on(buf);
         };
         self.searched = 0;

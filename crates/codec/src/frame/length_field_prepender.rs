@@ -6,9 +6,9 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use crate::frame_parts::write_frame;
-use crate::length_field::{InvalidLengthField, LengthField};
-use crate::length_field_decoder::LengthFieldError;
+use crate::frame::length_field::{InvalidLengthField, LengthField};
+use crate::frame::length_field_decoder::LengthFieldError;
+use crate::frame::parts::write_frame;
 
 /// Writes [`Bytes`] with their length before them. Made by [`LengthField::prepender`]; other messages pass.
 ///

@@ -8,8 +8,8 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use crate::frame_error::FrameError;
-use crate::frame_parts::write_frame;
+use crate::frame::error::FrameError;
+use crate::frame::parts::write_frame;
 
 /// More bytes than these 32 bits never take.
 const LONGEST: usize = 5;

@@ -10,8 +10,8 @@ use memchr::memchr2;
 use waterwheel_channel::Decoder;
 use waterwheel_executor::Error;
 
-use crate::frame_error::FrameError;
-use crate::length_field::DEFAULT_MAX_FRAME;
+use crate::frame::error::FrameError;
+use crate::frame::length_field::DEFAULT_MAX_FRAME;
 
 const CODEC: &str = "JSON";
 

@@ -8,7 +8,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use crate::frame_error::{FrameError, InvalidFrames};
+use crate::frame::error::{FrameError, InvalidFrames};
 
 /// Cuts a stream into frames of the same length; as a handler, writes only [`Bytes`] of that length.
 ///

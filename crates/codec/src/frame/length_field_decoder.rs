@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use waterwheel_channel::Decoder;
 use waterwheel_executor::Error;
 
-use crate::length_field::LengthField;
+use crate::frame::length_field::LengthField;
 
 /// Gives the frames of a stream in which each carries its length. Made by [`LengthField::decoder`].
 ///

@@ -16,7 +16,7 @@ use memchr::memchr;
 use waterwheel_channel::{Decode, Decoder, Inbound, Stage, Then};
 use waterwheel_executor::Error;
 
-use crate::utf8::Utf8;
+use crate::text::utf8::Utf8;
 
 /// Gives the lines of a stream of bytes, as [`Bytes`] that are parts of what was read: no copy, and no
 /// allocation. A line ends with `\n` or `\r\n`.

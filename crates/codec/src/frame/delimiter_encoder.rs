@@ -6,9 +6,9 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use crate::delimiters::{DelimiterSearch, Found};
-use crate::frame_error::FrameError;
-use crate::frame_parts::{COPIED, begin_parts};
+use crate::frame::delimiter_options::{DelimiterMatch, DelimiterSearch};
+use crate::frame::error::FrameError;
+use crate::frame::parts::{COPIED, begin_parts};
 
 /// Writes [`Bytes`] with a delimiter behind them. Made by [`Delimiters::encoder`](crate::Delimiters::encoder); other
 /// messages pass.
@@ -57,7 +57,7 @@ impl DelimiterEncoder {
             let (length, limit) = (Some(length as u64), self.limit);
             return Err(FrameError::TooLong { codec: "delimiter", length, limit });
         }
-        if let Some(Found { end, .. }) = self.search.find(message, 0) {
+        if let Some(DelimiterMatch { end, .. }) = self.search.find(message, 0) {
             return Err(FrameError::EmbeddedDelimiter { at: end, length });
         }
         let tail = length.saturating_sub(self.search.longest() - 1);
@@ -65,8 +65,8 @@ impl DelimiterEncoder {
         self.seam.extend_from_slice(&message[tail..]);
         self.seam.extend_from_slice(&self.delimiter);
         match self.search.find(&self.seam, length - tail) {
-            Some(Found { start, .. }) if start == length - tail => Ok(()),
-            Some(Found { end, .. }) => {
+            Some(DelimiterMatch { start, .. }) if start == length - tail => Ok(()),
+            Some(DelimiterMatch { end, .. }) => {
                 Err(FrameError::EmbeddedDelimiter { at: tail + end, length })
             }
             None => Ok(()), // The delimiter is one of those that are found.

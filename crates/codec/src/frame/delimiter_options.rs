@@ -5,10 +5,10 @@
 
 use memchr::{memchr, memchr2, memchr3};
 
-use crate::delimiter_decoder::DelimiterDecoder;
-use crate::delimiter_encoder::DelimiterEncoder;
-use crate::frame_error::InvalidFrames;
-use crate::length_field::DEFAULT_MAX_FRAME;
+use crate::frame::delimiter_decoder::DelimiterDecoder;
+use crate::frame::delimiter_encoder::DelimiterEncoder;
+use crate::frame::error::InvalidFrames;
+use crate::frame::length_field::DEFAULT_MAX_FRAME;
 
 /// The shape of frames that end with one of several delimiters; makes a decoder and an encoder.
 ///
@@ -123,7 +123,7 @@ pub(crate) struct DelimiterSearch {
 
 /// A delimiter in a frame: the frame ends before `start`, the next one begins at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct DelimiterMatch {
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
@@ -144,13 +144,13 @@ impl DelimiterSearch {
 
     /// Returns the first delimiter in `buf` that ends behind the first `searched` bytes.
     #[inline]
-    pub(crate) fn find(&self, buf: &[u8], searched: usize) -> Option<Found> {
+    pub(crate) fn find(&self, buf: &[u8], searched: usize) -> Option<DelimiterMatch> {
         let mut from = searched;
         loop {
             let at = from + self.next_last_byte(&buf[from..])?;
             for delimiter in &self.delimiters {
                 if buf[..=at].ends_with(delimiter) {
-                    return Some(Found { start: at + 1 - delimiter.len(), end: at + 1 });
+                    return Some(DelimiterMatch { start: at + 1 - delimiter.len(), end: at + 1 });
                 }
             }
             from = at + 1;
