@@ -1,4 +1,4 @@
-//! Addresses, as the kernel has them.
+//! Socket addresses: conversion to and from the kernel's `sockaddr` structures.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,16 +12,19 @@ use waterwheel_channel::{Address, UnixAddress};
 
 use crate::sys;
 
-/// The bytes of `sun_path`. A path may use all of them, without a NUL behind it; an abstract name has one less.
+/// The length of `sun_path`. A path may use all of it, without a terminating NUL; an abstract name has one byte
+/// less.
 const SUN_PATH_LEN: usize = size_of::<libc::sockaddr_un>() - PATH_OFFSET;
 const PATH_OFFSET: usize = offset_of!(libc::sockaddr_un, sun_path);
 
-/// The address, for the kernel.
+/// Converts an address to the kernel's form.
 pub(crate) fn to_kernel(address: &Address) -> io::Result<SocketAddrAny> {
     match address {
         Address::Ip(address) => Ok((*address).into()),
         Address::Unix(unix) => unix_to_kernel(unix).map(Into::into),
-        other => Err(invalid(format!("{other} is no address that the system knows"))),
+        other => {
+            Err(invalid(format!("{other} is not an address of the operating system's sockets")))
+        }
     }
 }
 
@@ -29,9 +32,11 @@ fn unix_to_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
     let (kernel, limit) = match address {
         UnixAddress::Path(path) => {
             let bytes = path.as_os_str().as_bytes();
-            // Either would be an abstract name, or another path, to the kernel.
+            // The kernel would take an empty path or a leading NUL for an abstract name, and any other NUL for the
+            // end of the path.
             if bytes.is_empty() || bytes.contains(&0) {
-                let what = format!("{address:?} is no path: it is empty or has a NUL in it");
+                let what =
+                    format!("{address:?} is not a valid path: it is empty or contains a NUL byte");
                 return Err(invalid(what));
             }
             (SocketAddrUnix::new(bytes), ("a path of a Unix socket", SUN_PATH_LEN))
@@ -50,7 +55,7 @@ fn unix_to_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
     })
 }
 
-/// Returns the address that the kernel has given; of a family that is not known here, none.
+/// Converts an address that the kernel has returned; `None` for an unsupported address family.
 pub(crate) fn from_kernel(address: SocketAddrAny) -> Option<Address> {
     match address.address_family() {
         AddressFamily::UNIX => Some(unix_from_kernel(sys::address::bytes(&address)).into()),
@@ -70,31 +75,33 @@ fn unix_from_kernel(bytes: &[u8]) -> UnixAddress {
     }
 }
 
-/// Whether anybody could send or connect there: not to a Unix socket that is bound nowhere.
+/// True if a peer can connect or send to this address: false for an unbound Unix socket.
 pub(crate) fn is_named(address: &Address) -> bool {
     !matches!(address, Address::Unix(UnixAddress::Unnamed))
 }
 
-/// An IP address; for a transport that has no others.
+/// Returns the IP address; an error for any other kind, which this transport does not support.
 pub(crate) fn expect_ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
     match address {
         Address::Ip(address) => Ok(*address),
-        other => Err(invalid(format!("{other} is no address of {transport}"))),
+        other => Err(invalid(format!("{other} is not an IP address, and {transport} needs one"))),
     }
 }
 
-/// An address of a Unix socket; for a transport that has no others.
+/// Returns the Unix address; an error for any other kind.
 pub(crate) fn expect_unix(address: &Address) -> io::Result<&UnixAddress> {
     match address {
         Address::Unix(address) => Ok(address),
-        other => Err(invalid(format!("{other} is no address of a Unix socket"))),
+        other => Err(invalid(format!("{other} is not an address of a Unix socket"))),
     }
 }
 
-/// Where somebody can be: connected or sent to.
+/// Returns an error unless a Unix socket can connect or send to this address.
 pub(crate) fn expect_unix_peer(address: &Address) -> io::Result<()> {
     match expect_unix(address)? {
-        UnixAddress::Unnamed => Err(invalid(format!("nobody can be at {address}"))),
+        UnixAddress::Unnamed => Err(invalid(format!(
+            "cannot connect or send to {address}: no socket can be bound there"
+        ))),
         _ => Ok(()),
     }
 }
@@ -110,14 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c13_a_unix_socket_that_is_bound_nowhere_is_told_as_such() {
+    fn c13_an_unbound_unix_socket_has_the_unnamed_address() {
         let (one, _other) = UnixStream::pair().unwrap();
         let address = from_kernel(rustix::net::getsockname(&one).unwrap());
         assert_eq!(address, Some(UnixAddress::Unnamed.into()));
     }
 
     #[test]
-    fn c13_addresses_go_to_the_kernel_and_back() {
+    fn c13_addresses_convert_to_the_kernels_form_and_back() {
         let all = [
             Address::Ip("127.0.0.1:80".parse().unwrap()),
             Address::Ip("[::1]:80".parse().unwrap()),
@@ -136,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn c13_a_path_that_the_system_cannot_have_is_refused_by_name() {
+    fn c13_a_path_that_is_too_long_or_invalid_is_refused_with_the_path_in_the_error() {
         let refused = |address: UnixAddress| to_kernel(&address.into()).unwrap_err().to_string();
         let long = refused(UnixAddress::path("x".repeat(SUN_PATH_LEN + 1)));
         assert!(
@@ -146,7 +153,7 @@ mod tests {
         let long = refused(UnixAddress::abstract_name("x".repeat(SUN_PATH_LEN)));
         assert!(long.ends_with("is too long: an abstract name has at most 107 bytes"), "{long}");
         for path in ["", "a\0b", "\0a"] {
-            assert!(refused(UnixAddress::path(path)).contains("is no path"));
+            assert!(refused(UnixAddress::path(path)).contains("is not a valid path"));
         }
     }
 

@@ -1,10 +1,10 @@
-//! Errors of the kernel with a word on what was being done.
+//! Kernel errors with a description of the operation that failed.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// An error of the kernel's, and what it kept from happening. Its number is found by `source`.
+/// An error of the kernel and the operation it has prevented. The errno is found through `source`.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 struct ErrorContext {
@@ -12,12 +12,12 @@ struct ErrorContext {
     source: io::Error,
 }
 
-/// Says of an error what it kept from happening; its kind stays.
+/// Adds a description of the failed operation to an error; its kind stays the same.
 pub(crate) fn context(what: impl Into<String>) -> impl FnOnce(io::Error) -> io::Error {
     move |source| io::Error::new(source.kind(), ErrorContext { what: what.into(), source })
 }
 
-/// The kernel's number of an error, whatever was said of it since.
+/// Returns the errno of an error, also below a context.
 pub(crate) fn errno(error: &io::Error) -> Option<Errno> {
     let within = || {
         let context = error.get_ref()?.downcast_ref::<ErrorContext>()?;

@@ -1,4 +1,4 @@
-//! Descriptors that are nobody's channel (L08).
+//! Foreign descriptors: descriptors that do not belong to a channel (L08).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -8,16 +8,14 @@ use waterwheel_channel::driver::Io;
 
 use crate::sys;
 
-/// Anything with a descriptor that a driver may watch: a pipe, a timer, a child's output, a UDP
-/// socket. It is asked for its descriptor once, when it is given: that one must stay open while it is
-/// registered.
+/// A descriptor that a driver may watch: a pipe, a timer, a child's output, a UDP socket. `as_fd` is called
+/// once, when the source is wrapped: that descriptor must stay open while the source is registered.
 pub trait ForeignSource: AsFd + Send + Sync + 'static {}
 
 impl<T: AsFd + Send + Sync + 'static> ForeignSource for T {}
 
-/// Makes a descriptor ready for
-/// [`register_foreign`](waterwheel_channel::driver::Driver::register_foreign). The driver holds it
-/// as long as it is registered.
+/// Wraps a descriptor for [`register_foreign`](waterwheel_channel::driver::Driver::register_foreign). The
+/// driver holds the source while it is registered.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,7 +39,7 @@ pub fn foreign_io(source: Arc<dyn ForeignSource>) -> Io {
     Io::new(ForeignFd { source, fd })
 }
 
-/// Makes a descriptor ready to be registered with an event loop, which then owns it.
+/// Wraps a descriptor to be registered with an event loop, which then owns it.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -74,8 +72,8 @@ pub fn foreign<T: ForeignSource>(source: T) -> Foreign<T> {
     Foreign::new(source.clone(), foreign_io(source))
 }
 
-/// What crosses the driver trait: the source, and the descriptor it showed when it was given. It is
-/// not asked again: that is code of the user's, and the driver is busy when it needs the descriptor.
+/// A foreign source and its descriptor, as they cross the driver trait. `as_fd` is user code and must not run
+/// while the driver is busy, so the descriptor is stored.
 pub(crate) struct ForeignFd {
     source: Arc<dyn ForeignSource>,
     fd: RawFd,

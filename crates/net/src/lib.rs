@@ -1,32 +1,32 @@
-//! Drivers and sockets: the only I/O system calls of the workspace.
+//! Drivers and sockets: the only crate of the workspace that makes I/O system calls.
 //!
-//! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver
-//! each opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
+//! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver that it
+//! opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
 //!
 //! ```text
 //!   Epoll  Poll  Blocking  Auto        factories: OpenDriver
 //!      \     |     |     /
-//!   ReadinessDriver<S>                 every rule about sockets: connect, write, read, accept, hang-up
+//!   ReadinessDriver<S>                 the rules for sockets: connect, write, read, accept, hang-up
 //!          |
 //!      S: Selector                     what a readiness selector must supply: five verbs
 //!       /        \
-//!   EpollSelector  PollSelector        the kernel's set
+//!   EpollSelector  PollSelector        the kernel's set of descriptors
 //! ```
 //!
-//! | to have | give bootstraps |
+//! | for | give bootstraps |
 //! |---|---|
-//! | servers and clients over TCP | [`Tcp`] |
-//! | servers and clients within the machine, descriptors passed along | [`Unix`], [`wrap_descriptor`] |
-//! | datagrams, to groups too | [`Udp`] |
-//! | datagrams within the machine | [`UnixDatagrams`] |
-//! | a thread for each of their channels | a group of [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel) with [`Blocking`] |
-//! | a socket that is there already | [`existing_listener`], [`existing_stream`]; [`Inherited`], those the process was started with |
+//! | TCP servers and clients | [`Tcp`] |
+//! | Unix stream servers and clients, file descriptor passing | [`Unix`], [`wrap_descriptor`] |
+//! | UDP, with multicast and broadcast | [`Udp`] |
+//! | Unix datagrams | [`UnixDatagrams`] |
+//! | a thread per channel | a group of [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel) with [`Blocking`] |
+//! | a socket that exists already | [`existing_listener`], [`existing_stream`]; [`Inherited`] for systemd socket activation |
 //!
-//! Each runs over any of these drivers. [`Terminate`] ties the end of the process, SIGTERM, to a drain of its loops.
+//! Each of them runs over any of these drivers. [`Terminate`] ties SIGTERM and SIGINT to a drain of the
+//! process's loops.
 //!
-//! What is watched crosses the driver trait as an opaque
-//! [`Io`](waterwheel_channel::driver::Io): a [`Socket`], or any [`ForeignSource`] by way of
-//! [`foreign_io`].
+//! Sockets and descriptors cross the driver trait as an opaque [`Io`](waterwheel_channel::driver::Io): a
+//! [`Socket`], a [`DatagramSocket`], or any [`ForeignSource`] by way of [`foreign_io`].
 //!
 //! ```
 //! use std::net::TcpListener;

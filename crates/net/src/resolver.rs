@@ -1,4 +1,4 @@
-//! Names, resolved by the system, off the loops.
+//! Host name resolution by the system, on threads of its own.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,19 +12,19 @@ use waterwheel_executor::{Error, Promise};
 
 use crate::error_context::context;
 
-/// So many names are resolved at a time; the system's resolver blocks, for many seconds if a server does
-/// not answer.
+/// The maximum number of concurrent lookups. `getaddrinfo` blocks, for many seconds if a DNS server does not
+/// answer.
 const MAX_THREADS: usize = 4;
 
-/// Resolves names as the system does: `/etc/hosts`, DNS, whatever it is set up for. The system's resolver
-/// blocks, so it runs on threads of its own, started when they are needed. They share one queue: no name
-/// waits behind one that nobody answers for while a thread is idle.
+/// Resolves host names as the system is configured to: `/etc/hosts`, DNS and so on. `getaddrinfo` blocks, so it
+/// runs on up to four threads that are started on demand. They share one queue: no name waits behind one that
+/// is not answered while a thread is idle.
 pub struct SystemResolver {
     queue: Arc<LookupQueue>,
 }
 
-/// Where questions wait for a thread. Touched by whoever asks and by the threads, under the lock; nothing is
-/// looked up, told or started while it is held.
+/// Lookups that wait for a thread. Callers and threads access the state under the lock; no lookup runs, no
+/// promise is completed and no thread is started while it is held.
 #[derive(Default)]
 struct LookupQueue {
     state: Mutex<LookupState>,
@@ -35,7 +35,7 @@ struct LookupQueue {
 struct LookupState {
     pending: VecDeque<Lookup>,
     threads: usize,
-    /// How many of them wait for a lookup, or are about to find one.
+    /// The number of threads that wait for a lookup or are about to take one.
     idle: usize,
     is_closed: bool,
 }
@@ -43,7 +43,7 @@ struct LookupState {
 type Lookup = Box<dyn FnOnce() + Send>;
 
 impl SystemResolver {
-    /// The one that all share.
+    /// Returns the resolver that the whole process shares.
     #[must_use]
     pub fn shared() -> Arc<dyn Resolver> {
         static SHARED: OnceLock<Arc<SystemResolver>> = OnceLock::new();
@@ -54,7 +54,7 @@ impl SystemResolver {
         Self { queue: Arc::default() }
     }
 
-    /// A thread that can be had takes it, or the first that is free again.
+    /// Queues a lookup: an idle thread or a new one takes it, or the first thread that becomes idle.
     fn enqueue(&self, lookup: Lookup) {
         let mut state = self.queue.lock();
         state.pending.push_back(lookup);
@@ -75,7 +75,7 @@ impl SystemResolver {
         if started.is_err() {
             let mut state = self.queue.lock();
             state.threads -= 1;
-            // With nobody to answer, promises are dropped, and say so.
+            // Without a thread the pending lookups are dropped; their promises fail.
             let lost = if state.threads == 0 {
                 std::mem::take(&mut state.pending)
             } else {
@@ -92,7 +92,7 @@ impl LookupQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers one lookup after the other, until the resolver is gone.
+    /// Runs one lookup after the other, until the resolver is dropped.
     fn run_lookups(&self) {
         let mut state = self.lock();
         loop {
@@ -136,14 +136,12 @@ impl fmt::Debug for SystemResolver {
 
 fn look_up(name: &str) -> io::Result<Vec<Address>> {
     let addresses = name.to_socket_addrs().map_err(|error| {
-        // The standard library says that the address is invalid, and not what it looks for.
-        let wanted = match error.kind() {
-            io::ErrorKind::InvalidInput => {
-                ", which should be a name and a port as in \"localhost:80\""
-            }
+        // The standard library says that the address is invalid, but not what it expects.
+        let expected = match error.kind() {
+            io::ErrorKind::InvalidInput => " (expected a name and a port, as in \"localhost:80\")",
             _ => "",
         };
-        context(format!("cannot resolve {name:?}{wanted}"))(error)
+        context(format!("cannot resolve {name:?}{expected}"))(error)
     })?;
     Ok(addresses.map(Address::from).collect())
 }
@@ -157,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Begins to hang, until the sender is dropped.
+    /// Starts a lookup that blocks until the sender is dropped.
     fn hang(resolver: &SystemResolver) -> std::sync::mpsc::Sender<()> {
         let (answer, silence) = channel::<()>();
         let (begin, begun) = channel();
@@ -170,17 +168,17 @@ mod tests {
     }
 
     #[test]
-    fn c12_a_name_without_a_port_is_told_what_it_lacks() {
+    fn c12_the_error_for_a_name_without_a_port_says_what_is_missing() {
         for name in ["localhost", "localhost:", "localhost:http"] {
             let error = look_up(name).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-            let lacks = format!("cannot resolve {name:?}, which should be a name and a port as in");
-            assert!(error.to_string().starts_with(&lacks), "{error}");
+            let prefix = format!("cannot resolve {name:?} (expected a name and a port, as in");
+            assert!(error.to_string().starts_with(&prefix), "{error}");
         }
     }
 
     #[test]
-    fn c12_a_name_does_not_wait_behind_one_that_nobody_answers_for() {
+    fn c12_a_lookup_does_not_wait_behind_one_that_is_not_answered() {
         let resolver = SystemResolver::new();
         let hanging: Vec<_> = (1..MAX_THREADS).map(|_| hang(&resolver)).collect();
         let here = EventExecutorGroup::builder().threads(1).build().unwrap().next();

@@ -1,13 +1,13 @@
-//! The wish that the process ends, SIGTERM or SIGINT, tied to a drain (L11).
+//! Termination signals, SIGTERM and SIGINT, tied to a drain (L11).
 //!
 //! ```text
-//!   first signal ──► armed; one byte ──► thread `signals` ──► the future ──► listeners: drain, say
-//!   second signal ──► armed already: exits, in the signal handler itself
+//!   first signal ──► armed; one byte ──► thread `signals` ──► the future ──► listeners: drain, report
+//!   second signal ──► armed already: exits inside the signal handler
 //! ```
 //!
-//! The second signal needs nobody: neither a loop that turns nor a thread that can be had. For the first
-//! one a thread sleeps in a read. It could be a descriptor on a loop; but then the loop that hangs, or was
-//! not made yet, would be the one to be told that it is to end.
+//! The second signal works without a loop that turns and without a new thread. For the first signal a thread
+//! sleeps in read(2). The descriptor could be registered with a loop instead; but then a loop that hangs, or
+//! does not exist yet, would have to report that the process is to end.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -22,11 +22,12 @@ use signal_hook::low_level::pipe;
 use waterwheel_channel::{DrainOptions, EventLoopGroup};
 use waterwheel_executor::{GlobalExecutor, Promise, SharedFuture};
 
-/// Is told when the process is to end: by SIGTERM, as supervisors send it, or by SIGINT, as Ctrl-C does.
+/// Reports the request to end the process: SIGTERM, as supervisors send it, or SIGINT, as Ctrl-C does.
 ///
-/// As soon as there is one, the first of these signals no longer ends the process, and the second ends it
-/// at once, whatever it is doing: with the status that shells give such an end (143, 130), or one of your
-/// own. That lasts as long as the process, even if this is dropped. There may be several: each is told.
+/// Once a `Terminate` exists, the first of these signals no longer ends the process, and the second ends it at
+/// once, whatever it is doing: with the exit status that shells give to such an end (143, 130), or with a given
+/// one. This lasts as long as the process, even after the `Terminate` is dropped. There may be several: each
+/// reports the first signal.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +49,7 @@ pub struct Terminate {
     first_signal: SharedFuture<TerminationSignal>,
 }
 
-/// Which signal asked for the end.
+/// The signal that requested the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminationSignal {
     /// SIGTERM.
@@ -67,7 +68,7 @@ impl TerminationSignal {
         }
     }
 
-    /// The status of a process that such a signal has ended, as shells give it: 128 and the signal's
+    /// Returns the exit status that shells give to a process ended by this signal: 128 plus the signal's
     /// number.
     #[must_use]
     pub fn exit_status(self) -> i32 {
@@ -85,16 +86,17 @@ impl fmt::Display for TerminationSignal {
 }
 
 impl Terminate {
-    /// From now on the first signal is told here, and the second exits with its
+    /// Installs the handlers: from now on the first signal is reported here, and the second exits with its
     /// [`exit_status`](TerminationSignal::exit_status).
     ///
     /// # Errors
-    /// No descriptor, no thread, or no signal handler could be had. The signals are as they were then.
+    /// A descriptor, a thread or a signal handler could not be created. If the descriptor or the thread fails, the
+    /// signals keep their handlers.
     pub fn new() -> io::Result<Self> {
         Self::install(TerminationSignal::exit_status)
     }
 
-    /// The same, but the second signal exits with this status.
+    /// Installs the handlers as [`new`](Self::new) does, but the second signal exits with this status.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -103,8 +105,8 @@ impl Terminate {
     }
 
     fn install(status: impl Fn(TerminationSignal) -> i32) -> io::Result<Self> {
-        // All that may be refused comes before the first handler: one that is installed cannot be taken
-        // back, since a signal whose handlers were all taken back is ignored from then on.
+        // Everything that may fail comes before the first handler: a handler cannot be uninstalled, since a signal
+        // without handlers would be ignored from then on.
         let (read, write) = UnixStream::pair()?;
         let writes = [write.try_clone()?, write];
         let (armed, last_signal) =
@@ -118,8 +120,8 @@ impl Terminate {
         let signals = TerminationSignal::ALL.into_iter().zip(writes).enumerate();
         for (at, (signal, write)) in signals {
             let number = signal.number();
-            // In this order: the first signal finds it unarmed; which one it was is known before the
-            // byte is there.
+            // The order matters: the first signal finds `armed` false, and its number is stored before the byte is
+            // written.
             flag::register_conditional_shutdown(number, status(signal), armed.clone())?;
             flag::register(number, armed.clone())?;
             flag::register_usize(number, last_signal.clone(), at)?;
@@ -128,12 +130,12 @@ impl Terminate {
         Ok(Self { first_signal: first_signal.shared() })
     }
 
-    /// Completes with the first signal: to be awaited, on any runtime, or waited for.
+    /// Returns a future that completes with the first signal; it can be awaited on any runtime, or joined.
     pub fn first_signal(&self) -> SharedFuture<TerminationSignal> {
         self.first_signal.clone()
     }
 
-    /// Calls `f` with the first signal, on the global executor; at once if that has come.
+    /// Calls `f` with the first signal, on the global executor; at once if the signal has come already.
     pub fn on_first_signal(&self, f: impl FnOnce(TerminationSignal) + Send + 'static) {
         self.first_signal.add_listener(move |asked| {
             if let Ok(signal) = asked {
@@ -142,17 +144,17 @@ impl Terminate {
         });
     }
 
-    /// The first signal drains this group. Until then the group lives on, even without a handle.
+    /// Drains this group at the first signal. Until then the group stays alive, even without another handle.
     ///
-    /// Of two groups, name first the one that accepts for the other.
+    /// Of two groups, pass first the one that accepts for the other.
     pub fn drain(&self, group: &EventLoopGroup, options: DrainOptions) {
         let group = group.clone();
         self.on_first_signal(move |_| drop(group.drain(options)));
     }
 }
 
-/// Waits for the first signal. If there never will be one, because its handler could not be had, the
-/// other end is closed.
+/// Waits for the first signal and completes the promise. If a handler could not be installed, the other end of
+/// the pair is closed, and the promise is dropped.
 fn report_first_signal(
     mut read: UnixStream,
     last_signal: &AtomicUsize,

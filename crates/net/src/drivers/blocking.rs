@@ -1,15 +1,16 @@
-//! One socket, one thread: the blocking driver (L13).
+//! The blocking driver: one socket, one thread (L13).
 //!
-//! A thread that has one connection to look after need not ask the kernel which of many is ready: it waits
-//! for the one. What it must not do is to block in the read or the write itself, for nobody could get it out
-//! of there: a close from another thread, a task, a timer, a shutdown would wait for the peer. So it waits in
-//! poll(2), on its socket and on its waker, and its socket does not block.
+//! A thread that serves one connection need not ask the kernel which of many sockets is ready. It must not
+//! block in recv(2) or send(2) either: nothing could interrupt that call, so a close from another thread, a
+//! task, a timer or a shutdown would have to wait for the peer. The socket is therefore non-blocking, and the
+//! thread waits in poll(2) for its socket and its waker.
 //!
 //! ```text
-//!   read, write ──► EAGAIN ──► poll(2) on { the waker, the socket } ──► what the socket has, or a task
+//!   recv, send ──► EAGAIN ──► poll(2) on { waker, socket } ──► socket readiness, or a task
 //! ```
 //!
-//! Every rule about sockets is that of the other drivers, and so are the handlers above it.
+//! The rules for sockets are those of [`ReadinessDriver`], as for the other drivers, so the same handlers run
+//! above it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use crate::drivers::poll::PollSelector;
 use crate::drivers::readiness::ReadinessDriver;
 use crate::drivers::waker::Waker;
 
-/// Opens drivers for one socket at a time, to be used with a loop and a thread for each channel:
+/// Opens drivers that hold one socket at a time, for groups with a loop and a thread per channel:
 /// [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel).
 ///
-/// A second socket is refused while there is one. Descriptors that are no channel's may be registered
-/// besides, as with any driver.
+/// A second socket is refused while the first is attached. Foreign descriptors may be registered beside it, as
+/// with any driver.
 ///
 /// ```
 /// use std::net::TcpListener;

@@ -1,4 +1,5 @@
-//! epoll: sockets are edge-triggered where a short read says that nothing is left, the rest level-triggered.
+//! The epoll(7) selector and its drivers. TCP and datagram sockets are edge-triggered (EPOLLET), because a
+//! short read shows that the kernel's buffer is empty; all other descriptors are level-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,14 +17,14 @@ use crate::drivers::waker::Waker;
 use crate::error_context::context;
 use crate::sys::{self, EpollEvent};
 
-/// The waker's name in the set. A token never looks like this: its index would be four billion.
+/// The `epoll_data` of the waker. No token has these bits: its index would be u32::MAX.
 const WAKER_DATA: u64 = u64::MAX;
 
-/// Room for so many events at first: 256 × 12 bytes. A wait that fills it doubles it.
+/// Initial capacity of the event buffer: 256 × 12 bytes. A wait that fills the buffer doubles it.
 const INITIAL_CAPACITY: usize = 256;
 
-/// Opens epoll drivers. Waits have the resolution of the kernel's high resolution timers where
-/// `epoll_pwait2` is there (Linux 5.11), otherwise they end on the next whole millisecond.
+/// Opens epoll drivers. Waits have the resolution of the kernel's high resolution timers where the kernel has
+/// `epoll_pwait2` (Linux 5.11); otherwise they are rounded up to whole milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epoll;
 
@@ -33,8 +34,7 @@ impl OpenDriver for Epoll {
     }
 }
 
-/// Opens epoll drivers that wait in whole milliseconds, as [`Epoll`] does on a kernel without
-/// `epoll_pwait2`.
+/// Opens epoll drivers that wait in whole milliseconds, as [`Epoll`] does on a kernel without `epoll_pwait2`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoarseEpoll;
 
@@ -52,20 +52,20 @@ fn open_driver(
     Ok(Box::new(ReadinessDriver::new("epoll", selector, waker)))
 }
 
-/// An epoll set.
+/// An epoll instance and its event buffer.
 pub(crate) struct EpollSelector {
     epoll_fd: OwnedFd,
-    /// All of it is room for the kernel to write to.
+    /// The kernel writes to all of it: the length is the capacity of a wait.
     events: Vec<EpollEvent>,
     resolution: WaitResolution,
 }
 
-/// How finely a wait is measured.
+/// The resolution of a wait's timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitResolution {
-    /// `epoll_pwait2`
+    /// `epoll_pwait2`.
     Nanoseconds,
-    /// `epoll_wait`
+    /// `epoll_pwait`.
     Milliseconds,
 }
 
@@ -85,9 +85,9 @@ impl Selector for EpollSelector {
     const SUPPORTS_EDGES: bool = true;
 
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self> {
-        let room = self.events.len();
+        let capacity = self.events.len();
         let epoll_fd = open_epoll(waker)?;
-        Ok(Self { epoll_fd, events: vec![empty_event(); room], resolution: self.resolution })
+        Ok(Self { epoll_fd, events: vec![empty_event(); capacity], resolution: self.resolution })
     }
 
     fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()> {
@@ -99,7 +99,7 @@ impl Selector for EpollSelector {
     }
 
     fn remove(&mut self, fd: BorrowedFd<'_>, _token: Token) {
-        // Not there, or not open: then it is not watched.
+        // ENOENT and EBADF both mean that the descriptor is not watched.
         let _ = epoll::delete(&self.epoll_fd, fd);
     }
 
@@ -132,31 +132,35 @@ impl Selector for EpollSelector {
     }
 }
 
-/// Opens a set with the waker in it: edge-triggered, so that it need never be read. Every write of a
-/// waker is an edge; after a reopening there is one for all writes before it.
+/// Opens an epoll instance with the waker in it. The waker is edge-triggered, so that its eventfd is never
+/// read: every write is a new edge, and the first wait after a reopening reports one edge for all earlier
+/// writes.
 fn open_epoll(waker: &Waker) -> io::Result<OwnedFd> {
-    let named = |error: Errno| context("cannot open an epoll set")(error.into());
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(named)?;
+    let with_context = |error: Errno| context("cannot open an epoll instance")(error.into());
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(with_context)?;
     let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&set, waker, epoll::EventData::new_u64(WAKER_DATA), edge).map_err(named)?;
+    epoll::add(&set, waker, epoll::EventData::new_u64(WAKER_DATA), edge).map_err(with_context)?;
     Ok(set)
 }
 
-/// Tries `epoll_pwait2`, once in this process. Old kernels do not have it, sandboxes may forbid it.
+/// Returns the finest resolution the kernel offers; calls `epoll_pwait2` once per process to find out. Kernels
+/// before 5.11 answer ENOSYS, a seccomp filter may answer EPERM.
 fn probe_resolution(set: &OwnedFd) -> io::Result<WaitResolution> {
     static PROBED: OnceLock<WaitResolution> = OnceLock::new();
     if let Some(known) = PROBED.get() {
         return Ok(*known);
     }
-    let found = resolution_from_probe(sys::epoll_pwait2(
+    let probe = sys::epoll_pwait2(
         set.as_fd(),
         &mut [empty_event()],
         timespec(Some(Duration::ZERO)).as_ref(),
-    ))?;
+    );
+    let found = resolution_from_probe(probe)?;
     Ok(*PROBED.get_or_init(|| {
         if found == WaitResolution::Milliseconds {
+            let errno = if probe == Err(Errno::PERM) { "EPERM" } else { "ENOSYS" };
             tracing::warn!(
-                "epoll_pwait2 unavailable (ENOSYS); timers fall back to millisecond waits"
+                "epoll_pwait2 unavailable ({errno}); timers fall back to millisecond waits"
             );
         }
         found
@@ -167,11 +171,13 @@ fn resolution_from_probe(probe: rustix::io::Result<usize>) -> io::Result<WaitRes
     match probe {
         Ok(_) | Err(Errno::INTR) => Ok(WaitResolution::Nanoseconds),
         Err(Errno::NOSYS | Errno::PERM) => Ok(WaitResolution::Milliseconds),
-        Err(error) => Err(context("cannot wait on an epoll set")(error.into())),
+        Err(error) => {
+            Err(context("cannot call epoll_pwait2 on a new epoll instance")(error.into()))
+        }
     }
 }
 
-// The kernel's bits are ours.
+// The bits of `ReadyFlags` are those of epoll.
 const _: () = {
     let table = [
         (epoll::EventFlags::IN, ReadyFlags::READ),
@@ -216,23 +222,26 @@ fn empty_event() -> EpollEvent {
 }
 
 fn timespec(timeout: Option<Duration>) -> Option<Timespec> {
-    // One that does not fit is without limit for all practical purposes.
+    // A timeout beyond the range of `Timespec` becomes no timeout: the difference is never observed.
     timeout.and_then(|timeout| Timespec::try_from(timeout).ok())
 }
 
-/// Rounded up, so that no deadline is early; cut off at 24 days, after which the driver waits again.
+/// Returns the timeout in milliseconds, rounded up so that no deadline is early, and capped at i32::MAX (24
+/// days): the driver then waits again. -1 means no timeout.
 fn millis(timeout: Option<Duration>) -> i32 {
     let Some(timeout) = timeout else { return -1 };
     i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// What a watch_error means: the kernel's words for it are about something else.
+/// Adds to an error of `epoll_ctl` what it means here; the text of the errno alone misleads.
 fn watch_error(error: Errno) -> io::Error {
     let what = match error {
-        Errno::PERM => "epoll cannot watch this descriptor: it cannot be polled (a regular file?)",
-        Errno::EXIST => "epoll watches this descriptor already",
-        Errno::NOENT => "epoll does not watch this descriptor",
-        _ => "epoll refuses this descriptor",
+        Errno::PERM => {
+            "epoll cannot watch this descriptor (EPERM): it does not support polling, like a regular file"
+        }
+        Errno::EXIST => "epoll already watches this descriptor (EEXIST)",
+        Errno::NOENT => "epoll does not watch this descriptor (ENOENT)",
+        _ => "epoll_ctl failed for this descriptor",
     };
     context(what)(error.into())
 }
@@ -242,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l02_a_coarse_wait_is_rounded_up() {
+    fn l02_a_timeout_in_milliseconds_is_rounded_up() {
         assert_eq!(millis(None), -1);
         assert_eq!(millis(Some(Duration::ZERO)), 0);
         assert_eq!(millis(Some(Duration::from_nanos(1))), 1);
@@ -252,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn l02_the_probe_falls_back_on_what_old_kernels_and_sandboxes_say() {
+    fn l02_the_probe_falls_back_on_enosys_and_eperm() {
         assert_eq!(resolution_from_probe(Ok(0)).unwrap(), WaitResolution::Nanoseconds);
         assert_eq!(resolution_from_probe(Err(Errno::NOSYS)).unwrap(), WaitResolution::Milliseconds);
         assert_eq!(resolution_from_probe(Err(Errno::PERM)).unwrap(), WaitResolution::Milliseconds);
@@ -260,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn l17_the_end_of_reading_is_asked_for_together_with_readability_or_by_itself() {
+    fn l17_epollrdhup_is_requested_together_with_epollin_or_alone() {
         assert_eq!(flags(Interest::NONE.into()), epoll::EventFlags::empty());
         assert_eq!(flags(Interest::WRITABLE.into()), epoll::EventFlags::OUT);
         let both = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
@@ -270,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn l07_the_room_for_events_doubles_when_a_wait_fills_it() {
+    fn l07_the_event_buffer_doubles_when_a_wait_fills_it() {
         let waker = Arc::new(Waker::open().unwrap());
         let mut selector = EpollSelector::open(&waker, probe_resolution).unwrap();
         let ready: Vec<_> = (0..INITIAL_CAPACITY as u64).map(|_| Waker::open().unwrap()).collect();
@@ -281,6 +290,6 @@ mod tests {
         assert_eq!(selector.wait(None).unwrap(), INITIAL_CAPACITY);
         assert_eq!(selector.events.len(), 2 * INITIAL_CAPACITY);
         assert_eq!(selector.wait(None).unwrap(), INITIAL_CAPACITY);
-        assert_eq!(selector.events.len(), 2 * INITIAL_CAPACITY, "it was not filled");
+        assert_eq!(selector.events.len(), 2 * INITIAL_CAPACITY, "the larger buffer was not filled");
     }
 }

@@ -1,4 +1,4 @@
-//! poll(2): what every Unix has, and the reference that the other selectors are compared with.
+//! The poll(2) selector and its driver: available on every Unix, and the reference for the other selectors.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -13,8 +13,8 @@ use crate::drivers::selector::{ReadyFlags, Selector, SelectorEvent, WatchedEvent
 use crate::drivers::waker::Waker;
 use crate::sys;
 
-/// Opens poll(2) drivers. The kernel looks at every registration in every wait: for few of them, or
-/// where epoll is unavailable.
+/// Opens poll(2) drivers. The kernel scans every registration in every wait, so poll(2) is for few
+/// registrations, or for systems without epoll.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Poll;
 
@@ -26,16 +26,16 @@ impl OpenDriver for Poll {
     }
 }
 
-/// A set for poll(2). The waker is its first entry; it is level-triggered like everything here, and
-/// so has to be drained.
+/// The descriptors for poll(2). The first entry is the waker. Like every entry it is level-triggered, so its
+/// eventfd has to be drained.
 pub(crate) struct PollSelector {
     waker: Arc<Waker>,
     pollfds: Vec<libc::pollfd>,
-    /// Whose each entry is; the waker's is nobody's.
+    /// The token of each entry in `pollfds`; `None` for the waker.
     tokens: Vec<Option<Token>>,
-    /// Where the entry of each token is.
+    /// The position of each token's entry in `pollfds`.
     positions: TokenMap<usize>,
-    /// What the last wait has found.
+    /// The events of the last wait.
     events: Vec<SelectorEvent>,
 }
 
@@ -84,8 +84,8 @@ impl Selector for PollSelector {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
         let n = sys::poll(&mut self.pollfds, timeout)?;
-        let told = self.pollfds.iter().zip(&self.tokens).filter(|(entry, _)| entry.revents != 0);
-        for (entry, token) in told.take(n) {
+        let ready = self.pollfds.iter().zip(&self.tokens).filter(|(entry, _)| entry.revents != 0);
+        for (entry, token) in ready.take(n) {
             let has = |flag| entry.revents & flag != 0;
             self.events.push(match token {
                 Some(token) => {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn l07_those_that_stay_keep_their_names_when_one_in_the_middle_goes() {
+    fn l07_the_remaining_entries_keep_their_tokens_when_one_in_the_middle_is_removed() {
         let mut selector = PollSelector::new(&Arc::new(Waker::open().unwrap()));
         let fds: Vec<_> = (0..4).map(|_| Waker::open().unwrap()).collect();
         let tokens: Vec<_> = (0..4).map(Token::from_bits).collect();
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn l08_a_descriptor_closed_by_somebody_else_is_told_as_such() {
+    fn l08_a_descriptor_closed_elsewhere_is_reported_as_invalid() {
         let mut selector = PollSelector::new(&Arc::new(Waker::open().unwrap()));
-        // A high number, which no other test of this process is given meanwhile.
+        // A high number that no concurrent test of this process receives.
         let fd = rustix::io::fcntl_dupfd_cloexec(Waker::open().unwrap(), 900).unwrap();
         let token = Token::from_bits(1);
         selector.add(fd.as_fd(), token, Interest::READABLE.into()).unwrap();

@@ -1,19 +1,20 @@
-//! What the readiness driver asks of the kernel's set of watched descriptors.
+//! The interface between the readiness driver and the kernel's set of watched descriptors.
 //!
 //! A selector supplies:
-//! - a set that is level-triggered: what is ready is reported by every wait until it is dealt with. If the
-//!   selector [can](Selector::SUPPORTS_EDGES), a descriptor that asks for it is [edge-triggered](WatchedEvents::edge);
-//! - of an edge-triggered descriptor, all that is ready whenever it is added or modified, and whenever
-//!   something that it is watched for begins;
-//! - errors and hang-ups whatever the interest is, an empty one included;
-//! - the end of the peer's sending ([`ReadyFlags::READ_END`]) together with readability, or alone if asked for:
-//!   then it is reported for ever, so whoever asks takes it back when it was told once;
-//! - identity by token: it hands back the bits it was given, never a descriptor's number, which may
-//!   mean something else by then. Whether the token still lives is for the driver to find out;
-//! - a wait of nanoseconds or of the kernel's resolution above it, never shorter than asked, that
-//!   makes one system call and does not retry: an interruption is an error like any other;
-//! - the [`Waker`] as a member of the set from its opening on;
-//! - a buffer that is used again, and grows when a wait fills it.
+//! - a level-triggered set: every wait reports a ready descriptor until the readiness is consumed. If the
+//!   selector [supports edges](Selector::SUPPORTS_EDGES), a descriptor may be added
+//!   [edge-triggered](WatchedEvents::edge) instead (EPOLLET);
+//! - for an edge-triggered descriptor, all current readiness after each add or modify, and an event whenever a
+//!   watched condition begins;
+//! - errors and hang-ups (EPOLLERR, EPOLLHUP) for every interest, the empty one included;
+//! - the end of the peer's sending ([`ReadyFlags::READ_END`], EPOLLRDHUP) together with readability, or alone
+//!   on request. It is then reported by every wait, so the driver withdraws the request after the first report;
+//! - identity by token: the selector returns the bits it was given, never a descriptor number, which may belong
+//!   to another file by then. The driver checks that the token is still registered;
+//! - a wait in nanoseconds, or in the kernel's coarser resolution, that never ends before its timeout. One wait
+//!   is one system call without a retry: EINTR is returned like any other error;
+//! - the [`Waker`] as a member of the set from the moment it is opened;
+//! - an event buffer that is reused, and grows when a wait fills it.
 
 use std::fmt;
 use std::io;
@@ -26,23 +27,23 @@ use waterwheel_channel::driver::{Interest, Readiness};
 
 use crate::drivers::waker::Waker;
 
-/// The events that a descriptor is watched for.
+/// The events for which a descriptor is watched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WatchedEvents {
     pub(crate) interest: Interest,
-    /// The end of the peer's sending (EPOLLRDHUP), also without readability.
+    /// EPOLLRDHUP without EPOLLIN: the end of the peer's sending is reported although nobody reads.
     pub(crate) read_end: bool,
-    /// Readiness is reported once, when it begins (EPOLLET), and not for as long as it lasts.
+    /// EPOLLET: readiness is reported once, when it begins, instead of by every wait.
     pub(crate) edge: bool,
 }
 
 impl WatchedEvents {
-    /// True if the end of the peer's sending is to be told.
+    /// True if the end of the peer's sending (EPOLLRDHUP) is reported.
     pub(crate) fn includes_read_end(self) -> bool {
         self.read_end || self.interest.contains(Interest::READABLE)
     }
 
-    /// True if whoever is watched for this is told everything that `wanted` asks for.
+    /// True if a descriptor watched for `self` receives every report that `wanted` asks for.
     pub(crate) fn covers(self, wanted: WatchedEvents) -> bool {
         let read_end = self.includes_read_end() || !wanted.includes_read_end();
         self.interest.contains(wanted.interest) && read_end && self.edge == wanted.edge
@@ -57,73 +58,74 @@ impl From<Interest> for WatchedEvents {
 
 impl fmt::Debug for WatchedEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let edge = if self.edge { ", edges" } else { "" };
-        write!(f, "{:?}{}{edge}", self.interest, if self.read_end { " and the end" } else { "" })
+        let edge = if self.edge { " | edge" } else { "" };
+        write!(f, "{:?}{}{edge}", self.interest, if self.read_end { " | read end" } else { "" })
     }
 }
 
-/// A set of watched descriptors. See the [module's documentation](self).
+/// A set of watched descriptors. See the [module documentation](self).
 pub(crate) trait Selector: Sized + Send {
-    /// A descriptor that is closed, and has no duplicate, leaves the set by itself.
+    /// True if a closed descriptor without duplicates leaves the set by itself.
     const FORGETS_CLOSED: bool;
 
-    /// The set can be edge-triggered. One that cannot takes no notice of [`WatchedEvents::edge`].
+    /// True if the set can be edge-triggered. Otherwise it ignores [`WatchedEvents::edge`].
     const SUPPORTS_EDGES: bool;
 
-    /// A new set like this one, with the waker in it and nothing else.
+    /// Opens a new set of the same kind that holds the waker and nothing else.
     fn reopen(&self, waker: &Arc<Waker>) -> io::Result<Self>;
 
     /// Begins to watch a descriptor that is not in the set.
     fn add(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()>;
 
-    /// Changes what a descriptor in the set is watched for.
+    /// Changes the events for which a descriptor in the set is watched.
     fn modify(&mut self, fd: BorrowedFd<'_>, token: Token, watch: WatchedEvents) -> io::Result<()>;
 
-    /// Ends the watching of a descriptor. There is nothing to do about a failure: it is not watched
-    /// under this name.
+    /// Stops watching a descriptor. A failure is ignored: it means that the descriptor is not watched under
+    /// this token.
     fn remove(&mut self, fd: BorrowedFd<'_>, token: Token);
 
-    /// Waits, without limit or for so long; returns how many signals there are.
+    /// Waits for events, at most for `timeout`; returns the number of events.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize>;
 
-    /// Returns a signal of the last wait, read where the kernel has written it.
+    /// Returns one event of the last wait, read where the kernel has written it.
     fn event_at(&self, at: usize) -> SelectorEvent;
 
-    /// Returns the first `n` signals of the last wait.
+    /// Returns the first `n` events of the last wait.
     fn events(&self, n: usize) -> impl Iterator<Item = SelectorEvent>;
 }
 
-/// What a wait has found.
+/// One event of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SelectorEvent {
-    /// The waker was used.
+    /// The waker was written to.
     Woken,
     /// A descriptor is ready.
     Ready(Token, ReadyFlags),
 }
 
-/// What the kernel says of a descriptor. The bits are epoll's, so that its words need no translation.
+/// The readiness of a descriptor, as the kernel reports it. The bits are those of epoll, so that its events
+/// need no translation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReadyFlags(u16);
 
 impl ReadyFlags {
     pub(crate) const NONE: ReadyFlags = ReadyFlags(0);
-    /// There is something to read, or its end.
+    /// EPOLLIN: data to read, a connection to accept, or the end of the stream.
     pub(crate) const READ: ReadyFlags = ReadyFlags(1);
-    /// There is something urgent.
+    /// EPOLLPRI: urgent data.
     pub(crate) const PRIORITY: ReadyFlags = ReadyFlags(1 << 1);
-    /// There is room to write, or a connection was made.
+    /// EPOLLOUT: room to write, or a connect that has finished.
     pub(crate) const WRITE: ReadyFlags = ReadyFlags(1 << 2);
-    /// There is an error to be fetched.
+    /// EPOLLERR: a pending error, or an entry in the error queue.
     pub(crate) const ERROR: ReadyFlags = ReadyFlags(1 << 3);
-    /// Both directions are shut.
+    /// EPOLLHUP: both directions are shut down.
     pub(crate) const HANG_UP: ReadyFlags = ReadyFlags(1 << 4);
-    /// It is not an open descriptor. Not a word of epoll's.
+    /// POLLNVAL: the descriptor is not open. epoll has no such flag.
     pub(crate) const INVALID: ReadyFlags = ReadyFlags(1 << 5);
-    /// The peer will send no more: behind what there is to read comes the end.
+    /// EPOLLRDHUP: the peer has shut down its sending side; buffered data may still come before the end.
     pub(crate) const READ_END: ReadyFlags = ReadyFlags(1 << 13);
 
-    /// Each bit for which `set` says so.
+    /// Returns the flags of those table rows for which `set` is true.
     pub(crate) fn from_table<T: Copy>(
         table: &[(T, ReadyFlags)],
         set: impl Fn(T) -> bool,
@@ -133,36 +135,36 @@ impl ReadyFlags {
         ReadyFlags(bits)
     }
 
-    /// What these bits of epoll's say; others are not asked for.
+    /// Returns the flags for epoll's event bits. Bits above the sixteenth are never requested.
     pub(crate) const fn from_epoll(bits: u32) -> ReadyFlags {
         ReadyFlags(bits as u16)
     }
 
-    /// These and those.
+    /// Returns the union of two sets of flags.
     pub(crate) const fn or(self, other: ReadyFlags) -> ReadyFlags {
         ReadyFlags(self.0 | other.0)
     }
 
-    /// Whether it is just these.
+    /// True if both sets of flags are equal; `==` is not const.
     pub(crate) const fn equals(self, other: ReadyFlags) -> bool {
         self.0 == other.0
     }
 
-    /// Whether any of these is there.
-    pub(crate) fn contains_any(self, of: ReadyFlags) -> bool {
-        self.0 & of.0 != 0
+    /// True if `self` contains at least one of these flags.
+    pub(crate) fn contains_any(self, flags: ReadyFlags) -> bool {
+        self.0 & flags.0 != 0
     }
 
-    /// Takes these out; whether any was there.
-    pub(crate) fn take(&mut self, these: ReadyFlags) -> bool {
-        let any = self.contains_any(these);
-        self.0 &= !these.0;
+    /// Removes these flags; returns true if at least one was set.
+    pub(crate) fn take(&mut self, flags: ReadyFlags) -> bool {
+        let any = self.contains_any(flags);
+        self.0 &= !flags.0;
         any
     }
 
-    /// What a foreign registration with this interest is told.
+    /// Returns the readiness reported to a foreign registration with this interest.
     pub(crate) fn readiness_for(self, interest: Interest) -> Readiness {
-        let mut told = Readiness::default();
+        let mut readiness = Readiness::default();
         let table = [
             (Self::READ | Self::READ_END, Interest::READABLE, Readiness::READABLE),
             (Self::WRITE, Interest::WRITABLE, Readiness::WRITABLE),
@@ -170,12 +172,12 @@ impl ReadyFlags {
             (Self::ERROR, Interest::NONE, Readiness::ERROR),
             (Self::HANG_UP, Interest::NONE, Readiness::HANG_UP),
         ];
-        for (ready, wanted, tell) in table {
+        for (ready, wanted, reported) in table {
             if self.contains_any(ready) && interest.contains(wanted) {
-                told |= tell;
+                readiness |= reported;
             }
         }
-        told
+        readiness
     }
 }
 
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l08_only_what_is_of_interest_is_told_but_errors_and_hang_ups_always() {
+    fn l08_readiness_is_limited_to_the_interest_except_errors_and_hang_ups() {
         let all = ReadyFlags::READ
             | ReadyFlags::WRITE
             | ReadyFlags::PRIORITY

@@ -1,4 +1,4 @@
-//! Descriptors on their way from one process to another (C13).
+//! File descriptor passing and credentials: ancillary data of Unix sockets (SCM_RIGHTS, SCM_CREDENTIALS; C13).
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
@@ -14,8 +14,8 @@ use crate::address::{from_kernel, is_named, to_kernel};
 use crate::sockets::socket::Socket;
 use crate::sys::ancillary::{self, MAX_PASSED_FDS};
 
-/// A descriptor that is to be passed in a [`AncillaryMessage`]: the peer gets a duplicate, this one is closed when it
-/// was sent. At most 253 go into one ancillary message.
+/// Wraps a descriptor to be passed in a [`AncillaryMessage`] (SCM_RIGHTS): the peer gets a duplicate, and this one is
+/// closed after it was sent. One message carries at most 253 descriptors.
 ///
 /// ```
 /// use std::fs::File;
@@ -25,7 +25,7 @@ use crate::sys::ancillary::{self, MAX_PASSED_FDS};
 /// # fn main() -> std::io::Result<()> {
 /// let mut message = AncillaryMessage::new("a file", vec![wrap_descriptor(File::open("Cargo.toml")?)]);
 /// // The other end:
-/// let file = unwrap_descriptor(message.passed.remove(0)).map(File::from).expect("it is one");
+/// let file = unwrap_descriptor(message.passed.remove(0)).map(File::from).expect("a file descriptor");
 /// assert!(file.metadata()?.is_file());
 /// # Ok(())
 /// # }
@@ -34,38 +34,38 @@ pub fn wrap_descriptor(descriptor: impl Into<OwnedFd>) -> Io {
     Io::new(descriptor.into())
 }
 
-/// The descriptor that was passed.
+/// Returns the descriptor that was passed.
 ///
 /// # Errors
-/// What was given, if it is something else.
+/// Returns the value unchanged if it is not a descriptor.
 pub fn unwrap_descriptor(passed: Io) -> Result<OwnedFd, Io> {
     passed.downcast()
 }
 
-/// What was received into some buffer.
+/// A received message.
 pub(crate) struct AncillaryRead {
-    /// How long it was when it was sent: there may have been less buffer.
+    /// The length of the message as sent: larger than the buffer if the message was truncated.
     pub(crate) whole: usize,
-    /// It was bytes, and nothing else.
+    /// The message has bytes only, no ancillary data.
     pub(crate) is_plain: bool,
-    /// Everything but the bytes.
+    /// The ancillary data; its bytes are empty.
     pub(crate) message: AncillaryMessage,
 }
 
-/// Receives the next part of a stream into `buffer`, or a datagram.
+/// Receives the next part of a stream, or a datagram, into `buffer`.
 pub(crate) fn receive(
     socket: &Socket,
     buffer: &mut [u8],
-    datagram: bool,
+    is_datagram: bool,
 ) -> io::Result<AncillaryRead> {
-    let received = ancillary::receive(socket.as_fd(), buffer, datagram)?;
+    let received = ancillary::receive(socket.as_fd(), buffer, is_datagram)?;
     let wanted = socket.receives_descriptors();
     let is_truncated = received.is_truncated && wanted;
     let passed: Vec<Io> =
         received.passed.into_iter().filter(|_| wanted).map(wrap_descriptor).collect();
     let is_plain = passed.is_empty() && received.credentials.is_none() && !is_truncated;
-    // What comes on a stream comes from its peer.
-    let from = received.from.filter(|_| datagram).and_then(from_kernel).filter(is_named);
+    // A stream has no sender address per message: its sender is the peer.
+    let from = received.from.filter(|_| is_datagram).and_then(from_kernel).filter(is_named);
     let message = AncillaryMessage {
         passed,
         peer: from,
@@ -76,13 +76,13 @@ pub(crate) fn receive(
     Ok(AncillaryRead { whole: received.whole, is_plain, message })
 }
 
-/// How many reads of its round an ancillary message counts for: one for each descriptor, so that a round brings few of them. They
-/// are held until the handlers have seen to them.
+/// Returns how many reads of its round a message counts for: one for each descriptor, so that a round brings
+/// few of them. They stay open until the handlers are done with them.
 pub(crate) fn reads_for(message: &AncillaryMessage) -> u32 {
     u32::try_from(message.passed.len().max(1)).unwrap_or(u32::MAX)
 }
 
-/// Sends an ancillary message, to this peer or to the one that the socket is connected to; how many bytes of it.
+/// Sends a message to this address, or to the connected peer; returns the number of bytes sent.
 pub(crate) fn send(
     socket: &Socket,
     message: &AncillaryMessage,
@@ -91,13 +91,18 @@ pub(crate) fn send(
     let mut passed = Vec::with_capacity(message.passed.len());
     for io in &message.passed {
         let descriptor = io.get::<OwnedFd>().ok_or_else(|| {
-            invalid(format!("a {} cannot be passed: it is no descriptor", io.kind()))
+            invalid(format!(
+                "cannot pass a {}: only file descriptors can be passed (SCM_RIGHTS)",
+                io.kind()
+            ))
         })?;
         passed.push(descriptor.as_fd());
     }
     if passed.len() > MAX_PASSED_FDS {
         let count = passed.len();
-        let what = format!("{count} descriptors are too many: {MAX_PASSED_FDS} can be passed");
+        let what = format!(
+            "cannot pass {count} descriptors in one message: the limit is {MAX_PASSED_FDS}"
+        );
         return Err(invalid(what));
     }
     let to = to.map(to_kernel).transpose()?;
@@ -114,7 +119,7 @@ pub(crate) fn send(
     });
     sent.map_err(|error| match error {
         Errno::TOOMANYREFS => {
-            invalid("this user has too many descriptors under way that nobody has taken".into())
+            invalid("cannot pass descriptors: this user has too many in flight that no process has received (ETOOMANYREFS)".into())
         }
         other => other.into(),
     })
@@ -126,7 +131,7 @@ fn control<'a>(
 ) -> SendAncillaryBuffer<'a, 'a, 'a> {
     let mut control = SendAncillaryBuffer::new(buffer);
     if !passed.is_empty() {
-        // There is buffer for as many as there may be.
+        // The buffer has room for the maximum, which was checked.
         control.push(SendAncillaryMessage::ScmRights(passed));
     }
     control
@@ -136,8 +141,8 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 
-/// Whether an ancillary message was found to be wrong, and not the socket: here, or by the kernel, which passes no ring of
-/// its own.
+/// True if the message is invalid and not the socket: refused here, or by the kernel (EINVAL), which does not
+/// pass an io_uring descriptor.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput
 }

@@ -1,4 +1,4 @@
-//! Sockets for datagrams on their way to a driver.
+//! Datagram sockets on their way to a driver.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use waterwheel_channel::driver::Io;
 
 use crate::sockets::socket::Socket;
 
-/// A non-blocking socket of the datagram kind, bound or connected.
+/// A non-blocking datagram socket, bound or connected.
 ///
 /// ```
 /// use std::net::UdpSocket;
@@ -26,15 +26,15 @@ use crate::sockets::socket::Socket;
 #[derive(Debug)]
 pub struct DatagramSocket {
     pub(crate) socket: Socket,
-    /// Taken from the kernel together with others, and not given out before it left its driver.
+    /// Datagrams received in a batch (`recvmmsg`) and not handed out before the socket left its driver.
     pub(crate) received: VecDeque<Box<Datagram>>,
 }
 
 impl DatagramSocket {
-    /// Takes a socket of the standard library, or any other, and makes it non-blocking.
+    /// Wraps a socket of the standard library, or any other datagram socket, and makes it non-blocking.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// A system call on the socket failed.
     pub fn new(socket: impl Into<OwnedFd>) -> io::Result<Self> {
         Ok(Socket::new(socket)?.into())
     }

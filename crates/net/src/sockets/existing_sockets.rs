@@ -1,4 +1,4 @@
-//! Transports over sockets that are there already.
+//! Transports over sockets that exist already.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,11 +14,12 @@ use crate::sockets::socket::Socket;
 use crate::sockets::tcp::Tcp;
 use crate::sockets::unix_streams::Unix;
 
-/// The transport of a server over a socket that listens already, of the standard library or any other: for
-/// [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve). TCP, or a Unix stream.
+/// Returns the transport of a server over a socket that listens already, of the standard library or any other,
+/// for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve). The socket is TCP or a Unix
+/// stream.
 ///
-/// It becomes non-blocking, which whoever else has the same socket will notice, and is not passed on to
-/// programs that this one starts.
+/// The socket becomes non-blocking, also for other owners of the same open file description, and close-on-exec:
+/// programs started by this process do not inherit it.
 ///
 /// ```
 /// use std::net::TcpListener;
@@ -35,7 +36,7 @@ use crate::sockets::unix_streams::Unix;
 /// ```
 ///
 /// # Errors
-/// It is no socket, none for streams, or does not listen.
+/// The descriptor is not a socket, not a stream socket, or does not listen.
 pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
     let fd = socket.into();
     let kind = check_listening(fd.as_fd())?;
@@ -44,8 +45,8 @@ pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
     Ok(Listener::listening(kind, socket.into(), local))
 }
 
-/// The transport of a connection that is there already: for
-/// [`Bootstrap::adopt`](waterwheel_channel::Bootstrap::adopt). Otherwise as [`existing_listener`].
+/// Returns the transport of a connection that exists already, for
+/// [`Bootstrap::adopt`](waterwheel_channel::Bootstrap::adopt). The same holds as for [`existing_listener`].
 ///
 /// ```
 /// use std::net::{TcpListener, TcpStream};
@@ -63,38 +64,47 @@ pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
 /// ```
 ///
 /// # Errors
-/// It is no socket, none for streams, or is not connected.
+/// The descriptor is not a socket, not a stream socket, or is not connected.
 pub fn existing_stream(socket: impl Into<OwnedFd>) -> io::Result<Stream> {
     let fd = socket.into();
     let (kind, number) = (stream_kind(fd.as_fd())?, fd.as_raw_fd());
     let peer = rustix::net::getpeername(&fd).map_err(io::Error::from);
-    let peer = peer.map_err(context(format!("the socket {number} is not connected")))?;
+    let peer =
+        peer.map_err(context(format!("the socket with descriptor {number} is not connected")))?;
     Ok(Stream::connected(adopt(fd)?.into(), peer.and_then(from_kernel)).of_kind(kind))
 }
 
-/// What kind of socket listens there.
+/// Returns the kind of a listening socket; an error if it does not listen.
 pub(crate) fn check_listening(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
     let kind = stream_kind(fd)?;
     match sockopt::socket_acceptconn(fd)? {
         true => Ok(kind),
-        false => Err(invalid(format!("the socket {} does not listen", fd.as_raw_fd()))),
+        false => {
+            Err(invalid(format!("the socket with descriptor {} does not listen", fd.as_raw_fd())))
+        }
     }
 }
 
+/// Returns the kind of a stream socket; an error if it is something else.
 fn stream_kind(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
     let number = fd.as_raw_fd();
     let kind = sockopt::socket_type(fd).map_err(io::Error::from);
-    let kind = kind.map_err(context(format!("the descriptor {number} is no socket")))?;
+    let kind = kind.map_err(context(format!("descriptor {number} is not a socket")))?;
     if kind != SocketType::STREAM {
-        return Err(invalid(format!("the socket {number} is not for streams")));
+        return Err(invalid(format!(
+            "the socket with descriptor {number} is not a stream socket (SOCK_STREAM)"
+        )));
     }
     match sockopt::socket_domain(fd)? {
         AddressFamily::INET | AddressFamily::INET6 => Ok(Tcp.kind()),
         AddressFamily::UNIX => Ok(Unix.kind()),
-        other => Err(invalid(format!("the socket {number} is of a family not known: {other:?}"))),
+        other => Err(invalid(format!(
+            "descriptor {number} has an unsupported address family: {other:?}"
+        ))),
     }
 }
 
+/// Sets FD_CLOEXEC and O_NONBLOCK.
 fn adopt(fd: OwnedFd) -> io::Result<Socket> {
     fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
     Socket::new(fd)

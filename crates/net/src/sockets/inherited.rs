@@ -1,4 +1,4 @@
-//! Sockets that the process was started with: socket activation, as systemd and others do it.
+//! Sockets inherited at process start: socket activation (`LISTEN_FDS`), as systemd and others do it.
 
 use std::env;
 use std::io;
@@ -12,24 +12,24 @@ use crate::address::from_kernel;
 use crate::sockets::existing_sockets::{check_listening, existing_listener};
 use crate::sys::inherited::{InheritanceClaim, UnclaimableDescriptor};
 
-/// The first descriptor that is passed on; the others follow.
+/// The first inherited descriptor (SD_LISTEN_FDS_START); the others follow.
 const FIRST_FD: RawFd = 3;
 
-/// What a socket is called that nobody has given a name: as systemd has it.
+/// The name of a socket without a name, as systemd calls it.
 const UNNAMED: &str = "unknown";
 
-/// A listening socket that the process was started with.
+/// A listening socket that the process has inherited from the program that started it.
 ///
-/// Whoever starts the process binds the sockets and says in its environment how many there are: `LISTEN_FDS`,
-/// for the process `LISTEN_PID`, with `LISTEN_FDNAMES`, if they have names, between colons. So a server can be
-/// started when its first client comes, be restarted without refusing anybody, and listen at ports that it
-/// may not bind itself.
+/// That program binds the sockets and announces them in the environment: `LISTEN_FDS` is their number,
+/// `LISTEN_PID` the process they are for, `LISTEN_FDNAMES` their names, if any, separated by colons. A server
+/// can thus be started by its first client, be restarted without refusing connections, and listen at ports that
+/// it may not bind itself.
 ///
 /// ```no_run
 /// use waterwheel_channel::{EventLoopGroup, ServerBootstrap};
 /// use waterwheel_net::{Auto, Inherited, Tcp};
 ///
-/// let inherited = Inherited::take()?; // First of all, before anything else is opened.
+/// let inherited = Inherited::take()?; // First in main, before any descriptor is opened.
 /// let group = EventLoopGroup::builder(Auto).build()?;
 /// let bootstrap = ServerBootstrap::new(&group, Tcp);
 /// for socket in inherited {
@@ -44,62 +44,68 @@ pub struct Inherited {
     fd: OwnedFd,
 }
 
-/// Why sockets that the process was started with cannot be taken. Nothing has happened to them then.
+/// The reason why inherited sockets cannot be taken. They are left unchanged then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InheritError {
-    /// A variable of the environment makes no sense.
-    #[error("{variable}={value:?} in the environment is no number that makes sense")]
+    /// An environment variable has an invalid value.
+    #[error("environment variable {variable}={value:?} is not a valid number")]
     InvalidNumber {
-        /// Which one.
+        /// The name of the variable.
         variable: &'static str,
-        /// What it says.
+        /// The value of the variable.
         value: String,
     },
-    /// There are not as many names as sockets.
-    #[error("LISTEN_FDNAMES={names:?} has not a name for each of LISTEN_FDS={sockets}")]
+    /// The number of names differs from the number of sockets.
+    #[error(
+        "LISTEN_FDNAMES={names:?} does not have one name for each socket of LISTEN_FDS={sockets}"
+    )]
     NameCount {
         /// The names.
         names: String,
-        /// How many sockets there are.
+        /// The number of sockets.
         sockets: RawFd,
     },
-    /// What was passed on is something else.
-    #[error("the inherited descriptor {descriptor} (`{name}`) is no listening socket: {cause}")]
+    /// An inherited descriptor is not a listening socket.
+    #[error("inherited descriptor {descriptor} (`{name}`) is not a listening socket: {cause}")]
     NotListening {
-        /// Its number.
+        /// The descriptor number.
         descriptor: RawFd,
-        /// Its name.
+        /// The name of the socket.
         name: String,
-        /// What is wrong with it.
+        /// The failed check.
         #[source]
         cause: io::Error,
     },
-    /// The number is that of a descriptor which this process has opened, and whose owner is somebody else: it
-    /// would be closed on exec, so it did not come through one.
-    #[error("the descriptor {descriptor} (`{name}`) was not inherited: this process has opened it")]
+    /// The descriptor was opened by this process and has another owner: FD_CLOEXEC is set, so it did not come
+    /// through execve(2).
+    #[error(
+        "descriptor {descriptor} (`{name}`) was not inherited: this process has opened it (FD_CLOEXEC is set)"
+    )]
     NotInherited {
-        /// Its number.
+        /// The descriptor number.
         descriptor: RawFd,
-        /// Its name.
+        /// The name of the socket.
         name: String,
     },
     /// [`Inherited::take`] was called before, whether it succeeded or not.
     #[error(
-        "Inherited::take was called before, and gives the inherited sockets to its first caller"
+        "Inherited::take was called before: only its first caller receives the inherited sockets"
     )]
     AlreadyTaken,
 }
 
 impl Inherited {
-    /// Takes the sockets that this process was started with, in order; none, if there are none, or if they
-    /// were meant for another process. They are not passed on to programs that this one starts.
+    /// Takes the sockets that this process has inherited, in order. The list is empty if there are none, or if
+    /// they are meant for another process. They become close-on-exec: programs started by this process do not
+    /// inherit them.
     ///
-    /// The first call decides, and any other is [`AlreadyTaken`](InheritError::AlreadyTaken): no descriptor gets two owners. It
-    /// belongs at the beginning of `main`, because later the numbers could be those of something else. What
-    /// Rust code has opened is recognised, and refused; what a C library has opened without `O_CLOEXEC` is not.
+    /// Only the first call can succeed; any other returns [`AlreadyTaken`](InheritError::AlreadyTaken), so that
+    /// no descriptor gets two owners. Call it at the beginning of `main`: later the descriptor numbers could
+    /// belong to other files. A descriptor that Rust code has opened is recognised by FD_CLOEXEC and refused;
+    /// one that a C library has opened without `O_CLOEXEC` is not.
     ///
-    /// The environment stays as it is: it names this process, so that others do not believe it.
+    /// The environment is not changed. It names this process, so child processes ignore it.
     ///
     /// # Errors
     /// See [`InheritError`].
@@ -111,19 +117,19 @@ impl Inherited {
         take_all(passed, InheritanceClaim::make().ok_or(InheritError::AlreadyTaken)?)
     }
 
-    /// Its name; `unknown` if it was given none.
+    /// Returns the name of the socket; `unknown` if it has none.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it listens.
+    /// Returns the address at which the socket listens.
     #[must_use]
     pub fn local_address(&self) -> Option<Address> {
         from_kernel(rustix::net::getsockname(&self.fd).ok()?)
     }
 
-    /// A transport for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve).
+    /// Returns a transport for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve).
     ///
     /// # Errors
     /// As for [`existing_listener`].
@@ -144,12 +150,13 @@ impl From<Inherited> for OwnedFd {
     }
 }
 
-/// What the environment says.
+/// The inherited sockets as the environment announces them.
 #[derive(Debug, PartialEq, Eq)]
 struct ListenEnvironment {
-    /// How many there are. It may be any number: nothing is made for all of them before each was looked at.
+    /// The number of sockets. It may be any number, so no memory is allocated for all of them before each was
+    /// checked.
     sockets: RawFd,
-    /// A name for each, if they have some.
+    /// One name per socket, if there are names.
     names: Option<Vec<String>>,
 }
 
@@ -160,13 +167,13 @@ impl ListenEnvironment {
             return Ok(nothing);
         };
         if number::<u32>("LISTEN_PID", &pid)? != std::process::id() {
-            return Ok(nothing); // Meant for whoever has started this one.
+            return Ok(nothing); // Meant for a parent process.
         }
         let sockets: RawFd = number("LISTEN_FDS", &sockets)?;
         if sockets < 0 || FIRST_FD.checked_add(sockets).is_none() {
             return Err(invalid_number("LISTEN_FDS", &sockets.to_string()));
         }
-        // The names of none are an empty text, which would be one name that is empty.
+        // For zero sockets LISTEN_FDNAMES is an empty text, which `split` would take for one empty name.
         let names = variable("LISTEN_FDNAMES").filter(|names| sockets > 0 || !names.is_empty());
         let names = match names {
             Some(names) if names.split(':').count() != sockets.unsigned_abs() as usize => {
@@ -181,7 +188,7 @@ impl ListenEnvironment {
         FIRST_FD..FIRST_FD + self.sockets
     }
 
-    /// The names of the descriptors, in order.
+    /// Returns the names of the sockets, in order.
     fn names(self) -> impl Iterator<Item = String> {
         let sockets = self.sockets.unsigned_abs() as usize;
         let unnamed = repeat_with(|| UNNAMED.to_owned());
@@ -197,16 +204,16 @@ fn invalid_number(variable: &'static str, value: &str) -> InheritError {
     InheritError::InvalidNumber { variable, value: value.to_owned() }
 }
 
-/// All of them, or none: what is not in order stays open and as it is, for whoever can make sense of it.
+/// Takes all sockets or none: after a failed check every descriptor stays open and unchanged.
 fn take_all(
     passed: ListenEnvironment,
     claim: InheritanceClaim,
 ) -> Result<Vec<Inherited>, InheritError> {
     let descriptors = passed.descriptors();
     let mut names = passed.names();
-    let taken = claim.take(descriptors, |descriptor, found| {
+    let taken = claim.take(descriptors, |descriptor, checked| {
         let name = names.next().unwrap_or_default();
-        match found.map(check_listening) {
+        match checked.map(check_listening) {
             Ok(Ok(_)) => Ok(name),
             Ok(Err(cause)) | Err(UnclaimableDescriptor::Closed(cause)) => {
                 Err(InheritError::NotListening { descriptor, name, cause })
@@ -229,15 +236,15 @@ mod tests {
             found.map(|(_, value)| value.replace("me", &std::process::id().to_string()))
         };
         let passed = ListenEnvironment::from_env(value).map_err(|error| error.to_string())?;
-        // More than anybody will be told of.
+        // More than these tests announce.
         Ok(passed.names().take(10).collect())
     }
 
     #[test]
-    fn c12_the_environment_says_which_sockets_a_process_was_started_with() {
+    fn c12_the_environment_announces_the_inherited_sockets() {
         let none: Vec<String> = Vec::new();
         assert_eq!(passed(&[]), Ok(none.clone()));
-        assert_eq!(passed(&[("LISTEN_FDS", "2")]), Ok(none.clone()), "for nobody");
+        assert_eq!(passed(&[("LISTEN_FDS", "2")]), Ok(none.clone()), "without LISTEN_PID");
         let others = [("LISTEN_PID", "1"), ("LISTEN_FDS", "2")];
         assert_eq!(passed(&others), Ok(none.clone()), "for another process");
         let empty = [("LISTEN_PID", "me"), ("LISTEN_FDS", "0"), ("LISTEN_FDNAMES", "")];
@@ -250,13 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn c12_a_number_of_sockets_that_no_process_has_takes_no_memory() {
+    fn c12_an_absurd_number_of_sockets_takes_no_memory() {
         let many = [("LISTEN_PID", "me"), ("LISTEN_FDS", "2147483644")];
-        assert_eq!(passed(&many).unwrap().len(), 10, "as many as were looked at");
+        assert_eq!(passed(&many).unwrap().len(), 10, "only as many as were read");
     }
 
     #[test]
-    fn c12_an_environment_that_makes_no_sense_is_an_error_that_quotes_it() {
+    fn c12_an_invalid_environment_variable_is_quoted_in_the_error() {
         let quoted = [
             (("LISTEN_PID", "myself"), ("LISTEN_FDS", "1"), "LISTEN_PID=\"myself\""),
             (("LISTEN_PID", "me"), ("LISTEN_FDS", "many"), "LISTEN_FDS=\"many\""),

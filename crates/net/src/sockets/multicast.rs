@@ -1,8 +1,9 @@
-//! Groups and interfaces, given to the kernel (C13).
+//! Multicast groups and interfaces, as socket options (C13).
 //!
-//! By default Linux gives a socket whatever comes to its port for any group that *anybody* on the machine
-//! has joined. One that joins groups here hears those, and no others. (Of IPv6, Linux looks at the group
-//! alone: what came by another interface, where somebody else has joined it, is heard too.)
+//! By default Linux delivers to a socket every datagram to its port and to any group that *any* socket of the
+//! machine has joined. [`join`] turns that off (IP_MULTICAST_ALL, IPV6_MULTICAST_ALL): the socket receives only
+//! the groups that it has joined itself. For IPv6, Linux compares the group alone: a datagram that arrives at
+//! another interface, where another socket has joined the group, is received too.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,7 +20,7 @@ pub(crate) fn join(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Resul
     let socket = SockRef::from(&fd);
     match member.group {
         IpAddr::V4(_) => socket.set_multicast_all_v4(false)?,
-        // Kernels before 4.20 do not know it.
+        // Kernels before 4.20 do not have IPV6_MULTICAST_ALL.
         IpAddr::V6(_) => _ = socket.set_multicast_all_v6(false),
     }
     match (member.interface, member.group, member.source) {
@@ -35,7 +36,7 @@ pub(crate) fn join(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Resul
     }
 }
 
-/// Leaves a group. It is to be called what it was called when it was joined.
+/// Leaves a group. The membership must be named as it was when the group was joined.
 pub(crate) fn leave(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Result<()> {
     let socket = SockRef::from(&fd);
     match (member.interface, member.group, member.source) {
@@ -51,7 +52,7 @@ pub(crate) fn leave(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Resu
     }
 }
 
-/// Where datagrams to groups leave the machine.
+/// Sets the interface by which multicast datagrams leave the machine.
 pub(crate) fn set_interface(fd: BorrowedFd<'_>, interface: NetworkInterface) -> io::Result<()> {
     let any = Ipv4Addr::UNSPECIFIED;
     let v4 = || match interface {
@@ -68,7 +69,7 @@ pub(crate) fn set_interface(fd: BorrowedFd<'_>, interface: NetworkInterface) -> 
     )
 }
 
-/// How far datagrams to groups go.
+/// Sets the hop limit of multicast datagrams.
 pub(crate) fn set_time_to_live(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> {
     let socket = SockRef::from(&fd);
     set_on_each_family(
@@ -78,14 +79,14 @@ pub(crate) fn set_time_to_live(fd: BorrowedFd<'_>, hops: u32) -> io::Result<()> 
     )
 }
 
-/// Whether members on this machine hear what this socket sends.
+/// Sets whether members on this machine receive the multicast datagrams of this socket.
 pub(crate) fn set_loop(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     let socket = SockRef::from(&fd);
     set_on_each_family(fd, || socket.set_multicast_loop_v4(on), || socket.set_multicast_loop_v6(on))
 }
 
-/// Sets what both families have, each by another name. A socket of IPv6 may speak to IPv4 as well; where it
-/// may not, that it has no such option is no matter.
+/// Sets an option that both IP families have under different names. An IPv6 socket may also send to IPv4
+/// addresses; an IPv6-only socket refuses the IPv4 option, which is ignored.
 pub(crate) fn set_on_each_family(
     fd: BorrowedFd<'_>,
     v4: impl FnOnce() -> io::Result<()>,
@@ -97,17 +98,17 @@ pub(crate) fn set_on_each_family(
             let _ = v4();
             v6()
         }
-        _ => Err(io::Error::new(ErrorKind::Unsupported, "only sockets of IP have it")),
+        _ => Err(io::Error::new(ErrorKind::Unsupported, "only IP sockets have this option")),
     }
 }
 
-/// The number of an interface, as far as that is how it was named.
+/// Returns the index of an interface; an error if the interface is named by an IPv4 address.
 fn interface_index(interface: NetworkInterface) -> io::Result<u32> {
     match interface {
         NetworkInterface::Any => Ok(0),
         NetworkInterface::Index(index) => Ok(index),
         _ => {
-            let what = "IPv6 knows interfaces by their numbers, not by addresses of IPv4";
+            let what = "IPv6 needs the index of an interface, not one of its IPv4 addresses";
             Err(io::Error::new(ErrorKind::InvalidInput, what))
         }
     }

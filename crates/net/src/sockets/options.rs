@@ -1,4 +1,4 @@
-//! Options of sockets, given to the kernel (C11).
+//! Socket options, set with setsockopt(2) (C11).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,13 +12,13 @@ use crate::error_context::context;
 use crate::sockets::multicast;
 use crate::sys;
 
-/// Sets an option. The error names it.
+/// Sets an option. The error names the option.
 pub(crate) fn set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
     let what = match option {
         SocketOption::JoinGroup(member) | SocketOption::LeaveGroup(member) => {
-            format!("the option {option} cannot be set for {member}")
+            format!("cannot set the option {option} for {member}")
         }
-        _ => format!("the option {option} cannot be set"),
+        _ => format!("cannot set the option {option}"),
     };
     try_set(fd, option).map_err(context(what))
 }
@@ -38,13 +38,13 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
             Ok(sockopt::set_tcp_keepintvl(fd, at_least_a_second(time))?)
         }
         SocketOption::KeepAliveCount(count) => Ok(sockopt::set_tcp_keepcnt(fd, count)?),
-        // Rounded down, half a second would be none, and that is a reset.
+        // Rounded up: SO_LINGER counts in seconds, and zero seconds would reset the connection.
         SocketOption::Linger(time) => {
             socket.set_linger(time.map(|time| Duration::from_secs(seconds_rounded_up(time).into())))
         }
         SocketOption::SendBuffer(size) => socket.set_send_buffer_size(clamp_size(size)),
         SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(clamp_size(size)),
-        // The kernel counts in milliseconds, and takes none for no limit.
+        // TCP_USER_TIMEOUT counts in milliseconds, and takes zero for no limit.
         SocketOption::UserTimeout(time) => {
             let at_least = if time.is_zero() { time } else { time.max(Duration::from_millis(1)) };
             socket.set_tcp_user_timeout(Some(at_least))
@@ -78,16 +78,17 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
         SocketOption::MulticastLoop(on) => multicast::set_loop(fd, on),
         SocketOption::ReceivePassed(_) if socket.domain()? == socket2::Domain::UNIX => Ok(()),
         SocketOption::ReceiveCredentials(on) => socket.set_passcred(on),
-        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a socket has no such option")),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "sockets do not support this option")),
     }
 }
 
-/// The kernel counts in whole seconds, and takes none of nothing.
+/// Rounds up to whole seconds, at least one: TCP_KEEPIDLE and TCP_KEEPINTVL refuse zero.
 fn at_least_a_second(time: Duration) -> Duration {
     Duration::from_secs(seconds_rounded_up(time).max(1).into())
 }
 
-/// The kernel's sizes are numbers of 32 bits; what is beyond them it would take for next to nothing.
+/// Limits a buffer size to i32::MAX: the kernel would take a larger number for a negative one, and set its
+/// minimum.
 fn clamp_size(size: usize) -> usize {
     size.min(i32::MAX as usize)
 }

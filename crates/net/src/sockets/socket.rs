@@ -1,4 +1,4 @@
-//! Sockets on their way to a driver, and the system calls a driver makes on them.
+//! Stream sockets on their way to a driver, and the system calls that a driver makes on them.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -18,23 +18,23 @@ use crate::sockets::options;
 use crate::sockets::socket_file::SocketFile;
 use crate::sys;
 
-/// At max so many slices go into one write: 64 × 16 bytes of stack, and well below the kernel's
-/// limit of 1024.
+/// The maximum number of slices in one write: 64 × 16 bytes of stack, well below the kernel's limit IOV_MAX =
+/// 1024.
 const MAX_IOVECS: usize = 64;
 
-/// At max so many bytes of a file go into one call: 1 MiB, a few of the largest buffers a socket has by
-/// default. It is the caller's turn to be fair then.
+/// The maximum number of bytes of a file in one `sendfile` call: 1 MiB, a few times the largest default send
+/// buffer. The caller then lets other channels proceed.
 const MAX_SENDFILE_BYTES: usize = 1 << 20;
 
-/// At max so many messages are taken out of an error queue at a time.
+/// The maximum number of messages that are removed from an error queue at a time.
 const MAX_QUEUED_ERRORS: usize = 64;
 
-/// What a read may look for besides bytes.
+/// Flags: the ancillary data that reads look for.
 const RECEIVE_DESCRIPTORS: u8 = 1;
 const RECEIVE_CREDENTIALS: u8 = 1 << 1;
 
-/// A non-blocking socket of the stream kind. Options are set through [`SockRef`], which ancillary_flags
-/// anything that shows a descriptor.
+/// A non-blocking stream socket or listener. Options can be set through [`SockRef`], which takes any value with
+/// a descriptor.
 ///
 /// ```
 /// use std::net::TcpListener;
@@ -50,25 +50,26 @@ const RECEIVE_CREDENTIALS: u8 = 1 << 1;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    /// Of a Unix socket that was bound here. Before the descriptor, so that it goes first: as long as the
-    /// socket is open no other file has the number that this one is known by.
+    /// The file of a Unix socket that was bound here. Declared before the descriptor, so that it is removed
+    /// first: while the socket is open, no other file has the inode number by which this one is recognised.
     file: Option<Box<SocketFile>>,
     fd: OwnedFd,
-    /// Nobody has a duplicate of the descriptor: it was made here, and never shown.
+    /// No duplicate of the descriptor exists: it was created here and never shown.
     is_sole: bool,
-    /// Its protocol is TCP.
+    /// The protocol is TCP.
     is_tcp: bool,
-    /// Reads look for more than bytes.
+    /// The ancillary data that reads look for; zero if they use plain `recv`.
     ancillary_flags: AtomicU8,
-    /// Its close waits for the peer: told by whoever sets the option, and asked by whoever drops it.
+    /// A close would wait for the peer (SO_LINGER). Stored when the option is set, read when the socket is
+    /// dropped.
     lingers: AtomicBool,
 }
 
 impl Socket {
-    /// Takes a socket of the standard library, or any other, and makes it non-blocking.
+    /// Wraps a socket of the standard library, or any other stream socket, and makes it non-blocking.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// A system call on the socket failed.
     pub fn new(socket: impl Into<OwnedFd>) -> io::Result<Self> {
         let fd = socket.into();
         let socket = SockRef::from(&fd);
@@ -78,15 +79,15 @@ impl Socket {
         Ok(Self { file: None, fd, is_sole: false, is_tcp, ancillary_flags: 0.into(), lingers })
     }
 
-    /// A TCP socket that is to be connected to an address of this one's family.
+    /// Opens a TCP socket, to be connected to an address of the same family as `family_of`.
     ///
     /// # Errors
-    /// The kernel has none to give.
+    /// The kernel cannot open a socket (EMFILE, ENFILE, …).
     pub fn unconnected(family_of: SocketAddr) -> io::Result<Self> {
         Self::of_kind(Domain::for_address(family_of), Type::STREAM, Some(Protocol::TCP))
     }
 
-    /// A socket of this kind, neither bound nor connected.
+    /// Opens a socket of this kind, neither bound nor connected.
     pub(crate) fn of_kind(
         domain: Domain,
         kind: Type,
@@ -104,18 +105,18 @@ impl Socket {
         })
     }
 
-    /// Sets options, one after the other: the last word counts.
+    /// Sets options in order: the last one of a kind wins.
     pub(crate) fn set_options(&self, options: &[SocketOption]) -> io::Result<()> {
         options.iter().try_for_each(|option| self.set_option(*option))
     }
 
-    /// Binds it, and listens with this backlog.
+    /// Binds the socket and listens with this backlog.
     pub(crate) fn listen(&self, at: &Address, backlog: u32) -> io::Result<()> {
         self.bind(at)?;
         self.listen_bound(backlog)
     }
 
-    /// Listens where it is bound.
+    /// Listens with this backlog at the bound address.
     pub(crate) fn listen_bound(&self, backlog: u32) -> io::Result<()> {
         rustix::net::listen(self, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         Ok(())
@@ -125,8 +126,8 @@ impl Socket {
         Ok(rustix::net::bind(self, &to_kernel(at)?)?)
     }
 
-    /// Binds a Unix socket. The file that comes of it goes with the socket; one that is there already is
-    /// replaced if nobody is behind it.
+    /// Binds a Unix socket. The file that the bind creates is removed with the socket; a stale file at the
+    /// path, to which no socket is bound, is replaced.
     pub(crate) fn bind_unix(&mut self, at: &Address) -> io::Result<()> {
         self.file = SocketFile::bind(at, || self.bind(at))?.map(Box::new);
         Ok(())
@@ -151,46 +152,46 @@ impl Socket {
         Ok(())
     }
 
-    /// Nobody is shown its descriptor before the driver has it.
+    /// Records that the descriptor is shown to nobody before the driver has the socket.
     pub(crate) fn without_duplicates(mut self) -> Self {
         self.is_sole = true;
         self
     }
 
-    /// Whether its close is the end of it, and the kernel's set forgets it.
+    /// True if closing the descriptor closes the socket, so that epoll forgets it.
     pub(crate) fn is_sole(&self) -> bool {
         self.is_sole
     }
 
-    /// True if a read that fills less than its buffer has taken all there was, unless urgent data stopped it.
-    /// Reads of other streams also end at boundaries of messages, credentials or passed descriptors.
+    /// True if a short read shows that the kernel's buffer is empty, unless urgent data stopped it. Reads of
+    /// other streams also end at the boundaries of messages with credentials or passed descriptors.
     pub(crate) fn is_tcp(&self) -> bool {
         self.is_tcp
     }
 
-    fn set_ancillary_flag(&self, what: u8, on: bool) {
-        let others = self.ancillary_flags() & !what;
-        self.ancillary_flags.store(if on { others | what } else { others }, Ordering::Relaxed);
+    fn set_ancillary_flag(&self, flag: u8, on: bool) {
+        let others = self.ancillary_flags() & !flag;
+        self.ancillary_flags.store(if on { others | flag } else { others }, Ordering::Relaxed);
     }
 
     fn ancillary_flags(&self) -> u8 {
         self.ancillary_flags.load(Ordering::Relaxed)
     }
 
-    /// Whether its reads may be ancillary messages.
+    /// True if reads must use `recvmsg`, because they may carry ancillary data.
     pub(crate) fn receives_ancillary(&self) -> bool {
         self.ancillary_flags() != 0
     }
 
-    /// Whether it wants what is passed.
+    /// True if passed descriptors (SCM_RIGHTS) are wanted; otherwise they are closed.
     pub(crate) fn receives_descriptors(&self) -> bool {
         self.ancillary_flags() & RECEIVE_DESCRIPTORS != 0
     }
 
-    /// Who its peer is.
+    /// Returns the credentials of the peer (SO_PEERCRED).
     pub(crate) fn peer_credentials(&self) -> io::Result<Credentials> {
         if SockRef::from(self).domain()? != Domain::UNIX {
-            let what = "only the peers of Unix sockets are known by more than an address";
+            let what = "peer credentials (SO_PEERCRED) are available for Unix sockets only";
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         sys::ancillary::peer_credentials(self.as_fd())
@@ -200,30 +201,31 @@ impl Socket {
         self.lingers.load(Ordering::Relaxed)
     }
 
-    /// Begins to connect; whether that is done already.
+    /// Begins to connect; returns true if the connection is established already.
     pub(crate) fn connect(&self, to: &Address) -> io::Result<bool> {
         match rustix::net::connect(self, &to_kernel(to)?) {
             Ok(()) => Ok(true),
-            // After an interruption it goes on by itself, as if it had been asked not to block.
+            // After EINTR the connect goes on in the background, as after EINPROGRESS.
             Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Whether it has a peer, as opposed to never having had one or having lost it.
+    /// True if the socket is connected: false before the connect and after the loss of the peer.
     pub(crate) fn has_peer(&self) -> bool {
         rustix::net::getpeername(self).is_ok_and(|peer| peer.is_some())
     }
 
-    /// Accepts a connection.
+    /// Accepts a connection (`accept4`).
     pub(crate) fn accept(&self) -> io::Result<(Socket, Address)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (fd, peer) = retry_on_intr(|| rustix::net::acceptfrom_with(self, flags))?;
         let peer = peer.and_then(from_kernel).ok_or_else(|| {
-            let what = "a connection was refused: its peer has an address of an unknown kind";
+            let what =
+                "an accepted connection was closed: its peer's address family is not supported";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
-        // What the listener has, it has too.
+        // The kernel copies SO_LINGER and SO_PASSCRED from the listener; the accepted socket receives what it does.
         let (ancillary_flags, lingers) = (self.ancillary_flags().into(), self.lingers().into());
         Ok((
             Self { file: None, fd, is_sole: true, is_tcp: self.is_tcp, ancillary_flags, lingers },
@@ -231,8 +233,8 @@ impl Socket {
         ))
     }
 
-    /// Writes the front of a queue, in one system call. Without a signal: the error tells the same, and
-    /// does not end the process.
+    /// Writes the front of a queue in one system call, with MSG_NOSIGNAL: EPIPE is returned, and SIGPIPE is not
+    /// raised.
     #[inline]
     pub(crate) fn send(&self, queue: &OutQueue) -> rustix::io::Result<usize> {
         let Some(one) = queue.only_chunk() else { return self.send_many(queue) };
@@ -249,10 +251,10 @@ impl Socket {
         })
     }
 
-    /// Sends the front of a file, in one system call.
+    /// Sends the front of a file region in one `sendfile` call.
     ///
-    /// Unlike a write it cannot be asked to leave a signal out: a program in which SIGPIPE is not ignored,
-    /// as it is in any that begins with a Rust `main`, ends if the peer is gone.
+    /// `sendfile` has no MSG_NOSIGNAL: if the peer is gone, SIGPIPE ends a program that does not ignore it.
+    /// Every program that begins with a Rust `main` ignores it.
     pub(crate) fn send_file(&self, file: &FileRegion) -> io::Result<usize> {
         let max = usize::try_from(file.len()).unwrap_or(usize::MAX).min(MAX_SENDFILE_BYTES);
         let sent = retry_on_intr(|| {
@@ -262,7 +264,7 @@ impl Socket {
         match sent {
             Ok(0) => Err(file.truncated_error()),
             Ok(n) => Ok(n),
-            // Not every file system can do it.
+            // Not every file system supports `sendfile`: copy a piece instead.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 let copy = file.read(COPIED_AT_ONCE)?;
                 let send = || rustix::net::send(self.as_fd(), &copy, SendFlags::NOSIGNAL);
@@ -272,13 +274,13 @@ impl Socket {
         }
     }
 
-    /// Takes the error that the kernel keeps for it.
+    /// Takes the pending error of the socket (SO_ERROR).
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         SockRef::from(self).take_error()
     }
 
-    /// Throws its error queue away: nobody here reads it, and while there is something in it the
-    /// kernel reports an error that [`take_error`](Self::take_error) does not find.
+    /// Discards the error queue (MSG_ERRQUEUE). Nothing here reads it, and while it has entries the kernel
+    /// reports EPOLLERR although [`take_error`](Self::take_error) finds no error.
     pub(crate) fn drain_error_queue(&self) {
         let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
         for _ in 0..MAX_QUEUED_ERRORS {
@@ -290,9 +292,9 @@ impl Socket {
 }
 
 impl Drop for Socket {
-    /// A close that lingers blocks until the peer has taken everything, non-blocking or not. Nobody here
-    /// waits for that; and when its time is up, Linux goes on sending in the background as if it had not
-    /// been asked to wait. So it is not asked.
+    /// Turns SO_LINGER off before the close. A lingering close blocks until the peer has acknowledged
+    /// everything, even on a non-blocking socket. After the linger time Linux goes on sending in the background
+    /// anyway, as it does without the option.
     fn drop(&mut self) {
         if self.lingers() {
             let _ = SockRef::from(&*self).set_linger(None);
@@ -312,7 +314,8 @@ impl From<Socket> for Io {
     }
 }
 
-/// Whether a close waits: none at all, or a reset, does not.
+/// True if a close with this SO_LINGER blocks: neither without linger nor with zero seconds, which resets the
+/// connection.
 fn is_blocking_linger(linger: Option<Duration>) -> bool {
     linger.is_some_and(|time| !time.is_zero())
 }

@@ -1,12 +1,11 @@
 //! The files of Unix sockets (C13).
 //!
-//! A Unix socket that is bound to a path makes a file there, and whoever closes the socket leaves it behind:
-//! nobody can be bound to the path then, and nobody can connect to it.
+//! Binding a Unix socket to a path creates a file there, and closing the socket leaves the file behind: the
+//! path can then be neither bound nor connected to.
 //!
-//! - A file that was made here is removed with its socket, unless somebody has put another in its place.
-//! - One that is found where a socket is to be bound is replaced if nobody is behind it, as after a crash:
-//!   it is of the socket kind, and the kernel knows no socket that is bound to it, in whichever process.
-//!   Anything else is left alone, and the bind fails.
+//! - A file that was created here is removed with its socket, unless another file has taken its place.
+//! - A stale file at the path of a bind, as after a crash, is replaced: it is of the socket type, and no socket
+//!   of any process is bound to it. Any other file is left alone, and the bind fails (EADDRINUSE).
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
@@ -20,26 +19,26 @@ use waterwheel_channel::{Address, UnixAddress};
 
 use crate::address::to_kernel;
 
-/// Held from the look at a file that is in the way until a new one is in its place: two threads that find the
-/// same old file would otherwise remove each other's new one. Between processes it takes a moment in which
-/// both look at the same time.
+/// Held from the check of a stale file until the new file is in its place: otherwise two threads that find the
+/// same stale file could remove each other's new one. Two processes can still do so if they check at the same
+/// moment.
 static REPLACING: Mutex<()> = Mutex::new(());
 
-/// The file of a socket that was bound here. Dropped, it is removed.
+/// The file of a socket that was bound here. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
-    /// From the root: the process may go elsewhere.
+    /// Absolute: the process may change its working directory.
     path: PathBuf,
     identity: FileIdentity,
-    /// Who made it: a copy of the process that comes to an end leaves it alone.
+    /// The process that created the file: a forked child that exits does not remove it.
     process: u32,
 }
 
-/// What tells a file from another at the same path, as long as it is there: its device and number.
+/// Device and inode number: they tell a file from another at the same path while it exists.
 type FileIdentity = (u64, u64);
 
 impl SocketFile {
-    /// Binds a socket to this address. What has no path has no file.
+    /// Binds a socket to this address; returns its file, or `None` if the address is not a path.
     pub(crate) fn bind(
         at: &Address,
         bind: impl Fn() -> io::Result<()>,
@@ -63,21 +62,21 @@ impl Drop for SocketFile {
         let found = socket_metadata(&self.path).ok().flatten();
         let ours = found.is_some_and(|found| identity(&found) == self.identity);
         if ours && std::process::id() == self.process {
-            // It may be that this is not allowed: then it is for whoever binds next to replace it.
+            // A failure is ignored: the next bind to this path replaces the file.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes the file of a socket that is closed.
+/// Removes the file of a closed socket; returns an error if the path is in use.
 fn remove_stale(path: &Path, at: &Address) -> io::Result<()> {
     let found = match socket_metadata(path) {
         Ok(Some(found)) => found,
         Ok(None) => {
-            let what = "there is a file that is no socket";
+            let what = "a file that is not a socket is at this path";
             return Err(io::Error::new(ErrorKind::AddrInUse, what));
         }
-        // Its owner has removed it meanwhile.
+        // Its owner has just removed it.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -87,8 +86,8 @@ fn remove_stale(path: &Path, at: &Address) -> io::Result<()> {
     Err(Errno::ADDRINUSE.into())
 }
 
-/// Whether somebody has a socket that is bound there. Asked by a socket for datagrams: one of streams would be
-/// a connection for whoever listens, and would be refused by those that do not listen yet.
+/// True if a socket is bound to this path. Probed with a datagram socket: a stream socket would appear as a
+/// connection at a listener, and would be refused by a socket that does not listen yet.
 fn is_bound(at: &Address) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
@@ -96,7 +95,7 @@ fn is_bound(at: &Address) -> io::Result<bool> {
     Ok(refused != Err(Errno::CONNREFUSED))
 }
 
-/// What is known of the file at a path; `None`: it is no socket.
+/// Returns the metadata of the socket file at a path; `None` if the file is not a socket.
 fn socket_metadata(path: &Path) -> io::Result<Option<Metadata>> {
     let file = fs::symlink_metadata(path)?;
     Ok(file.file_type().is_socket().then_some(file))
@@ -106,7 +105,8 @@ fn identity(file: &Metadata) -> FileIdentity {
     (file.dev(), file.ino())
 }
 
-/// Whether it is the same file. Its number may have been given out again, since nobody has it open.
+/// True if both are the same file. The inode number alone does not tell: it may be reused, since the file is
+/// not open.
 fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     let changed = |file: &Metadata| (file.ctime(), file.ctime_nsec());
     identity(one) == identity(other) && changed(one) == changed(other)

@@ -1,4 +1,4 @@
-//! TCP: what bootstraps make their channels of.
+//! TCP: the transport that bootstraps make their channels with.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use crate::error_context::context;
 use crate::resolver::SystemResolver;
 use crate::sockets::socket::Socket;
 
-/// So many connections wait to be accepted, unless said otherwise: what the kernel allows by default.
+/// The default number of connections that may wait to be accepted: the kernel's default limit (somaxconn).
 const DEFAULT_BACKLOG: u32 = 4096;
 
 /// TCP over IPv4 and IPv6.
 ///
-/// By default writes are sent at once ([`SocketOption::NoDelay`]), and a listener may be bound to an
-/// address whose last connections have not been forgotten yet ([`SocketOption::ReuseAddress`]).
+/// By default writes are sent at once (TCP_NODELAY, [`SocketOption::NoDelay`]), and a listener may bind to an
+/// address with connections in TIME_WAIT (SO_REUSEADDR, [`SocketOption::ReuseAddress`]).
 ///
 /// ```
 /// use std::time::Duration;
@@ -87,7 +87,7 @@ impl SocketFactory for Tcp {
     }
 }
 
-/// A socket with these options; the last word counts.
+/// Opens a socket with these options; the last one of a kind wins.
 fn socket(family_of: SocketAddr, options: &[SocketOption]) -> io::Result<Socket> {
     let socket = Socket::unconnected(family_of)?.without_duplicates();
     socket.set_options(options)?;

@@ -1,4 +1,4 @@
-//! UDP: what bootstraps make their channels of datagrams of.
+//! UDP: the transport that bootstraps make their datagram channels with.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,11 +19,11 @@ use crate::sockets::socket::Socket;
 
 /// UDP over IPv4 and IPv6: see [`Datagrams`].
 ///
-/// - There are no servers and no connections to accept: one channel that is bound talks to everybody, and
-///   [`answer`](waterwheel_channel::Datagram::answer) goes back to whom a datagram came from.
-/// - Connected to a peer it hears nobody else, and datagrams need no address.
-/// - Groups are joined by an option, before it is bound or later:
-///   [`SocketOption::JoinGroup`]. What is sent to one is written to its address, as to any peer.
+/// - There are no servers and no accepted connections: one bound channel talks to every peer, and
+///   [`answer`](waterwheel_channel::Datagram::answer) returns a datagram to the sender of another.
+/// - A connected channel receives from its peer only, and its datagrams need no address.
+/// - Multicast groups are joined with the option [`SocketOption::JoinGroup`], before the bind or later. A
+///   datagram to a group is written to the group's address, as to any peer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +38,7 @@ use crate::sockets::socket::Socket;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A member of a group, next to others on this machine:
+/// A member of a multicast group, beside other members on this machine:
 ///
 /// ```no_run
 /// use std::net::Ipv4Addr;
@@ -90,7 +90,7 @@ impl DatagramSocketFactory for Udp {
             Socket::of_kind(domain, Type::DGRAM, Some(Protocol::UDP))?.without_duplicates();
         socket.set_options(options)?;
         if local.is_some() {
-            socket.bind(&at.into()).map_err(context(format!("cannot be bound to {at}")))?;
+            socket.bind(&at.into()).map_err(context(format!("cannot bind to {at}")))?;
         }
         if let Some(peer) = peer {
             socket.connect(&peer.into())?;

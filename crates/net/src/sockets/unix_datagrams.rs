@@ -1,4 +1,4 @@
-//! Datagrams of Unix sockets: what bootstraps make their channels of.
+//! Unix datagram sockets: the transport that bootstraps make their datagram channels with.
 
 use std::io;
 
@@ -14,16 +14,18 @@ use crate::error_context::context;
 use crate::sockets::datagram_socket::DatagramSocket;
 use crate::sockets::socket::Socket;
 
-/// Datagrams within the machine, at a path or at an abstract name: see [`Datagrams`]. Unlike those of UDP they
-/// arrive, and in order: whoever sends faster than its peer reads is told.
+/// Datagrams between processes of one machine, at a path or at an abstract name: see [`Datagrams`]. Unlike UDP
+/// datagrams they are neither lost nor reordered: a sender that is faster than its receiver is told that the
+/// receiver's queue is full.
 ///
-/// - Connected, a channel waits until its peer has room. One that is not gets an error for each datagram that
-///   its peer has no room for: nobody could tell it when there is.
-/// - Connected without a local address it has none, and nobody can answer it. Bound to
-///   [`Unnamed`](UnixAddress::Unnamed), as a local address too, it gets an abstract name of the system's
-///   choice.
-/// - The file at a path is as that of a [server](crate::Unix).
-/// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see [`wrap_descriptor`](crate::wrap_descriptor).
+/// - A connected channel waits until its peer has room. An unconnected channel gets an error for each datagram
+///   that its receiver has no room for, because the kernel does not report when there is room.
+/// - A channel connected without a local address has none, and cannot be answered. Bound to
+///   [`Unnamed`](UnixAddress::Unnamed), which may also be the local address of a connect, it gets an abstract
+///   name that the kernel chooses.
+/// - The file at a path is created and removed like that of a [server](crate::Unix).
+/// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see
+///   [`wrap_descriptor`](crate::wrap_descriptor).
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +65,7 @@ impl DatagramSocketFactory for UnixDatagrams {
         let mut socket = Socket::of_kind(Domain::UNIX, Type::DGRAM, None)?.without_duplicates();
         socket.set_options(options)?;
         if let Some(local) = local {
-            socket.bind_unix(local).map_err(context(format!("cannot be bound to {local}")))?;
+            socket.bind_unix(local).map_err(context(format!("cannot bind to {local}")))?;
         }
         if let Some(peer) = peer {
             socket.connect(peer)?;

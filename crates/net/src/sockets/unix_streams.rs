@@ -1,4 +1,4 @@
-//! Streams of Unix sockets: what bootstraps make their channels of.
+//! Unix stream sockets: the transport that bootstraps make their channels with.
 
 use std::io;
 
@@ -13,25 +13,26 @@ use crate::address::{expect_unix, expect_unix_peer};
 use crate::error_context::context;
 use crate::sockets::socket::Socket;
 
-/// So many connections wait to be accepted, unless said otherwise: what the kernel allows by default.
+/// The default number of connections that may wait to be accepted: the kernel's default limit (somaxconn).
 const DEFAULT_BACKLOG: u32 = 4096;
 
-/// Streams within the machine, at a path or at an abstract name: see
-/// [`UnixAddress`](waterwheel_channel::UnixAddress). They are what TCP's are, without a network.
+/// Streams between processes of one machine, at a path or at an abstract name: see
+/// [`UnixAddress`](waterwheel_channel::UnixAddress). They behave like TCP streams, without a network.
 ///
-/// - A server at a path makes a file there, and removes it when it is closed, unless somebody has put another
-///   in its place. One that is left from a server that came to a sudden end is replaced. Where somebody
-///   listens, or there is a file of another kind, the bind fails.
-/// - Who may connect is up to the permissions of that file and its directory. An abstract name is open to
-///   everybody.
-/// - Bound to [`Unnamed`](waterwheel_channel::UnixAddress::Unnamed) a server gets an abstract name of the
-///   system's choice.
-/// - Clients mostly have no address. One that is to have one is bound to it as a server is.
+/// - A server at a path creates a file there, and removes it when it is closed, unless another file has taken
+///   its place. A stale file, left by a server that has crashed, is replaced. If a socket is bound there, or
+///   the file is not a socket, the bind fails.
+/// - The permissions of the file and its directory decide who may connect. An abstract name is open to every
+///   process.
+/// - A server bound to [`Unnamed`](waterwheel_channel::UnixAddress::Unnamed) gets an abstract name that the
+///   kernel chooses.
+/// - Clients have no address, unless they are bound to one as a server is.
 /// - While as many connections wait as a server's [`Backlog`](SocketOption::Backlog) allows, a connect is
-///   tried again and again, within its time limit.
-/// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see [`wrap_descriptor`](crate::wrap_descriptor). A handler
-///   may ask [who its peer is](waterwheel_channel::Ctx::peer_credentials).
-/// - Options of TCP are refused, with their name.
+///   retried within its time limit.
+/// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see
+///   [`wrap_descriptor`](crate::wrap_descriptor). A handler may query [the credentials of its
+///   peer](waterwheel_channel::Ctx::peer_credentials).
+/// - An option of TCP fails with an error that names it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,7 +98,7 @@ impl SocketFactory for Unix {
     }
 }
 
-/// A socket with these options; the last word counts.
+/// Opens a socket with these options; the last one of a kind wins.
 fn socket(options: &[SocketOption]) -> io::Result<Socket> {
     let socket = Socket::of_kind(Domain::UNIX, Type::STREAM, None)?.without_duplicates();
     socket.set_options(options)?;

@@ -1,4 +1,4 @@
-//! Several datagrams in one system call: `recvmmsg` and `sendmmsg`.
+//! Batches of datagrams in one system call: `recvmmsg` and `sendmmsg`.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,12 +11,12 @@ use waterwheel_channel::driver::DATAGRAMS_AT_ONCE;
 
 use crate::address::to_kernel;
 
-/// What one call needs for them is 3.5 KiB of stack.
+/// The maximum number of datagrams per call. Headers and addresses of a batch take 3.5 KiB of stack.
 pub(crate) const BATCH: usize = DATAGRAMS_AT_ONCE;
 
-/// Receives at max `max` datagrams, each cut off after `size` bytes, into `buffer`; gives each of them, with
-/// the length it was sent with and the address of its sender, to `each`. How many there were; fewer than
-/// asked for: there are no more.
+/// Receives at most `max` datagrams into `buffer`, each truncated to `size` bytes. Calls `each` with the bytes
+/// of a datagram, the length it was sent with and the address of its sender. Returns the number of datagrams; a
+/// number below `max` means that the kernel has no more.
 pub(crate) fn receive(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -37,11 +37,11 @@ pub(crate) fn receive(
         header.msg_hdr.msg_name = address.as_mut_ptr().cast();
         header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     }
-    // With this the kernel says how long each was, not how much of it there was buffer for.
+    // With MSG_TRUNC the kernel returns the full length of each datagram, not the received part.
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     // SAFETY: the first `max` headers are filled in above. They point into `buffer`, `addresses` and `iovecs`,
-    // which live until the end of this function and are not touched otherwise before the call is over;
-    // the lengths are those of what they point to. There is no time limit to be looked at.
+    // which live until the end of this function and are not accessed otherwise during the call; the
+    // lengths are those of what they point to. The timeout is null.
     let n = unsafe {
         let (first, max) = (headers.as_mut_ptr(), max as libc::c_uint);
         libc::recvmmsg(fd.as_raw_fd(), first, max, flags, ptr::null_mut())
@@ -50,21 +50,21 @@ pub(crate) fn receive(
     for ((part, address), header) in buffer.chunks_exact(size).zip(&addresses).zip(&headers).take(n)
     {
         let (whole, len) = (header.msg_len as usize, header.msg_hdr.msg_namelen);
-        // A sender without an address leaves it empty.
+        // The address of an unbound sender is empty.
         let named = len as usize > size_of::<libc::sa_family_t>();
-        // SAFETY: the kernel has written an address of `len` bytes to where `address` is, which has buffer for
-        // the largest there is, and both are addresses for the same layout.
+        // SAFETY: the kernel has written an address of `len` bytes to `address`, which has the size of the
+        // largest address type; `SocketAddrAny` has the same layout.
         let from = named.then(|| unsafe { SocketAddrAny::read(address.as_ptr().cast(), len) });
         each(&part[..whole.min(size)], whole, from);
     }
     Ok(n)
 }
 
-/// What came of sending.
+/// The outcome of a `sendmmsg` call.
 pub(crate) struct SendOutcome {
-    /// How many were sent, as many as the kernel took; an error is about the first.
+    /// The number of datagrams that were sent; an error concerns the first one.
     pub(crate) result: io::Result<usize>,
-    /// What has become of a datagram that was sent before these.
+    /// The error of a datagram that was sent before these, reported by this call.
     pub(crate) earlier_error: Option<io::Error>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
         let (address, iovec) = (&mut addresses[filled], &mut iovecs[filled]);
         *address = match datagram.peer().map(to_kernel).transpose() {
             Ok(address) => address,
-            // Those before it are sent; it is the first of the next batch.
+            // The datagrams before this one are sent; it will be the first of the next batch.
             Err(_) if filled > 0 => break,
             Err(error) => return Err(error).into(),
         };
@@ -110,10 +110,10 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
     };
     match send() {
         Err(first) if first.kind() != io::ErrorKind::WouldBlock => {
-            // The kernel may have told what has become of an earlier_error datagram, instead of sending this one.
-            // What is about this one it says again.
+            // The kernel may have returned the error of an earlier datagram instead of sending this one. An error
+            // that concerns this one is returned again.
             let again = send();
-            // A Unix socket is not connected any more once it was said that its peer is gone.
+            // A Unix socket is no longer connected once the kernel has reported that its peer is gone.
             if again.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotConnected) {
                 return Err(first).into();
             }
@@ -126,7 +126,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
 }
 
 fn empty_header() -> libc::mmsghdr {
-    // SAFETY: numbers and pointers, all of which may be zero; there may be private padding, which is why
-    // it cannot be written out.
+    // SAFETY: all fields are numbers and pointers, for which zero is valid. The struct may have private padding, so
+    // it cannot be written as a literal.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }

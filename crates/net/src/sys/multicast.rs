@@ -1,5 +1,4 @@
-//! Joining and leaving groups of either family, by the number of the interface and by source: no crate has
-//! that for IPv6.
+//! Joining and leaving multicast groups by interface index and by source: no crate offers that for IPv6.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,14 +8,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::net::SocketAddrAny;
 use waterwheel_channel::driver::MulticastMembership;
 
-/// What is to be done about a membership.
+/// The direction of a membership change.
 #[derive(Clone, Copy)]
 pub(crate) enum MembershipChange {
     Join,
     Leave,
 }
 
-/// Changes a membership at the interface with this number; zero: the one that the routes lead to.
+/// Changes a membership at the interface with this index; zero lets the routing table choose the interface.
 pub(crate) fn change(
     fd: BorrowedFd<'_>,
     change: MembershipChange,
@@ -52,8 +51,8 @@ pub(crate) fn change(
 fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, request: &T) -> io::Result<()> {
     let first: *const T = request;
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `first` points to `len` bytes that live until the end of this function, and are what options
-    // of this name take.
+    // SAFETY: `first` points to `len` bytes that live until the end of this function, of the type that the option
+    // takes.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, first.cast(), len) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -62,8 +61,8 @@ fn storage(address: IpAddr) -> libc::sockaddr_storage {
     let address = SocketAddrAny::from(SocketAddr::new(address, 0));
     let mut storage = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let (from, len) = (address.as_ptr().cast::<u8>(), address.addr_len() as usize);
-    // SAFETY: an address is `addr_len` bytes long, and no longer than the room for the largest there is.
+    // SAFETY: an address is `addr_len` bytes long, at most the size of `sockaddr_storage`.
     unsafe { std::ptr::copy_nonoverlapping(from, storage.as_mut_ptr().cast::<u8>(), len) };
-    // SAFETY: it is all numbers, which may be zero, and was before they were written to.
+    // SAFETY: all fields are numbers; the memory was zeroed before the address was copied into it.
     unsafe { storage.assume_init() }
 }

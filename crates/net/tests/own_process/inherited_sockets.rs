@@ -246,7 +246,7 @@ fn c12_what_is_no_listening_socket_is_named_and_nothing_is_taken() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=door:window";
     let mut process = Process::start("takes", [listen().0, null()], environment);
     let error = process.says();
-    assert!(error.contains("descriptor 4 (`window`) is no listening socket"), "{error}");
+    assert!(error.contains("descriptor 4 (`window`) is not a listening socket"), "{error}");
     assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
     let environment = "LISTEN_PID=$$ LISTEN_FDS=3";
     let mut process = Process::start("takes", [listen().0, listen().0], environment);

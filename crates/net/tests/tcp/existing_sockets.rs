@@ -141,9 +141,9 @@ fn c12_what_is_no_such_socket_is_refused_by_name() {
         let unconnected = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let refused = [
-            (existing_listener(file).map(drop), "is no socket"),
+            (existing_listener(file).map(drop), "is not a socket"),
             (existing_listener(ours).map(drop), "does not listen"),
-            (existing_listener(udp).map(drop), "is not for streams"),
+            (existing_listener(udp).map(drop), "is not a stream socket"),
             (existing_stream(listen().0).map(drop), "is not connected"),
             (existing_stream(unconnected.unwrap()).map(drop), "is not connected"),
         ];

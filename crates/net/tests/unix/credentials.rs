@@ -70,7 +70,7 @@ fn c13_transports_that_know_their_peers_by_addresses_say_so() {
         let tcp = get(ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0"));
         get(clients(Bootstrap::new(&group, Tcp)).connect(tcp.local_address().unwrap()));
         let error = told.recv_timeout(LONG).unwrap().unwrap_err();
-        assert_eq!(error, "only the peers of Unix sockets are known by more than an address");
+        assert_eq!(error, "peer credentials (SO_PEERCRED) are available for Unix sockets only");
         let name = waterwheel_channel::Address::local(format!("credentials {rig:p}"));
         let _local = get(ServerBootstrap::new(&group, local::Local).bind(name.clone()));
         get(clients(Bootstrap::new(&group, local::Local)).connect(name));

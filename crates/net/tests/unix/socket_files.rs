@@ -118,12 +118,12 @@ fn c13_a_file_that_is_no_socket_is_never_removed() {
         let directory = Directory::new();
         let (file, link) = (directory.path("file"), directory.path("link"));
         fs::write(&file, "precious").unwrap();
-        assert!(refused(rig, &file).contains("a file that is no socket"));
+        assert!(refused(rig, &file).contains("a file that is not a socket"));
         assert_eq!(fs::read(&file).unwrap(), b"precious");
         let old = directory.path("old");
         drop(UnixListener::bind(&old).unwrap());
         symlink(&old, &link).unwrap();
-        assert!(refused(rig, &link).contains("a file that is no socket"));
+        assert!(refused(rig, &link).contains("a file that is not a socket"));
         assert!(old.exists());
         assert!(refused(rig, &directory.path("no/such/directory")).contains("No such file"));
     });

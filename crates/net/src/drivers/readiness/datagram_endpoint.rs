@@ -1,13 +1,13 @@
-//! One socket for datagrams: what is watched for it, and which events its readiness turns into.
+//! One datagram socket: the events it is watched for, and the driver events that its readiness turns into.
 //!
-//! Datagrams are outcome from the kernel several at a time, and given out one by one:
+//! Datagrams are taken from the kernel in batches (`recvmmsg`) and handed out one by one:
 //!
 //! ```text
-//!   kernel ── one call, at max 16 ──► buffer ── copied out, each as long as it is ──► received ──► Datagram
+//!   kernel ── recvmmsg, at most 16 ──► DatagramBuffer ── copied, each at its own length ──► received ──► Datagram
 //! ```
 //!
-//! The buffer has room for the largest datagrams there may be, belongs to the driver, and is used again by
-//! the next call: what is kept of a datagram is as long as the datagram.
+//! The buffer belongs to the driver, has room for the largest possible datagrams, and is reused by the next
+//! call. A datagram that is kept therefore takes only as much memory as its bytes.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,57 +24,58 @@ use crate::sockets::ancillary::{self, AncillaryRead};
 use crate::sockets::datagram_socket::DatagramSocket;
 use crate::sys::datagrams::{self, SendOutcome};
 
-/// Where the kernel puts what it is asked for. Nothing, until the first datagram.
+/// The memory that `recvmmsg` writes to. Empty until the first datagram.
 #[derive(Default)]
 pub(super) struct DatagramBuffer {
-    room: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl DatagramBuffer {
-    /// Room for a batch of datagrams of this size. Pages that nothing was written to take no memory.
-    fn room(&mut self, size: usize) -> &mut [u8] {
+    /// Returns memory for a batch of datagrams of this size. Untouched pages take no physical memory.
+    fn for_batch(&mut self, size: usize) -> &mut [u8] {
         let all = size * datagrams::BATCH;
-        if self.room.len() < all {
-            self.room = vec![0; all];
+        if self.bytes.len() < all {
+            self.bytes = vec![0; all];
         }
-        &mut self.room
+        &mut self.bytes
     }
 }
 
-/// How far the reads of this round are.
+/// The progress of the reads in this round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DatagramRound {
-    /// Not begun.
+    /// No read was made yet.
     NotStarted,
-    /// Begun; `left` reads may follow.
+    /// Reads have begun; `left` more are allowed.
     Reading { left: u32 },
-    /// `ReadComplete` was given out: nothing is read until the next round.
+    /// `ReadComplete` was emitted: nothing is read until the next round.
     ReadsDone,
-    /// Nothing more is to be said in this round.
+    /// No more events in this round.
     Finished,
 }
 
+/// A datagram socket and the readiness that the kernel has reported for it.
 pub(super) struct DatagramEndpoint {
     socket: DatagramSocket,
-    /// The kernel says once what is ready: then that is kept until a call shows that it is over.
+    /// Edge-triggered (EPOLLET): reported readiness is kept in `ready` until a system call disproves it.
     is_edge: bool,
-    /// Reads are on.
+    /// `Some` while reads are on.
     plan: Option<PackedReadPlan>,
     round: DatagramRound,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
-    /// The kernel says that there is room, and nothing was sent since.
+    /// The kernel has reported room (EPOLLOUT), and nothing was sent since.
     is_room_reported: bool,
-    /// Nothing is to be had from it any more.
+    /// The socket can no longer be used.
     is_broken: bool,
-    /// What the kernel has said, as far as nothing has shown that it is over.
+    /// Readiness that the kernel has reported and no system call has disproved yet.
     ready: ReadyFlags,
-    /// `ReceiveFailed`, or `Failed` if it is broken, is owed, after everything else of this round.
+    /// An owed `ReceiveFailed`, or `Failed` if the socket is broken; emitted as the last event of the round.
     failure: Option<io::Error>,
 }
 
 impl DatagramEndpoint {
-    /// Takes a socket in, edge-triggered if the selector can be.
+    /// Wraps a socket; edge-triggered if the selector supports it.
     pub(super) fn new(socket: DatagramSocket, is_edge: bool) -> Self {
         let (plan, round, ready, failure) =
             (None, DatagramRound::NotStarted, ReadyFlags::NONE, None);
@@ -104,7 +105,7 @@ impl DatagramEndpoint {
         self.socket
     }
 
-    /// What it is to be watched for; `None`: it is not to be in the set.
+    /// Returns the events to watch for; `None` if the socket need not be in the set.
     pub(super) fn wanted_events(&self) -> Option<WatchedEvents> {
         let mut wanted = Interest::NONE;
         if self.plan.is_some() {
@@ -113,12 +114,13 @@ impl DatagramEndpoint {
         if self.write_pending {
             wanted = wanted | Interest::WRITABLE;
         }
-        // An error is told whatever is asked for: while nobody reads it waits for the next read or write.
+        // EPOLLERR is reported for any interest. While neither reads nor writes want it, the socket leaves the
+        // set, and the error waits for the next read or write.
         let watch = WatchedEvents { interest: wanted, read_end: false, edge: self.is_edge };
         (!self.is_broken && !wanted.is_empty()).then_some(watch)
     }
 
-    /// Notes what the kernel says; returns whether the endpoint is to have a turn.
+    /// Records readiness reported by the kernel; returns true if the endpoint needs a visit in this round.
     pub(super) fn on_ready(&mut self, ready: ReadyFlags) -> bool {
         self.ready |= ready;
         if !self.write_pending {
@@ -127,7 +129,8 @@ impl DatagramEndpoint {
         !self.is_edge || self.has_work()
     }
 
-    /// True if a turn would find something to do, by what is known now. An error waits for whoever reads or sends.
+    /// True if a visit would find something to do, by the recorded readiness. An error waits until reads are on
+    /// or a write is pending.
     pub(super) fn has_work(&self) -> bool {
         let (reads, ready) = (self.plan.is_some(), self.ready);
         let is_awaited = (reads || self.write_pending)
@@ -137,18 +140,19 @@ impl DatagramEndpoint {
         is_awaited && !self.is_broken || self.failure.is_some()
     }
 
+    /// Marks the socket as unusable: `Failed` is owed.
     pub(super) fn break_with(&mut self, error: io::Error) {
         (self.is_broken, self.failure) = (true, Some(error));
     }
 
-    /// True while its turn is not over: there may be something to say.
+    /// True while the visit may still produce an event.
     pub(super) fn is_visit_open(&self) -> bool {
         let is_over = self.is_broken || self.round == DatagramRound::Finished;
         let is_idle = self.round == DatagramRound::NotStarted && self.ready == ReadyFlags::NONE;
         !is_over && !is_idle || self.failure.is_some()
     }
 
-    /// Ends its turn; returns whether it is to have another one, in the next round.
+    /// Ends the visit; returns true if the endpoint needs another one in the next round.
     pub(super) fn end_visit(&mut self) -> bool {
         self.round = DatagramRound::NotStarted;
         if !self.is_edge {
@@ -157,22 +161,24 @@ impl DatagramEndpoint {
         self.has_work()
     }
 
-    /// Returns how many steps a round may take.
+    /// Returns the maximum number of steps in one round.
     pub(super) fn max_steps(&self) -> u32 {
         max_steps(self.plan)
     }
 
-    /// Ends the round, whatever is left of it.
+    /// Ends the round early; returns the owed `ReadComplete` if reads had begun.
     pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
         let is_open = matches!(self.round, DatagramRound::Reading { .. });
         self.round = DatagramRound::Finished;
         is_open.then_some(IoEvent::ReadComplete(token))
     }
 
+    /// Turns reads on with this plan, or off.
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
         self.plan = plan.map(PackedReadPlan::of);
     }
 
+    /// Sends the first datagrams of a batch in one `sendmmsg` call.
     pub(super) fn send(
         &mut self,
         batch: &mut dyn Iterator<Item = &Datagram>,
@@ -188,6 +194,7 @@ impl DatagramEndpoint {
         self.on_submitted(result, first.flatten())
     }
 
+    /// Sends one datagram with ancillary data.
     pub(super) fn send_ancillary(&mut self, message: &AncillaryMessage) -> io::Result<Submit> {
         self.check_sendable()?;
         let to = message.peer.as_ref();
@@ -195,15 +202,16 @@ impl DatagramEndpoint {
         self.on_submitted(sent.map(|_| 1), to)
     }
 
+    /// Returns an error if a datagram may not be sent now.
     fn check_sendable(&self) -> io::Result<()> {
         if self.write_pending || self.is_broken {
-            let what = "a socket that is broken, or whose last write is pending, cannot be sent by";
+            let what = "cannot send a datagram: the socket is broken, or its previous write is still pending";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
         Ok(())
     }
 
-    /// What came of a send to this address, or to the peer it is connected to.
+    /// Translates the result of a send to this address, or to the connected peer.
     fn on_submitted(
         &mut self,
         sent: io::Result<usize>,
@@ -215,11 +223,13 @@ impl DatagramEndpoint {
                 Ok(Submit::Done(n))
             }
             (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
-            // The room that is missing is not this socket's: a receiver is full, and of one that this is not
-            // connected to the kernel does not tell when it is no longer. It would say at once that there is
-            // room, for ever.
+            // Not this socket's buffer is full but the receiver's. The kernel does not report when an
+            // unconnected receiver has room again; it would report EPOLLOUT for this socket at once, in every
+            // wait.
             (Err(_), Some(to)) if self.is_room_reported && !self.can_wait_for_room(to) => {
-                let what = format!("{to} has no room: connect to it to wait for some");
+                let what = format!(
+                    "the receive queue of {to} is full (EAGAIN): connect the socket to wait for room"
+                );
                 Err(io::Error::new(ErrorKind::WouldBlock, what))
             }
             (Err(_), _) => {
@@ -230,14 +240,15 @@ impl DatagramEndpoint {
         }
     }
 
-    /// Whether the kernel tells when there is room at this address. Of the peer it is connected to; but among
-    /// Unix sockets others may be sent to others.
+    /// True if the kernel reports when this address has room again. It does for the connected peer of an IP
+    /// socket; a connected Unix socket may also send to other addresses, about which the kernel reports
+    /// nothing.
     fn can_wait_for_room(&self, to: &Address) -> bool {
         let socket = &self.socket.socket;
         socket.has_peer() && !matches!(to, Address::Unix(_))
     }
 
-    /// The next event of this round, if there is one.
+    /// Returns the next event of this round.
     pub(super) fn next(&mut self, token: Token, buffer: &mut DatagramBuffer) -> Option<IoEvent> {
         if self.ready.take(ReadyFlags::WRITE) && std::mem::take(&mut self.write_pending) {
             self.is_room_reported = true;
@@ -256,14 +267,17 @@ impl DatagramEndpoint {
         })
     }
 
+    /// Returns the next event of the reads: a datagram, or their `ReadComplete`.
     fn read(&mut self, token: Token, buffer: &mut DatagramBuffer) -> Option<IoEvent> {
         if self.round == DatagramRound::NotStarted {
-            let told = self.ready.contains_any(READ_EVENTS) || !self.socket.received.is_empty();
-            let plan = self.plan.filter(|_| told)?;
+            let is_readable =
+                self.ready.contains_any(READ_EVENTS) || !self.socket.received.is_empty();
+            let plan = self.plan.filter(|_| is_readable)?;
             self.round = DatagramRound::Reading { left: plan.max_reads };
         }
         let DatagramRound::Reading { left } = self.round else { return None };
-        // What was outcome from the kernel, and not given out before reads went off, waits like the rest.
+        // Datagrams that were received before reads were turned off wait in `received` like those in the
+        // kernel.
         if let (Some(plan), 1..) = (self.plan, left) {
             if self.socket.received.is_empty() && self.ready.contains_any(READ_EVENTS) {
                 if !self.socket.socket.receives_ancillary() {
@@ -279,41 +293,43 @@ impl DatagramEndpoint {
                 return Some(IoEvent::Datagram(token, datagram));
             }
         }
-        // An error that no read has found is for the end of the round: reads have had their turn.
+        // An error that no read has found is checked at the end of the round, after the reads.
         let is_last = !self.ready.contains_any(ReadyFlags::ERROR | ReadyFlags::INVALID)
             && self.failure.is_none();
         self.round = if is_last { DatagramRound::Finished } else { DatagramRound::ReadsDone };
         Some(IoEvent::ReadComplete(token))
     }
 
-    /// Takes what there is from the kernel, at max so many. After fewer it is not asked again.
+    /// Receives a batch of at most `left` datagrams. A short batch shows that the kernel has no more.
     fn receive(&mut self, size: usize, left: usize, buffer: &mut DatagramBuffer) {
         let DatagramSocket { socket, received } = &mut self.socket;
-        let (room, max) = (buffer.room(size), left.min(datagrams::BATCH));
-        let outcome = datagrams::receive(socket.as_fd(), room, size, max, |bytes, whole, from| {
-            let from = from.and_then(from_kernel).filter(is_named);
-            let datagram = Datagram::received(from, Bytes::copy_from_slice(bytes), whole);
-            received.push_back(Box::new(datagram));
-        });
+        let (bytes, max) = (buffer.for_batch(size), left.min(datagrams::BATCH));
+        let outcome =
+            datagrams::receive(socket.as_fd(), bytes, size, max, |datagram, whole, from| {
+                let from = from.and_then(from_kernel).filter(is_named);
+                let datagram = Datagram::received(from, Bytes::copy_from_slice(datagram), whole);
+                received.push_back(Box::new(datagram));
+            });
         match outcome {
             Ok(n) if n == max => {}
-            // An error or an end that was told as well is found by the next read, behind what there was.
+            // An error or end of stream that was reported as well is found by the next read, after these
+            // datagrams.
             Ok(_) => _ = self.ready.take(ReadyFlags::READ),
             Err(error) => self.on_receive_error(error),
         }
     }
 
-    /// Takes one from the kernel, and gives it back if it is more than bytes.
+    /// Receives one datagram with `recvmsg`; returns it if it carries ancillary data, and queues it otherwise.
     fn receive_ancillary(
         &mut self,
         size: usize,
         buffer: &mut DatagramBuffer,
     ) -> Option<AncillaryMessage> {
         let DatagramSocket { socket, received } = &mut self.socket;
-        let room = &mut buffer.room(size)[..size];
-        match ancillary::receive(socket, room, true) {
+        let bytes = &mut buffer.for_batch(size)[..size];
+        match ancillary::receive(socket, bytes, true) {
             Ok(AncillaryRead { whole, is_plain, message }) => {
-                let bytes = Bytes::copy_from_slice(&room[..whole.min(size)]);
+                let bytes = Bytes::copy_from_slice(&bytes[..whole.min(size)]);
                 if !is_plain {
                     return Some(AncillaryMessage { bytes, ..message });
                 }
@@ -326,7 +342,7 @@ impl DatagramEndpoint {
 
     fn on_receive_error(&mut self, error: io::Error) {
         match error.kind() {
-            // Somebody has shut it down: the kernel would say so for ever.
+            // The socket was shut down (shutdown(2)); the kernel would report that in every wait.
             ErrorKind::WouldBlock
                 if self.ready.contains_any(ReadyFlags::READ_END | ReadyFlags::HANG_UP) =>
             {
@@ -335,19 +351,20 @@ impl DatagramEndpoint {
             ErrorKind::WouldBlock => _ = self.ready.take(ReadyFlags::READ),
             ErrorKind::Interrupted => {}
             _ => {
-                self.ready.take(ReadyFlags::ERROR); // That was it; what there is others is for the next round.
+                self.ready.take(ReadyFlags::ERROR); // This read has consumed it; other readiness waits for the next round.
                 self.fail(error);
             }
         }
     }
 
+    /// Records an error; EBADF, ENOTSOCK, EINVAL and EFAULT break the socket.
     fn fail(&mut self, error: io::Error) {
         let fatal = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::FAULT];
         self.is_broken |= Errno::from_io_error(&error).is_some_and(|errno| fatal.contains(&errno));
         self.failure = Some(error);
     }
 
-    /// Ends the round: looks at what no step has dealt with.
+    /// Ends the round: handles the readiness that no read or write has consumed.
     fn finish_round(&mut self) {
         let ready = self.ready;
         self.ready.take(ReadyFlags::ERROR | ReadyFlags::INVALID);
@@ -357,7 +374,7 @@ impl DatagramEndpoint {
         } else if ready.contains_any(ReadyFlags::ERROR) && self.failure.is_none() {
             match self.socket.socket.take_error() {
                 Ok(Some(error)) | Err(error) => self.fail(error),
-                // A send has outcome it, or there are notes in the error queue (IP_RECVERR, timestamps).
+                // A send has consumed the error, or the error queue has entries (IP_RECVERR, SO_TIMESTAMPING).
                 Ok(None) => self.socket.socket.drain_error_queue(),
             }
         }

@@ -1,22 +1,23 @@
-//! The driver for selectors that tell when a descriptor is ready: everything but the kernel's set.
+//! The driver over a selector that reports readiness: everything but the kernel's set of descriptors.
 //!
 //! ```text
-//!   attach, set_read, write …  ──► changes ──► wait: apply, ask the selector ──► signals, queue ──► next_event
+//!   attach, set_read, write …  ──► changes ──► wait: apply changes, ask the selector ──► events, queue ──► next_event
 //! ```
 //!
-//! - What a registration is to be watched for follows from its state. A call that changes it puts the
-//!   token on the list of changes; the kernel is told at the next wait. A socket that is attached and
-//!   begins to read costs one system call, one whose reads go off and on again costs none. Foreign
-//!   registrations are told to the kernel at once, because the caller wants its refusal.
-//! - TCP sockets and sockets for datagrams are edge-triggered if the selector can be: what the kernel has said is
-//!   kept until a system call disproves it. Whoever has work by that at the end of a turn, or when reads are
-//!   turned on, is put on the queue without a word of the kernel. An edge that nobody waits for ends no wait.
-//! - A wait marks the tokens that are ready. `next_event` takes them one by one, from where the selector has them,
-//!   and makes the system call whose result is the event. A token that was detached meanwhile finds nothing. What
-//!   is put on the queue after the wait belongs to the next [round](round).
-//! - While the round is not over `wait` returns at once and does not ask the kernel: nobody can be
-//!   overtaken by what is reported later, and what is ready stays so. Otherwise the kernel is always asked, and
-//!   those whom it names come before those that were queued without it.
+//! - The events a registration is watched for follow from its state. A call that changes that state puts the
+//!   token on the list of changes, and the kernel learns of it in the next wait. A socket that is attached and
+//!   begins to read costs one `epoll_ctl` call; turning its reads off and on again costs none. Foreign
+//!   registrations are added at once, because their caller needs to know if the kernel refuses them.
+//! - TCP sockets and datagram sockets are edge-triggered if the selector supports it: reported readiness is
+//!   kept until a system call disproves it. A registration that still has work by that readiness at the end of
+//!   its visit, or when reads are turned on, is queued without asking the kernel. An edge that no registration
+//!   waits for does not end a wait.
+//! - A wait marks the tokens that are ready. `next_event` visits them one by one, read from the selector's
+//!   buffer, and makes the system call whose result is the event. A token that was detached in between is
+//!   skipped. A token queued after the wait belongs to the next [round](round).
+//! - While a round is not over, `wait` returns at once without asking the kernel: no later report can overtake
+//!   a registration of this round, and readiness is not lost. Otherwise every wait asks the kernel, and the
+//!   registrations it reports come before those that were queued.
 
 mod datagram_endpoint;
 mod read_block;
@@ -52,33 +53,34 @@ use crate::drivers::waker::Waker;
 use crate::error_context::{context, errno};
 use crate::foreign::ForeignFd;
 
-/// A driver over a selector. See the [module's documentation](self).
+/// A driver over a selector. See the [module documentation](self).
 pub(crate) struct ReadinessDriver<S> {
     name: &'static str,
-    /// It has one socket at a time, and refuses a second.
+    /// Only one socket may be attached at a time: a second one is refused.
     is_single_socket: bool,
     selector: S,
     waker: Arc<Waker>,
     clock: Clock,
     registrations: TokenMap<Registration>,
-    /// Those whose watching may have to change.
+    /// Registrations whose watched events may have to change.
     changes: Vec<Token>,
-    /// This round: so many signals of the selector, then the tokens in `queue`. `next` counts through both.
+    /// This round: `event_count` events of the selector, then the tokens in `queue`. `cursor` counts through
+    /// both.
     event_count: usize,
     queue: Vec<Token>,
     cursor: usize,
-    /// Tokens with a turn in the next round. A live token is in `queue` or `later`, at most once.
+    /// Tokens to visit in the next round. A registered token is in `queue` or `deferred`, at most once.
     deferred: Vec<Token>,
-    /// Steps that the token at `next` has outcome in this round.
+    /// Steps that the registration at `cursor` has taken in this round.
     steps: u32,
-    /// The token whose change of interest is being applied.
+    /// The token whose watched events are being changed.
     applying: Option<Token>,
     read_block: ReadBlock,
     datagram_buffer: DatagramBuffer,
 }
 
 impl<S: Selector> ReadinessDriver<S> {
-    /// A driver with nothing registered.
+    /// Creates a driver without registrations.
     pub(crate) fn new(name: &'static str, selector: S, waker: Arc<Waker>) -> Self {
         Self {
             name,
@@ -99,12 +101,12 @@ impl<S: Selector> ReadinessDriver<S> {
         }
     }
 
-    /// The same, for one socket at a time.
+    /// Limits the driver to one socket at a time.
     pub(crate) fn single_socket(self) -> Self {
         Self { is_single_socket: true, ..self }
     }
 
-    /// Does something with a socket, and notes if its watching has to change.
+    /// Calls `act` with the stream or listener of this token, and records if its watched events have to change.
     fn with_socket<R>(
         &mut self,
         token: Token,
@@ -149,7 +151,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         };
         let mut registration = Registration::new(io);
         note_change(&mut registration, token, &mut self.changes);
-        // It is connected already.
+        // A connect may have succeeded at once: its event is owed.
         if registration.io.has_work() {
             enqueue(&mut registration, token, &mut self.deferred);
         }
@@ -179,7 +181,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         match registration.io {
             RegisteredIo::Stream(endpoint) => Ok(endpoint.into_socket().into()),
             RegisteredIo::Datagram(endpoint) => Ok(endpoint.into_socket().into()),
-            RegisteredIo::Foreign(_) => unreachable!("it was looked at"),
+            RegisteredIo::Foreign(_) => unreachable!("checked above: not foreign"),
         }
     }
 
@@ -202,7 +204,8 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let Some(registration) = self.registrations.get_mut(token) else { return };
         registration.io.set_read(plan);
         note_change(registration, token, &mut self.changes);
-        // The kernel may have said before what is ready. Datagrams may have been outcome from it, and not given out.
+        // The kernel may have reported readiness before, and datagrams may have been received but not handed
+        // out.
         if registration.io.has_work() {
             enqueue(registration, token, &mut self.deferred);
         }
@@ -236,10 +239,10 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             return Err(wrong_kind(token, io.kind(), "a socket for datagrams"));
         };
         let sent = endpoint.send(batch);
-        // It may have learnt what became of an earlier one.
-        let tells = endpoint.has_work();
+        // The send may have returned the error of an earlier datagram.
+        let has_work = endpoint.has_work();
         note_change(registration, token, &mut self.changes);
-        if tells {
+        if has_work {
             enqueue(registration, token, &mut self.deferred);
         }
         sent
@@ -269,7 +272,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 
     fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> Result<()> {
         self.check_free(token)?;
-        let source = expect::<ForeignFd>(io, token, "what waterwheel_net::foreign_io gives")?;
+        let source = expect::<ForeignFd>(io, token, "a value of waterwheel_net::foreign_io")?;
         let mut registration =
             Registration::new(RegisteredIo::Foreign(ForeignEndpoint::new(source, interest)?));
         registration.apply(token, &mut self.selector)?;
@@ -285,9 +288,9 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
         let before = foreign.set_interest(interest)?;
         let Err(error) = registration.apply(token, &mut self.selector) else { return Ok(()) };
         match errno(&error) {
-            // Closed behind our back. The caller may be anybody: its owner hears of it by `Failed`.
+            // The descriptor was closed elsewhere. The caller may not be its owner, who receives `Failed`.
             Some(gone @ (Errno::BADF | Errno::NOENT)) => {
-                let what = "the kernel does not watch this descriptor any more";
+                let what = "the kernel no longer watches this descriptor: it was closed outside the driver";
                 registration.mark_lost(context(what)(gone.into()));
                 enqueue(registration, token, &mut self.deferred);
             }
@@ -336,8 +339,8 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
                 Some(until) => Some(until.since(self.clock.now())),
                 None => None,
             };
-            // An edge that nobody waits for is noted, and ends no wait.
-            let (ready, others) = match self.select(timeout) {
+            // An edge that no registration waits for is recorded, and does not end the wait.
+            let (ready, wake_flags) = match self.select(timeout) {
                 Ok(selected) => selected,
                 Err(error) => {
                     self.event_count = 0;
@@ -349,8 +352,8 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             };
             let ready = ready + self.queue.len();
             let due = || until.is_some_and(|until| self.clock.now() >= until);
-            if ready > 0 || others != 0 || due() {
-                return Ok(WaitSummary { ready, woken: others & WOKEN != 0 });
+            if ready > 0 || wake_flags != 0 || due() {
+                return Ok(WaitSummary { ready, woken: wake_flags & WOKEN != 0 });
             }
         }
     }
@@ -365,7 +368,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 }
 
 impl<S: Selector> ReadinessDriver<S> {
-    /// Whether it takes one more socket.
+    /// Returns an error if the driver holds one socket at a time and has one.
     fn check_socket_count(&self) -> Result<()> {
         if !self.is_single_socket {
             return Ok(());
@@ -375,8 +378,8 @@ impl<S: Selector> ReadinessDriver<S> {
             None => Ok(()),
             Some((token, _)) => {
                 let what = format!(
-                    "the {} driver has one socket at a time, and that is {token:?} now: \
-                     each channel needs a loop of its own",
+                    "the {} driver holds one socket at a time and has {token:?}: \
+                     give each channel a loop of its own (EventLoopGroup::per_channel)",
                     self.name
                 );
                 Err(Error::new(ErrorKind::ResourceBusy, what))
@@ -384,6 +387,7 @@ impl<S: Selector> ReadinessDriver<S> {
         }
     }
 
+    /// Returns an error if the token is registered already.
     fn check_free(&self, token: Token) -> Result<()> {
         match self.registrations.get(token) {
             None => Ok(()),
@@ -395,7 +399,7 @@ impl<S: Selector> ReadinessDriver<S> {
     }
 }
 
-/// What was handed in, if it is what its role needs.
+/// Returns the value in `io` if it has the type that the role needs; otherwise an error with `io` in it.
 fn expect<T: 'static>(io: Io, token: Token, expected: &str) -> Result<T> {
     io.downcast::<T>().map_err(|io| {
         let why = format!("{token:?} is a {}; expected {expected}", io.kind());

@@ -1,4 +1,4 @@
-//! Where a loop's reads go.
+//! The memory that the stream reads of a loop are carved from.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,20 +9,20 @@ use crate::sockets::ancillary::{self, AncillaryRead};
 use crate::sockets::socket::Socket;
 use crate::sys;
 
-/// Blocks of 64 KiB: 32 reads of the default 2 KiB for one allocation, and the size from which a
-/// larger read no longer saves system calls worth mentioning.
+/// 64 KiB: 32 reads of the default 2 KiB for one allocation. Larger reads no longer save a measurable number of
+/// system calls.
 const BLOCK_SIZE: usize = 64 * 1024;
 
-/// The block that reads are carved from, one after the other. A block is used again when nobody
-/// holds a part of it any more; whoever keeps few bytes of a read for long copies them out.
+/// The block that reads are carved from, one after the other. A block is reused when no part of it is held any
+/// more; code that keeps a few bytes of a read for long should copy them.
 #[derive(Debug, Default)]
 pub(super) struct ReadBlock {
-    /// Always empty: what is free.
+    /// The unused part of the block. Its length is always zero.
     free: BytesMut,
 }
 
 impl ReadBlock {
-    /// Receives at most `size` bytes. Empty: the peer will send no more.
+    /// Receives at most `size` bytes. An empty result is the end of the stream.
     #[inline]
     pub(super) fn recv(&mut self, fd: BorrowedFd<'_>, size: usize) -> rustix::io::Result<Bytes> {
         if self.free.capacity() < size {
@@ -31,7 +31,7 @@ impl ReadBlock {
         sys::recv(fd, &mut self.free, size)
     }
 
-    /// Receives at most `size` bytes, and what came with them.
+    /// Receives at most `size` bytes and their ancillary data.
     pub(super) fn recv_ancillary(
         &mut self,
         socket: &Socket,
@@ -40,7 +40,7 @@ impl ReadBlock {
         if self.free.capacity() < size {
             self.refill(size);
         }
-        // Out of its place, so that it is empty there whatever happens.
+        // Taken out of the field, so that the field is empty even if this function panics.
         let mut block = std::mem::take(&mut self.free);
         block.resize(size, 0);
         let received = ancillary::receive(socket, &mut block, false);
@@ -65,19 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_carved_one_behind_the_other_and_do_not_touch() {
+    fn reads_are_carved_one_after_the_other_without_overlap() {
         let (mut there, here) = UnixStream::pair().unwrap();
         let mut block = ReadBlock::default();
         there.write_all(b"abcdefgh").unwrap();
         let reads = [3, 1, 100].map(|size| block.recv(here.as_fd(), size).unwrap());
         assert_eq!(reads, ["abc", "d", "efgh"].map(Bytes::from));
-        assert_eq!(reads[0].as_ptr().wrapping_add(3), reads[1].as_ptr(), "of one block");
+        assert_eq!(reads[0].as_ptr().wrapping_add(3), reads[1].as_ptr(), "both in one block");
         drop(there);
         assert!(block.recv(here.as_fd(), 1).unwrap().is_empty());
     }
 
     #[test]
-    fn a_block_nobody_holds_is_used_again_and_one_that_is_held_is_not() {
+    fn a_block_is_reused_unless_a_part_of_it_is_held() {
         let (mut there, here) = UnixStream::pair().unwrap();
         let mut block = ReadBlock::default();
         let mut read = |text: &str, size| {
@@ -86,7 +86,7 @@ mod tests {
         };
         let first = read("a", BLOCK_SIZE).as_ptr();
         let second = read("b", BLOCK_SIZE);
-        assert_eq!(second.as_ptr(), first, "the same room again");
+        assert_eq!(second.as_ptr(), first, "the same memory again");
         let third = read("c", BLOCK_SIZE);
         assert_ne!(third.as_ptr(), first);
         assert_eq!((second, third), (Bytes::from("b"), Bytes::from("c")));

@@ -1,4 +1,4 @@
-//! What the driver knows of one token.
+//! The driver's record of one token.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,37 +13,39 @@ use crate::drivers::selector::{ReadyFlags, Selector, WatchedEvents};
 use crate::foreign::ForeignFd;
 use crate::sockets::socket::Socket;
 
-/// A socket or a foreign descriptor, and its place in the kernel's set and in the driver's lists.
+/// A socket or a foreign descriptor, with its state in the kernel's set and in the driver's lists.
 pub(super) struct Registration {
     pub(super) io: RegisteredIo,
-    /// What it is watched for; `None`: it is not in the kernel's set.
+    /// The events the kernel watches for; `None` if the descriptor is not in the kernel's set.
     watched: Option<WatchedEvents>,
-    /// An edge came that nobody waits for: what it is watched for is to be just what it wants.
+    /// An edge came that the endpoint does not wait for: the next change narrows `watched` to the wanted
+    /// events.
     must_narrow: bool,
-    /// It is in the list of those whose watching may have to change.
+    /// The token is in the driver's list of changes.
     pub(super) is_in_changes: bool,
     pub(super) visit: Visit,
 }
 
-/// Where a token that is to have a turn is named. In one place at most.
+/// How a token that is to be visited is marked. It is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     None,
-    /// By a signal of the selector, in this round.
+    /// By an event of the selector, in this round.
     Reported,
-    /// In the driver's list of those that have a turn at the end of this round, or in the one for the next.
+    /// In the driver's `queue`, visited at the end of this round, or in `deferred`, visited in the next one.
     Queued,
 }
 
-/// Where reads go: the driver's, lent to whoever reads.
+/// The driver's read buffers, lent to the endpoint that reads.
 pub(super) struct ReadBuffers<'a> {
     pub(super) block: &'a mut ReadBlock,
     pub(super) datagrams: &'a mut DatagramBuffer,
 }
 
+/// What is registered under a token.
 pub(super) enum RegisteredIo {
     Stream(StreamEndpoint),
-    /// In a box: there are few of them, and they are larger.
+    /// Boxed: datagram sockets are few, and their endpoint is larger.
     Datagram(Box<DatagramEndpoint>),
     Foreign(ForeignEndpoint),
 }
@@ -53,10 +55,10 @@ impl Registration {
         Self { io, watched: None, must_narrow: false, is_in_changes: false, visit: Visit::None }
     }
 
-    /// True if the kernel's set is not as it should be. A stream or listener that is edge-triggered may be watched
-    /// for more than it wants: what it is told is kept for when it wants it, and costs at most [one](Self::must_narrow)
-    /// turn. A socket for datagrams may not: the kernel is asked anew for each write that finds no room, and of
-    /// many receivers it does not say later that they have some.
+    /// True if the kernel's set has to change. An edge-triggered stream or listener may be watched for more
+    /// events than it wants: an unwanted edge is recorded for later, and costs at most [one](Self::must_narrow)
+    /// visit. A datagram socket may not: each write that finds no room must ask the kernel anew, because for
+    /// many receivers the kernel does not report later that they have room.
     pub(super) fn is_changed(&self) -> bool {
         match (self.watched, self.io.wanted_events()) {
             (Some(watched), Some(wanted)) if self.io.may_over_watch() => {
@@ -66,7 +68,7 @@ impl Registration {
         }
     }
 
-    /// Makes the kernel's set as it should be.
+    /// Brings the kernel's set up to date.
     pub(super) fn apply<S: Selector>(&mut self, token: Token, set: &mut S) -> io::Result<()> {
         if !self.is_changed() {
             return Ok(());
@@ -82,8 +84,8 @@ impl Registration {
         Ok(())
     }
 
-    /// Notes what the kernel says; returns whether the token is to have a turn. If not, the kernel is not to say so
-    /// again.
+    /// Records readiness reported by the kernel; returns true if the token needs a visit. Otherwise the kernel
+    /// is told not to report it again.
     #[inline]
     pub(super) fn on_ready(&mut self, ready: ReadyFlags) -> bool {
         let needs_visit = self.io.on_ready(ready);
@@ -91,28 +93,28 @@ impl Registration {
         needs_visit
     }
 
-    /// Goes over into another set, which it is not in yet.
+    /// Adds the registration to another set, which does not have it yet.
     pub(super) fn move_to<S: Selector>(&mut self, token: Token, set: &mut S) -> io::Result<()> {
         self.watched = None;
         self.apply(token, set)
     }
 
-    /// It is not in the kernel's set any more, and cannot be: `Failed` is owed. Its number may be
-    /// somebody else's by now, so the set is left alone.
+    /// Records that the descriptor has left the kernel's set and cannot return: `Failed` is owed. The
+    /// descriptor number may belong to another file by now, so the set is not touched.
     pub(super) fn mark_lost(&mut self, error: io::Error) {
         self.watched = None;
         self.io.on_watch_refused(error);
     }
 
-    /// Takes back a change of a foreign registration's interest.
+    /// Restores the interest of a foreign registration after a refused change.
     pub(super) fn restore_interest(&mut self, before: Interest) {
         if let RegisteredIo::Foreign(foreign) = &mut self.io {
             foreign.interest = before;
         }
     }
 
-    /// Takes it out of the kernel's set, before it is closed: a duplicate of the descriptor would keep it
-    /// there. Where there is none the close does that, and saves a system call.
+    /// Removes the descriptor from the kernel's set before it is closed: a duplicate would keep it there.
+    /// Without a duplicate the close does so, which saves a system call.
     pub(super) fn remove_before_close<S: Selector>(mut self, token: Token, set: &mut S) {
         if S::FORGETS_CLOSED && self.io.socket().is_some_and(Socket::is_sole) {
             return;
@@ -120,7 +122,7 @@ impl Registration {
         self.remove_from_set(token, set);
     }
 
-    /// Takes it out of the kernel's set.
+    /// Removes the descriptor from the kernel's set.
     pub(super) fn remove_from_set<S: Selector>(&mut self, token: Token, set: &mut S) {
         if self.watched.take().is_some() {
             set.remove(self.io.fd(), token);
@@ -129,7 +131,7 @@ impl Registration {
 }
 
 impl RegisteredIo {
-    /// What it is, for errors.
+    /// Returns a description for error messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             RegisteredIo::Stream(_) => "a stream or listener",
@@ -138,7 +140,7 @@ impl RegisteredIo {
         }
     }
 
-    /// The socket, if it is one.
+    /// Returns the socket; `None` for a foreign descriptor.
     pub(super) fn socket(&self) -> Option<&Socket> {
         match self {
             RegisteredIo::Stream(endpoint) => Some(endpoint.socket()),
@@ -147,7 +149,7 @@ impl RegisteredIo {
         }
     }
 
-    /// Turns reads on or off; of what is no socket, nothing.
+    /// Turns reads on or off; does nothing for a foreign descriptor.
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
         match self {
             RegisteredIo::Stream(endpoint) => endpoint.set_read(plan),
@@ -174,13 +176,14 @@ impl RegisteredIo {
         }
     }
 
+    /// True if the kernel may watch for more events than wanted.
     fn may_over_watch(&self) -> bool {
         matches!(self, RegisteredIo::Stream(endpoint) if endpoint.is_edge_triggered())
     }
 
     #[inline]
     fn on_ready(&mut self, ready: ReadyFlags) -> bool {
-        // Most are streams: they are told apart from the rest, and the rest only then from each other.
+        // Most registrations are streams: they are tested first, and the rest only after that.
         if let RegisteredIo::Stream(endpoint) = self {
             return endpoint.on_ready(ready);
         }
@@ -192,7 +195,7 @@ impl RegisteredIo {
         true
     }
 
-    /// The kernel refuses to watch it: `Failed` is owed.
+    /// Records that the kernel refuses to watch the descriptor: `Failed` is owed.
     pub(super) fn on_watch_refused(&mut self, error: io::Error) {
         match self {
             RegisteredIo::Stream(endpoint) => endpoint.break_with(error),
@@ -201,7 +204,7 @@ impl RegisteredIo {
         }
     }
 
-    /// True if it may have something more to say in this turn.
+    /// True while this visit may still produce an event.
     #[inline]
     pub(super) fn is_visit_open(&self) -> bool {
         match self {
@@ -211,7 +214,7 @@ impl RegisteredIo {
         }
     }
 
-    /// True if a turn would find something to do, by what is known now.
+    /// True if a visit would find something to do, by the recorded readiness.
     #[inline]
     pub(super) fn has_work(&self) -> bool {
         match self {
@@ -221,7 +224,7 @@ impl RegisteredIo {
         }
     }
 
-    /// Ends its turn; returns whether it is to have another one, in the next round.
+    /// Ends the visit; returns true if the token needs another one in the next round.
     #[inline]
     pub(super) fn end_visit(&mut self) -> bool {
         match self {
@@ -231,7 +234,7 @@ impl RegisteredIo {
         }
     }
 
-    /// Returns how many [steps](Self::next) one round may take.
+    /// Returns the maximum number of [steps](Self::next) in one round.
     pub(super) fn max_steps(&self) -> u32 {
         match self {
             RegisteredIo::Stream(endpoint) => endpoint.max_steps(),
@@ -240,7 +243,7 @@ impl RegisteredIo {
         }
     }
 
-    /// Ends its round, whatever is left of it; returns the event that is owed then, if there is one.
+    /// Ends the round early; returns the event that is owed then, if any.
     #[cold]
     pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
         match self {
@@ -253,7 +256,7 @@ impl RegisteredIo {
         }
     }
 
-    /// The next event of this round, if there is one; `outcome` is what came of a read of it.
+    /// Returns the next event of this round; `outcome` is the result of a read that the caller has made.
     pub(super) fn next(
         &mut self,
         token: Token,
@@ -268,14 +271,14 @@ impl RegisteredIo {
     }
 }
 
-/// A foreign descriptor.
+/// A registered foreign descriptor.
 pub(super) struct ForeignEndpoint {
     source: ForeignFd,
     interest: Interest,
     ready: ReadyFlags,
-    /// `Failed` is owed.
+    /// `Failed` with this error is owed.
     failure: Option<io::Error>,
-    /// It cannot be watched any longer.
+    /// The descriptor can no longer be watched.
     is_broken: bool,
 }
 
@@ -285,7 +288,7 @@ impl ForeignEndpoint {
         Ok(Self { source, interest, ready: ReadyFlags::NONE, failure: None, is_broken: false })
     }
 
-    /// Changes the interest; returns the one before.
+    /// Changes the interest; returns the previous one.
     pub(super) fn set_interest(&mut self, interest: Interest) -> io::Result<Interest> {
         Ok(std::mem::replace(&mut self.interest, check_not_empty(interest)?))
     }
@@ -294,20 +297,20 @@ impl ForeignEndpoint {
         self.ready != ReadyFlags::NONE || self.failure.is_some()
     }
 
-    /// Returns what is to be told of its readiness, if it has not failed. The interest may have changed since the
-    /// kernel was asked.
+    /// Takes the readiness to report; `None` after a failure or if nothing of interest is ready. The interest
+    /// may have changed since the kernel was asked.
     #[inline]
     pub(super) fn take_readiness(&mut self) -> Option<Readiness> {
         if self.ready.contains_any(ReadyFlags::INVALID) || self.failure.is_some() {
             return None;
         }
-        let told = std::mem::take(&mut self.ready).readiness_for(self.interest);
-        (!told.is_empty()).then_some(told)
+        let readiness = std::mem::take(&mut self.ready).readiness_for(self.interest);
+        (!readiness.is_empty()).then_some(readiness)
     }
 
     fn next(&mut self, token: Token) -> Option<IoEvent> {
-        if let Some(told) = self.take_readiness() {
-            return Some(IoEvent::Foreign(token, told));
+        if let Some(readiness) = self.take_readiness() {
+            return Some(IoEvent::Foreign(token, readiness));
         }
         if std::mem::take(&mut self.ready).contains_any(ReadyFlags::INVALID) {
             self.break_with(rustix::io::Errno::BADF.into());
@@ -323,8 +326,7 @@ impl ForeignEndpoint {
 
 fn check_not_empty(interest: Interest) -> io::Result<Interest> {
     if interest.is_empty() {
-        let what =
-            "the interest of a foreign registration is empty: it would never be told anything";
+        let what = "the interest of a foreign registration is empty: it would never be called; name at least one event";
         return Err(io::Error::new(ErrorKind::InvalidInput, what));
     }
     Ok(interest)

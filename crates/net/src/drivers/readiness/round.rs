@@ -1,17 +1,18 @@
-//! One round: the kernel is told what has changed and asked who is ready; those are asked one by one.
+//! One round: tells the kernel what has changed, asks it which registrations are ready, and visits those one by
+//! one.
 //!
 //! ```text
-//!   this round:   signals of the selector, where the kernel has written them ──► queue ──► over
-//!                 └──────────────────────── next ────────────────────────────────────┘
-//!   next round:   later ──► queue
+//!   this round:   events of the selector, in the kernel's buffer ──► queue ──► over
+//!                 └────────────────────── cursor ─────────────────────────┘
+//!   next round:   deferred ──► queue
 //! ```
 //!
-//! A round is finite, whatever the kernel says and whatever is done meanwhile:
+//! A round is finite, whatever the kernel reports and whatever the loop does meanwhile:
 //!
-//! 1. Who takes part is settled by the wait. Those that have something to say later, because of a send or
-//!    because reads are on again, take part in the next round.
-//! 2. A token has its turn once. It is over when its io says so, and after
-//!    [so many steps](RegisteredIo::max_steps) in any case.
+//! 1. The wait fixes the members of the round. A registration that gets work later, by a send or because reads
+//!    are turned on, is visited in the next round.
+//! 2. A token is visited once. The visit ends when its endpoint has nothing more to report, and after at most
+//!    [`max_steps`](RegisteredIo::max_steps) steps.
 
 use std::io::Result;
 use std::time::Duration;
@@ -24,16 +25,16 @@ use super::registration::{ReadBuffers, RegisteredIo, Registration, Visit};
 use super::stream_endpoint::ReadOutcome;
 use crate::drivers::selector::{Selector, SelectorEvent};
 
-/// The waker was used.
+/// The waker was written to.
 pub(super) const WOKEN: u8 = 1;
-/// Somebody was named who is gone.
+/// The kernel reported a token that is no longer registered.
 const STALE: u8 = 1 << 1;
 
 impl<S: Selector> ReadinessDriver<S> {
-    /// Tells the kernel what has changed since the last wait.
+    /// Tells the kernel which watched events have changed since the last wait.
     #[inline(never)]
     pub(super) fn apply_changes(&mut self) {
-        // They stay in the list until all are through: a panic over one must not lose the others.
+        // The list is cleared after all were applied: a panic over one token must not lose the others.
         for token in &self.changes {
             let token = *token;
             let Some(registration) = self.registrations.get_mut(token) else { continue };
@@ -48,13 +49,13 @@ impl<S: Selector> ReadinessDriver<S> {
         self.changes.clear();
     }
 
-    /// True while somebody's turn of this round is not over.
+    /// True while this round has registrations left to visit.
     #[inline]
     pub(super) fn is_in_round(&self) -> bool {
         self.cursor < self.event_count + self.queue.len()
     }
 
-    /// Returns how many have something to say already; if there is nobody the round is over.
+    /// Returns how many registrations of this round are still to be visited; zero ends the round.
     #[cold]
     pub(super) fn count_left_in_round(&mut self) -> usize {
         let tokens =
@@ -69,7 +70,7 @@ impl<S: Selector> ReadinessDriver<S> {
         left
     }
 
-    /// Puts what is left of this round on the queue: the selector's signals are about to go.
+    /// Moves the rest of this round to the queue, because the selector's events are about to be replaced.
     pub(super) fn save_round(&mut self) {
         let all = self.cursor..self.event_count + self.queue.len();
         let left: Vec<_> = all.filter_map(|at| self.token_at(at)).collect();
@@ -83,7 +84,7 @@ impl<S: Selector> ReadinessDriver<S> {
         (self.event_count, self.queue, self.cursor) = (0, left, 0);
     }
 
-    /// Begins a round with those that are left from the one before, as far as they have something to do still.
+    /// Starts a round with the deferred registrations, as far as they still have work.
     #[inline(never)]
     pub(super) fn start_with_deferred(&mut self) {
         self.deferred.retain(|token| {
@@ -95,18 +96,19 @@ impl<S: Selector> ReadinessDriver<S> {
         std::mem::swap(&mut self.queue, &mut self.deferred);
     }
 
-    /// Asks the selector once. Returns how many tokens have a turn because of it, and [what else](WOKEN) it said.
+    /// Asks the selector once. Returns how many tokens are to be visited because of it, and the flags [`WOKEN`]
+    /// and `STALE`.
     #[inline]
     pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, u8)> {
         self.event_count = self.selector.wait(timeout)?;
-        let (mut ready, mut others) = (0, 0);
+        let (mut ready, mut wake_flags) = (0, 0);
         for signal in self.selector.events(self.event_count) {
             let SelectorEvent::Ready(token, bits) = signal else {
-                others |= WOKEN;
+                wake_flags |= WOKEN;
                 continue;
             };
             let Some(registration) = self.registrations.get_mut(token) else {
-                others |= STALE;
+                wake_flags |= STALE;
                 continue;
             };
             if !registration.on_ready(bits) {
@@ -116,10 +118,10 @@ impl<S: Selector> ReadinessDriver<S> {
                 ready += 1;
             }
         }
-        Ok((ready, others))
+        Ok((ready, wake_flags))
     }
 
-    /// Returns the token of a signal or of an entry of the queue behind the signals.
+    /// Returns the token at this position: of a selector event, or of a queue entry behind the events.
     #[inline]
     fn token_at(&self, at: usize) -> Option<Token> {
         if at >= self.event_count {
@@ -131,18 +133,19 @@ impl<S: Selector> ReadinessDriver<S> {
         }
     }
 
-    /// Returns the token whose turn it is.
+    /// Returns the token that is being visited.
     pub(super) fn visited_token(&self) -> Option<Token> {
         (self.cursor < self.event_count + self.queue.len())
             .then(|| self.token_at(self.cursor))
             .flatten()
     }
 
-    /// The next event of this round. It is nearly always the turn of a stream that has something to read, and nothing
-    /// else, or of a foreign descriptor: that is the short way here, everything else is [another step](Self::next_step).
+    /// Returns the next event of this round. Nearly always it comes from a stream with plain data to read or
+    /// from a foreign descriptor: that is the fast path here, and everything else is [another
+    /// step](Self::next_step).
     #[inline(never)]
     pub(super) fn next_in_round(&mut self) -> Option<IoEvent> {
-        // After another step a read may be one too many: then nothing is read here.
+        // After another step a read might exceed the plan: the fast path is for the first step only.
         if self.steps == 0
             && let Some(token) = self.token_at(self.cursor)
             && let Some(registration) = self.registrations.get_mut(token)
@@ -158,25 +161,25 @@ impl<S: Selector> ReadinessDriver<S> {
                 }
                 registration.visit = Visit::None;
                 self.cursor += 1;
-                // It was the plan that ended the round, and not the kernel.
+                // The plan has ended the round, not an empty kernel buffer.
                 if !endpoint.is_drained() && endpoint.end_visit() {
                     enqueue(registration, token, &mut self.deferred);
                 }
                 return Some(IoEvent::LastRead(token, bytes));
             }
-            // Its turn is one step.
+            // A visit to a foreign descriptor is one step.
             if let RegisteredIo::Foreign(foreign) = &mut registration.io
-                && let Some(told) = foreign.take_readiness()
+                && let Some(readiness) = foreign.take_readiness()
             {
                 registration.visit = Visit::None;
                 self.cursor += 1;
-                return Some(IoEvent::Foreign(token, told));
+                return Some(IoEvent::Foreign(token, readiness));
             }
         }
         self.next_step(None)
     }
 
-    /// The next event of this round; `outcome` is what came of a read of whose turn it is.
+    /// Returns the next event of this round; `outcome` is the result of a read that the fast path has made.
     #[inline(never)]
     fn next_step(&mut self, mut outcome: Option<ReadOutcome>) -> Option<IoEvent> {
         while self.cursor < self.event_count + self.queue.len() {
@@ -211,13 +214,13 @@ impl<S: Selector> ReadinessDriver<S> {
     }
 }
 
-/// Returns how those are marked that have their turn at this place of the round.
+/// Returns how a token at this position must be marked to be visited here.
 #[inline]
 fn expected_visit(at: usize, signals: usize) -> Visit {
     if at < signals { Visit::Reported } else { Visit::Queued }
 }
 
-/// Puts a token on the list of changes if the kernel's set is not as it should be.
+/// Puts a token on the list of changes if the kernel's set has to change.
 #[inline]
 pub(super) fn note_change(registration: &mut Registration, token: Token, changes: &mut Vec<Token>) {
     if registration.is_changed() && !std::mem::replace(&mut registration.is_in_changes, true) {
@@ -225,7 +228,7 @@ pub(super) fn note_change(registration: &mut Registration, token: Token, changes
     }
 }
 
-/// Puts a token on a list of those that have something to say, unless it is to have a turn as it is.
+/// Puts a token on a list of tokens to visit, unless it is to be visited already.
 #[inline]
 pub(super) fn enqueue(registration: &mut Registration, token: Token, list: &mut Vec<Token>) {
     if registration.visit == Visit::None {

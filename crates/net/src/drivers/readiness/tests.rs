@@ -1,4 +1,4 @@
-//! What a kernel does rarely or never on demand, over a selector that does as it is told.
+//! Behaviour that a kernel shows rarely or never on demand, tested over a scripted selector.
 
 mod edges;
 mod error_queues;
@@ -18,22 +18,23 @@ use crate::drivers::selector::{ReadyFlags, SelectorEvent, WatchedEvents};
 use crate::foreign::foreign_io;
 use crate::sockets::socket::Socket;
 
-/// What was asked of it, and what it is to answer.
+/// The calls made to the selector, and the answers it is to give.
 #[derive(Default)]
 struct Script {
-    asked: Vec<String>,
+    calls: Vec<String>,
     waits: VecDeque<io::Result<Vec<SelectorEvent>>>,
-    /// What the last wait has found.
+    /// The events of the last wait.
     found: Vec<SelectorEvent>,
+    /// The call to refuse.
     refuse: Option<&'static str>,
-    /// Panics when it is to add this one.
+    /// `add` of this token panics.
     panics: Option<Token>,
-    /// What it refuses with.
+    /// The errno of a refusal.
     errno: Option<Errno>,
     timeouts: Vec<Option<Duration>>,
 }
 
-/// Level-triggered, or edge-triggered where that is asked for.
+/// A selector that follows a script: level-triggered, or edge-triggered with `EDGES`.
 #[derive(Clone, Default)]
 struct Scripted<const EDGES: bool = false>(Arc<Mutex<Script>>);
 
@@ -42,7 +43,7 @@ impl<const EDGES: bool> Scripted<EDGES> {
         self.0.lock().unwrap()
     }
 
-    /// Makes the next wait find this.
+    /// Makes the next wait return these events.
     fn will_find(&self, signals: &[SelectorEvent]) {
         self.script().waits.push_back(Ok(signals.to_vec()));
     }
@@ -51,14 +52,14 @@ impl<const EDGES: bool> Scripted<EDGES> {
         self.script().waits.push_back(Err(kind.into()));
     }
 
-    /// What was asked since the last time.
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut self.script().asked)
+    /// Returns the calls made since the last time.
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.script().calls)
     }
 
-    fn ask(&self, what: &'static str, watch: Option<WatchedEvents>) -> io::Result<()> {
+    fn record(&self, what: &'static str, watch: Option<WatchedEvents>) -> io::Result<()> {
         let mut script = self.script();
-        script.asked.push(watch.map_or(what.into(), |watch| format!("{what} {watch:?}")));
+        script.calls.push(watch.map_or(what.into(), |watch| format!("{what} {watch:?}")));
         match script.refuse {
             Some(refused) if refused == what => Err(match script.errno {
                 Some(errno) => context(format!("no {what}"))(errno.into()),
@@ -74,7 +75,7 @@ impl<const EDGES: bool> Selector for Scripted<EDGES> {
     const SUPPORTS_EDGES: bool = EDGES;
 
     fn reopen(&self, _waker: &Arc<Waker>) -> io::Result<Self> {
-        self.ask("reopen", None)?;
+        self.record("reopen", None)?;
         Ok(self.clone())
     }
 
@@ -82,19 +83,19 @@ impl<const EDGES: bool> Selector for Scripted<EDGES> {
         if self.script().panics.take_if(|at| *at == token).is_some() {
             std::panic::resume_unwind(Box::new("a fault"));
         }
-        self.ask("add", Some(watch))
+        self.record("add", Some(watch))
     }
 
     fn modify(&mut self, _: BorrowedFd<'_>, _: Token, watch: WatchedEvents) -> io::Result<()> {
-        self.ask("modify", Some(watch))
+        self.record("modify", Some(watch))
     }
 
     fn remove(&mut self, _: BorrowedFd<'_>, _: Token) {
-        let _ = self.ask("remove", None);
+        let _ = self.record("remove", None);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        self.ask("wait", None)?;
+        self.record("wait", None)?;
         let mut script = self.script();
         script.timeouts.push(timeout);
         script.found = script.waits.pop_front().unwrap_or(Ok(Vec::new()))?;
@@ -106,7 +107,7 @@ impl<const EDGES: bool> Selector for Scripted<EDGES> {
     }
 
     fn events(&self, n: usize) -> impl Iterator<Item = SelectorEvent> {
-        let found: Vec<SelectorEvent> = self.script().found[..n].to_vec(); // Not under the lock.
+        let found: Vec<SelectorEvent> = self.script().found[..n].to_vec(); // The lock is released here.
         found.into_iter()
     }
 }
@@ -121,7 +122,7 @@ fn scripted<const EDGES: bool>() -> (ReadinessDriver<Scripted<EDGES>>, Scripted<
     (ReadinessDriver::new("scripted", selector.clone(), waker), selector)
 }
 
-/// A stream that is attached, and its peer.
+/// Attaches a stream; returns its token and its peer.
 fn stream<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> (Token, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -147,55 +148,59 @@ fn poll<const EDGES: bool>(driver: &mut ReadinessDriver<Scripted<EDGES>>) -> Wai
 }
 
 #[test]
-fn an_idle_wait_without_limit_asks_the_kernel_once() {
+fn an_idle_wait_without_deadline_makes_one_system_call() {
     let (mut driver, selector) = driver();
     selector.will_find(&[SelectorEvent::Woken]);
     assert_eq!(driver.wait(None).unwrap(), WaitSummary { ready: 0, woken: true });
-    assert_eq!(selector.asked(), ["wait"]);
+    assert_eq!(selector.calls(), ["wait"]);
     assert_eq!(selector.script().timeouts, [None]);
 }
 
 #[test]
-fn the_kernel_is_told_of_changes_at_the_wait_and_only_if_there_are_any() {
+fn changes_are_applied_at_the_wait_and_only_if_there_are_any() {
     let (mut driver, selector) = driver();
     let (token, _peer) = stream(&mut driver);
     driver.set_read(token, Some(ReadPlan::default()));
-    assert_eq!(selector.asked(), [""; 0], "not before");
+    assert_eq!(selector.calls(), [""; 0], "nothing before the wait");
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["add Interest(readable)", "wait"], "both in one");
+    assert_eq!(
+        selector.calls(),
+        ["add Interest(readable)", "wait"],
+        "attach and set_read in one call"
+    );
     driver.set_read(token, None);
     driver.set_read(token, Some(ReadPlan { max_reads: 1, size: 9 }));
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["wait"], "it is as it was");
+    assert_eq!(selector.calls(), ["wait"], "unchanged after off and on");
     driver.set_read(token, None);
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["modify Interest() and the end", "wait"]);
+    assert_eq!(selector.calls(), ["modify Interest() | read end", "wait"]);
     driver.set_read(token, Some(ReadPlan::default()));
     assert_eq!(driver.detach(token), Detach::Done);
-    assert_eq!(selector.asked(), ["remove"]);
+    assert_eq!(selector.calls(), ["remove"]);
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["wait"], "the change went with it");
+    assert_eq!(selector.calls(), ["wait"], "the change was dropped with the registration");
 }
 
 #[test]
-fn l17_write_interest_is_gone_before_there_is_another_wait() {
+fn l17_write_interest_is_removed_before_the_next_wait() {
     let (mut driver, selector) = driver();
     let (token, _peer) = stream(&mut driver);
     let mut queue = OutQueue::new();
     queue.push(vec![7; 64 * 1024].into());
     while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["add Interest(writable) and the end", "wait"]);
+    assert_eq!(selector.calls(), ["add Interest(writable) | read end", "wait"]);
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
     poll(&mut driver);
     assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
-    selector.asked();
+    selector.calls();
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["modify Interest() and the end", "wait"]);
+    assert_eq!(selector.calls(), ["modify Interest() | read end", "wait"]);
 }
 
 #[test]
-fn l06_an_interrupted_wait_goes_on_with_what_is_left_of_its_time() {
+fn l06_a_wait_after_eintr_continues_with_the_remaining_time() {
     let (mut driver, selector) = driver();
     selector.will_fail(ErrorKind::Interrupted);
     selector.will_fail(ErrorKind::Interrupted);
@@ -210,7 +215,7 @@ fn l06_an_interrupted_wait_goes_on_with_what_is_left_of_its_time() {
 }
 
 #[test]
-fn l06_a_wait_that_fails_says_so_and_loses_nothing() {
+fn l06_a_failed_wait_returns_the_error_and_loses_no_event() {
     let (mut driver, selector) = driver();
     let (token, mut peer) = stream(&mut driver);
     driver.set_read(token, Some(ReadPlan::default()));
@@ -219,11 +224,11 @@ fn l06_a_wait_that_fails_says_so_and_loses_nothing() {
     peer.write_all(b"x").unwrap();
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     assert_eq!(driver.wait(None).unwrap().ready, 1);
-    assert_eq!(events(&mut driver).len(), 1, "the read and the end of its round in one");
+    assert_eq!(events(&mut driver).len(), 1, "read and ReadComplete in one event");
 }
 
 #[test]
-fn l06_what_the_new_set_refuses_fails_and_the_old_set_stays_if_there_is_no_new_one() {
+fn l06_a_rebuild_fails_refused_registrations_and_keeps_the_old_set_if_no_new_one_opens() {
     let (mut driver, selector) = driver();
     let (token, _peer) = stream(&mut driver);
     let other = foreign(&mut driver);
@@ -239,14 +244,14 @@ fn l06_what_the_new_set_refuses_fails_and_the_old_set_stays_if_there_is_no_new_o
     assert!(failed[1].contains(&format!("Failed({other:?}")), "{failed:?}");
     assert!(failed.iter().all(|event| event.contains("no add")));
     selector.script().refuse = None;
-    selector.asked();
+    selector.calls();
     poll(&mut driver);
     assert_eq!(driver.rebuild().unwrap(), 2);
-    assert_eq!(selector.asked(), ["wait", "reopen"], "neither is watched again");
+    assert_eq!(selector.calls(), ["wait", "reopen"], "no broken registration is added");
 }
 
 #[test]
-fn l17_a_socket_the_kernel_refuses_fails_at_the_next_wait() {
+fn l17_a_socket_that_the_kernel_refuses_to_watch_fails_at_the_next_wait() {
     let (mut driver, selector) = driver();
     selector.script().refuse = Some("add");
     let (token, _peer) = stream(&mut driver);
@@ -258,7 +263,7 @@ fn l17_a_socket_the_kernel_refuses_fails_at_the_next_wait() {
 }
 
 #[test]
-fn l08_a_refused_interest_stays_what_it_was() {
+fn l08_a_refused_change_keeps_the_previous_interest() {
     let (mut driver, selector) = driver();
     let token = foreign(&mut driver);
     selector.script().refuse = Some("modify");
@@ -269,28 +274,28 @@ fn l08_a_refused_interest_stays_what_it_was() {
 }
 
 #[test]
-fn l08_what_the_kernel_has_lost_fails_and_is_left_alone() {
+fn l08_a_descriptor_that_left_the_kernels_set_fails_and_is_not_touched_again() {
     for errno in [Errno::BADF, Errno::NOENT] {
         let (mut driver, selector) = driver();
         let token = foreign(&mut driver);
         selector.script().refuse = Some("modify");
         selector.script().errno = Some(errno);
-        let told = driver.set_interest(token, Interest::WRITABLE).unwrap_err();
-        assert!(told.to_string().contains("no modify"), "{told}");
+        let error = driver.set_interest(token, Interest::WRITABLE).unwrap_err();
+        assert!(error.to_string().contains("no modify"), "{error}");
         assert_eq!(driver.wait(None).unwrap().ready, 1, "without blocking");
         let failed = events(&mut driver);
         assert!(failed[0].starts_with(&format!("Failed({token:?}")), "{failed:?}");
         assert!(failed[0].contains(&format!("code: {}", errno.raw_os_error())), "{failed:?}");
         assert_eq!(failed.len(), 1, "{failed:?}");
-        selector.asked();
+        selector.calls();
         poll(&mut driver);
         assert_eq!(driver.detach(token), Detach::Done);
-        assert_eq!(selector.asked(), ["wait"], "its number may be somebody else's");
+        assert_eq!(selector.calls(), ["wait"], "the descriptor number may be reused");
     }
 }
 
 #[test]
-fn l08_a_descriptor_that_is_not_open_fails_and_is_not_watched_any_longer() {
+fn l08_a_closed_descriptor_fails_and_is_no_longer_watched() {
     let (mut driver, selector) = driver();
     let token = foreign(&mut driver);
     let (socket, _peer) = stream(&mut driver);
@@ -301,13 +306,13 @@ fn l08_a_descriptor_that_is_not_open_fails_and_is_not_watched_any_longer() {
     let failed = events(&mut driver);
     assert!(failed.iter().all(|event| event.contains("Failed") && event.contains("code: 9")));
     assert_eq!(failed.len(), 2, "{failed:?}");
-    selector.asked();
+    selector.calls();
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["remove", "remove", "wait"]);
+    assert_eq!(selector.calls(), ["remove", "remove", "wait"]);
 }
 
 #[test]
-fn l17_an_error_that_is_none_is_taken_for_readiness() {
+fn l17_an_error_flag_without_a_pending_error_is_harmless() {
     let (mut driver, selector) = driver();
     let (token, mut peer) = stream(&mut driver);
     driver.set_read(token, Some(ReadPlan::default()));
@@ -323,16 +328,16 @@ fn l17_an_error_that_is_none_is_taken_for_readiness() {
 }
 
 #[test]
-fn l17_a_connection_that_somebody_else_gave_up_fails() {
+fn l17_a_connect_that_was_aborted_through_a_duplicate_fails() {
     let (mut driver, selector) = driver();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let socket = Socket::unconnected(address).unwrap();
-    let beside = rustix::io::dup(&socket).unwrap();
+    let duplicate = rustix::io::dup(&socket).unwrap();
     let token = Token::from_bits(0);
     driver.attach(token, socket.into(), Role::Connecting(address.into())).unwrap();
-    rustix::net::connect_unspec(&beside).unwrap();
-    rustix::net::sockopt::socket_error(&beside).unwrap().unwrap_err();
+    rustix::net::connect_unspec(&duplicate).unwrap();
+    rustix::net::sockopt::socket_error(&duplicate).unwrap().unwrap_err();
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE | ReadyFlags::HANG_UP)]);
     poll(&mut driver);
     let failed = events(&mut driver);
@@ -341,7 +346,7 @@ fn l17_a_connection_that_somebody_else_gave_up_fails() {
 }
 
 #[test]
-fn l07_a_signal_of_the_dead_is_counted_as_nothing() {
+fn l07_an_event_of_a_detached_token_is_not_counted() {
     let (mut driver, selector) = driver();
     let token = foreign(&mut driver);
     assert_eq!(driver.detach(token), Detach::Done);
@@ -350,13 +355,13 @@ fn l07_a_signal_of_the_dead_is_counted_as_nothing() {
     assert_eq!(
         driver.wait(Some(until)).unwrap(),
         WaitSummary::default(),
-        "at once, and with nothing"
+        "returns at once with nothing ready"
     );
     assert_eq!(events(&mut driver), [""; 0]);
 }
 
 #[test]
-fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
+fn l17_an_unread_error_queue_does_not_make_the_driver_spin() {
     for factory in [&crate::Epoll as &dyn OpenDriver, &crate::Poll] {
         for reading in [false, true] {
             let mut driver = factory.open().unwrap();
@@ -385,15 +390,15 @@ fn l17_an_error_queue_that_nobody_reads_does_not_spin() {
 }
 
 #[test]
-fn c13_a_descriptor_that_the_kernel_passes_to_nobody_leaves_its_stream_as_it_was() {
-    let Some(ring) = crate::sys::open_io_uring() else { return }; // Nothing else is refused so.
+fn c13_a_descriptor_that_the_kernel_refuses_to_pass_leaves_the_stream_usable() {
+    let Some(ring) = crate::sys::open_io_uring() else { return }; // The kernel refuses no other descriptor this way.
     let (mut driver, _) = driver();
     let (ours, _peer) = UnixStream::pair().unwrap();
     let token = Token::from_bits(0);
     driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
     let message = AncillaryMessage::new("x", vec![crate::wrap_descriptor(ring)]);
     let refused = driver.send_ancillary(token, &message).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "as one that is no descriptor at all");
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "like a value that is not a descriptor");
     let mut queue = OutQueue::new();
     queue.push("x".into());
     assert_eq!(driver.write(token, &queue).unwrap(), Submit::Done(1));
@@ -412,7 +417,7 @@ fn r05_a_panic_over_one_registration_keeps_the_changes_of_the_others() {
         if rebuilt {
             poll(&mut driver);
         }
-        selector.asked();
+        selector.calls();
         selector.script().panics = Some(doomed);
         let act = AssertUnwindSafe(|| match rebuilt {
             true => _ = driver.rebuild(),
@@ -426,17 +431,17 @@ fn r05_a_panic_over_one_registration_keeps_the_changes_of_the_others() {
             assert_eq!(driver.rebuild().unwrap(), 2);
         }
         poll(&mut driver);
-        let added = selector.asked().into_iter().filter(|asked| asked.starts_with("add")).count();
+        let added = selector.calls().into_iter().filter(|asked| asked.starts_with("add")).count();
         assert_eq!(
             added,
             if rebuilt { 3 } else { 2 },
-            "the first of them once more, in the newer set"
+            "after a rebuild the first one is added again, to the newer set"
         );
     }
 }
 
 #[test]
-fn r05_whose_event_is_asked_for_is_who_it_works_on() {
+fn r05_working_on_is_the_token_whose_event_is_next() {
     let (mut driver, selector) = driver();
     let plan = Some(ReadPlan { size: 100, max_reads: 1 });
     let mut streams = [(); 2].map(|()| stream(&mut driver));

@@ -1,17 +1,18 @@
-//! One socket: what is watched for it, and which events its readiness turns into.
+//! One stream socket, connected, connecting or listening: the events it is watched for, and the driver events
+//! that its readiness turns into.
 //!
-//! The order of events in one round is the order of the steps in [`StreamEndpoint::next`]; each does at
-//! most one system call and gives out at most one event, so that the loop's reaction to an event
-//! (reads off, detached) is seen before the next call is made.
+//! The order of events in one round is the order of the steps in [`StreamEndpoint::next`]. Each step makes at
+//! most one system call and returns at most one event, so the loop's reaction to an event (reads off, detached)
+//! takes effect before the next call.
 //!
 //! ```text
-//!   Connecting ──► Connected ◄──► Passing ──► Broken          Listening
-//!         └─────────────┴─────────────────────▲
+//!   Connecting ──► Connected ◄──► ConnectedAncillary ──► Broken          Listening
+//!         └─────────────┴─────────────────────────────────▲
 //! ```
 //!
-//! What the kernel has said is kept in `ready` until a system call shows that it is over: a short read or
-//! EAGAIN takes back that there is something to read, a write without room that there is some. Where the kernel
-//! says it for as long as it lasts, `ready` is dropped at the end of each turn instead.
+//! Reported readiness is kept in `ready` until a system call disproves it: a short read or EAGAIN clears
+//! readability, a write that finds no room clears writability. For a level-triggered socket, `ready` is cleared
+//! at the end of each visit instead, because the kernel reports it again.
 
 mod reading;
 mod writing;
@@ -32,51 +33,53 @@ use super::read_plan::{PackedReadPlan, READ_EVENTS, max_steps};
 use crate::drivers::selector::{ReadyFlags, WatchedEvents};
 use crate::sockets::socket::Socket;
 
-/// Readiness that a turn looks at before it ends: an error, a hang-up, the peer's end while nobody reads.
+/// Readiness that is checked at the end of a round: an error, a hang-up, or the peer's end while reads are off.
 const CHECKED_AT_ROUND_END: ReadyFlags =
     ReadyFlags::ERROR.or(ReadyFlags::INVALID).or(ReadyFlags::HANG_UP).or(ReadyFlags::READ_END);
 
+/// A stream socket or listener and the readiness that the kernel has reported for it.
 pub(super) struct StreamEndpoint {
     socket: Socket,
     phase: SocketPhase,
-    /// The kernel says once what is ready.
+    /// Edge-triggered (EPOLLET).
     is_edge: bool,
-    /// Reads are on, and the end was not told.
+    /// `Some` while reads are on and `Eof` was not emitted.
     plan: Option<PackedReadPlan>,
     round: ReadRound,
-    /// A read has found the end. Reads may have gone off before that could be told.
+    /// A read has found the end of the stream. Reads may have been turned off before `Eof` was emitted.
     is_eof_found: bool,
-    /// `Eof` was given out.
+    /// `Eof` was emitted.
     is_eof_reported: bool,
-    /// `PeerFinished` was given out, or need not be. It is not asked for again then: it lasts, and would be
-    /// reported for ever.
+    /// `PeerFinished` was emitted, or is not needed. EPOLLRDHUP is no longer requested then: the condition
+    /// lasts, and every wait would report it.
     is_finish_reported: bool,
     /// `Wrote` or `Failed` is owed.
     write_pending: bool,
-    /// A hang-up was reported. It is for ever, and cannot be asked not to be told: a socket that
-    /// wants nothing else leaves the set.
+    /// EPOLLHUP was reported. It lasts and cannot be masked, so a socket that wants nothing else leaves the
+    /// set.
     is_hung_up: bool,
-    /// What the kernel has said, as far as nothing has shown that it is over. `WRITE` only if somebody waits for
-    /// it: whoever does not finds out by writing.
+    /// Readiness that the kernel has reported and no system call has disproved yet. `WRITE` is kept only while
+    /// a write or a connect is pending: other writers find out by writing.
     ready: ReadyFlags,
-    /// `Failed`, or `AcceptFailed` of a listener, is owed, after everything else of this round.
+    /// An owed `Failed`, or `AcceptFailed` of a listener; emitted as the last event of the round.
     failure: Option<io::Error>,
 }
 
-/// In this order: from `Connected` on it is.
+/// The phase of the socket. The order matters: every phase from `Connected` on is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum SocketPhase {
-    /// Nothing is to be had from it any more.
+    /// The socket can no longer be used.
     Broken,
     Listening,
     Connecting,
     Connected,
-    /// It is connected, and its reads may be ancillary messages: they take another call, so that others pay nothing.
+    /// Connected, and reads use `recvmsg` because they may carry ancillary data. Other sockets keep the cheaper
+    /// `recv`.
     ConnectedAncillary,
 }
 
 impl SocketPhase {
-    /// That of a socket with a peer.
+    /// Returns the phase of a socket with a peer.
     fn connected(socket: &Socket) -> Self {
         if socket.receives_ancillary() {
             SocketPhase::ConnectedAncillary
@@ -87,8 +90,8 @@ impl SocketPhase {
 }
 
 impl StreamEndpoint {
-    /// Takes a socket in. One that is to be connected is connecting, or already connected, then. With `edges` it
-    /// is edge-triggered, if a short read shows that there is nothing left to read.
+    /// Wraps a socket, and begins to connect it if its role says so. With `edges` the socket is edge-triggered
+    /// if it is a TCP socket: only there a short read shows that the kernel's buffer is empty.
     pub(super) fn new(socket: Socket, role: Role, edges: bool) -> io::Result<Self> {
         let mut ready = ReadyFlags::NONE;
         let phase = match role {
@@ -101,7 +104,9 @@ impl StreamEndpoint {
                 SocketPhase::Connecting
             }
             other => {
-                let what = format!("sockets with the role {other:?} are not known here");
+                let what = format!(
+                    "the readiness driver does not support sockets with the role {other:?}"
+                );
                 return Err(io::Error::new(ErrorKind::Unsupported, what));
             }
         };
@@ -125,14 +130,14 @@ impl StreamEndpoint {
         self.socket.as_fd()
     }
 
-    /// True if the kernel says once what is ready.
+    /// True if the socket is edge-triggered (EPOLLET).
     pub(super) fn is_edge_triggered(&self) -> bool {
         self.is_edge
     }
 
-    /// What it is to be watched for; `None`: it is not to be in the set.
+    /// Returns the events to watch for; `None` if the socket must not be in the set.
     pub(super) fn wanted_events(&self) -> Option<WatchedEvents> {
-        // An edge says others whether there is urgent data, behind which a read goes on.
+        // Edge-triggered, EPOLLPRI also tells that there is urgent data, at which a read stops short.
         let readable = match self.is_edge {
             true => Interest::READABLE | Interest::PRIORITY,
             false => Interest::READABLE,
@@ -140,7 +145,7 @@ impl StreamEndpoint {
         let mut wanted = Interest::NONE;
         match self.phase {
             SocketPhase::Broken => return None,
-            // What comes after the connect is asked for now: then the kernel need not be told again.
+            // The events of the connected socket are requested now, which saves an `epoll_ctl` call later.
             SocketPhase::Connecting if self.is_edge => wanted = readable | Interest::WRITABLE,
             SocketPhase::Connecting => return Some(Interest::WRITABLE.into()),
             SocketPhase::Listening | SocketPhase::Connected | SocketPhase::ConnectedAncillary => {
@@ -157,13 +162,13 @@ impl StreamEndpoint {
         (!wanted.is_empty() || !self.is_hung_up).then_some(watch)
     }
 
-    /// True while nobody reads, and that the peer has finished would be told.
+    /// True while reads are off and `PeerFinished` is still to be emitted.
     fn reports_peer_finish(&self) -> bool {
         let is_silent = self.plan.is_none() && self.phase >= SocketPhase::Connected;
         is_silent && !self.is_eof_reported && !self.is_finish_reported
     }
 
-    /// Notes what the kernel says; returns whether the endpoint is to have a turn.
+    /// Records readiness reported by the kernel; returns true if the endpoint needs a visit in this round.
     #[inline]
     pub(super) fn on_ready(&mut self, ready: ReadyFlags) -> bool {
         self.ready |= ready;
@@ -178,7 +183,7 @@ impl StreamEndpoint {
         !self.is_edge || self.has_work()
     }
 
-    /// True if a turn would find something to do, by what is known now.
+    /// True if a visit would find something to do, by the recorded readiness.
     pub(super) fn has_work(&self) -> bool {
         let ready = self.ready;
         let is_awaited = match self.phase {
@@ -197,7 +202,7 @@ impl StreamEndpoint {
         is_awaited || self.failure.is_some()
     }
 
-    /// True while its turn is not over: there may be something to say.
+    /// True while the visit may still produce an event.
     #[inline]
     pub(super) fn is_visit_open(&self) -> bool {
         match self.round {
@@ -207,7 +212,7 @@ impl StreamEndpoint {
         }
     }
 
-    /// Ends its turn; returns whether it is to have another one, in the next round.
+    /// Ends the visit; returns true if the endpoint needs another one in the next round.
     pub(super) fn end_visit(&mut self) -> bool {
         self.round = ReadRound::NotStarted;
         if !self.is_edge {
@@ -216,33 +221,35 @@ impl StreamEndpoint {
         self.has_work()
     }
 
-    /// Returns how many steps a round may take.
+    /// Returns the maximum number of steps in one round.
     pub(super) fn max_steps(&self) -> u32 {
         max_steps(self.plan)
     }
 
-    /// Ends the round, whatever is left of it.
+    /// Ends the round early; returns the owed `ReadComplete` if reads had begun.
     pub(super) fn cut_round(&mut self, token: Token) -> Option<IoEvent> {
         let is_open = matches!(self.round, ReadRound::Reading { .. });
         self.round = ReadRound::Finished;
         is_open.then_some(IoEvent::ReadComplete(token))
     }
 
-    /// What its reads look for may be another thing now.
+    /// Adapts the phase to an option that may have turned ancillary data on or off.
     pub(super) fn on_option_set(&mut self) {
         if self.phase >= SocketPhase::Connected {
             self.phase = SocketPhase::connected(&self.socket);
         }
     }
 
+    /// Turns reads on with this plan, or off; they stay off after the end of the stream.
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
         self.plan = plan.filter(|_| !self.is_eof_reported).map(PackedReadPlan::of);
     }
 
-    /// Lets the socket go, without closing it. Refused while it connects: the kernel is at it.
+    /// Returns an error if the socket may not leave the driver now: while it connects, the kernel still works
+    /// on it.
     pub(super) fn check_releasable(&self) -> io::Result<()> {
         match self.phase {
-            SocketPhase::Connecting => Err(self.not_connected("given back")),
+            SocketPhase::Connecting => Err(self.wrong_phase("released")),
             _ => Ok(()),
         }
     }
@@ -255,18 +262,19 @@ impl StreamEndpoint {
         &self.socket
     }
 
+    /// Shuts down one or both directions.
     pub(super) fn shutdown(&mut self, how: Shutdown) -> io::Result<()> {
         // A shutdown would turn a connecting socket or a listener into one that was never connected.
         if matches!(self.phase, SocketPhase::Connecting | SocketPhase::Listening) {
-            return Err(self.not_connected("shut down"));
+            return Err(self.wrong_phase("shut down"));
         }
         SockRef::from(&self.socket).shutdown(how)?;
-        // The kernel says the same of an input that was shut down here.
+        // The kernel reports EPOLLRDHUP for an input that was shut down locally, too.
         self.is_finish_reported |= how != Shutdown::Write;
         Ok(())
     }
 
-    /// The next event of this round, if there is one; `outcome` is what came of a read of it.
+    /// Returns the next event of this round; `outcome` is the result of a read that the caller has made.
     #[inline(never)]
     pub(super) fn next(
         &mut self,
@@ -298,8 +306,8 @@ impl StreamEndpoint {
         }
     }
 
-    /// Tells that the peer has finished, if nobody reads. With an error it is `Failed` that tells the end; a
-    /// hang-up alone says nothing of a peer: a socket that was never connected has it too.
+    /// Emits `PeerFinished` if the peer has finished and reads are off. With an error, `Failed` reports the end
+    /// instead. A hang-up alone says nothing about a peer: a socket that was never connected has it as well.
     fn report_peer_finish(&mut self, token: Token) -> Option<IoEvent> {
         let finished = self.ready.contains_any(ReadyFlags::READ_END)
             && !self.ready.contains_any(ReadyFlags::ERROR);
@@ -310,6 +318,7 @@ impl StreamEndpoint {
         Some(IoEvent::PeerFinished(token))
     }
 
+    /// Emits `Connected`, or breaks the socket with the error of the connect.
     fn finish_connect(&mut self, token: Token) -> Option<IoEvent> {
         let (writable, hung_up) = (
             self.ready.contains_any(ReadyFlags::WRITE),
@@ -319,12 +328,12 @@ impl StreamEndpoint {
             return None;
         }
         match self.socket.take_error() {
-            // A hang-up without an error: somebody else has ended the attempt.
+            // A hang-up without an error: the attempt was ended through another descriptor of the socket.
             Ok(None) if hung_up && !self.socket.has_peer() => {
                 self.break_with(ErrorKind::NotConnected.into());
                 None
             }
-            // Notes in the error queue, and the attempt goes on.
+            // Only entries in the error queue: the attempt goes on.
             Ok(None) if !writable && !self.socket.has_peer() => {
                 self.socket.drain_error_queue();
                 None
@@ -340,7 +349,7 @@ impl StreamEndpoint {
         }
     }
 
-    /// Ends the round: looks at what no step has dealt with.
+    /// Ends the round: handles the readiness that no step has consumed.
     fn finish_round(&mut self) {
         let ready = self.ready;
         self.ready.take(ReadyFlags::ERROR | ReadyFlags::INVALID);
@@ -369,14 +378,14 @@ impl StreamEndpoint {
         self.failure = Some(error);
     }
 
-    fn not_connected(&self, done: &str) -> io::Error {
+    fn wrong_phase(&self, operation: &str) -> io::Error {
         let is = match self.phase {
             SocketPhase::Listening => "a listener",
             SocketPhase::Connecting => "still connecting",
             SocketPhase::Connected | SocketPhase::ConnectedAncillary => "connected",
             SocketPhase::Broken => "broken",
         };
-        let what = format!("a socket that is {is} cannot be {done}");
+        let what = format!("a socket that is {is} cannot be {operation}");
         io::Error::new(ErrorKind::NotConnected, what)
     }
 }

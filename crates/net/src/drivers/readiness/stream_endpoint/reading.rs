@@ -1,4 +1,4 @@
-//! Rounds of reads and accepts: how many there may be, what each comes to, and what is said of it.
+//! Rounds of reads and accepts: how many are made, and which event each one becomes.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -14,46 +14,48 @@ use crate::drivers::readiness::read_plan::READ_EVENTS;
 use crate::drivers::selector::ReadyFlags;
 use crate::sockets::ancillary;
 
-/// Behind what there is to read there is something else: a short read is not the last one. Urgent data ends a read
-/// that comes up to it.
+/// Readiness besides data. With any of these a short read does not prove that the kernel's buffer is empty: a
+/// read also stops short before urgent data.
 const NOT_ONLY_DATA: ReadyFlags =
     ReadyFlags::READ_END.or(ReadyFlags::HANG_UP).or(ReadyFlags::ERROR).or(ReadyFlags::PRIORITY);
 
-/// What a read that finds nothing shows to be over.
+/// Readiness that a read answered with EAGAIN disproves.
 const CLEARED_BY_EAGAIN: ReadyFlags =
     ReadyFlags::READ.or(ReadyFlags::PRIORITY).or(ReadyFlags::READ_END).or(ReadyFlags::HANG_UP);
 
-/// How far the reads, or accepts, of this round are.
+/// The progress of the reads or accepts in this round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadRound {
-    /// Not begun.
+    /// No read was made yet.
     NotStarted,
-    /// Not begun; a write was answered.
+    /// No read was made yet; a pending write was answered.
     WriteAnswered,
-    /// Begun; `left` reads may follow.
+    /// Reads have begun; `left` more are allowed.
     Reading { left: u32 },
-    /// `ReadComplete` was given out, `Eof` is owed.
+    /// `ReadComplete` was emitted, `Eof` is owed.
     EofOwed,
-    /// The reads are over; there may be something else to say.
+    /// The reads are over; other events may follow.
     ReadsDone,
-    /// Nothing more is to be said in this round.
+    /// No more events in this round.
     Finished,
 }
 
-/// What one read or accept came to.
+/// The outcome of one read or accept.
 pub(in crate::drivers::readiness) enum ReadOutcome {
-    /// Something, and there may be more.
+    /// Data or a connection; more may follow.
     Event(IoEvent),
-    /// Nothing yet.
+    /// Nothing (EINTR, or a connection that was aborted before the accept): the call is to be made again.
     Retry,
+    /// EAGAIN.
     WouldBlock,
+    /// The end of the stream.
     Eof,
     Error(io::Error),
 }
 
 impl ReadOutcome {
     #[cold]
-    fn of_errno(error: Errno) -> Self {
+    fn from_errno(error: Errno) -> Self {
         match error {
             Errno::AGAIN => ReadOutcome::WouldBlock,
             Errno::INTR => ReadOutcome::Retry,
@@ -63,9 +65,9 @@ impl ReadOutcome {
 }
 
 impl StreamEndpoint {
-    /// Reads, if there is something to read and nothing else: so it is nearly always. Whether it is the
-    /// last of its round: that is over then, but for its `ReadComplete`. Anything but bytes is for
-    /// [`next`](Self::next) to say.
+    /// Reads once if there is plain data to read and no other readiness, as nearly always. Returns the bytes,
+    /// and whether this was the last read of the round: its `ReadComplete` is then owed by the caller. Any
+    /// other outcome is returned as an error, for [`next`](Self::next) to turn into an event.
     #[inline(always)]
     pub(in crate::drivers::readiness) fn read_fast(
         &mut self,
@@ -85,7 +87,7 @@ impl StreamEndpoint {
             Ok(bytes) => bytes,
             Err(error) => {
                 self.round = ReadRound::Reading { left: left - 1 };
-                return Err(Some(ReadOutcome::of_errno(error)));
+                return Err(Some(ReadOutcome::from_errno(error)));
             }
         };
         if bytes.len() < plan.size() {
@@ -97,12 +99,13 @@ impl StreamEndpoint {
         Ok((bytes, left == 1))
     }
 
-    /// True after a read that has outcome all there was.
+    /// True after a read that has emptied the kernel's buffer.
     #[inline(always)]
     pub(in crate::drivers::readiness) fn is_drained(&self) -> bool {
         self.ready == ReadyFlags::NONE
     }
 
+    /// Returns the next event of the reads or accepts of this round.
     pub(super) fn read(&mut self, token: Token, block: &mut ReadBlock) -> Option<IoEvent> {
         if matches!(self.round, ReadRound::NotStarted | ReadRound::WriteAnswered) {
             let plan = self.plan.filter(|_| self.ready.contains_any(READ_EVENTS))?;
@@ -113,9 +116,9 @@ impl StreamEndpoint {
                 return self.complete_reads(token, ReadRound::ReadsDone);
             };
             let Some(left) = left.checked_sub(1) else {
-                // There may be more to read: an error behind it has time until the next round. Notes in the
-                // error queue have none: while they are there no pending write is answered.
-                // An error that is no note is found by the read behind the data, which must not end before it.
+                // More data may follow: an error behind it can wait until the next round. Entries in the error
+                // queue cannot: while there are any, no pending write is answered. A pending socket error is
+                // found by the read behind the data, which must not take a short read for the last one.
                 if self.ready.take(ReadyFlags::ERROR) {
                     self.socket.drain_error_queue();
                     self.ready |= ReadyFlags::PRIORITY;
@@ -135,12 +138,12 @@ impl StreamEndpoint {
                 return Some(event);
             }
         }
-        // Reads may have gone off since the end was seen: it will be there when they are on again.
+        // Reads may have been turned off since the end was found: it is found again when they are on.
         let at_end = std::mem::replace(&mut self.round, ReadRound::ReadsDone) == ReadRound::EofOwed;
         (at_end && self.plan.is_some()).then(|| self.report_eof(token))
     }
 
-    /// What is to be said of one read or accept; nothing: it is to be made again.
+    /// Returns the event for the outcome of one read or accept; `None` if the call is to be made again.
     pub(super) fn event_for(&mut self, outcome: ReadOutcome, token: Token) -> Option<IoEvent> {
         match outcome {
             ReadOutcome::Event(event) => Some(event),
@@ -150,8 +153,8 @@ impl StreamEndpoint {
                 self.ready.take(CLEARED_BY_EAGAIN);
                 self.complete_reads(token, ReadRound::ReadsDone)
             }
-            // Found again: it is told before reads can go off once more, or whoever turns them off after
-            // each round would never learn of it.
+            // Found for the second time: `Eof` comes before `ReadComplete` could turn reads off again. A loop that
+            // turns reads off after each round would otherwise never receive it.
             ReadOutcome::Eof if self.is_eof_found => {
                 self.round = ReadRound::ReadsDone;
                 Some(self.report_eof(token))
@@ -167,13 +170,15 @@ impl StreamEndpoint {
         }
     }
 
+    /// Turns reads off and returns `Eof`.
     fn report_eof(&mut self, token: Token) -> IoEvent {
         (self.is_eof_reported, self.plan) = (true, None);
         IoEvent::Eof(token)
     }
 
+    /// Ends the reads of this round and returns `ReadComplete`.
     fn complete_reads(&mut self, token: Token, next: ReadRound) -> Option<IoEvent> {
-        // If there is nothing left to settle it need not be asked again.
+        // Without readiness to check at the end, the round is over with this event.
         let is_last = next == ReadRound::ReadsDone
             && !self.ready.contains_any(CHECKED_AT_ROUND_END)
             && self.failure.is_none();
@@ -181,10 +186,10 @@ impl StreamEndpoint {
         Some(IoEvent::ReadComplete(token))
     }
 
-    /// Reads once. A short read is the last of its round, unless something else is behind the data.
+    /// Reads once. A short read is the last of its round, unless other readiness is behind the data.
     #[inline(always)]
     fn recv(&mut self, size: usize, block: &mut ReadBlock) -> Result<Bytes, ReadOutcome> {
-        let bytes = block.recv(self.socket.as_fd(), size).map_err(ReadOutcome::of_errno)?;
+        let bytes = block.recv(self.socket.as_fd(), size).map_err(ReadOutcome::from_errno)?;
         if bytes.is_empty() {
             return Err(ReadOutcome::Eof);
         }
@@ -195,25 +200,25 @@ impl StreamEndpoint {
         Ok(bytes)
     }
 
-    /// Reads once, and takes what came along.
+    /// Reads once with `recvmsg`, and takes the ancillary data.
     fn recv_ancillary(&mut self, token: Token, size: usize, block: &mut ReadBlock) -> ReadOutcome {
         let (bytes, received) = match block.recv_ancillary(&self.socket, size) {
             Ok(received) => received,
             Err(error) => {
                 let errno = Errno::from_io_error(&error);
-                return errno.map_or_else(|| ReadOutcome::Error(error), ReadOutcome::of_errno);
+                return errno.map_or_else(|| ReadOutcome::Error(error), ReadOutcome::from_errno);
             }
         };
         if bytes.is_empty() {
             return ReadOutcome::Eof;
         }
-        // With something passed a read ends where that does, however much there is behind it.
+        // A read with passed descriptors ends at their message, however much data is behind it.
         let short = bytes.len() < size && received.message.passed.is_empty();
         if short && !self.ready.contains_any(NOT_ONLY_DATA) {
             self.round = ReadRound::Reading { left: 0 };
         } else if let ReadRound::Reading { left } = self.round {
-            let besides_this = ancillary::reads_for(&received.message) - 1;
-            self.round = ReadRound::Reading { left: left.saturating_sub(besides_this) };
+            let further_reads = ancillary::reads_for(&received.message) - 1;
+            self.round = ReadRound::Reading { left: left.saturating_sub(further_reads) };
         }
         ReadOutcome::Event(match received.is_plain {
             true => IoEvent::Read(token, bytes),
@@ -224,6 +229,7 @@ impl StreamEndpoint {
         })
     }
 
+    /// Accepts one connection.
     fn accept(&self, token: Token) -> ReadOutcome {
         match self.socket.accept() {
             Ok((socket, peer)) => ReadOutcome::Event(IoEvent::Accepted(token, socket.into(), peer)),
@@ -233,9 +239,10 @@ impl StreamEndpoint {
         }
     }
 
+    /// Records the error of a read or accept.
     fn on_read_error(&mut self, error: io::Error) {
         match self.phase {
-            // One connection was not had; but a listener that was shut down will never have another.
+            // One accept failed (EMFILE, ENFILE, ENOMEM, …); a listener that was shut down, however, is of no further use.
             SocketPhase::Listening if !self.ready.contains_any(ReadyFlags::HANG_UP) => {
                 self.failure = Some(error)
             }
@@ -244,8 +251,8 @@ impl StreamEndpoint {
     }
 }
 
-/// Whether an accept failed because of the one connection that was to be accepted: it has gone away
-/// again, or something on its way has failed. The next may be there.
+/// True if an accept failed because of the one connection that was to be accepted: it was aborted, or its
+/// network path failed. The next connection may be fine.
 fn is_transient_accept_error(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -1,4 +1,4 @@
-//! Writes: what the kernel takes at once, and what waits for room.
+//! Writes: what the kernel takes at once, and what waits for room in the send buffer.
 
 use std::io::{self, ErrorKind};
 
@@ -12,6 +12,7 @@ use crate::drivers::selector::ReadyFlags;
 use crate::sockets::ancillary;
 
 impl StreamEndpoint {
+    /// Writes the front of a queue in one system call.
     #[inline]
     pub(in crate::drivers::readiness) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
         if self.write_pending || self.phase < SocketPhase::Connected {
@@ -27,6 +28,7 @@ impl StreamEndpoint {
         }
     }
 
+    /// Sends the front of a file region in one system call.
     pub(in crate::drivers::readiness) fn send_file(
         &mut self,
         file: &FileRegion,
@@ -36,18 +38,20 @@ impl StreamEndpoint {
         self.on_submitted(sent)
     }
 
+    /// Sends bytes with ancillary data.
     pub(in crate::drivers::readiness) fn send_ancillary(
         &mut self,
         message: &AncillaryMessage,
     ) -> io::Result<Submit> {
         self.check_writable()?;
         match ancillary::send(&self.socket, message, None) {
-            // It was looked at, and not sent.
+            // Refused before anything was sent: the stream stays usable.
             Err(error) if ancillary::is_refused(&error) => Err(error),
             sent => self.on_submitted(sent),
         }
     }
 
+    /// Returns an error if the socket may not be written to now.
     fn check_writable(&self) -> io::Result<()> {
         match self.write_pending || self.phase < SocketPhase::Connected {
             true => Err(self.write_refusal()),
@@ -55,6 +59,7 @@ impl StreamEndpoint {
         }
     }
 
+    /// Translates the result of a send.
     fn on_submitted(&mut self, sent: io::Result<usize>) -> io::Result<Submit> {
         match sent {
             Ok(n) => Ok(Submit::Done(n)),
@@ -66,8 +71,8 @@ impl StreamEndpoint {
         }
     }
 
-    /// Notes that a write found no room. The kernel says when there is some, from this moment on; and a stream
-    /// that was hung up would have refused the write.
+    /// Records that a write found no room (EAGAIN). The kernel reports room from this moment on. A hang-up is
+    /// cleared as well: a stream that was hung up would have failed the write.
     fn on_full(&mut self) -> Submit {
         self.write_pending = true;
         self.ready.take(ReadyFlags::WRITE | ReadyFlags::HANG_UP);
@@ -77,16 +82,16 @@ impl StreamEndpoint {
     #[cold]
     fn write_refusal(&self) -> io::Error {
         if self.write_pending {
-            let what = "a write is pending: no other may be begun before its Wrote or Failed";
+            let what = "cannot write: the previous write is pending until its Wrote or Failed";
             return io::Error::new(ErrorKind::InvalidInput, what);
         }
-        self.not_connected("written to")
+        self.wrong_phase("written to")
     }
 
-    /// Answers a pending write, if there is room or the write itself will tell why there is none.
+    /// Answers a pending write if there is room, or if a new write will return the reason why there is none.
     pub(super) fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
-        // With an error `Failed` answers the write. After a hang-up the write itself will tell; local
-        // sockets report no room then, and would report the hang-up for ever.
+        // With an error, `Failed` answers the write. After a hang-up the next write returns the error; Unix
+        // sockets report no EPOLLOUT then, and would report the hang-up in every wait.
         let answer = self.ready.contains_any(ReadyFlags::WRITE | ReadyFlags::HANG_UP)
             && !self.ready.contains_any(ReadyFlags::ERROR);
         if !self.write_pending || !answer || self.round != ReadRound::NotStarted {
@@ -95,7 +100,7 @@ impl StreamEndpoint {
         self.write_pending = false;
         self.ready.take(ReadyFlags::WRITE);
         if self.ready.contains_any(ReadyFlags::HANG_UP) {
-            self.round = ReadRound::WriteAnswered; // The hang-up lasts, and answers no other write of this round.
+            self.round = ReadRound::WriteAnswered; // The hang-up lasts; it must not answer another write of this round.
         }
         Some(IoEvent::Wrote(token, 0))
     }

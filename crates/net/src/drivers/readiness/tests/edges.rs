@@ -1,4 +1,4 @@
-//! What a driver does over a selector that says once what is ready.
+//! The driver over an edge-triggered selector.
 
 use waterwheel_channel::driver::Role;
 
@@ -11,48 +11,48 @@ fn driver() -> (ReadinessDriver<Scripted<true>>, Scripted<true>) {
 }
 
 #[test]
-fn l17_reads_that_go_off_and_on_are_nothing_to_the_kernel() {
+fn l17_turning_reads_off_and_on_makes_no_system_call() {
     let (mut driver, selector) = driver();
     let (token, _peer) = stream(&mut driver);
     driver.set_read(token, ON);
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["add Interest(readable | priority), edges", "wait"]);
+    assert_eq!(selector.calls(), ["add Interest(readable | priority) | edge", "wait"]);
     for reads in [None, ON, None] {
         driver.set_read(token, reads);
         poll(&mut driver);
-        assert_eq!(selector.asked(), ["wait"]);
+        assert_eq!(selector.calls(), ["wait"]);
     }
 }
 
 #[test]
-fn l17_an_edge_that_nobody_waits_for_is_kept_and_not_asked_for_any_longer() {
+fn l17_an_unwanted_edge_is_kept_and_no_longer_watched() {
     let (mut driver, selector) = driver();
     let (token, mut peer) = stream(&mut driver);
     driver.set_read(token, ON);
     poll(&mut driver);
     driver.set_read(token, None);
     peer.write_all(b"x").unwrap();
-    selector.asked();
+    selector.calls();
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     selector.will_find(&[SelectorEvent::Woken]);
     let waited = driver.wait(None).unwrap();
-    assert_eq!(waited, WaitSummary { ready: 0, woken: true }, "the edge ended no wait");
-    assert_eq!(selector.asked(), ["wait", "modify Interest() and the end, edges", "wait"]);
+    assert_eq!(waited, WaitSummary { ready: 0, woken: true }, "the edge did not end the wait");
+    assert_eq!(selector.calls(), ["wait", "modify Interest() | read end | edge", "wait"]);
     driver.set_read(token, ON);
     assert_eq!(
         driver.wait(None).unwrap().ready,
         1,
-        "without blocking, and without a word of the kernel"
+        "without blocking, from the recorded readiness"
     );
     assert_eq!(selector.script().timeouts.last(), Some(&Some(Duration::ZERO)));
-    assert_eq!(selector.asked(), ["modify Interest(readable | priority), edges", "wait"]);
+    assert_eq!(selector.calls(), ["modify Interest(readable | priority) | edge", "wait"]);
     assert_eq!(events(&mut driver), ["LastRead(Token(0.0), b\"x\")"]);
     selector.will_find(&[SelectorEvent::Woken]);
-    assert_eq!(driver.wait(None).unwrap().ready, 0, "a short read was the last");
+    assert_eq!(driver.wait(None).unwrap().ready, 0, "the short read has cleared the readiness");
 }
 
 #[test]
-fn l05_what_a_full_round_leaves_comes_behind_what_the_kernel_names() {
+fn l05_data_left_by_a_full_round_comes_after_newly_reported_registrations() {
     let (mut driver, selector) = driver();
     let mut streams = [(); 3].map(|()| stream(&mut driver));
     for (token, peer) in &mut streams {
@@ -74,44 +74,40 @@ fn l05_what_a_full_round_leaves_comes_behind_what_the_kernel_names() {
             }
         }
     }
-    assert_eq!(
-        order,
-        [first, second, third, first, second, third],
-        "the kernel is asked each time"
-    );
-    assert_eq!(selector.asked().iter().filter(|asked| *asked == "wait").count(), 3);
+    assert_eq!(order, [first, second, third, first, second, third], "every round asks the kernel");
+    assert_eq!(selector.calls().iter().filter(|asked| *asked == "wait").count(), 3);
     selector.will_find(&[SelectorEvent::Woken]);
-    assert_eq!(driver.wait(None).unwrap().ready, 0, "and nothing is left");
+    assert_eq!(driver.wait(None).unwrap().ready, 0, "no data is left");
 }
 
 #[test]
-fn l05_a_write_that_finds_no_room_is_asked_for_once() {
+fn l05_write_interest_of_a_full_socket_is_registered_once() {
     let (mut driver, selector) = driver();
     let (token, _peer) = stream(&mut driver);
     driver.set_read(token, ON);
     poll(&mut driver);
-    selector.asked();
+    selector.calls();
     let mut queue = OutQueue::new();
     queue.push(vec![7; 64 * 1024].into());
-    for asked in [Some("modify Interest(readable | writable | priority), edges"), None, None] {
+    for change in [Some("modify Interest(readable | writable | priority) | edge"), None, None] {
         while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
         poll(&mut driver);
-        assert_eq!(selector.asked(), asked.into_iter().chain(["wait"]).collect::<Vec<_>>());
+        assert_eq!(selector.calls(), change.into_iter().chain(["wait"]).collect::<Vec<_>>());
         selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
         poll(&mut driver);
         assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
-        selector.asked();
+        selector.calls();
     }
-    // Nobody waits for room any more: at most one such edge is reported.
+    // No write is pending any more: at most one such edge is reported.
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE)]);
     assert_eq!(poll(&mut driver).ready, 0);
     poll(&mut driver);
-    let asked = selector.asked();
-    assert!(asked.contains(&"modify Interest(readable | priority), edges".into()), "{asked:?}");
+    let asked = selector.calls();
+    assert!(asked.contains(&"modify Interest(readable | priority) | edge".into()), "{asked:?}");
 }
 
 #[test]
-fn l17_room_that_comes_with_a_note_in_the_error_queue_is_told() {
+fn l17_room_reported_together_with_an_error_queue_entry_answers_the_write() {
     let (mut driver, selector) = driver();
     let (token, _peer) = stream(&mut driver);
     let mut queue = OutQueue::new();
@@ -119,21 +115,21 @@ fn l17_room_that_comes_with_a_note_in_the_error_queue_is_told() {
     while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::WRITE | ReadyFlags::ERROR)]);
     poll(&mut driver);
-    assert_eq!(events(&mut driver), [""; 0], "an error would answer it");
-    assert_eq!(driver.wait(None).unwrap().ready, 1, "without another word of the kernel");
+    assert_eq!(events(&mut driver), [""; 0], "a pending error would have answered the write");
+    assert_eq!(driver.wait(None).unwrap().ready, 1, "without another report of the kernel");
     assert_eq!(events(&mut driver), ["Wrote(Token(0.0), 0)"]);
 }
 
 #[test]
-fn l05_an_error_behind_more_than_a_round_reads_is_found() {
+fn l05_an_error_behind_more_data_than_one_round_reads_is_found() {
     let (mut driver, selector) = driver();
     let (token, mut peer) = stream(&mut driver);
     driver.set_read(token, ON);
     peer.write_all(b"01234").unwrap();
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ | ReadyFlags::ERROR)]);
     poll(&mut driver);
-    assert_eq!(events(&mut driver).len(), 3, "two reads and their end");
-    // Now there is one, and the kernel has said so.
+    assert_eq!(events(&mut driver).len(), 3, "two reads and ReadComplete");
+    // Now there is an error, and the kernel has reported it.
     socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
     drop(peer);
     let mut seen = Vec::new();
@@ -145,7 +141,7 @@ fn l05_an_error_behind_more_than_a_round_reads_is_found() {
 }
 
 #[test]
-fn l16_a_listener_that_could_not_accept_tries_again_though_nobody_else_connects() {
+fn l16_a_listener_whose_accept_failed_retries_without_a_new_connection() {
     let (mut driver, selector) = driver();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -155,18 +151,18 @@ fn l16_a_listener_that_could_not_accept_tries_again_though_nobody_else_connects(
     let _peers = [(); 3].map(|()| TcpStream::connect(address).unwrap());
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     poll(&mut driver);
-    // As after EMFILE: one was accepted, the round broken off, and accepting is off for a while.
+    // As after EMFILE: one connection was accepted, the round was cut short, and accepts are off for a while.
     assert!(matches!(driver.next_event(), Some(IoEvent::Accepted(..))));
     driver.set_read(token, None);
     assert_eq!(events(&mut driver), ["ReadComplete(Token(0.0))"]);
-    assert_eq!(poll(&mut driver).ready, 0, "nobody waits for it");
+    assert_eq!(poll(&mut driver).ready, 0, "reads are off");
     driver.set_read(token, ON);
     assert_eq!(driver.wait(None).unwrap().ready, 1);
     assert_eq!(events(&mut driver).len(), 3);
 }
 
 #[test]
-fn l05_a_socket_that_connects_is_asked_for_once() {
+fn l05_a_connecting_socket_is_registered_once() {
     let (mut driver, selector) = driver();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -178,12 +174,12 @@ fn l05_a_socket_that_connects_is_asked_for_once() {
     assert_eq!(events(&mut driver), ["Connected(Token(0.0))"]);
     driver.set_read(token, ON);
     poll(&mut driver);
-    let asked = selector.asked();
-    assert_eq!(asked, ["add Interest(readable | writable | priority), edges", "wait", "wait"]);
+    let asked = selector.calls();
+    assert_eq!(asked, ["add Interest(readable | writable | priority) | edge", "wait", "wait"]);
 }
 
 #[test]
-fn l08_a_descriptor_that_is_no_socket_and_a_local_stream_are_level_triggered() {
+fn l08_foreign_descriptors_and_unix_streams_are_level_triggered() {
     let (mut driver, selector) = driver();
     foreign(&mut driver);
     let (ours, _peer) = UnixStream::pair().unwrap();
@@ -191,5 +187,5 @@ fn l08_a_descriptor_that_is_no_socket_and_a_local_stream_are_level_triggered() {
     driver.attach(token, Socket::new(ours).unwrap().into(), Role::Stream).unwrap();
     driver.set_read(token, ON);
     poll(&mut driver);
-    assert_eq!(selector.asked(), ["add Interest(readable)", "add Interest(readable)", "wait"]);
+    assert_eq!(selector.calls(), ["add Interest(readable)", "add Interest(readable)", "wait"]);
 }

@@ -1,4 +1,4 @@
-//! Sockets whose error queue nobody reads, handed in from outside (L17, R04).
+//! Datagram sockets with an error queue that nobody reads, opened outside of the crate (L17, R04).
 
 use std::net::UdpSocket;
 use std::sync::Mutex;
@@ -20,23 +20,23 @@ use crate::DatagramSocket;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// How long a loop is watched, and how many turns count as a spin.
+/// How long a loop is observed, and the number of turns that counts as spinning.
 const WATCH: Duration = Duration::from_millis(200);
 const SPIN: u64 = 5;
 
-/// A socket of somebody else's making.
-struct Given(Mutex<Option<UdpSocket>>);
+/// Opens a channel over a socket that the test has made.
+struct ReadyMadeSocket(Mutex<Option<UdpSocket>>);
 
-impl TransportFactory for Given {
+impl TransportFactory for ReadyMadeSocket {
     fn client(&self) -> Box<dyn Transport> {
-        Box::new(Datagrams::new(Given(Mutex::new(self.0.lock().unwrap().take()))))
+        Box::new(Datagrams::new(ReadyMadeSocket(Mutex::new(self.0.lock().unwrap().take()))))
     }
 }
 
-impl DatagramSocketFactory for Given {
+impl DatagramSocketFactory for ReadyMadeSocket {
     fn kind(&self) -> &'static SocketKind {
-        static GIVEN: SocketKind = SocketKind::new("given");
-        &GIVEN
+        static READY_MADE: SocketKind = SocketKind::new("ready-made");
+        &READY_MADE
     }
 
     fn open(
@@ -45,12 +45,12 @@ impl DatagramSocketFactory for Given {
         _: Option<&Address>,
         _: &[SocketOption],
     ) -> io::Result<(Io, Address)> {
-        let socket = self.0.lock().unwrap().take().expect("it is opened once");
+        let socket = self.0.lock().unwrap().take().expect("opened once");
         Ok((DatagramSocket::new(socket)?.into(), UnixAddress::Unnamed.into()))
     }
 }
 
-/// Tells of every error.
+/// Sends the text of every error to the test.
 struct Errors(Sender<String>);
 
 impl Handler for Errors {
@@ -65,17 +65,17 @@ fn channel_over(
     driver: impl OpenDriver + 'static,
 ) -> (EventLoopGroup, Channel, Receiver<String>) {
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
-    let (tell, told) = channel();
-    let bootstrap = Bootstrap::new(&group, Given(Mutex::new(Some(socket))));
+    let (sender, errors) = channel();
+    let bootstrap = Bootstrap::new(&group, ReadyMadeSocket(Mutex::new(Some(socket))));
     let bootstrap = bootstrap.initialiser(move |edit| {
-        edit.add_last("errors", Errors(tell.clone()))?;
+        edit.add_last("errors", Errors(sender.clone()))?;
         Ok(())
     });
     let channel = bootstrap.bind("127.0.0.1:0").join().unwrap();
-    (group, channel, told)
+    (group, channel, errors)
 }
 
-/// How many turns the loop makes while it is watched.
+/// Returns how many turns the loop makes while it is observed.
 fn turns(group: &EventLoopGroup) -> u64 {
     let event_loop = group.next();
     let before = event_loop.submit({
@@ -97,7 +97,7 @@ fn run(driver: impl OpenDriver + 'static, prepare: fn(BorrowedFd<'_>), expect_er
     for _ in 0..3 {
         channel.send(Datagram::to(to, "anybody?"));
         if expect_errors {
-            let error = errors.recv_timeout(LONG).expect("a loop that goes on, and an error");
+            let error = errors.recv_timeout(LONG).expect("an error of the loop");
             assert!(error.contains("refused"), "{error}");
         }
     }
@@ -105,17 +105,17 @@ fn run(driver: impl OpenDriver + 'static, prepare: fn(BorrowedFd<'_>), expect_er
     assert!(turns < SPIN, "{turns} turns in {WATCH:?}");
     assert!(channel.is_active());
     let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-    ended.wait_timeout(LONG).expect("it ends");
+    ended.wait_timeout(LONG).expect("the group ends");
 }
 
 #[test]
-fn l17_a_socket_with_ip_recverr_tells_of_each_error_and_does_not_spin() {
+fn l17_a_socket_with_ip_recverr_reports_each_error_and_does_not_spin() {
     run(crate::Epoll, crate::sys::enable_ip_recverr, true);
     run(crate::Poll, crate::sys::enable_ip_recverr, true);
 }
 
 #[test]
-fn l17_a_socket_with_timestamps_of_what_was_sent_does_not_spin() {
+fn l17_a_socket_with_so_timestamping_does_not_spin() {
     run(crate::Epoll, crate::sys::enable_tx_timestamps, false);
     run(crate::Poll, crate::sys::enable_tx_timestamps, false);
 }

@@ -1,4 +1,4 @@
-//! Rounds end, whatever the kernel says and whatever is done meanwhile (L05, L17).
+//! Rounds are finite, whatever the kernel reports and whatever the loop does meanwhile (L05, L17).
 
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
@@ -6,27 +6,27 @@ use std::os::unix::net::UnixDatagram;
 use super::*;
 use crate::DatagramSocket;
 
-/// Few reads, so that a round that goes on is seen soon.
+/// Few reads, so that an endless round is noticed soon.
 const PLAN: ReadPlan = ReadPlan { max_reads: 2, size: 16 };
 
-/// One each: `Connected`, `Wrote`, `ReadComplete`, `Eof`, `Failed`.
-const BESIDES: usize = 5;
+/// The events besides reads, one each: `Connected`, `Wrote`, `ReadComplete`, `Eof`, `Failed`.
+const OTHER_EVENTS: usize = 5;
 
-/// So many times a driver is told the same, and so many rounds later nothing may be left of it.
-const TOLD: usize = 3;
-const SETTLING: usize = 4;
+/// The number of waits with the same report, and of the waits after them in which the driver must become quiet.
+const REPORTS: usize = 3;
+const QUIET_ROUNDS: usize = 4;
 
-/// What a loop may do in the middle of a round.
+/// What a loop does on every event, in the middle of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Habit {
-    Quiet,
+enum Reaction {
+    None,
     /// Turns reads off and on with every event.
-    Restless,
+    TogglesReads,
     /// Sends with every event.
-    Talkative,
+    Sends,
 }
 
-/// What is attached under the token zero, together with what it needs to live.
+/// Keeps the peer of the registration with token zero alive.
 type Attached = Box<dyn std::any::Any>;
 
 fn attached<const EDGES: bool>(
@@ -90,15 +90,15 @@ fn send<const EDGES: bool>(
 fn react<const EDGES: bool>(
     driver: &mut ReadinessDriver<Scripted<EDGES>>,
     token: Token,
-    habit: Habit,
+    reaction: Reaction,
 ) {
-    match habit {
-        Habit::Quiet => {}
-        Habit::Restless => {
+    match reaction {
+        Reaction::None => {}
+        Reaction::TogglesReads => {
             driver.set_read(token, None);
             driver.set_read(token, Some(PLAN));
         }
-        Habit::Talkative => {
+        Reaction::Sends => {
             let mut queue = OutQueue::new();
             queue.push("x".into());
             let _ = driver.write(token, &queue).or_else(|_| send(driver, token));
@@ -106,31 +106,36 @@ fn react<const EDGES: bool>(
     }
 }
 
-/// Tells a driver with one registration of this kind the same three times, and has it react to every event.
-fn tell<const EDGES: bool>(kind: &str, habit: Habit, ready: ReadyFlags, reading: bool) {
+/// Reports the same readiness three times for one registration of this kind, and reacts to every event.
+fn check_rounds<const EDGES: bool>(
+    kind: &str,
+    reaction: Reaction,
+    ready: ReadyFlags,
+    reading: bool,
+) {
     let (mut driver, selector) = scripted::<EDGES>();
     let _kept = attached(&mut driver, kind);
     let token = Token::from_bits(0);
     driver.set_read(token, reading.then_some(PLAN));
-    let what = format!("of a {kind}, {habit:?}: {ready:?}, reading: {reading}, edges: {EDGES}");
-    for round in 0..TOLD + SETTLING {
-        if round < TOLD {
+    let what = format!("of a {kind}, {reaction:?}: {ready:?}, reading: {reading}, edges: {EDGES}");
+    for round in 0..REPORTS + QUIET_ROUNDS {
+        if round < REPORTS {
             selector.will_find(&[SelectorEvent::Ready(token, ready)]);
         }
         let waited = poll(&mut driver);
-        let is_calm = waited.ready == 0 || habit != Habit::Quiet;
-        assert!(is_calm || round + 1 < TOLD + SETTLING, "no end {what}");
+        let is_calm = waited.ready == 0 || reaction != Reaction::None;
+        assert!(is_calm || round + 1 < REPORTS + QUIET_ROUNDS, "no end {what}");
         let mut count = 0;
         while let Some(event) = driver.next_event() {
             count += 1;
-            assert!(count <= PLAN.max_reads as usize + BESIDES, "{event:?} {what}");
-            react(&mut driver, token, habit);
+            assert!(count <= PLAN.max_reads as usize + OTHER_EVENTS, "{event:?} {what}");
+            react(&mut driver, token, reaction);
         }
     }
 }
 
 #[test]
-fn l05_no_flags_of_the_kernel_and_no_reaction_to_them_make_a_round_endless() {
+fn l05_no_readiness_flags_and_no_reaction_to_them_make_a_round_endless() {
     let kinds = [
         "stream",
         "full stream",
@@ -141,21 +146,21 @@ fn l05_no_flags_of_the_kernel_and_no_reaction_to_them_make_a_round_endless() {
         "foreign",
     ];
     let flags = [0, 1, 2, 3, 4, 5, 13].map(|bit| ReadyFlags::from_epoll(1 << bit));
-    for (kind, habit) in kinds.iter().flat_map(|kind| {
-        [Habit::Quiet, Habit::Restless, Habit::Talkative].map(|habit| (*kind, habit))
+    for (kind, reaction) in kinds.iter().flat_map(|kind| {
+        [Reaction::None, Reaction::TogglesReads, Reaction::Sends].map(|reaction| (*kind, reaction))
     }) {
-        for (told, reading) in (1..1 << flags.len()).flat_map(|told| [(told, false), (told, true)])
+        for (mask, reading) in (1..1 << flags.len()).flat_map(|mask| [(mask, false), (mask, true)])
         {
-            let ready = (0..flags.len()).filter(|bit| told & (1 << bit) != 0);
+            let ready = (0..flags.len()).filter(|bit| mask & (1 << bit) != 0);
             let ready = ready.fold(ReadyFlags::NONE, |all, bit| all | flags[bit]);
-            tell::<false>(kind, habit, ready, reading);
-            tell::<true>(kind, habit, ready, reading);
+            check_rounds::<false>(kind, reaction, ready, reading);
+            check_rounds::<true>(kind, reaction, ready, reading);
         }
     }
 }
 
 #[test]
-fn l05_those_who_make_each_other_ready_take_turns_with_everybody_else() {
+fn l05_sockets_that_make_each_other_ready_do_not_extend_a_round() {
     let (mut driver, selector) = driver();
     let tokens = [0, 1].map(Token::from_bits);
     for token in tokens {
@@ -164,7 +169,7 @@ fn l05_those_who_make_each_other_ready_take_turns_with_everybody_else() {
         driver.attach(token, DatagramSocket::new(ours).unwrap().into(), Role::Datagram).unwrap();
         driver.set_read(token, Some(PLAN));
     }
-    // Their peers are gone: a send takes the error of the one before, and may have it to tell.
+    // The peers are gone: a send may return the error of the datagram before, which is then owed as an event.
     tokens.iter().for_each(|token| drop(send(&mut driver, *token)));
     for _ in 0..3 {
         selector.will_find(&tokens.map(|token| SelectorEvent::Ready(token, ReadyFlags::ERROR)));
@@ -180,7 +185,7 @@ fn l05_those_who_make_each_other_ready_take_turns_with_everybody_else() {
 }
 
 #[test]
-fn l17_notes_in_the_error_queue_do_not_hold_up_a_write_while_the_peer_floods() {
+fn l17_error_queue_entries_do_not_delay_a_pending_write_while_the_peer_floods() {
     let (mut driver, selector) = driver();
     let (token, mut peer) = stream(&mut driver);
     crate::sys::enable_tx_timestamps(
@@ -191,7 +196,7 @@ fn l17_notes_in_the_error_queue_do_not_hold_up_a_write_while_the_peer_floods() {
     while let Submit::Done(_) = driver.write(token, &queue).unwrap() {}
     driver.set_read(token, Some(PLAN));
     peer.write_all(&[7; 16 * 1024]).unwrap();
-    // As the kernel says as long as the notes are there.
+    // The kernel reports this as long as the error queue has entries.
     selector.will_find(&[SelectorEvent::Ready(
         token,
         ReadyFlags::READ | ReadyFlags::WRITE | ReadyFlags::ERROR,
@@ -200,20 +205,24 @@ fn l17_notes_in_the_error_queue_do_not_hold_up_a_write_while_the_peer_floods() {
     assert!(!events(&mut driver).iter().any(|event| event.starts_with("Wrote")));
     let socket = driver.registrations.get(token).unwrap().io.socket().unwrap();
     let left = rustix::net::recv(socket, &mut [0u8; 1], rustix::net::RecvFlags::ERRQUEUE);
-    assert_eq!(left.unwrap_err(), Errno::AGAIN, "the next wait says nothing of errors");
+    assert_eq!(
+        left.unwrap_err(),
+        Errno::AGAIN,
+        "the error queue is empty, so the next wait reports no error"
+    );
 }
 
 #[test]
-fn l17_a_note_in_the_error_queue_does_not_end_a_connect() {
+fn l17_an_error_queue_entry_does_not_end_a_connect() {
     let (mut driver, selector) = driver();
-    // Nobody answers: what is sent there gets lost.
+    // TEST-NET-1: packets to it are lost.
     let address = "192.0.2.1:9".parse::<std::net::SocketAddr>().unwrap();
     let io = Socket::unconnected(address).unwrap().into();
     let token = Token::from_bits(0);
     if driver.attach(token, io, Role::Connecting(address.into())).is_err() {
-        return; // There is no network at all.
+        return; // The machine has no route, not even a default one.
     }
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::ERROR)]);
     poll(&mut driver);
-    assert_eq!(events(&mut driver), [""; 0], "it goes on");
+    assert_eq!(events(&mut driver), [""; 0], "the connect goes on");
 }
