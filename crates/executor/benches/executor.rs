@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{CommandAccess, LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{Clock, EventExecutor, ManualExecutor, TokenPark};
 
 /// Tasks in one measurement of `submit`.
@@ -163,10 +163,10 @@ fn command_loop() -> EventExecutor<u32> {
     fn consume(command: u32) {
         black_box(command);
     }
-    impl Work<u32> for Commands {
-        fn turn(&mut self, core: &mut LoopCore<u32>) -> Turn {
+    impl LoopWork<u32> for Commands {
+        fn turn(&mut self, core: &mut LoopCore<u32>) -> TurnOutcome {
             core.wait(&mut self.0);
-            core.run_tasks(Pass::Queued, &mut |command| consume(command));
+            core.run_tasks(PassLimit::Queued, &mut |command| consume(command));
             core.check_shutdown()
         }
 

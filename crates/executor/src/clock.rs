@@ -1,8 +1,8 @@
-//! The one clock.
+//! The only clock of the workspace, real or virtual.
 //!
-//! Nothing else in the workspace asks the operating system for the time (clippy enforces it): a loop
-//! reads its clock at a few named points of a turn (`docs/LOOP.md`), and a test replaces it by a
-//! [`VirtualClock`] that moves only when told.
+//! No other code asks the operating system for the time (clippy enforces it). A loop reads its clock at a few
+//! named points of a turn (`docs/LOOP.md`), and a test replaces it by a [`VirtualClock`] that moves only when a
+//! test moves it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,30 +14,29 @@ use crate::wake::park::Unpark;
 
 /// A point in time on a loop's clock: nanoseconds since the clock's origin.
 ///
-/// Arithmetic saturates: a deadline further away than the clock can say (584 years) is the last
-/// instant there is.
+/// Arithmetic saturates: a deadline beyond the clock's range (584 years) becomes [`Nanos::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The last instant a clock can show.
+    /// The last instant of a clock's range. Stands for "never".
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// This instant plus a duration, saturating.
+    /// Returns this instant plus a duration, saturating.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Nanos {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Nanos(self.0.saturating_add(nanos))
     }
 
-    /// This instant, unless it is the last one, which never comes.
+    /// Returns this instant, or `None` for [`Nanos::MAX`], which no clock reaches.
     #[inline]
     #[must_use]
-    pub fn if_ever(self) -> Option<Nanos> {
+    pub fn finite(self) -> Option<Nanos> {
         (self < Nanos::MAX).then_some(self)
     }
 
-    /// How long after `earlier` this instant is; zero if it is not.
+    /// Returns how long after `earlier` this instant is; zero if it is not later.
     #[must_use]
     pub fn since(self, earlier: Nanos) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -50,18 +49,18 @@ impl fmt::Debug for Nanos {
     }
 }
 
-/// Where a loop reads the time.
+/// The clock that a loop reads.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The monotonic clock of the operating system.
+    /// The monotonic clock of the operating system (CLOCK_MONOTONIC).
     #[default]
     Monotonic,
-    /// A clock that moves only when told.
+    /// A clock that moves only when a thread moves it.
     Virtual(VirtualClock),
 }
 
 impl Clock {
-    /// The time now.
+    /// Returns the present time.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Nanos {
@@ -74,8 +73,8 @@ impl Clock {
 
 /// A clock for tests: it stands still until [`advance`](Self::advance) moves it.
 ///
-/// Moving it wakes whoever sleeps by it until then: the threads of executors, and executors in a pool. Any
-/// number of threads may move it.
+/// Moving it wakes everything that sleeps until then by this clock: threads of executors, and pooled executors.
+/// Any number of threads may move it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,16 +90,16 @@ pub struct VirtualClock {
     state: Arc<ClockState>,
 }
 
-/// Any thread moves `nanos` forward, then takes the alarms that are due out of `alarms`; whoever sets one
-/// looks at `nanos` once it is in. So one of the two sees the other, and no alarm is missed. Nothing is
-/// woken under the lock.
+/// A thread moves `nanos` forward first, then takes the alarms that are due out of `alarms`; a thread that sets
+/// an alarm inserts it first, then reads `nanos`. So one of the two sees the other, and no alarm is missed.
+/// Nothing is woken under the lock.
 #[derive(Default)]
 struct ClockState {
     nanos: AtomicU64,
     alarms: Mutex<Alarms>,
 }
 
-/// By deadline, then by the order of setting.
+/// Alarms by deadline, then by the order in which they were set.
 #[derive(Default)]
 struct Alarms {
     waiting: BTreeMap<(Nanos, u64), Arc<dyn Unpark>>,
@@ -108,43 +107,43 @@ struct Alarms {
 }
 
 impl VirtualClock {
-    /// A clock that shows zero.
+    /// Creates a clock that shows zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the clock shows.
+    /// Returns the time that the clock shows.
     #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos(self.state.nanos.load(Ordering::Acquire))
     }
 
-    /// Moves the clock forward. What several threads add is all added.
+    /// Moves the clock forward. Concurrent calls all add their durations.
     pub fn advance(&self, by: Duration) {
         let later = |now| Some(Nanos(now).plus(by).0);
         let _ = self.state.nanos.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
         self.wake_due();
     }
 
-    /// Moves the clock forward to an instant; one in the past leaves it where it is.
+    /// Moves the clock forward to an instant. An instant in the past changes nothing.
     pub fn advance_to(&self, to: Nanos) {
         self.state.nanos.fetch_max(to.0, Ordering::AcqRel);
         self.wake_due();
     }
 
-    /// Calls `unpark` once when the clock shows `at`, on the thread that moves it there, or at once if it
-    /// does already. Dropping the [`Alarm`] before then calls it off.
+    /// Calls `unpark` once when the clock shows `at`, on the thread that moves it there, or at once if it shows
+    /// that already. Dropping the [`ClockAlarm`] before then cancels the call.
     ///
-    /// For whatever sleeps by a clock and is not an executor of this crate, such as a driver.
-    pub fn wake_at(&self, at: Nanos, unpark: Arc<dyn Unpark>) -> Alarm {
+    /// Used by code that sleeps by a clock and is not an executor of this crate, such as a driver.
+    pub fn wake_at(&self, at: Nanos, unpark: Arc<dyn Unpark>) -> ClockAlarm {
         let mut alarms = self.alarms();
         alarms.set += 1;
         let key = (at, alarms.set);
         alarms.waiting.insert(key, unpark);
         drop(alarms);
         self.wake_due();
-        Alarm { clock: self.clone(), key }
+        ClockAlarm { clock: self.clone(), key }
     }
 
     fn wake_due(&self) {
@@ -168,35 +167,35 @@ impl fmt::Debug for VirtualClock {
     }
 }
 
-/// A wake-up ordered of a [`VirtualClock`]; dropping it calls that off.
+/// A wake-up requested from a [`VirtualClock`]. Dropping it cancels the wake-up.
 #[must_use = "dropping it calls the wake-up off"]
-pub struct Alarm {
+pub struct ClockAlarm {
     clock: VirtualClock,
     key: (Nanos, u64),
 }
 
-impl Drop for Alarm {
+impl Drop for ClockAlarm {
     fn drop(&mut self) {
         let unpark = self.clock.alarms().waiting.remove(&self.key);
-        drop(unpark); // Not under the lock.
+        drop(unpark); // Outside of the lock.
     }
 }
 
-impl fmt::Debug for Alarm {
+impl fmt::Debug for ClockAlarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Alarm").field(&self.key.0).finish()
+        f.debug_tuple("ClockAlarm").field(&self.key.0).finish()
     }
 }
 
-/// The time of day, for the properties shown to people. Never used to measure.
+/// Returns the time of day, for properties that are shown to people. Never used to measure.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub(crate) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// One call of the kernel's and one multiplication: `std::time::Instant` takes three times as many
-/// instructions, for a difference that nobody needs. The kernel's clock is never zero once a process
-/// runs, which the wake word relies on: zero is "awake".
+/// Reads CLOCK_MONOTONIC: one system call and one multiplication. `std::time::Instant` takes three times as
+/// many instructions for a difference that nothing here needs. The kernel's clock is never zero once a process
+/// runs, which the wake word relies on: zero means "awake".
 fn monotonic_now() -> Nanos {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Nanos((now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64))
@@ -211,7 +210,7 @@ mod tests {
         assert_eq!(Nanos(5).plus(Duration::MAX), Nanos::MAX);
         assert_eq!(Nanos(5).since(Nanos(9)), Duration::ZERO);
         assert_eq!(Nanos(9).since(Nanos(5)), Duration::from_nanos(4));
-        assert_eq!((Nanos(9).if_ever(), Nanos::MAX.if_ever()), (Some(Nanos(9)), None));
+        assert_eq!((Nanos(9).finite(), Nanos::MAX.finite()), (Some(Nanos(9)), None));
     }
 
     #[test]

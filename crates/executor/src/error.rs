@@ -1,4 +1,4 @@
-//! What can go wrong with a piece of work, in one word.
+//! Errors of futures and of blocking waits.
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::queue::rejection::{RejectReason, Rejected};
 use crate::raw::origin::Origin;
 
-/// Why a future failed. One word, cheap to clone: the consumers of a shared future all get it.
+/// The reason why a future failed. One word and cheap to clone: every consumer of a shared future gets it.
 ///
 /// ```
 /// use waterwheel_executor::{Error, ErrorKind};
@@ -21,17 +21,17 @@ use crate::raw::origin::Origin;
 #[derive(Clone)]
 pub struct Error(Arc<ErrorKind>);
 
-/// The causes an [`Error`] tells apart.
+/// The kinds of failure of an [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The future was cancelled before it completed.
     #[error("cancelled")]
     Cancelled,
-    /// The work panicked.
-    #[error("the task from {origin} panicked: {message}")]
+    /// User code panicked.
+    #[error("code from {origin} panicked: {message}")]
     Panicked {
-        /// Where the work came from.
+        /// Where the code came from: a label or a source line.
         origin: Origin,
         /// The panic's message.
         message: String,
@@ -48,33 +48,33 @@ pub enum ErrorKind {
         /// Where the promise was created.
         created: &'static Location<'static>,
     },
-    /// Blocking here could never end.
+    /// A blocking wait here could never end.
     #[error(transparent)]
     WouldDeadlock(#[from] WouldDeadlock),
-    /// The loop of an executor died: its thread ended, or its supplier let it go.
+    /// The loop of an executor died: it panicked, or its thread supplier dropped it.
     #[error("the loop of executor `{executor}` died: {cause}")]
     LoopDied {
         /// The executor's name.
         executor: String,
-        /// What happened.
+        /// The reason why the loop died.
         cause: String,
     },
     /// A task was not accepted.
     #[error("task rejected: {0}")]
     Rejected(#[from] RejectReason),
-    /// Nothing was given to wait for.
-    #[error("there is no first of no futures")]
+    /// A combined future was asked for the first of no futures.
+    #[error("the first of an empty set of futures was asked for")]
     NothingToWaitFor,
     /// The object of the operation, such as a channel, is closed.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
-    /// An error of the user's own.
+    /// An error of the user's own type.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A blocking wait was refused: the waiting thread is the one that has to do the work, or one that
-/// must never block.
+/// A refused blocking wait: the waiting thread is the one that has to do the work, or one that must never
+/// block.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("waiting here would block the thread of executor `{executor}`: use a listener or `.await`")]
 pub struct WouldDeadlock {
@@ -82,35 +82,35 @@ pub struct WouldDeadlock {
     pub executor: String,
 }
 
-/// Why a blocking wait returned without the result.
+/// The reason why a blocking wait returned without the result.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WaitError {
     /// See [`WouldDeadlock`].
     #[error(transparent)]
     WouldDeadlock(#[from] WouldDeadlock),
-    /// The time was up.
-    #[error("not completed in time")]
+    /// The timeout was reached first.
+    #[error("the timeout was reached before completion")]
     TimedOut,
 }
 
 impl Error {
-    /// Wraps an error of the user's own.
+    /// Wraps an error of the user's own type.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         ErrorKind::Other(error.into()).into()
     }
 
-    /// Wraps an error that says that something is closed: see [`is_closed`](Self::is_closed).
+    /// Wraps an error that says that an object is closed: see [`is_closed`](Self::is_closed).
     pub fn closed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         ErrorKind::Closed(error.into()).into()
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 
-    /// The first error of this type: the one it was made of, or what led to that.
+    /// Returns the first error of type `E` in the chain of sources: the wrapped error, or one of its causes.
     ///
     /// ```
     /// use std::io;
@@ -127,7 +127,7 @@ impl Error {
             kind => Some(kind),
         };
         while let Some(error) = next {
-            // An error of ours may carry another one in the same box.
+            // A wrapped `Error` may itself carry another error in its box.
             if let Some(inner) = error.downcast_ref::<Error>() {
                 return inner.find();
             }
@@ -139,7 +139,7 @@ impl Error {
         None
     }
 
-    /// Returns the kind of the I/O error that it was made of, or that led to it.
+    /// Returns the kind of the I/O error that this error wraps or was caused by.
     ///
     /// ```
     /// use std::io;
@@ -154,8 +154,8 @@ impl Error {
         self.find::<io::Error>().map(io::Error::kind)
     }
 
-    /// True if what the operation was asked of is closed: nothing more can be done with it. What closed it, if
-    /// that is known, is what led to this error.
+    /// True if the object of the operation is closed, so that no further operation on it can succeed. The cause
+    /// of the close, if it is known, is a source of this error.
     ///
     /// ```
     /// use waterwheel_executor::Error;
@@ -173,7 +173,7 @@ impl Error {
         }
     }
 
-    /// Whether it stands for a cancelled future.
+    /// True if the future was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(*self.0, ErrorKind::Cancelled)
@@ -184,8 +184,9 @@ impl Error {
     }
 }
 
-/// The text of a panic, as far as it has one; the payload is dropped, even if that panics again.
-pub(crate) fn absorb(payload: Box<dyn Any + Send>) -> String {
+/// Returns the text of a panic payload, or a fixed text if it has none. Drops the payload, even if its
+/// destructor panics.
+pub(crate) fn take_panic_message(payload: Box<dyn Any + Send>) -> String {
     let message = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
@@ -194,7 +195,7 @@ pub(crate) fn absorb(payload: Box<dyn Any + Send>) -> String {
         "a panic without a message".to_owned()
     };
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again); // It had its chance.
+        std::mem::forget(again); // Not dropped: its destructor may panic once more.
     }
     message
 }
@@ -211,7 +212,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The closure goes; who wants it back takes it out first.
+/// Drops the closure. A caller that wants it back calls `into_task` first.
 impl<F> From<Rejected<F>> for Error {
     fn from(rejected: Rejected<F>) -> Self {
         ErrorKind::Rejected(rejected.reason().clone()).into()
@@ -248,8 +249,8 @@ mod tests {
 
     #[test]
     fn absorbs_are_read_from_the_usual_payloads() {
-        assert_eq!(absorb(Box::new("text")), "text");
-        assert_eq!(absorb(Box::new(String::from("owned"))), "owned");
-        assert_eq!(absorb(Box::new(7u8)), "a panic without a message");
+        assert_eq!(take_panic_message(Box::new("text")), "text");
+        assert_eq!(take_panic_message(Box::new(String::from("owned"))), "owned");
+        assert_eq!(take_panic_message(Box::new(7u8)), "a panic without a message");
     }
 }

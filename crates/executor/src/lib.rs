@@ -70,28 +70,28 @@ mod timer;
 mod wake;
 mod watchdog;
 
-pub use crate::clock::{Alarm, Clock, Nanos, VirtualClock};
+pub use crate::clock::{Clock, ClockAlarm, Nanos, VirtualClock};
 pub use crate::engine::command::NoExtension;
 pub use crate::engine::current::ExecutorId;
 pub use crate::engine::hooks::HookId;
 pub use crate::engine::loop_local::LoopLocal;
 pub use crate::error::{Error, ErrorKind, WaitError, WouldDeadlock};
 pub use crate::executor::EventExecutor;
-pub use crate::executor::attachment::Attached;
+pub use crate::executor::attachment::ExecutorAttachment;
 pub use crate::executor::builder::{
     BuildError, EventExecutorBuilder, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND,
 };
 pub use crate::executor::global::GlobalExecutor;
 pub use crate::executor::immediate::ImmediateExecutor;
-pub use crate::executor::labelled::Labelled;
+pub use crate::executor::labelled::LabelledExecutor;
 pub use crate::executor::manual::ManualExecutor;
-pub use crate::executor::manual_loop::ByHand;
+pub use crate::executor::manual_loop::ManualLoop;
 pub use crate::executor::sender::CommandSender;
 pub use crate::executor::stats::ExecutorStats;
 pub use crate::group::EventExecutorGroup;
 pub use crate::group::builder::{EventExecutorGroupBuilder, default_threads};
 pub use crate::group::chooser::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
-pub use crate::lifecycle::State;
+pub use crate::lifecycle::ExecutorState;
 pub use crate::lifecycle::shutdown::{
     DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown,
 };
@@ -109,7 +109,7 @@ pub use crate::thread::pool::ThreadPool;
 pub use crate::thread::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};
 pub use crate::timer::{MissedTicks, TimerKey};
 pub use crate::wake::park::{Park, TokenPark, Unpark};
-pub use crate::watchdog::call_site::{Place, Station};
+pub use crate::watchdog::call_site::{CallSite, CallSiteInfo};
 pub use crate::watchdog::{
     Activity, DEFAULT_SLOW_LIMIT, InvalidWatchdog, MIN_SLOW_LIMIT, SlowWork, Watchdog,
     WatchdogBuilder,

@@ -1,16 +1,15 @@
-//! The seam between the code and the model checker.
+//! The synchronisation primitives of the crate: std's, or loom's under `--cfg loom`.
 //!
-//! Everything whose ordering is subtle goes through this module, so that the files that ship are the
-//! files that loom explores (plain locks and counters elsewhere are std's): under `--cfg loom` the same
-//! names are loom's.
+//! Everything whose memory ordering is subtle uses this module, so that loom explores the same files that ship.
+//! Plain locks and counters elsewhere are std's.
 //!
-//! Two rules keep the models honest:
+//! Two rules keep the models faithful:
 //!
-//! 1. Orderings that matter are explicit [`fence`]s, because loom models those and treats a SeqCst
-//!    *access* as merely acquire-release. Where a fence would cost too much and SeqCst accesses do,
-//!    [`model_fence`] stands between them, so that at least the need for it is modelled; that the
-//!    accesses around it are SeqCst, loom cannot see.
-//! 2. No stand-ins: the queue that the models drive is the one that ships, with smaller blocks.
+//! 1. Orderings that matter are explicit [`fence`]s, because loom models fences and treats a SeqCst *access* as
+//!    merely acquire-release. Where a fence would cost too much and SeqCst accesses suffice, [`model_fence`]
+//!    stands between them, so that at least the need for it is modelled. Loom cannot see that the accesses
+//!    around it are SeqCst.
+//! 2. No stand-ins: the models drive the queue that ships, with smaller blocks.
 
 #[cfg(not(loom))]
 pub(crate) use self::real::*;
@@ -18,7 +17,7 @@ pub(crate) use self::real::*;
 #[cfg(loom)]
 pub(crate) use self::model::*;
 
-/// Thread-locals with constant initialisers; loom's macro knows no `const` block.
+/// Thread-locals with constant initialisers. Loom's macro has no `const` block.
 macro_rules! per_thread {
     ($($(#[$attribute:meta])* static $name:ident: $type:ty = $initial:expr;)*) => {
         #[cfg(not(loom))]
@@ -29,8 +28,8 @@ macro_rules! per_thread {
 }
 pub(crate) use per_thread;
 
-/// Locks a mutex. A poisoned one is taken as it is: no user code runs under our locks (but for the
-/// start gate, which guards no value), so a panic cannot have left one half-written.
+/// Locks a mutex and ignores poisoning: no user code runs under these locks (except under the start gate, which
+/// guards no value), so a panic cannot have left a value half-written.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -45,7 +44,7 @@ mod real {
 
     pub(crate) use crossbeam_utils::Backoff;
 
-    /// Nothing: the accesses around it are SeqCst.
+    /// Does nothing: the accesses around it are SeqCst.
     #[inline]
     pub(crate) fn model_fence() {}
 
@@ -77,12 +76,12 @@ mod model {
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
 
-    /// What SeqCst accesses do, in terms that loom knows.
+    /// The fence that loom needs in place of SeqCst accesses.
     pub(crate) fn model_fence() {
         fence(Ordering::SeqCst);
     }
 
-    /// Waiting for another thread is letting it run.
+    /// A back-off that yields to the other threads of a model.
     #[derive(Debug)]
     pub(crate) struct Backoff(());
 

@@ -4,18 +4,20 @@ use std::cell::Cell;
 use std::marker::PhantomPinned;
 use std::rc::Rc;
 
-use waterwheel_executor::engine::{Begun, LoopCore, LoopSeed, Pass, Turn, Work};
+use waterwheel_executor::engine::{
+    ActivityGuard, LoopCore, LoopSeed, LoopWork, PassLimit, TurnOutcome,
+};
 use waterwheel_executor::{
-    Activity, Alarm, Attached, BackOff, BuildError, ByHand, ByKey, Canceller, Choice, Chooser,
-    Clock, CommandSender, Error, ErrorKind, EventExecutor, EventExecutorBuilder,
-    EventExecutorGroup, EventExecutorGroupBuilder, ExecutorId, ExecutorStats, Fault,
-    GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress, InvalidShutdown, InvalidWatchdog,
-    Labelled, LeastLoaded, LogReporter, LoopBody, LoopLocal, ManualExecutor, MissedTicks, Nanos,
-    NoExtension, OnFull, Origin, Park, Place, Progress, ProgressiveFuture, ProgressivePromise,
-    Promise, PromiseFuture, QueueFull, Reject, RejectReason, Rejected, RejectionPolicy, Report,
-    Reporter, RoundRobin, SharedFuture, SlowWork, State, Station, ThreadFactory, ThreadPool,
-    ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark, UserCode, VirtualClock,
-    WaitError, Watchdog, WatchdogBuilder, WouldDeadlock,
+    Activity, BackOff, BuildError, ByKey, CallSite, CallSiteInfo, Canceller, Choice, Chooser,
+    Clock, ClockAlarm, CommandSender, Error, ErrorKind, EventExecutor, EventExecutorBuilder,
+    EventExecutorGroup, EventExecutorGroupBuilder, ExecutorAttachment, ExecutorId, ExecutorState,
+    ExecutorStats, Fault, GlobalExecutor, HookId, ImmediateExecutor, InvalidProgress,
+    InvalidShutdown, InvalidWatchdog, LabelledExecutor, LeastLoaded, LogReporter, LoopBody,
+    LoopLocal, ManualExecutor, ManualLoop, MissedTicks, Nanos, NoExtension, OnFull, Origin, Park,
+    Progress, ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, QueueFull, Reject,
+    RejectReason, Rejected, RejectionPolicy, Report, Reporter, RoundRobin, SharedFuture, SlowWork,
+    ThreadFactory, ThreadPool, ThreadProperties, ThreadSupplier, TimerKey, TokenPark, Unpark,
+    UserCode, VirtualClock, WaitError, Watchdog, WatchdogBuilder, WouldDeadlock,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -35,16 +37,16 @@ fn public_types_cross_threads_as_listed() {
         is!(EventExecutorGroupBuilder: true true true),
         is!(GlobalExecutor: true true true),
         is!(ImmediateExecutor: true true true),
-        is!(Labelled: true true true),
-        is!(Labelled<Cell<u8>>: true true true),
+        is!(LabelledExecutor: true true true),
+        is!(LabelledExecutor<Cell<u8>>: true true true),
         is!(ManualExecutor: false false true),
-        is!(ByHand<NoExtension>: false false true),
+        is!(ManualLoop<NoExtension>: false false true),
         is!(CommandSender<NoExtension>: true true true),
         is!(LoopCore<NoExtension>: false false true),
-        is!(Begun<'static>: true true true),
+        is!(ActivityGuard<'static>: true true true),
         is!(LoopBody: true false true),
         is!(LoopSeed<NoExtension>: true false true),
-        is!(dyn Work<NoExtension>: false false false),
+        is!(dyn LoopWork<NoExtension>: false false false),
         // Promises: the value moves, so it must be `Send`; it need not be `Sync` or `Unpin`.
         is!(Promise<u8>: true true true),
         is!(Promise<Cell<u8>>: true true true),
@@ -68,7 +70,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Rejected<Rc<u8>>: false false true),
         is!(Rejected<PhantomPinned>: true true false),
         // Seams for the user's own.
-        is!(dyn Attached: true true false),
+        is!(dyn ExecutorAttachment: true true false),
         is!(dyn Chooser: true true false),
         is!(dyn Park: false false false),
         is!(dyn Unpark: true true false),
@@ -88,11 +90,11 @@ fn public_types_cross_threads_as_listed() {
         is!(OnFull: true true true),
         is!(Watchdog: true true true),
         is!(WatchdogBuilder: true true true),
-        is!(Station: true true true),
+        is!(CallSite: true true true),
         is!(QueueFull: true true true),
         // Plain values.
         is!(Activity: true true true),
-        is!(Alarm: true true true),
+        is!(ClockAlarm: true true true),
         is!(BuildError: true true true),
         is!(Clock: true true true),
         is!(Error: true true true),
@@ -108,21 +110,21 @@ fn public_types_cross_threads_as_listed() {
         is!(Nanos: true true true),
         is!(NoExtension: true true true),
         is!(Origin: true true true),
-        is!(Pass: true true true),
-        is!(Place: true true true),
+        is!(PassLimit: true true true),
+        is!(CallSiteInfo: true true true),
         is!(Progress: true true true),
         is!(RejectReason: true true true),
         is!(Report<'static>: true true true),
         is!(SlowWork: true true true),
-        is!(State: true true true),
+        is!(ExecutorState: true true true),
         is!(ThreadProperties: true true true),
         is!(TimerKey: true true true),
-        is!(Turn: true true true),
+        is!(TurnOutcome: true true true),
         is!(UserCode: true true true),
         is!(VirtualClock: true true true),
         is!(WaitError: true true true),
         is!(WouldDeadlock: true true true),
     ];
-    let engine = ["Begun", "LoopCore", "LoopSeed", "Pass", "Turn", "Work"];
+    let engine = ["ActivityGuard", "LoopCore", "LoopSeed", "PassLimit", "TurnOutcome", "LoopWork"];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &engine);
 }

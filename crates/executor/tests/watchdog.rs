@@ -42,8 +42,8 @@ fn o02_a_task_is_named_while_it_holds_its_executor() {
     assert_eq!((source.file(), source.line()), (file!(), line));
     assert_eq!(&*slow.executor, "held");
     assert_eq!(slow.thread, executor.thread_properties().unwrap().name);
-    assert!(slow.held_for >= LIMIT && slow.told == 1, "{slow:?}");
-    assert!(slow.within.is_none() && slow.activity.place.is_none());
+    assert!(slow.held_for >= LIMIT && slow.report_count == 1, "{slow:?}");
+    assert!(slow.enclosing.is_none() && slow.activity.call_site.is_none());
     let text = slow.to_string();
     assert!(text.contains("the task from") && text.contains("has held the loop for"), "{text}");
     assert!(text.contains("on thread `held-"), "{text}");
@@ -63,7 +63,7 @@ fn o02_timers_and_hooks_are_named() {
     let executor = executor(&watchdog, "held");
     let (in_timer, in_hook) = (told.clone(), told.clone());
     let timer = executor.schedule(Duration::ZERO, move || in_timer.next(of(UserCode::Timer)));
-    assert_eq!(timer.unwrap().join().unwrap().told, 1);
+    assert_eq!(timer.unwrap().join().unwrap().report_count, 1);
     let (tell, hooked) = mpsc::channel();
     let hook = move || tell.send(in_hook.next(of(UserCode::Hook)).to_string()).unwrap();
     executor.add_shutdown_hook(hook).unwrap();
@@ -87,11 +87,14 @@ fn o02_a_listener_inside_of_a_task_is_named_and_the_task_comes_back() {
         (listened.try_recv().unwrap(), after.next(labelled("outside")))
     };
     let (listener, task) = executor.labelled("outside").submit(task).unwrap().join().unwrap();
-    let outside = listener.within.as_ref().unwrap();
+    let outside = listener.enclosing.as_ref().unwrap();
     assert_eq!((outside.what, outside.origin.label()), (UserCode::Task, Some("outside")));
     assert!(listener.to_string().contains("inside of the task from outside"), "{listener}");
-    assert!(task.within.is_none());
-    assert!(task.told == 2 && task.held_for > listener.held_for, "the loop is held all along");
+    assert!(task.enclosing.is_none());
+    assert!(
+        task.report_count == 2 && task.held_for > listener.held_for,
+        "the loop is held all along"
+    );
 }
 
 #[test]
@@ -103,7 +106,7 @@ fn o02_a_listener_that_another_thread_has_called_for_is_named() {
     future.add_listener(move |_| tell.send(told.next(of(UserCode::Listener))).unwrap());
     promise.set_success(());
     let slow = listened.recv_timeout(SOON).unwrap();
-    assert_eq!(slow.within.unwrap().what, UserCode::Command);
+    assert_eq!(slow.enclosing.unwrap().what, UserCode::Command);
 }
 
 #[test]
@@ -113,13 +116,13 @@ fn o02_it_is_told_again_whenever_the_time_has_doubled_and_at_the_end() {
     let inside = told.clone();
     let task = move || [(); 4].map(|()| inside.next(labelled("long")));
     let slow = executor.labelled("long").submit(task).unwrap().join().unwrap();
-    assert_eq!(slow.each_ref().map(|work| work.told), [1, 2, 3, 4]);
+    assert_eq!(slow.each_ref().map(|work| work.report_count), [1, 2, 3, 4]);
     for pair in slow.windows(2) {
         assert!(pair[1].held_for >= 2 * pair[0].held_for, "{pair:?}");
         assert!(pair[1].since >= pair[0].since - LIMIT, "since about the same time");
     }
     let ended = told.next(over("long"));
-    assert!(ended.told == 5 && ended.held_for >= slow[3].held_for);
+    assert!(ended.report_count == 5 && ended.held_for >= slow[3].held_for);
     assert!(ended.to_string().contains("has let go of the loop after"), "{ended}");
     let stats = executor.stats();
     assert!(stats.slow_works >= 1 && stats.longest_hold >= slow[3].held_for, "{stats:?}");
@@ -165,9 +168,9 @@ fn o02_one_watchdog_does_for_all_loops_of_a_group() {
     let watchdog = Watchdog::builder().limit(LIMIT).on_slow(on_slow).build().unwrap();
     let group = EventExecutorGroup::builder().threads(4).name("pack").watchdog(&watchdog);
     let group = group.build().unwrap();
-    assert_eq!(watchdog.watched(), 0, "none has started");
+    assert_eq!(watchdog.watched_loops(), 0, "none has started");
     let gates: Vec<_> = group.children().map(|child| support::Gate::hold(&child)).collect();
-    assert_eq!(watchdog.watched(), 4);
+    assert_eq!(watchdog.watched_loops(), 4);
     let (mut held, mut threads) = (std::collections::BTreeSet::new(), Vec::new());
     while held.len() < 4 {
         let (executor, id, name) = told.recv_timeout(SOON).unwrap();
@@ -207,7 +210,7 @@ fn o02_it_ends_with_its_last_loop_and_comes_back_with_the_next() {
         let ended = executor.termination();
         drop(executor); // Nothing else keeps it.
         ended.wait_timeout(SOON).expect("it is watched, and ends all the same");
-        assert_eq!(watchdog.watched(), 0);
+        assert_eq!(watchdog.watched_loops(), 0);
     }
     drop(watchdog);
     is_gone.recv_timeout(SOON).expect("its thread has let go of it");
@@ -288,6 +291,6 @@ fn o02_properties_that_make_no_sense_are_errors() {
         assert_eq!(error(limit(millis(10)).look_every(look_every)), expected);
     }
     let built = limit(millis(10)).look_every(millis(10)).build().unwrap();
-    assert_eq!((built.limit(), built.watched()), (millis(10), 0));
+    assert_eq!((built.limit(), built.watched_loops()), (millis(10), 0));
     assert_eq!(Watchdog::builder().build().unwrap().limit(), millis(100));
 }

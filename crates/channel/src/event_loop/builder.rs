@@ -296,7 +296,7 @@ impl LoopOptions {
         builder: EventExecutorBuilder,
     ) -> Result<ManualEventLoop, LoopBuildError> {
         let (parts, builder) = self.open(builder)?;
-        let hand = builder.build_by_hand(parts.waker.clone())?;
+        let hand = builder.build_manual_loop(parts.waker.clone())?;
         let local = LocalLoop::new(parts.driver, hand.executor().sender(), parts.counters, None);
         let runner = LoopRunner::new(local.clone(), self, (parts.pause, parts.waker), None);
         Ok(ManualEventLoop::new(hand, local, runner))

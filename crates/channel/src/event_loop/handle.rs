@@ -7,7 +7,9 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use waterwheel_executor::engine::CommandAccess;
-use waterwheel_executor::{Attached, EventExecutor, Origin, PromiseFuture, Rejected, SharedFuture};
+use waterwheel_executor::{
+    EventExecutor, ExecutorAttachment, Origin, PromiseFuture, Rejected, SharedFuture,
+};
 
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::Drained;
@@ -57,7 +59,7 @@ pub(crate) struct Attachment {
 }
 
 /// The channels of a loop are its load: they last, and each of them means work to come.
-impl Attached for Attachment {
+impl ExecutorAttachment for Attachment {
     fn load(&self) -> usize {
         self.counters.open_channels()
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use waterwheel_executor::engine::{Turn, Work};
-use waterwheel_executor::{ByHand, Nanos};
+use waterwheel_executor::engine::{LoopWork, TurnOutcome};
+use waterwheel_executor::{ManualLoop, Nanos};
 
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
@@ -29,13 +29,13 @@ use crate::event_loop::turn::LoopRunner;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ManualEventLoop {
-    hand: ByHand<LoopCommand>,
+    hand: ManualLoop<LoopCommand>,
     local: LocalLoop,
-    work: Option<Box<dyn Work<LoopCommand>>>,
+    work: Option<Box<dyn LoopWork<LoopCommand>>>,
 }
 
 impl ManualEventLoop {
-    pub(crate) fn new(hand: ByHand<LoopCommand>, local: LocalLoop, runner: LoopRunner) -> Self {
+    pub(crate) fn new(hand: ManualLoop<LoopCommand>, local: LocalLoop, runner: LoopRunner) -> Self {
         Self { hand, local, work: Some(Box::new(runner)) }
     }
 
@@ -79,13 +79,13 @@ impl ManualEventLoop {
     /// Whether the loop has terminated.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.hand.is_over()
+        self.hand.is_terminated()
     }
 
     fn turn_until(&mut self, limit: Option<Nanos>) -> bool {
         let _here = self.local.enter();
         self.local.set_wait_limit(limit);
-        self.hand.turn(&mut self.work) == Turn::Again
+        self.hand.turn(&mut self.work) == TurnOutcome::Again
     }
 }
 

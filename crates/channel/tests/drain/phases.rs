@@ -8,7 +8,7 @@ use waterwheel_channel::local::{self, Connection, Listener};
 use waterwheel_channel::{
     Ctx, Drained, Handler, HandlerResult, LoopDraining, LoopShutDown, NewChannel,
 };
-use waterwheel_executor::State;
+use waterwheel_executor::ExecutorState;
 
 use crate::support::{Bench, Log, SECOND, Told, drain, how, is, stuck};
 
@@ -103,7 +103,7 @@ fn l11_the_state_stays_started_and_every_handle_shows_that_the_loop_drains() {
     assert!(event_loop.is_draining(), "from the call on");
     bench.run();
     assert!(event_loop.is_draining() && bench.on(|here| here.is_draining()));
-    assert_eq!(event_loop.state(), State::Started);
+    assert_eq!(event_loop.state(), ExecutorState::Started);
     let ran = event_loop.submit(|| 6 * 7).unwrap();
     assert_eq!(bench.outcome(ran).unwrap(), 42);
     let seen = event_loop.clone();

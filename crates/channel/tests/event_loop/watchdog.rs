@@ -32,8 +32,8 @@ fn embedded(
 /// A call of a handler, while it runs.
 fn call(name: &'static str, call: &'static str) -> impl Fn(&SlowWork) -> bool {
     move |work| {
-        let place = work.activity.place.as_ref();
-        !work.is_over && place.is_some_and(|place| &*place.name == name && place.call == call)
+        let place = work.activity.call_site.as_ref();
+        !work.is_over && place.is_some_and(|place| &*place.name == name && place.method == call)
     }
 }
 
@@ -56,8 +56,8 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
     });
     channel.write_inbound(Bytes::from_static(b"hello"));
     let slow = slow.try_recv().unwrap();
-    let place = slow.activity.place.as_ref().unwrap();
-    assert_eq!(&*place.of, format!("{:?}", channel.channel().id()));
+    let place = slow.activity.call_site.as_ref().unwrap();
+    assert_eq!(&*place.owner, format!("{:?}", channel.channel().id()));
     assert_eq!(slow.activity.what, UserCode::Handler);
     let kind = slow.activity.origin.label().unwrap();
     assert!(kind.ends_with("Recorder"), "{kind}");
@@ -102,9 +102,9 @@ fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
     });
     channel.write_inbound(Bytes::from_static(b"hello"));
     let (inner, outer) = (slow.try_recv().unwrap(), slow.try_recv().unwrap());
-    assert!(inner.told < outer.told, "one piece of work holds the loop all along");
-    assert!(inner.within.is_some());
-    let place = |work: &SlowWork| work.activity.place.clone().unwrap().name;
+    assert!(inner.report_count < outer.report_count, "one piece of work holds the loop all along");
+    assert!(inner.enclosing.is_some());
+    let place = |work: &SlowWork| work.activity.call_site.clone().unwrap().name;
     assert_eq!((&*place(&inner), &*place(&outer)), ("inner", "outer"));
 }
 
@@ -167,7 +167,7 @@ fn o02_timers_and_destructors_of_handlers_are_named() {
         Ok(())
     });
     channel.advance(Duration::from_secs(1));
-    assert_eq!(slow.try_recv().unwrap().within.unwrap().what, UserCode::Command);
+    assert_eq!(slow.try_recv().unwrap().enclosing.unwrap().what, UserCode::Command);
     channel.close();
     assert_eq!(slow.try_recv().unwrap().activity.what, UserCode::Handler);
 }
@@ -262,7 +262,7 @@ fn o02_futures_and_callbacks_are_named() {
     source.set_ready(Readiness::READABLE);
     bench.turn();
     let slow = slow.try_recv().unwrap();
-    assert!(slow.within.is_none() && &*slow.executor == "bench");
+    assert!(slow.enclosing.is_none() && &*slow.executor == "bench");
     assert_eq!(slow.activity.origin.location().unwrap().file(), file!());
 }
 
@@ -297,7 +297,7 @@ fn o02_an_offloaded_handler_is_named_on_its_executor() {
     });
     let slow = turned.unwrap();
     assert_eq!(&*slow.executor, "far-0");
-    let place = slow.activity.place.unwrap();
-    assert_eq!(&*place.of, format!("{:?}", channel.channel().id()));
-    assert_eq!(slow.within.unwrap().what, UserCode::Task);
+    let place = slow.activity.call_site.unwrap();
+    assert_eq!(&*place.owner, format!("{:?}", channel.channel().id()));
+    assert_eq!(slow.enclosing.unwrap().what, UserCode::Task);
 }

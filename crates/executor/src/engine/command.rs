@@ -1,58 +1,61 @@
-//! What can be asked of a loop. One queue carries it all, in order.
+//! The entries of a loop's queue: everything that can be asked of a loop, in one order.
 
 use std::fmt;
 
 use crate::clock::Nanos;
-use crate::engine::hooks::{Hook, HookId};
+use crate::engine::hooks::{HookId, ShutdownHook};
 use crate::promise::AnyPromise;
-use crate::queue::admission::Depth;
+use crate::queue::admission::QueueDepth;
 use crate::raw::task::Task;
 use crate::timer::entry::TimerRef;
 
-/// An entry of a loop's queue. Two cases and no more: the second hides in a value that the task's
-/// first word can never have, so that an entry is no larger than a task (40 bytes).
+/// An entry of a loop's queue. It has two variants only: the second is encoded in a value that the task's first
+/// word can never have, so that an entry is no larger than a task (40 bytes).
 pub(crate) enum Command<X> {
-    /// A user's task: the only kind that counts against the queue's bound.
+    /// A user's task: the only kind that counts against the queue bound.
     Run(Task),
-    System(System<X>),
+    System(SystemCommand<X>),
 }
 
-/// What is not a task. `X` is what a layer above adds: an event loop's own commands travel as
-/// values ([`InlineCall`](crate::raw::call::InlineCall)), not as boxed closures.
-pub(crate) enum System<X> {
-    /// Call the listeners of a promise.
+/// A command that is not a task. `X` is what a layer above adds: an event loop's own commands travel as values
+/// ([`InlineCall`](crate::raw::call::InlineCall)), not as boxed closures.
+pub(crate) enum SystemCommand<X> {
+    /// Calls the listeners of a promise.
     Notify(AnyPromise),
-    /// Put a timer into the wheel.
+    /// Puts a timer into the wheel.
     Schedule(Nanos, TimerRef),
-    /// Clear the place of a cancelled timer.
+    /// Removes a cancelled timer from the wheel.
     ClearTimer(AnyPromise),
-    /// A timer is due: queued by the loop itself, not counted.
-    Due(Due<X>),
-    /// Listeners nested too deep, queued by the loop itself: not counted, never refused.
+    /// Fires a timer that is due. Queued by the loop itself, not counted.
+    Due(WheelEntry<X>),
+    /// Calls listeners that were nested too deep. Queued by the loop itself: not counted, never refused.
     NotifyNested(AnyPromise),
-    AddHook(Box<Hook>),
+    AddHook(Box<ShutdownHook>),
     RemoveHook(HookId),
-    /// Nothing: a reason to look.
+    /// Does nothing: it makes the loop turn.
     Wake,
     Extension(X),
-    /// An extension command that adds to the lasting load of the loop ([`Attached::load`](crate::Attached)).
+    /// An extension command that adds to the lasting load of the loop
+    /// ([`ExecutorAttachment::load`](crate::ExecutorAttachment)).
     Lasting(X),
 }
 
 impl<X> Command<X> {
-    /// How it counts in the admission word.
-    pub(crate) fn weight(&self) -> Depth {
+    /// Returns how the command counts in the admission word.
+    pub(crate) fn depth(&self) -> QueueDepth {
         match self {
-            Command::Run(_) => Depth::ONE_USER,
-            Command::System(System::NotifyNested(_) | System::Due(_)) => Depth::NONE,
-            Command::System(_) => Depth::ONE_SYSTEM,
+            Command::Run(_) => QueueDepth::ONE_USER,
+            Command::System(SystemCommand::NotifyNested(_) | SystemCommand::Due(_)) => {
+                QueueDepth::NONE
+            }
+            Command::System(_) => QueueDepth::ONE_SYSTEM,
         }
     }
 
     /// True if performing this command adds to the lasting load: its admission is returned first, so that
     /// a chooser does not count the same work twice.
     pub(crate) fn adds_lasting_load(&self) -> bool {
-        matches!(self, Command::System(System::Lasting(_)))
+        matches!(self, Command::System(SystemCommand::Lasting(_)))
     }
 }
 
@@ -60,39 +63,39 @@ impl<X> fmt::Debug for Command<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Command::Run(_) => "Run",
-            Command::System(System::Notify(_)) => "Notify",
-            Command::System(System::Schedule(..)) => "Schedule",
-            Command::System(System::ClearTimer(_)) => "ClearTimer",
-            Command::System(System::Due(_)) => "Due",
-            Command::System(System::NotifyNested(_)) => "NotifyNested",
-            Command::System(System::AddHook(_)) => "AddHook",
-            Command::System(System::RemoveHook(_)) => "RemoveHook",
-            Command::System(System::Wake) => "Wake",
-            Command::System(System::Extension(_)) => "Extension",
-            Command::System(System::Lasting(_)) => "Lasting",
+            Command::System(SystemCommand::Notify(_)) => "Notify",
+            Command::System(SystemCommand::Schedule(..)) => "Schedule",
+            Command::System(SystemCommand::ClearTimer(_)) => "ClearTimer",
+            Command::System(SystemCommand::Due(_)) => "Due",
+            Command::System(SystemCommand::NotifyNested(_)) => "NotifyNested",
+            Command::System(SystemCommand::AddHook(_)) => "AddHook",
+            Command::System(SystemCommand::RemoveHook(_)) => "RemoveHook",
+            Command::System(SystemCommand::Wake) => "Wake",
+            Command::System(SystemCommand::Extension(_)) => "Extension",
+            Command::System(SystemCommand::Lasting(_)) => "Lasting",
         })
     }
 }
 
-/// What a loop's wheel holds.
-pub(crate) enum Due<X> {
+/// An entry of a loop's timer wheel.
+pub(crate) enum WheelEntry<X> {
     /// A closure, with the handle that cancels it.
     Timer(TimerRef),
     /// A command of the layer above: no closure, no handle, no allocation.
     Extension(X),
 }
 
-impl<X> Due<X> {
-    /// Notes that a timer was taken out of the wheel because it is due: a cancel from here on finds no place to
-    /// clear.
-    pub(crate) fn leave_wheel(&self) {
-        if let Due::Timer(timer) = self {
-            timer.place().take();
+impl<X> WheelEntry<X> {
+    /// Clears the recorded wheel position of a timer that was taken out because it is due: a later cancel finds
+    /// nothing to remove.
+    pub(crate) fn clear_wheel_position(&self) {
+        if let WheelEntry::Timer(timer) = self {
+            timer.wheel_position().take();
         }
     }
 }
 
-/// The extension of a loop that has none.
+/// The extension type of a loop without extension commands. It has no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoExtension {}
 

@@ -7,7 +7,7 @@ use crate::raw::origin::Origin;
 use crate::report::UserCode;
 use crate::report::guard::guard;
 
-/// Names a hook, for removing it.
+/// Identifies a shutdown hook, so that it can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HookId(u64);
 
@@ -18,46 +18,46 @@ impl HookId {
     }
 }
 
-pub(crate) struct Hook {
+pub(crate) struct ShutdownHook {
     pub(crate) id: HookId,
     pub(crate) origin: Origin,
     pub(crate) run: Box<dyn FnOnce() + Send>,
 }
 
-impl fmt::Debug for Hook {
+impl fmt::Debug for ShutdownHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Hook({})", self.origin)
     }
 }
 
-/// The hooks of one loop in the order of their addition. Touched on the loop only: other threads
-/// send commands.
+/// The hooks of one loop in the order in which they were added. Used on the loop only: other threads send
+/// commands.
 #[derive(Debug, Default)]
-pub(crate) struct Hooks {
-    waiting: Vec<Hook>,
+pub(crate) struct ShutdownHooks {
+    waiting: Vec<ShutdownHook>,
 }
 
-impl Hooks {
-    pub(crate) fn add(&mut self, hook: Hook) {
+impl ShutdownHooks {
+    pub(crate) fn add(&mut self, hook: ShutdownHook) {
         self.waiting.push(hook);
     }
 
-    /// Takes a hook out, if it has not run. The caller drops it outside of any borrow.
-    pub(crate) fn remove(&mut self, id: HookId) -> Option<Hook> {
+    /// Takes out a hook that has not run. The caller drops it outside of any borrow.
+    pub(crate) fn remove(&mut self, id: HookId) -> Option<ShutdownHook> {
         let at = self.waiting.iter().position(|hook| hook.id == id)?;
         Some(self.waiting.remove(at))
     }
 
-    /// The first hook, taken out to be run without holding any borrow.
-    pub(crate) fn take_first(&mut self) -> Option<Hook> {
+    /// Takes out the first hook, to be run outside of any borrow.
+    pub(crate) fn take_first(&mut self) -> Option<ShutdownHook> {
         (!self.waiting.is_empty()).then(|| self.waiting.remove(0))
     }
 }
 
-impl Hook {
-    /// Runs the hook; a panic is reported and skipped.
+impl ShutdownHook {
+    /// Runs the hook. A panic is reported.
     pub(crate) fn call(self) {
-        let Hook { origin, run, .. } = self;
+        let ShutdownHook { origin, run, .. } = self;
         guard(UserCode::Hook, origin, run);
     }
 }

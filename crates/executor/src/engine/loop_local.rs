@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::current;
 use crate::report::guard::guard_drop;
 
-/// A value of which every loop has its own, made at its first use there.
+/// A value of which every loop has its own, created at its first use there.
 ///
-/// It need not be `Send`: it is made, used and dropped on the loop's thread, and dropped when that
+/// The value need not be `Send`: it is created, used and dropped on the loop's thread. It is dropped when the
 /// loop terminates.
 ///
 /// ```
@@ -34,16 +34,16 @@ pub struct LoopLocal<T: 'static> {
 }
 
 impl<T: 'static> LoopLocal<T> {
-    /// A value that each loop makes with `init` when it first asks for it.
+    /// Declares a value that each loop creates with `init` at its first use.
     #[must_use]
     pub const fn new(init: fn() -> T) -> Self {
         Self { init, index: OnceLock::new() }
     }
 
-    /// Calls `f` with this loop's value; `None` if the calling thread runs no loop, or one that is
-    /// pooled and has no thread of its own.
+    /// Calls `f` with this loop's value. Returns `None` if the calling thread runs no loop, or a pooled loop,
+    /// which has no thread of its own.
     ///
-    /// Nothing is locked or borrowed meanwhile: `f` may use this and other loop-locals.
+    /// No lock or borrow is held meanwhile: `f` may use this and other loop-locals.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let locals = current::get()?.loop_locals?;
@@ -60,7 +60,8 @@ pub(crate) struct LoopLocals {
     values: RefCell<Vec<Option<Rc<dyn Any>>>>,
 }
 
-/// A destructor may make values anew; after this many rounds the rest is left to the allocator.
+/// How often the values are dropped again. A destructor may create values anew; those left after this many
+/// rounds are dropped with the table, unguarded.
 const DROP_ROUNDS: usize = 8;
 
 impl LoopLocals {
@@ -69,8 +70,8 @@ impl LoopLocals {
     }
 
     fn put(&self, index: usize, value: Rc<dyn Any>) -> Rc<dyn Any> {
-        // The initialiser may have used this very value: the first one made stays, and the other is
-        // dropped by the caller's frame, outside of the borrow.
+        // The initialiser may have used this very value: the first one created stays, and the other is dropped
+        // in the caller's frame, outside of the borrow.
         if let Some(first) = self.get(index) {
             return first;
         }
@@ -82,7 +83,7 @@ impl LoopLocals {
         value
     }
 
-    /// Drops the values, on the loop. A destructor that panics is reported and the rest go on.
+    /// Drops the values, on the loop. A destructor that panics is reported, and the others are dropped.
     pub(crate) fn drop_all(&self) {
         for _ in 0..DROP_ROUNDS {
             let values = std::mem::take(&mut *self.values.borrow_mut());

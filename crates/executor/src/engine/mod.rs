@@ -9,11 +9,13 @@
 //!                                                        └────► Done ──► teardown
 //! ```
 //!
-//! A task-only executor calls these three in a row; an event loop puts its I/O
-//! between the first and the second. [`LoopCore`] is the owned half: it lives on the loop's thread
-//! and nobody else can reach it.
+//! A task-only executor calls these three in a row; an event loop puts its I/O between the first and the
+//! second. [`LoopCore`] is the owned half: it lives on the loop's thread, and no other thread can reach it.
 //!
-//! What the teardown asks of it is in `ending`; a loop without a thread is put away in `resting`.
+//! Its parts: `loop_core` (the phases), `local_half` and `shared_half` (what the loop alone touches, what all
+//! threads touch), `command` (entries of the queue), `unstarted` and `run_loop` (from the seed to the
+//! teardown), `teardown` (its steps), `suspended` (a pooled loop between two turns), `current` (the loop on
+//! this thread), `registry` (executors by id), `user_code` (running code of the user for the layer above).
 
 pub(crate) mod command;
 pub(crate) mod current;
@@ -42,52 +44,52 @@ pub use self::loop_core::LoopCore;
 pub use self::user_code::{drop_in_turn, panic_message, report, run_as, run_at, run_user_code};
 pub use crate::executor::sender::CommandAccess;
 pub use crate::raw::call::InlineCall;
-pub use crate::watchdog::activity_cell::{Begun, BegunRound};
+pub use crate::watchdog::activity_cell::{ActivityGuard, RoundGuard};
 
-/// How much one task phase may do.
+/// How many tasks one task phase may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// The tasks that were queued when it began.
+pub enum PassLimit {
+    /// The commands that were queued when the phase began.
     Queued,
-    /// For at most this long, looking at the clock every 64 tasks; zero means at most 64 tasks.
+    /// Commands for at most this long. The clock is read every 64 commands; zero means at most 64 commands.
     Within(Duration),
 }
 
-/// Whether a loop goes on.
+/// The outcome of a turn.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// There will be another turn.
+pub enum TurnOutcome {
+    /// The loop goes on with another turn.
     Again,
-    /// The loop is through: tear it down.
+    /// The loop is done: tear it down.
     Done,
 }
 
-/// What a loop does in a turn. Made on the loop's thread, dropped there: it need not be `Send`.
-pub trait Work<X: Send + 'static>: 'static {
-    /// One turn.
-    fn turn(&mut self, core: &mut LoopCore<X>) -> Turn;
+/// What a loop does in a turn. Made and dropped on the loop's thread, so it need not be `Send`.
+pub trait LoopWork<X: Send + 'static>: 'static {
+    /// Makes one turn.
+    fn turn(&mut self, core: &mut LoopCore<X>) -> TurnOutcome;
 
-    /// A command of the layer above has come to the head of the queue.
+    /// Performs a command of the layer above, which has come to the head of the queue.
     fn on_command(&mut self, command: X);
 
-    /// A turn has panicked. Whether the loop can go on with the next one.
+    /// Handles a panic of a turn. `Ok` if the loop can go on with the next turn.
     ///
     /// # Errors
-    /// The panic, if it cannot: the loop dies of it.
+    /// The panic, if the loop cannot go on: the loop dies of it.
     fn on_panic(&mut self, payload: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
         Err(payload)
     }
 
-    /// The loop has died, by a panic in [`turn`](Self::turn): the cause, for whoever is told of the end. It is
-    /// dropped next.
+    /// Notifies the work that the loop has died by a panic in [`turn`](Self::turn), with the cause for
+    /// everything that waits. The work is dropped next.
     fn on_death(&mut self, cause: &Error) {
         let _ = cause;
     }
 }
 
-/// Makes a loop's [`Work`] on the loop's thread. Until then it waits in here, and is `Send`.
-pub type LoopSeed<X> = Box<dyn FnOnce() -> Box<dyn Work<X>> + Send>;
+/// Makes a loop's [`LoopWork`] on the loop's thread. The seed itself is `Send`.
+pub type LoopSeed<X> = Box<dyn FnOnce() -> Box<dyn LoopWork<X>> + Send>;
 
 /// Returns what the layer above has [attached](crate::EventExecutorGroupBuilder::attach) to a group.
 #[must_use]

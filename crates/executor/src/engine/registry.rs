@@ -1,9 +1,9 @@
-//! Finding an executor by its id, to tell a promise's listeners on it (P03).
+//! The registry of executors by id: finds the executor on which a promise's listeners run (P03).
 //!
-//! A promise knows its executor by id alone. When it has to be told about something from another
-//! thread, the id is looked up here; an executor that has terminated is no longer listed, and the
-//! global executor takes its place. Completing a promise without listeners never comes here, nor
-//! does completing one on its own loop.
+//! A promise knows its executor by id alone. When its listeners have to run and another thread has completed
+//! it, the id is looked up here. An executor that has terminated is not listed any more, and the global
+//! executor takes its place. Completing a promise without listeners, or on its own loop, does not use the
+//! registry.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
@@ -11,15 +11,16 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 use crate::engine::current::{self, ExecutorId};
 use crate::executor::{global, immediate};
 use crate::promise::AnyPromise;
-use crate::timer::entry::Place;
+use crate::timer::entry::WheelPosition;
 
 /// An executor as the registry sees it.
 pub(crate) trait NotifyTarget: Send + Sync {
-    /// Queues the call, past any bound; gives it back if the executor accepts nothing any more.
+    /// Queues the notification; the queue bound does not apply. Hands it back if the executor accepts nothing
+    /// any more.
     fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise>;
 
-    /// Queues the clearing of a cancelled timer's place, without waking the loop.
-    fn queue_clear(&self, timer: AnyPromise);
+    /// Queues the removal of a cancelled timer from the wheel, without waking the loop.
+    fn queue_timer_removal(&self, timer: AnyPromise);
 }
 
 type Targets = HashMap<ExecutorId, Weak<dyn NotifyTarget>>;
@@ -34,7 +35,7 @@ pub(crate) fn unregister(id: ExecutorId) {
     TARGETS.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
 }
 
-/// Calls `notify` on the executor with this id: in place if this is its thread and the nesting
+/// Calls the listeners on the executor with this id: in place if this is its thread and the nesting limit
 /// allows, else queued there, else on the global executor.
 pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
     if id == ExecutorId::IMMEDIATE {
@@ -57,17 +58,17 @@ pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
     }
 }
 
-/// Clears a cancelled timer's place in the wheel of the executor with this id: on its loop together with others,
-/// elsewhere by a command. Its closure is gone already, so nobody is woken for it.
-pub(crate) fn clear_timer(id: ExecutorId, place: &Place, timer: &AnyPromise) {
+/// Removes a cancelled timer from the wheel of the executor with this id: on its loop together with others, on
+/// another thread by a command. The closure is dropped already, so the loop is not woken for it.
+pub(crate) fn clear_timer(id: ExecutorId, position: &WheelPosition, timer: &AnyPromise) {
     if current::is(id) {
-        current::clear_timer(place);
+        current::clear_timer(position);
     } else if let Some(target) = find(id) {
-        target.queue_clear(timer.clone());
+        target.queue_timer_removal(timer.clone());
     }
 }
 
-/// `Some`: this loop has run its last task, the call comes back.
+/// Queues the notification on this thread's loop. Hands it back if the loop has run its last task.
 fn queue_on_this_loop(notify: AnyPromise) -> Option<AnyPromise> {
     match current::get() {
         Some(current) => current.local.notify_later(notify).err(),

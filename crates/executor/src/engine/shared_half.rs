@@ -1,8 +1,7 @@
-//! The shared half of an executor: what handles, loop and registry hold together.
+//! The shared half of an executor: what handles, loop and registry share.
 //!
-//! Who touches what: any thread submits through `inbox` and reads `life`; `starter` and `plan`
-//! belong to whoever starts or shuts down; `counters` and the pulse in `vitals` are written by the loop
-//! alone.
+//! Who touches what: any thread submits through `inbox` and reads `life`; `starter` and `plan` are used by the
+//! threads that start the loop or shut it down; the loop alone writes `counters` and the activity in `status`.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,21 +10,21 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::engine::LoopSeed;
-use crate::engine::command::{Command, System};
+use crate::engine::command::{Command, SystemCommand};
 use crate::engine::current::{self, ExecutorId};
-use crate::engine::local_half::Local;
+use crate::engine::local_half::LocalHalf;
 use crate::engine::registry::{self, NotifyTarget};
 use crate::error::{Error, WouldDeadlock};
-use crate::executor::attachment::Attached;
-use crate::executor::pooled::Rest;
+use crate::executor::attachment::ExecutorAttachment;
+use crate::executor::pooled::ParkedLoop;
 use crate::executor::stats::Counters;
-use crate::group::members::{Members, Membership};
-use crate::lifecycle::lease::Lease;
+use crate::group::shared::{GroupMembership, GroupShared};
+use crate::lifecycle::lease::HandleLease;
 use crate::lifecycle::shutdown::{DEFAULT_SHUTDOWN_TIMEOUT, InvalidShutdown, ShutdownPlan};
 use crate::lifecycle::start::Starter;
-use crate::lifecycle::{Action, Event, Lifecycle, State};
-use crate::promise::{AnyPromise, Promise, SharedFuture, promise_of_end};
-use crate::queue::admission::{Permit, Refusal};
+use crate::lifecycle::{ExecutorState, Lifecycle, LifecycleAction, LifecycleEvent};
+use crate::promise::{AnyPromise, Promise, SharedFuture, promise_for_termination};
+use crate::queue::admission::{AdmissionPermit, AdmissionRefusal, MAX_SYSTEM};
 use crate::queue::inbox::Inbox;
 use crate::queue::rejection::{OnFull, QueueFull, RejectReason, RejectionPolicy};
 use crate::raw::origin::Origin;
@@ -37,9 +36,9 @@ use crate::timer::limit::TimerLimit;
 use crate::wake::park::Unpark;
 use crate::wake::wake_word::Urgency;
 use crate::watchdog::Watchdog;
-use crate::watchdog::loop_status::Vitals;
+use crate::watchdog::loop_status::LoopStatus;
 
-pub(crate) struct Shared<X: Send + 'static> {
+pub(crate) struct SharedHalf<X: Send + 'static> {
     pub(crate) id: ExecutorId,
     pub(crate) name: Arc<str>,
     pub(crate) inbox: Inbox<Command<X>>,
@@ -49,27 +48,27 @@ pub(crate) struct Shared<X: Send + 'static> {
     pub(crate) never_block: bool,
     pub(crate) is_global: bool,
     pub(crate) counters: Counters,
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) status: Arc<LoopStatus>,
     pub(crate) watchdog: Option<Watchdog>,
     pub(crate) termination: SharedFuture<()>,
-    membership: Mutex<Option<Membership<X>>>,
-    /// What user handles hold, for handles made on the loop.
-    pub(crate) lease: Mutex<Weak<Lease>>,
-    /// The thread's handle, for `join`; gone once joined.
+    membership: Mutex<Option<GroupMembership<X>>>,
+    /// The lease of the user handles, for handles that are made on the loop.
+    pub(crate) lease: Mutex<Weak<HandleLease>>,
+    /// The thread's handle, for `join`. Taken by the first join.
     pub(crate) join_handle: Mutex<Option<JoinHandle<()>>>,
-    end: Mutex<Option<Promise<()>>>,
+    termination_promise: Mutex<Option<Promise<()>>>,
     plan: OnceLock<ShutdownPlan>,
     pub(crate) starter: Starter<LoopSeed<X>>,
     pub(crate) supplier: Arc<dyn ThreadSupplier>,
     policy: Box<dyn RejectionPolicy>,
-    pub(crate) attachment: Option<Arc<dyn Attached>>,
-    /// Of a pooled loop: where it is between its turns.
-    pub(crate) rest: Option<Arc<Rest<X>>>,
+    pub(crate) attachment: Option<Arc<dyn ExecutorAttachment>>,
+    /// Holds a pooled loop between its turns.
+    pub(crate) parked: Option<Arc<ParkedLoop<X>>>,
     pub(crate) timer_limit: Option<Arc<TimerLimit>>,
 }
 
-/// What a builder has gathered.
-pub(crate) struct Parts<X: Send + 'static> {
+/// The properties that a builder has gathered.
+pub(crate) struct ExecutorParts<X: Send + 'static> {
     pub(crate) name: String,
     pub(crate) bound: Option<u32>,
     pub(crate) timer_bound: Option<usize>,
@@ -82,14 +81,14 @@ pub(crate) struct Parts<X: Send + 'static> {
     pub(crate) watchdog: Option<Watchdog>,
     pub(crate) unpark: Arc<dyn Unpark>,
     pub(crate) seed: LoopSeed<X>,
-    pub(crate) attachment: Option<Arc<dyn Attached>>,
-    pub(crate) rest: Option<Arc<Rest<X>>>,
+    pub(crate) attachment: Option<Arc<dyn ExecutorAttachment>>,
+    pub(crate) parked: Option<Arc<ParkedLoop<X>>>,
 }
 
-impl<X: Send + 'static> Shared<X> {
-    pub(crate) fn new(parts: Parts<X>) -> Arc<Self> {
+impl<X: Send + 'static> SharedHalf<X> {
+    pub(crate) fn new(parts: ExecutorParts<X>) -> Arc<Self> {
         let id = ExecutorId::next();
-        let (end, termination) = promise_of_end(id);
+        let (end, termination) = promise_for_termination(id);
         let shared = Arc::new(Self {
             id,
             name: parts.name.into(),
@@ -100,19 +99,19 @@ impl<X: Send + 'static> Shared<X> {
             never_block: parts.never_block,
             is_global: parts.is_global,
             counters: Counters::default(),
-            vitals: Vitals::new(),
+            status: LoopStatus::new(),
             watchdog: parts.watchdog,
             termination,
             membership: Mutex::new(None),
             lease: Mutex::new(Weak::new()),
             join_handle: Mutex::new(None),
-            end: Mutex::new(Some(end)),
+            termination_promise: Mutex::new(Some(end)),
             plan: OnceLock::new(),
             starter: Starter::new(parts.seed),
             supplier: parts.supplier,
             policy: parts.policy,
             attachment: parts.attachment,
-            rest: parts.rest,
+            parked: parts.parked,
             timer_limit: parts.timer_bound.map(TimerLimit::new),
         });
         let target: Weak<Self> = Arc::downgrade(&shared);
@@ -120,7 +119,7 @@ impl<X: Send + 'static> Shared<X> {
         shared
     }
 
-    /// How much it has to do: what waits, and what lasts.
+    /// Returns how much the executor has to do: queued commands plus the lasting load.
     pub(crate) fn load(&self) -> usize {
         let lasting = self.attachment.as_ref().map_or(0, |attached| attached.load());
         self.inbox.depth().total().saturating_add(lasting)
@@ -130,18 +129,18 @@ impl<X: Send + 'static> Shared<X> {
         current::is(self.id)
     }
 
-    /// Asks for room for one user task; starts the thread first if this is the first of all.
+    /// Admits one user task. Starts the thread first, if this is the first submission.
     #[inline]
-    pub(crate) fn admit(self: &Arc<Self>) -> Result<Permit<'_>, RejectReason> {
-        if self.life.state() == State::NotStarted && !self.in_event_loop() {
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<AdmissionPermit<'_>, RejectReason> {
+        if self.life.state() == ExecutorState::NotStarted && !self.in_event_loop() {
             self.start()?;
         }
-        self.inbox.admit_user().or_else(|refusal| self.admit_after(refusal))
+        self.inbox.admit_user().or_else(|refusal| self.admit_by_policy(refusal))
     }
 
-    /// Queues an admitted command, in the order of acceptance.
+    /// Queues an admitted command in the order of acceptance.
     #[inline(always)]
-    pub(crate) fn push(&self, permit: Permit<'_>, command: Command<X>, urgency: Urgency) {
+    pub(crate) fn push(&self, permit: AdmissionPermit<'_>, command: Command<X>, urgency: Urgency) {
         if self.in_event_loop() {
             self.push_on_loop(permit, command);
         } else {
@@ -150,33 +149,33 @@ impl<X: Send + 'static> Shared<X> {
     }
 
     #[inline(never)]
-    fn push_on_loop(&self, permit: Permit<'_>, command: Command<X>) {
+    fn push_on_loop(&self, permit: AdmissionPermit<'_>, command: Command<X>) {
         let mut command = Some((permit, command));
-        current::with_local::<Local<X>, _>(self.id, |local| {
+        current::with_local::<LocalHalf<X>, _>(self.id, |local| {
             if let Some((permit, command)) = command.take() {
                 local.push(command);
                 permit.spend();
             }
         });
-        // The thread's locals are being destroyed: the inbox is as good.
+        // The thread's locals are being destroyed: the inbox works too.
         if let Some((permit, command)) = command {
             self.inbox.push(permit, command, Urgency::Now);
         }
     }
 
-    /// Asks to let one system command in, past any bound.
-    pub(crate) fn admit_system(self: &Arc<Self>) -> Result<Permit<'_>, RejectReason> {
-        if self.life.state() == State::NotStarted && !self.in_event_loop() {
+    /// Admits one system command. The queue bound does not apply.
+    pub(crate) fn admit_system(self: &Arc<Self>) -> Result<AdmissionPermit<'_>, RejectReason> {
+        if self.life.state() == ExecutorState::NotStarted && !self.in_event_loop() {
             self.start()?;
         }
-        self.inbox.admit_system().map_err(|_| RejectReason::ShutDown)
+        self.inbox.admit_system().map_err(system_rejection)
     }
 
-    /// Queues a system command; gives it back if nothing is accepted any more.
+    /// Queues a system command. Hands it back if nothing is accepted any more.
     pub(crate) fn push_system(
         self: &Arc<Self>,
-        command: System<X>,
-    ) -> Result<(), (System<X>, RejectReason)> {
+        command: SystemCommand<X>,
+    ) -> Result<(), (SystemCommand<X>, RejectReason)> {
         match self.admit_system() {
             Ok(permit) => {
                 self.push(permit, Command::System(command), Urgency::Now);
@@ -190,7 +189,7 @@ impl<X: Send + 'static> Shared<X> {
         self.plan.get()
     }
 
-    /// Begins a graceful shutdown; later calls change nothing.
+    /// Begins a graceful shutdown. Later calls change nothing.
     pub(crate) fn shut_down_gracefully(
         self: &Arc<Self>,
         quiet: Duration,
@@ -199,79 +198,82 @@ impl<X: Send + 'static> Shared<X> {
         let plan = ShutdownPlan::new(quiet, timeout, self.clock.now())?;
         let quiet = self.plan.get_or_init(|| plan).quiet;
         if self.is_starting_here() {
-            return Ok(()); // Asked for by the supplier: done once the start is decided.
+            return Ok(()); // Requested by the supplier: carried out once the start is decided.
         }
         let mut gate = self.starter.gate();
         let mut failed = None;
-        if self.life.state() == State::NotStarted && !quiet.is_zero() {
-            // Tasks are still accepted in the quiet period, so somebody must be there to run them.
-            failed = self.starter.start(&mut gate, &self.life, |seed| self.offer(seed)).err();
+        if self.life.state() == ExecutorState::NotStarted && !quiet.is_zero() {
+            // Tasks are accepted during the quiet period, so the loop has to run.
+            failed = self
+                .starter
+                .start(&mut gate, &self.life, |seed| self.offer_to_supplier(seed))
+                .err();
         }
-        let action = if self.life.state() == State::NotStarted {
-            // Nothing was ever accepted: nobody has to run anything. Shut the door, then say so.
+        let action = if self.life.state() == ExecutorState::NotStarted {
+            // Nothing was ever accepted, so nothing has to run. Closes the inbox, then publishes the state.
             self.inbox.close();
-            self.life.apply(Event::ShutDownNow)
+            self.life.apply(LifecycleEvent::ShutDownNow)
         } else {
-            self.life.apply(Event::ShutDownGracefully)
+            self.life.apply(LifecycleEvent::ShutDownGracefully)
         };
         drop(gate);
-        let cause = failed.map(|failed| self.died(failed));
+        let cause = failed.map(|failed| self.start_failure(failed));
         match action {
-            Action::Nothing => {}
-            Action::WakeLoop => drop(self.push_system(System::Wake)),
-            Action::EndWithoutLoop => self.end_without_loop(cause),
+            LifecycleAction::Nothing => {}
+            LifecycleAction::WakeLoop => drop(self.push_system(SystemCommand::Wake)),
+            LifecycleAction::EndWithoutLoop => self.end_without_loop(cause),
         }
         Ok(())
     }
 
-    /// The thread supplier, while it starts this loop, asks something of it.
+    /// True if the caller is the thread supplier that is starting this loop.
     fn is_starting_here(&self) -> bool {
-        self.life.state() == State::NotStarted && self.starter.is_starting_here()
+        self.life.state() == ExecutorState::NotStarted && self.starter.is_starting_here()
     }
 
-    /// Refuses new tasks at once; what was accepted still runs.
+    /// Refuses new tasks at once. Accepted commands still run.
     pub(crate) fn shut_down_now(self: &Arc<Self>) {
         let now = self.clock.now();
         let plan = ShutdownPlan { quiet: Duration::ZERO, timeout: Duration::ZERO, begun: now };
         self.plan.get_or_init(|| plan);
         if self.is_starting_here() {
-            return; // Asked for by the supplier: done once the start is decided.
+            return; // Requested by the supplier: carried out once the start is decided.
         }
         let gate = self.starter.gate();
-        // The marker is admitted before the door shuts, and queued after the state has changed: the
-        // loop cannot look too early and then sleep through it.
+        // The marker is admitted before the inbox closes, and queued after the state has changed: the loop
+        // cannot look too early and then sleep through the change.
         let marker = self.inbox.admit_system();
         self.inbox.close();
-        let action = self.life.apply(Event::ShutDownNow);
+        let action = self.life.apply(LifecycleEvent::ShutDownNow);
         drop(gate);
         if let Ok(permit) = marker {
-            self.push(permit, Command::System(System::Wake), Urgency::Now);
+            self.push(permit, Command::System(SystemCommand::Wake), Urgency::Now);
         }
-        if action == Action::EndWithoutLoop {
+        if action == LifecycleAction::EndWithoutLoop {
             self.end_without_loop(None);
         }
     }
 
-    /// The loop has idled long enough: it ends now, unless somebody was just admitted.
+    /// Ends a loop that has been idle long enough, unless a command was just admitted.
     pub(crate) fn end_if_idle(&self) {
         if self.inbox.close_if_empty() {
-            let _ = self.life.apply(Event::ShutDownNow);
+            let _ = self.life.apply(LifecycleEvent::ShutDownNow);
         }
     }
 
-    /// The last user handle is gone: end as soon as the queue is empty.
+    /// Ends the executor as soon as its queue is empty: the last user handle was dropped.
     pub(crate) fn shut_down_when_empty(self: &Arc<Self>) {
         let valid = self.shut_down_gracefully(Duration::ZERO, DEFAULT_SHUTDOWN_TIMEOUT);
         debug_assert!(valid.is_ok(), "zero is never longer than the timeout");
     }
 
-    /// Waits for the thread itself to be gone, if the supplier gave its handle.
+    /// Waits until the thread has exited, if the supplier gave its handle.
     pub(crate) fn join_thread(&self) -> Result<(), WouldDeadlock> {
-        let own = self.vitals.thread().map(|thread| thread.id);
+        let own = self.status.thread().map(|thread| thread.id);
         if own == Some(std::thread::current().id()) {
             return Err(WouldDeadlock { executor: self.name.to_string() });
         }
-        // Whoever else joins waits here, for the lock, until the thread is gone.
+        // A second caller waits here for the lock until the thread has exited.
         let mut handle = lock(&self.join_handle);
         if let Some(handle) = handle.take() {
             let _ = handle.join();
@@ -279,76 +281,79 @@ impl<X: Send + 'static> Shared<X> {
         Ok(())
     }
 
-    /// The last steps of every teardown: Terminated, then whoever waits is told.
+    /// Performs the last steps of every teardown: publishes Terminated, then completes the termination futures.
     pub(crate) fn terminate(&self, cause: Option<Error>) {
-        self.vitals.stop();
+        self.status.mark_ended();
         if let Some(watchdog) = &self.watchdog {
-            watchdog.look_again();
+            watchdog.check_now();
         }
         registry::unregister(self.id);
-        let _ = self.life.apply(Event::TornDown);
+        let _ = self.life.apply(LifecycleEvent::TornDown);
         let membership = lock(&self.membership).clone();
-        let end = lock(&self.end).take();
+        let end = lock(&self.termination_promise).take();
         if let Some(end) = end {
             end.complete(cause.clone().map_or(Ok(()), Err));
         }
         if let Some(membership) = membership {
-            membership.child_ended(self.id, cause.as_ref());
+            membership.child_terminated(self.id, cause.as_ref());
         }
     }
 
-    /// The loop begins to turn, on the calling thread to begin with: it is watched from now on.
-    pub(crate) fn begin_to_turn(&self) {
-        self.vitals.on_this_thread();
+    /// Prepares the first turn, on the calling thread: from now on the loop is watched.
+    pub(crate) fn on_loop_start(&self) {
+        self.status.set_thread();
         if let Some(watchdog) = &self.watchdog {
-            watchdog.watch(&self.name, &self.reporter, &self.vitals);
+            watchdog.watch(&self.name, &self.reporter, &self.status);
         }
     }
 
-    /// Becomes a child of a group.
-    pub(crate) fn join_group(&self, membership: Membership<X>) {
+    /// Makes the executor a child of a group.
+    pub(crate) fn join_group(&self, membership: GroupMembership<X>) {
         *lock(&self.membership) = Some(membership.clone());
-        // Its end may have come before there was a group to tell. The state says so for certain, the
-        // future only knows the cause: `terminate` moves the state before it looks for a group.
-        if self.life.state() == State::Terminated {
+        // The executor may have terminated before it had a group. The state tells for certain, the future only
+        // knows the cause: `terminate` changes the state before it looks for a group.
+        if self.life.state() == ExecutorState::Terminated {
             let cause = self.termination.try_get().and_then(Result::err);
-            membership.child_ended(self.id, cause.as_ref());
+            membership.child_terminated(self.id, cause.as_ref());
         }
     }
 
-    /// The id of the group it is a child of.
+    /// Returns the id of the group that the executor is a child of.
     pub(crate) fn group_id(&self) -> Option<ExecutorId> {
-        lock(&self.membership).as_ref().map(Membership::group_id)
+        lock(&self.membership).as_ref().map(GroupMembership::group_id)
     }
 
-    /// The group it is a child of.
-    pub(crate) fn group(&self) -> Option<Arc<Members<X>>> {
+    /// Returns the group that the executor is a child of.
+    pub(crate) fn group(&self) -> Option<Arc<GroupShared<X>>> {
         lock(&self.membership).as_ref()?.group()
     }
 
-    /// For a loop that is driven by hand: it counts as started, and its seed is not needed.
-    pub(crate) fn start_by_hand(&self) {
+    /// Marks a manually driven loop as started. Its seed is not needed.
+    pub(crate) fn start_manually(&self) {
         drop(self.starter.take_seed());
-        let _ = self.life.apply(Event::Start);
+        let _ = self.life.apply(LifecycleEvent::Start);
     }
 
-    /// Refused: what the rejection policy makes of it.
+    /// Asks the rejection policy what to do after a refusal.
     #[cold]
-    fn admit_after(self: &Arc<Self>, mut refusal: Refusal) -> Result<Permit<'_>, RejectReason> {
+    fn admit_by_policy(
+        self: &Arc<Self>,
+        mut refusal: AdmissionRefusal,
+    ) -> Result<AdmissionPermit<'_>, RejectReason> {
         let mut full = QueueFull {
             bound: self.inbox.bound(),
             attempts: 0,
             in_event_loop: self.in_event_loop(),
         };
         loop {
-            if refusal == Refusal::Closed {
+            if refusal == AdmissionRefusal::Closed {
                 return Err(RejectReason::ShutDown);
             }
             full.attempts = full.attempts.saturating_add(1);
-            // It may sleep on a queue full of tasks that were not to wake it.
+            // The loop may sleep on a queue that is full of tasks that did not wake it.
             self.inbox.wake(Urgency::Now);
             match self.ask_policy(&full) {
-                OnFull::RetryAfter(pause) if !full.in_event_loop => back_off(pause),
+                OnFull::RetryAfter(pause) if !full.in_event_loop => sleep_before_retry(pause),
                 _ => return Err(RejectReason::QueueFull { bound: full.bound }),
             }
             match self.inbox.admit_user() {
@@ -365,31 +370,40 @@ impl<X: Send + 'static> Shared<X> {
     }
 }
 
-impl<X: Send + 'static> NotifyTarget for Shared<X> {
+impl<X: Send + 'static> NotifyTarget for SharedHalf<X> {
     fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise> {
-        match self.push_system(System::Notify(notify)) {
+        match self.push_system(SystemCommand::Notify(notify)) {
             Ok(()) => Ok(()),
-            Err((System::Notify(notify), _)) => Err(notify),
-            Err(_) => unreachable!("what went in comes back"),
+            Err((SystemCommand::Notify(notify), _)) => Err(notify),
+            Err(_) => unreachable!("a rejected command is handed back"),
         }
     }
 
-    fn queue_clear(&self, timer: AnyPromise) {
+    fn queue_timer_removal(&self, timer: AnyPromise) {
         if let Ok(permit) = self.inbox.admit_system() {
-            let clear = Command::System(System::ClearTimer(timer));
+            let clear = Command::System(SystemCommand::ClearTimer(timer));
             self.inbox.push(permit, clear, Urgency::Lazy);
         }
     }
 }
 
-impl<X: Send + 'static> fmt::Debug for Shared<X> {
+impl<X: Send + 'static> fmt::Debug for SharedHalf<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.life.state();
         f.debug_struct("Executor").field("name", &self.name).field("state", &state).finish()
     }
 }
 
+/// Returns why a system command was refused. The queue bound does not apply to it, but its count has a limit.
+#[cold]
+fn system_rejection(refusal: AdmissionRefusal) -> RejectReason {
+    match refusal {
+        AdmissionRefusal::Closed => RejectReason::ShutDown,
+        AdmissionRefusal::Full => RejectReason::QueueFull { bound: MAX_SYSTEM },
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a policy's pause: there is nothing to wait on")]
-fn back_off(pause: Duration) {
+fn sleep_before_retry(pause: Duration) {
     std::thread::sleep(pause);
 }

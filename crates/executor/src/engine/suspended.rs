@@ -1,19 +1,18 @@
-//! A loop without a thread of its own, between two turns: it sleeps off any thread, and may rise on
-//! another.
+//! A pooled loop between two turns: it holds no thread, and may resume on a different one.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::LoopCore;
 use crate::clock::Nanos;
-use crate::engine::local_half::Local;
-use crate::engine::shared_half::Shared;
-use crate::wake::wake_word::Slept;
+use crate::engine::local_half::LocalHalf;
+use crate::engine::shared_half::SharedHalf;
+use crate::wake::wake_word::SleepOutcome;
 
-/// The owned half of a loop without a thread, between two turns: it may go to another one.
-pub(crate) struct RestingCore<X: Send + 'static> {
-    pub(crate) shared: Arc<Shared<X>>,
-    local: Local<X>,
+/// The owned half of a pooled loop between two turns. It is `Send`.
+pub(crate) struct SuspendedCore<X: Send + 'static> {
+    pub(crate) shared: Arc<SharedHalf<X>>,
+    local: LocalHalf<X>,
     last_activity: Option<Nanos>,
     was_active: bool,
     quiet_until: Nanos,
@@ -21,34 +20,35 @@ pub(crate) struct RestingCore<X: Send + 'static> {
 
 impl<X: Send + 'static> LoopCore<X> {
     /// Counts a turn, and ends the sleep that [`announce_sleep`](Self::announce_sleep) began.
-    pub(crate) fn awake(&self) {
-        self.shared.counters.turn();
-        self.shared.inbox.awake();
+    pub(crate) fn set_awake(&self) {
+        self.shared.counters.count_turn();
+        self.shared.inbox.set_awake();
     }
 
-    /// Whether the loop sleeps now: there is nothing to do, and whoever brings something wakes it.
+    /// Announces a sleep. Returns true if the loop is asleep: there is nothing to do, and the next submission
+    /// wakes it.
     pub(crate) fn announce_sleep(&mut self, until: Option<Nanos>) -> bool {
-        self.give_back();
+        self.return_admissions();
         if self.local.has_work() {
             return false;
         }
-        self.shared.counters.sleep();
-        self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == Slept::Yes
+        self.shared.counters.count_sleep();
+        self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == SleepOutcome::Asleep
     }
 
-    /// Takes it off the thread. All that was taken must have been given back.
-    pub(crate) fn rest(self) -> RestingCore<X> {
+    /// Takes the loop off its thread. All admissions of taken commands must have been returned.
+    pub(crate) fn suspend(self) -> SuspendedCore<X> {
         let Self { shared, local, last_activity, was_active, quiet_until, .. } = self;
-        let local = Rc::into_inner(local).expect("outside of a turn nobody holds the local half");
-        RestingCore { shared, local, last_activity, was_active, quiet_until }
+        let local = Rc::into_inner(local).expect("between two turns the local half has one owner");
+        SuspendedCore { shared, local, last_activity, was_active, quiet_until }
     }
 }
 
-impl<X: Send + 'static> RestingCore<X> {
-    /// Brings it to this thread.
-    pub(crate) fn rise(self) -> LoopCore<X> {
+impl<X: Send + 'static> SuspendedCore<X> {
+    /// Brings the loop to the calling thread.
+    pub(crate) fn resume(self) -> LoopCore<X> {
         let Self { shared, local, last_activity, was_active, quiet_until } = self;
-        let core = LoopCore::without_thread_of(shared, Rc::new(local));
+        let core = LoopCore::from_halves(shared, Rc::new(local));
         LoopCore { last_activity, was_active, quiet_until, ..core }
     }
 }

@@ -1,16 +1,16 @@
-//! The loop of an executor without I/O: wait, tasks, shutdown check, in a row.
+//! The turn of an executor without I/O: wait, run tasks, check for shutdown.
 
 use std::time::Duration;
 
 use crate::clock::Nanos;
 use crate::engine::command::NoExtension;
-use crate::engine::{LoopCore, Pass, Turn, Work};
+use crate::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use crate::wake::park::Park;
 
-/// The loop of an executor without I/O.
+/// The work of a loop without I/O.
 pub(crate) struct TaskLoop<P> {
     park: P,
-    /// Ends by itself after this long without work.
+    /// The loop ends by itself after this long without work.
     idle_limit: Option<Duration>,
 }
 
@@ -20,13 +20,13 @@ impl<P: Park + 'static> TaskLoop<P> {
     }
 }
 
-impl<P: Park + 'static> Work<NoExtension> for TaskLoop<P> {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
-        // While a timer waits it is not idle, and need not look at the clock every now and then.
-        let idle_limit = self.idle_limit.filter(|_| core.local.timers() == 0);
+impl<P: Park + 'static> LoopWork<NoExtension> for TaskLoop<P> {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
+        // A loop with pending timers is not idle, and need not wake up to check.
+        let idle_limit = self.idle_limit.filter(|_| core.local.pending_timers() == 0);
         let idle_end = idle_limit.map(|limit| core.shared.clock.now().plus(limit));
         core.wait_until(idle_end, || false, &mut self.park);
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         if idle_end.is_some_and(|end| core.is_idle_since(end)) {
             core.shared.end_if_idle();
         }
@@ -42,7 +42,7 @@ impl LoopCore<NoExtension> {
     fn is_idle_since(&self, end: Nanos) -> bool {
         !self.was_active
             && !self.local.has_work()
-            && self.local.timers() == 0
+            && self.local.pending_timers() == 0
             && self.shared.clock.now() >= end
     }
 }

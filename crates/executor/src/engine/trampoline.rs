@@ -1,4 +1,4 @@
-//! Running calls one after the other that would otherwise run one inside the other.
+//! Runs nested calls one after the other, so that the stack does not grow.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -6,8 +6,8 @@ use std::thread::LocalKey;
 
 use crate::report::guard::guard_drop;
 
-/// Calls that wait for the running one to return; `None` when none is running. Kept in a
-/// thread-local: however deep calls ask for calls, the stack does not grow.
+/// The calls that wait for the running one to return; `None` when none is running. Kept in a thread-local:
+/// however deep calls make calls, the stack does not grow.
 #[derive(Default)]
 pub(crate) struct Trampoline(RefCell<Option<Calls>>);
 
@@ -18,25 +18,25 @@ impl Trampoline {
         Self(RefCell::new(None))
     }
 
-    /// Whether a call is running.
+    /// True while a call is running.
     pub(crate) fn is_running(&self) -> bool {
         self.0.borrow().is_some()
     }
 
-    /// Runs a call: now, or when the running ones have returned. In a thread whose locals are gone
-    /// it runs in place.
+    /// Runs a call: now, or when the running ones have returned. Runs it in place on a thread whose locals are
+    /// destroyed.
     pub(crate) fn run(key: &'static LocalKey<Self>, call: Box<dyn FnOnce()>) {
         let mut call = Some(call);
         let outermost = key.try_with(|this| this.begin(&mut call)).unwrap_or(false);
         while let Some(now) = call.take() {
-            guard_drop(now); // What is called guards itself; what it drops may still panic.
+            guard_drop(now); // The callee guards itself, but what it drops may still panic.
             if outermost {
                 call = key.try_with(Self::next).ok().flatten();
             }
         }
     }
 
-    /// Whether this call is the outermost; an inner one is left to it.
+    /// Returns true if this call is the outermost. An inner call is queued for the outermost one to run.
     fn begin(&self, call: &mut Option<Box<dyn FnOnce()>>) -> bool {
         let mut waiting = self.0.borrow_mut();
         match &mut *waiting {

@@ -1,48 +1,50 @@
-//! A loop that has no thread yet: how it gets one, and how it ends if it gets none.
+//! A loop that has no thread yet: how it gets one, and how it ends without one.
 //!
-//! The loop is offered to the thread supplier as a [`LoopBody`]. Run, it becomes a loop; dropped
-//! unrun, it comes back, to be offered again, or to be ended if others already count on it.
+//! The loop is offered to the thread supplier as a [`LoopBody`]. When it is run, it becomes a loop. When it is
+//! dropped unrun, it is given back: to be offered again, or to be ended if it was already published as started.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::engine::LoopSeed;
-use crate::engine::command::{Command, Due, System};
+use crate::engine::command::{Command, SystemCommand, WheelEntry};
 use crate::engine::run_loop;
-use crate::engine::shared_half::Shared;
-use crate::error::{Error, ErrorKind, absorb};
+use crate::engine::shared_half::SharedHalf;
+use crate::error::{Error, ErrorKind, take_panic_message};
 use crate::executor::global;
 use crate::executor::pooled;
 use crate::lifecycle::start::StartError;
-use crate::lifecycle::{Event, State};
+use crate::lifecycle::{ExecutorState, LifecycleEvent};
 use crate::queue::rejection::RejectReason;
 use crate::raw::origin::Origin;
 use crate::report::guard::{guard_for, report_to};
 use crate::report::{Fault, UserCode};
 use crate::sync::lock;
-use crate::thread::{LoopBody, RunOrLetGo};
+use crate::thread::{LoopBody, RunOrDiscard};
 
-impl<X: Send + 'static> Shared<X> {
+impl<X: Send + 'static> SharedHalf<X> {
     #[cold]
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), RejectReason> {
-        let started = self.starter.ensure_started(&self.life, |seed| self.offer(seed));
-        if let (Some(plan), State::NotStarted | State::Started) = (self.plan(), self.life.state()) {
-            // The supplier asked for a shutdown while it started us.
+        let started = self.starter.ensure_started(&self.life, |seed| self.offer_to_supplier(seed));
+        if let (Some(plan), ExecutorState::NotStarted | ExecutorState::Started) =
+            (self.plan(), self.life.state())
+        {
+            // The supplier asked for a shutdown while it started the loop.
             let valid = self.shut_down_gracefully(plan.quiet, plan.timeout);
             debug_assert!(valid.is_ok(), "the plan was checked when it was made");
         }
         started.map_err(|failed| match failed {
             StartError::Refused(cause) => RejectReason::NotStarted(Arc::new(cause)),
             StartError::Abandoned(seed) => {
-                let cause = self.died(StartError::Abandoned(seed));
+                let cause = self.start_failure(StartError::Abandoned(seed));
                 RejectReason::NotStarted(Arc::new(io::Error::other(cause)))
             }
         })
     }
 
     /// Offers the loop to the thread supplier.
-    pub(crate) fn offer(self: &Arc<Self>, seed: LoopSeed<X>) -> io::Result<()> {
+    pub(crate) fn offer_to_supplier(self: &Arc<Self>, seed: LoopSeed<X>) -> io::Result<()> {
         let body = LoopBody::new(Box::new(SeededLoop { shared: self.clone(), seed }), &self.name);
         let started = catch_unwind(AssertUnwindSafe(|| self.supplier.start(body)));
         match started {
@@ -51,63 +53,64 @@ impl<X: Send + 'static> Shared<X> {
                 Ok(())
             }
             Err(payload) => {
-                let message = absorb(payload);
+                let message = take_panic_message(payload);
                 Err(io::Error::other(format!("the thread supplier panicked: {message}")))
             }
         }
     }
 
-    /// The cause of a loop that never got to run; ends it if it had been published as started.
-    pub(crate) fn died(&self, failed: StartError<LoopSeed<X>>) -> Error {
+    /// Returns the reason why a loop never ran. Ends the loop if it had been published as started.
+    pub(crate) fn start_failure(&self, failed: StartError<LoopSeed<X>>) -> Error {
         let executor = self.name.to_string();
         match failed {
             StartError::Refused(cause) => {
                 ErrorKind::LoopDied { executor, cause: cause.to_string() }.into()
             }
             StartError::Abandoned(seed) => {
-                let cause = "its thread supplier let it go without running it".to_owned();
+                let cause = "its thread supplier dropped the loop without running it".to_owned();
                 let error = Error::from(ErrorKind::LoopDied { executor, cause });
-                self.end_unrun(Some(seed), Some(error.clone()));
+                self.end_unstarted(Some(seed), Some(error.clone()));
                 error
             }
         }
     }
 
     pub(crate) fn end_without_loop(&self, cause: Option<Error>) {
-        self.end_unrun(self.starter.take_seed(), cause);
+        self.end_unstarted(self.starter.take_seed(), cause);
     }
 
-    /// Teardown of a loop that never ran.
-    fn end_unrun(&self, seed: Option<LoopSeed<X>>, cause: Option<Error>) {
+    /// Tears down a loop that never ran.
+    fn end_unstarted(&self, seed: Option<LoopSeed<X>>, cause: Option<Error>) {
         self.inbox.close();
-        let _ = self.life.apply(Event::QuietReached);
+        let _ = self.life.apply(LifecycleEvent::QuietReached);
         let reason = cause.clone().unwrap_or_else(Error::cancelled);
         let mut consumer = self.inbox.consumer();
-        self.drop_leftovers(|| consumer.pop(), &reason);
+        self.drop_queued(|| consumer.pop(), &reason);
         self.guard(|| drop(seed));
         self.terminate(cause);
     }
 
-    /// Drops what a dead loop left in its queue: counted, reported, the handles fail. Listeners are
-    /// not lost, they run on the global executor. The door must be shut.
-    pub(crate) fn drop_leftovers(
-        &self,
-        mut pop: impl FnMut() -> Option<Command<X>>,
-        cause: &Error,
-    ) {
+    /// Drops what a dead loop left in its queue: tasks are counted and reported, and their handles fail.
+    /// Listeners are not lost: they run on the global executor. The inbox must be closed.
+    pub(crate) fn drop_queued(&self, mut pop: impl FnMut() -> Option<Command<X>>, cause: &Error) {
         let mut count = 0;
-        while let Some(command) = self.inbox.next_straggler(&mut pop) {
-            self.inbox.leave(command.weight());
+        while let Some(command) = self.inbox.next_accepted(&mut pop) {
+            self.inbox.release(command.depth());
             match command {
-                Command::System(System::Notify(notify) | System::NotifyNested(notify)) => {
+                Command::System(
+                    SystemCommand::Notify(notify) | SystemCommand::NotifyNested(notify),
+                ) => {
                     global::notify(notify);
                 }
                 Command::Run(task) => {
                     count += 1;
                     self.guard(|| drop(task));
                 }
-                Command::System(System::Schedule(_, timer) | System::Due(Due::Timer(timer))) => {
-                    self.guard(|| timer.abandon());
+                Command::System(
+                    SystemCommand::Schedule(_, timer)
+                    | SystemCommand::Due(WheelEntry::Timer(timer)),
+                ) => {
+                    self.guard(|| timer.cancel_unfired());
                 }
                 other => self.guard(|| drop(other)),
             }
@@ -127,29 +130,29 @@ impl<X: Send + 'static> Shared<X> {
 
 /// A loop on its way to its thread.
 struct SeededLoop<X: Send + 'static> {
-    shared: Arc<Shared<X>>,
+    shared: Arc<SharedHalf<X>>,
     seed: LoopSeed<X>,
 }
 
-impl<X: Send + 'static> RunOrLetGo for SeededLoop<X> {
+impl<X: Send + 'static> RunOrDiscard for SeededLoop<X> {
     fn run(self: Box<Self>) {
         if !self.shared.starter.may_run() {
-            return self.let_go();
+            return self.discard();
         }
-        match self.shared.rest.clone() {
-            Some(rest) => pooled::begin(self.shared, rest),
+        match self.shared.parked.clone() {
+            Some(parked) => pooled::start(self.shared, parked),
             None => run_loop::run(self.shared, self.seed),
         }
     }
 
     fn is_turn(&self) -> bool {
-        self.shared.rest.is_some()
+        self.shared.parked.is_some()
     }
 
-    fn let_go(self: Box<Self>) {
+    fn discard(self: Box<Self>) {
         let Self { shared, seed } = *self;
         if let Some(seed) = shared.starter.give_back(&shared.life, seed) {
-            let _ = shared.died(StartError::Abandoned(seed));
+            let _ = shared.start_failure(StartError::Abandoned(seed));
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Running code of the user's on a loop, for the layer above.
+//! Functions that run code of the user's on a loop, for the layer above.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::current;
 use super::trampoline::Trampoline;
-use crate::error::{Error, absorb};
-use crate::promise::caught;
+use crate::error::{Error, take_panic_message};
+use crate::promise::report_panic;
 use crate::raw::origin::Origin;
 use crate::report::guard;
 use crate::report::{Fault, UserCode};
-use crate::watchdog::call_site::Station;
+use crate::watchdog::call_site::CallSite;
 
-/// Runs code of the user's on a loop. A panic is reported, and comes back as an error.
+/// Runs code of the user's on a loop. A panic is reported, and returned as an error.
 ///
 /// # Errors
 /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
@@ -20,10 +20,11 @@ pub fn run_user_code<R>(
     origin: Origin,
     code: impl FnOnce() -> R,
 ) -> Result<R, Error> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| caught(what, origin, payload))
+    catch_unwind(AssertUnwindSafe(code)).map_err(|payload| report_panic(what, origin, payload))
 }
 
-/// As [`run_user_code`], as what the loop on this thread is doing right now, if there is one.
+/// Runs code as [`run_user_code`] does, and publishes it as the activity of the loop on this thread, if there
+/// is one.
 ///
 /// # Errors
 /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
@@ -31,9 +32,9 @@ pub fn run_as<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Re
     current::run_as((what, origin, None), || run_user_code(what, origin, code))
 }
 
-/// Calls `code` as a call of this station, on whichever loop this thread is. A panic goes on.
-pub fn run_at<R>(station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
-    let what = (UserCode::Handler, station.origin, station.at(call));
+/// Calls `code` as a method of this call site, on the loop of this thread. A panic continues to unwind.
+pub fn run_at<R>(call_site: &CallSite, call: u8, code: impl FnOnce() -> R) -> R {
+    let what = (UserCode::Handler, call_site.origin, call_site.encode_call(call));
     let code = AssertUnwindSafe(code);
     match current::run_as(what, || catch_unwind(code)) {
         Ok(result) => result,
@@ -41,23 +42,24 @@ pub fn run_at<R>(station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
     }
 }
 
-/// The text of a panic, as far as it has one; what it carries is dropped, even if that panics again.
+/// Returns the text of a panic payload, or a fixed text if it has none. Drops the payload, even if its
+/// destructor panics.
 pub fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
-    absorb(payload)
+    take_panic_message(payload)
 }
 
 thread_local! {
-    /// A destructor may hand over the next value that is to be dropped, and so on along a chain.
+    /// A destructor may pass on the next value to be dropped, and so on along a chain.
     static DROPS: Trampoline = const { Trampoline::new() };
 }
 
-/// Drops a value of the user's: now or, if this is called by the destructor of such a value, when that has
-/// returned. However long a chain of them is, the stack does not grow. A panic is reported.
+/// Drops a value of the user's: now or, if a destructor of such a value calls this, when that destructor has
+/// returned. However long the chain is, the stack does not grow. A panic is reported.
 pub fn drop_in_turn<T: 'static>(value: T) {
     Trampoline::run(&DROPS, Box::new(move || drop(value)));
 }
 
-/// Tells the loop on this thread of a fault that it has survived; the log, if there is none.
+/// Reports a fault that the loop on this thread has survived; to the log, if this thread runs no loop.
 pub fn report(fault: Fault) {
     guard::report(fault);
 }

@@ -1,13 +1,13 @@
-//! What a layer above hangs on its executors.
+//! What a layer above attaches to its executors.
 
 use std::any::Any;
 
-/// Something of a layer above that belongs to an executor: attached when that is built
+/// A value of the layer above that belongs to an executor: attached by the builder
 /// ([`EventExecutorBuilder::attach`](crate::EventExecutorBuilder::attach)), found by
 /// [`CommandAccess::attachment`](crate::engine::CommandAccess::attachment).
-pub trait Attached: Any + Send + Sync {
-    /// How much the loop looks after that lasts, besides what waits in its queue: what a chooser adds to
-    /// that. Asked for on any thread.
+pub trait ExecutorAttachment: Any + Send + Sync {
+    /// Returns the lasting load of the loop, such as its open connections, which choosers add to its queued
+    /// commands. Called on any thread.
     fn load(&self) -> usize {
         0
     }

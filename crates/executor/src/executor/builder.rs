@@ -1,4 +1,4 @@
-//! Building an executor.
+//! The builder of executors, and the errors of invalid properties.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::engine::LoopSeed;
 use crate::engine::command::NoExtension;
-use crate::engine::shared_half::{Parts, Shared};
+use crate::engine::shared_half::{ExecutorParts, SharedHalf};
 use crate::engine::task_loop::TaskLoop;
 use crate::executor::EventExecutor;
-use crate::executor::attachment::Attached;
+use crate::executor::attachment::ExecutorAttachment;
 use crate::executor::manual::ManualExecutor;
-use crate::executor::manual_loop::ByHand;
-use crate::executor::pooled::Rest;
+use crate::executor::manual_loop::ManualLoop;
+use crate::executor::pooled::ParkedLoop;
 use crate::queue::rejection::{Reject, RejectionPolicy};
 use crate::report::Reporter;
 use crate::report::log_reporter::LogReporter;
@@ -21,10 +21,10 @@ use crate::thread::{ThreadFactory, ThreadSupplier};
 use crate::wake::park::{TokenPark, Unpark};
 use crate::watchdog::Watchdog;
 
-/// The smallest bound a queue can have: below it, executors that submit to each other lock up.
+/// The smallest bound of a queue: below it, executors that submit to each other can block each other.
 pub const MIN_QUEUE_BOUND: u32 = 16;
 
-/// The largest bound a queue can have.
+/// The largest bound of a queue.
 pub const MAX_QUEUE_BOUND: u32 = 1 << 30;
 
 /// Gathers the properties of an [`EventExecutor`]; [`build`](Self::build) checks them.
@@ -54,33 +54,33 @@ pub struct EventExecutorBuilder {
     never_block: bool,
     is_global: bool,
     idle_limit: Option<Duration>,
-    attachment: Option<Arc<dyn Attached>>,
+    attachment: Option<Arc<dyn ExecutorAttachment>>,
     watchdog: Option<Watchdog>,
 }
 
-/// A property that makes no sense.
+/// An invalid property of an executor or a group.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The queue's bound is out of range.
+    /// The queue bound is out of range.
     #[error("a queue bound of {bound} is not between {MIN_QUEUE_BOUND} and {MAX_QUEUE_BOUND}")]
     QueueBound {
-        /// The bound asked for.
+        /// The requested bound.
         bound: u32,
     },
-    /// No timer would be allowed at all.
+    /// A timer bound of zero, which would refuse every timer.
     #[error("a bound of 0 pending timers refuses every timer; without a bound, leave it out")]
     TimerBound,
-    /// A child of a group must be new: this one is in a group already, or was given twice.
+    /// The child of a group is not new: it is in a group already, or was given twice.
     #[error("`{executor}` cannot be a child of the group: it is in one already")]
     AlreadyInGroup {
         /// The executor's name.
         executor: String,
     },
-    /// A child was to be added to a group that does not grow, or does not any more.
+    /// The group does not grow, or not any more.
     #[error("the group takes no more children")]
     GroupClosed,
-    /// A group without threads.
+    /// A group of zero threads.
     #[error("a group needs at least one thread")]
     NoThreads,
 }
@@ -103,29 +103,29 @@ impl EventExecutorBuilder {
         }
     }
 
-    /// The name, for reports and for the default thread's name.
+    /// Sets the name, used in reports and for the default thread's name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// At most this many user tasks may wait; without it there is no bound. Below [`MIN_QUEUE_BOUND`] (16)
-    /// or above [`MAX_QUEUE_BOUND`] it is an error of [`build`](Self::build), not rounded.
+    /// Sets how many user tasks may be queued; unbounded by default. A bound below [`MIN_QUEUE_BOUND`] (16) or
+    /// above [`MAX_QUEUE_BOUND`] is an error of [`build`](Self::build), not rounded.
     ///
-    /// Timers that wait for their time, listeners, hooks, cancels and the shutdown do not count, and are let
-    /// in past it.
+    /// Pending timers, listeners, hooks, cancels and the shutdown do not count, and are accepted beyond the
+    /// bound.
     pub fn queue_bound(mut self, bound: u32) -> Self {
         self.bound = Some(bound);
         self
     }
 
-    /// At most this many timers may be pending; without it there is no bound. Zero is an error.
+    /// Sets how many timers may be pending; unbounded by default. Zero is an error.
     ///
-    /// One more is [`Rejected`](crate::Rejected) with its closure, for
+    /// A further timer is [`Rejected`](crate::Rejected) with its closure, for
     /// [`TooManyTimers`](crate::RejectReason::TooManyTimers); the rejection policy is not asked. A timer is
-    /// pending until it fires, is cancelled, or the executor ends; one that repeats is pending between its
-    /// runs too. Timers of a layer above, such as the time-outs and sleeps of an event loop, are system
-    /// commands: they do not count.
+    /// pending until it fires, is cancelled, or the executor terminates; a repeating timer is pending between
+    /// its runs too. Timers of a layer above, such as the timeouts and sleeps of an event loop, are system
+    /// commands and do not count.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,50 +145,50 @@ impl EventExecutorBuilder {
         self
     }
 
-    /// What happens to a submission that finds the queue full. Default: [`Reject`].
+    /// Sets the policy for submissions that find the queue full. Default: [`Reject`].
     pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
         self.policy = Box::new(policy);
         self
     }
 
-    /// Where the thread comes from. Default: a [`ThreadFactory`] with the executor's name.
+    /// Sets the supplier of the thread. Default: a [`ThreadFactory`] with the executor's name.
     pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
         self.supplier = Some(supplier);
         self
     }
 
-    /// Who is told of faults. Default: the log.
+    /// Sets the reporter of faults. Default: the [`LogReporter`].
     pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
         self.reporter = reporter;
         self
     }
 
-    /// Refuses every blocking wait on the loop's thread, not only those for its own promises: for
-    /// loops on which others depend, such as I/O loops.
+    /// Refuses every blocking wait on the loop's thread, not only waits for its own promises: for loops on
+    /// which others depend, such as I/O loops.
     pub fn never_block(mut self) -> Self {
         self.never_block = true;
         self
     }
 
-    /// The clock that timers go by. Default: the monotonic one.
+    /// Sets the clock of timers. Default: the monotonic clock.
     ///
     /// With a [`VirtualClock`](crate::VirtualClock) timers fire, and the quiet period of a shutdown ends, when
-    /// somebody moves the clock there: that wakes the executor's thread, or asks its pool for a turn. A loop
-    /// of the caller's own ([`build_loop`](Self::build_loop)) has to wait by the same clock.
+    /// a thread moves the clock there: that wakes the executor's thread, or asks its pool for a turn. A loop of
+    /// the caller's own ([`build_loop`](Self::build_loop)) has to wait by the same clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Watched by this one from its start to its end, however it is driven. Default: by none.
+    /// Sets the watchdog that watches the loop from its start to its end, however it is driven. Default: none.
     pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
         self.watchdog = Some(watchdog.clone());
         self
     }
 
-    /// Attaches something of the layer above, for
-    /// [`attachment`](crate::engine::CommandAccess::attachment) to find.
-    pub fn attach(mut self, attachment: Arc<dyn Attached>) -> Self {
+    /// Attaches a value of the layer above, which [`attachment`](crate::engine::CommandAccess::attachment)
+    /// returns.
+    pub fn attach(mut self, attachment: Arc<dyn ExecutorAttachment>) -> Self {
         self.attachment = Some(attachment);
         self
     }
@@ -206,7 +206,7 @@ impl EventExecutorBuilder {
     /// Builds an executor without I/O. Its thread starts with the first submission.
     ///
     /// # Errors
-    /// [`BuildError`] names the property that makes no sense.
+    /// [`BuildError`] says which property is invalid.
     pub fn build(self) -> Result<EventExecutor, BuildError> {
         let park = TokenPark::new(self.clock.clone());
         let (unpark, idle_limit) = (park.unparker(), self.idle_limit);
@@ -215,48 +215,47 @@ impl EventExecutorBuilder {
         self.build_loop(unpark, seed)
     }
 
-    /// Builds an executor without I/O and without a thread: each of its turns is a job for its
-    /// thread supplier, which should be a shared pool such as a [`ThreadPool`](crate::ThreadPool). While
-    /// there is nothing to do it holds no thread. Loop-local values it has none.
+    /// Builds an executor without I/O and without a thread of its own: each of its turns is a job for its
+    /// thread supplier, which should be a shared pool such as a [`ThreadPool`](crate::ThreadPool). While it has
+    /// nothing to do it holds no thread. It has no loop-local values.
     ///
-    /// A supplier that drops a turn unrun, or refuses it, ends the executor as if its loop had died.
+    /// A supplier that drops or refuses a turn ends the executor as if its loop had died.
     ///
     /// # Errors
-    /// [`BuildError`] names the property that makes no sense.
+    /// [`BuildError`] says which property is invalid.
     pub fn build_pooled(self) -> Result<EventExecutor, BuildError> {
-        let rest = Arc::new(Rest::new());
-        let seed = Box::new(|| unreachable!("it turns in a pool, and has no work of its own"));
-        self.assemble::<NoExtension>(rest.clone(), seed, Some(rest))
+        let parked = Arc::new(ParkedLoop::new());
+        let seed = Box::new(|| unreachable!("a pooled loop has no LoopWork of its own"));
+        self.assemble::<NoExtension>(parked.clone(), seed, Some(parked))
     }
 
-    /// Builds an executor that the calling thread drives itself, by this clock. The thread supplier
-    /// is not asked.
+    /// Builds an executor that the calling thread drives, by this clock. The thread supplier is not used.
     ///
     /// # Errors
-    /// [`BuildError`] names the property that makes no sense.
+    /// [`BuildError`] says which property is invalid.
     pub fn build_manual(self, clock: Clock) -> Result<ManualExecutor, BuildError> {
         let park = TokenPark::new(clock.clone());
-        let hand = self.clock(clock).build_by_hand::<NoExtension>(park.unparker())?;
-        Ok(ManualExecutor::drive(hand, park))
+        let manual_loop = self.clock(clock).build_manual_loop::<NoExtension>(park.unparker())?;
+        Ok(ManualExecutor::new_driven(manual_loop, park))
     }
 
-    /// Builds an executor around a loop of the caller's own, whose turns the calling thread makes:
-    /// the seam for event loops that are driven by hand. The thread supplier is not asked.
+    /// Builds an executor around a loop of the caller's own whose turns the calling thread makes: for manually
+    /// driven event loops. The thread supplier is not used.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
-    pub fn build_by_hand<X: Send + 'static>(
+    pub fn build_manual_loop<X: Send + 'static>(
         self,
         unpark: Arc<dyn Unpark>,
-    ) -> Result<ByHand<X>, BuildError> {
-        let seed = Box::new(|| unreachable!("driven by hand, never started"));
-        Ok(ByHand::drive(self.build_loop::<X>(unpark, seed)?))
+    ) -> Result<ManualLoop<X>, BuildError> {
+        let seed = Box::new(|| unreachable!("a manually driven loop is never started"));
+        Ok(ManualLoop::new_driven(self.build_loop::<X>(unpark, seed)?))
     }
 
-    /// Builds an executor around a loop of the caller's own: the seam for event loops.
+    /// Builds an executor around a loop of the caller's own: for event loops.
     ///
-    /// `unpark` ends whatever the loop's [`Work`](crate::engine::Work) blocks in; `seed` makes that
-    /// work on the loop's thread.
+    /// `unpark` ends what the loop's [`LoopWork`](crate::engine::LoopWork) blocks in; `seed` makes that work on
+    /// the loop's thread.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
@@ -272,7 +271,7 @@ impl EventExecutorBuilder {
         self,
         unpark: Arc<dyn Unpark>,
         seed: LoopSeed<X>,
-        rest: Option<Arc<Rest<X>>>,
+        parked: Option<Arc<ParkedLoop<X>>>,
     ) -> Result<EventExecutor<X>, BuildError> {
         if let Some(bound) = self.bound
             && !(MIN_QUEUE_BOUND..=MAX_QUEUE_BOUND).contains(&bound)
@@ -284,7 +283,7 @@ impl EventExecutorBuilder {
         }
         let supplier =
             self.supplier.unwrap_or_else(|| Arc::new(ThreadFactory::new(self.name.clone())));
-        Ok(EventExecutor::new(Shared::new(Parts {
+        Ok(EventExecutor::new(SharedHalf::new(ExecutorParts {
             name: self.name,
             bound: self.bound,
             timer_bound: self.timer_bound,
@@ -298,7 +297,7 @@ impl EventExecutorBuilder {
             unpark,
             seed,
             attachment: self.attachment,
-            rest,
+            parked,
         })))
     }
 }

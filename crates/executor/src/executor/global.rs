@@ -1,16 +1,16 @@
-//! The global executor: there when nobody else is (E19).
+//! The global executor: the executor of last resort, one per process (E19).
 //!
-//! One thread for the whole process, started when there is something to do and gone after a second
-//! without. It is an ordinary executor that ends itself when idle; the next submission makes a
-//! successor, whose thread first waits for its predecessor to end. So order holds across them, and
-//! one of them runs at a time. Promises are bound to [`ExecutorId::GLOBAL`], whichever that is.
+//! One thread for the whole process, started when there is something to do, ended after a second without work.
+//! Each incarnation is an ordinary executor that ends itself when idle. The next submission makes a successor,
+//! whose thread first waits until its predecessor has terminated, so order is kept across incarnations and only
+//! one runs at a time. Promises are bound to [`ExecutorId::GLOBAL`], which stands for all incarnations.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::engine::command::System;
+use crate::engine::command::SystemCommand;
 use crate::engine::current::{self, ExecutorId};
 use crate::executor::EventExecutor;
 use crate::promise::{AnyPromise, Promise, PromiseFuture, SharedFuture, promise};
@@ -31,8 +31,8 @@ static GLOBAL: GlobalExecutor = GlobalExecutor { incarnation: Mutex::new(None) }
 
 /// The executor of last resort, shared by the whole process. It cannot be shut down.
 ///
-/// Listeners whose executor has terminated run on it, and so do those of termination futures. Not a
-/// place for work of your own that takes long.
+/// Runs the listeners of promises whose executor has terminated, and those of termination futures. It is not
+/// meant for long-running work.
 ///
 /// ```
 /// use waterwheel_executor::GlobalExecutor;
@@ -47,34 +47,34 @@ pub struct GlobalExecutor {
 }
 
 impl GlobalExecutor {
-    /// The one there is.
+    /// Returns the global executor.
     #[must_use]
     pub fn get() -> &'static GlobalExecutor {
         &GLOBAL
     }
 
-    /// Whether the calling thread is the global executor's.
+    /// True if the calling thread is the global executor's.
     #[must_use]
     pub fn in_event_loop(&self) -> bool {
         current::is_global()
     }
 
-    /// As [`EventExecutor::execute`].
+    /// Queues a task: see [`EventExecutor::execute`].
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, if its thread cannot be had.
+    /// [`Rejected`] with the closure, if its thread cannot be started.
     #[track_caller]
     pub fn execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
         let origin = Origin::here();
-        self.submit_to_living(task, |executor, task| {
+        self.submit_to_current(task, |executor, task| {
             executor.execute_from(origin, Urgency::Now, task)
         })
     }
 
-    /// As [`EventExecutor::submit`].
+    /// Queues a task and returns a future for its value: see [`EventExecutor::submit`].
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, if its thread cannot be had.
+    /// [`Rejected`] with the closure, if its thread cannot be started.
     #[track_caller]
     pub fn submit<T, F>(&self, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
     where
@@ -82,13 +82,13 @@ impl GlobalExecutor {
         F: FnOnce() -> T + Send + 'static,
     {
         let origin = Origin::here();
-        self.submit_to_living(task, |executor, task| executor.submit_from(origin, task))
+        self.submit_to_current(task, |executor, task| executor.submit_from(origin, task))
     }
 
-    /// As [`EventExecutor::schedule`].
+    /// Runs a task after a delay: see [`EventExecutor::schedule`].
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, if its thread cannot be had.
+    /// [`Rejected`] with the closure, if its thread cannot be started.
     #[track_caller]
     pub fn schedule<T, F>(&self, delay: Duration, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
     where
@@ -96,13 +96,13 @@ impl GlobalExecutor {
         F: FnOnce() -> T + Send + 'static,
     {
         let origin = Origin::here();
-        self.submit_to_living(task, |executor, task| executor.schedule_from(origin, delay, task))
+        self.submit_to_current(task, |executor, task| executor.schedule_from(origin, delay, task))
     }
 
-    /// As [`EventExecutor::schedule_at_fixed_rate`].
+    /// Runs a task every `period`: see [`EventExecutor::schedule_at_fixed_rate`].
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, for a period of zero, or if its thread cannot be had.
+    /// [`Rejected`] with the closure, for a period of zero, or if its thread cannot be started.
     #[track_caller]
     pub fn schedule_at_fixed_rate<F: FnMut() + Send + 'static>(
         &self,
@@ -114,10 +114,10 @@ impl GlobalExecutor {
         self.schedule_repeatedly(Origin::here(), initial_delay, repeat, task)
     }
 
-    /// As [`EventExecutor::schedule_with_fixed_delay`].
+    /// Runs a task again and again with a pause in between: see [`EventExecutor::schedule_with_fixed_delay`].
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, for a pause of zero, or if its thread cannot be had.
+    /// [`Rejected`] with the closure, for a pause of zero, or if its thread cannot be started.
     #[track_caller]
     pub fn schedule_with_fixed_delay<F: FnMut() + Send + 'static>(
         &self,
@@ -136,18 +136,18 @@ impl GlobalExecutor {
         repeat: Repeat,
         task: F,
     ) -> Result<PromiseFuture<()>, Rejected<F>> {
-        self.submit_to_living(task, |executor, task| {
+        self.submit_to_current(task, |executor, task| {
             executor.schedule_repeatedly(origin, initial_delay, repeat, task)
         })
     }
 
-    /// A promise whose listeners run on the global executor.
+    /// Creates a promise whose listeners run on the global executor.
     #[track_caller]
     pub fn new_promise<T: Send + 'static>(&self) -> (Promise<T>, PromiseFuture<T>) {
         promise(ExecutorId::GLOBAL)
     }
 
-    /// Whether its thread is there right now.
+    /// True while its thread is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let executor = self.lock().clone();
@@ -156,14 +156,14 @@ impl GlobalExecutor {
         })
     }
 
-    /// Tries the living incarnation, and its successor if that one has just ended.
-    fn submit_to_living<F, R>(
+    /// Submits to the current incarnation, and to its successor if that one has just ended.
+    fn submit_to_current<F, R>(
         &self,
         mut task: F,
         submit: impl Fn(&EventExecutor, F) -> Result<R, Rejected<F>>,
     ) -> Result<R, Rejected<F>> {
         loop {
-            let executor = self.living();
+            let executor = self.current_incarnation();
             match submit(&executor, task) {
                 Err(ended) if matches!(ended.reason(), RejectReason::ShutDown) => {
                     task = ended.into_task();
@@ -173,7 +173,7 @@ impl GlobalExecutor {
         }
     }
 
-    fn living(&self) -> EventExecutor {
+    fn current_incarnation(&self) -> EventExecutor {
         let mut incarnation = self.lock();
         match incarnation.as_ref() {
             Some(executor)
@@ -186,7 +186,7 @@ impl GlobalExecutor {
                 let successor = build(predecessor);
                 let before = incarnation.replace(successor.clone());
                 drop(incarnation);
-                drop(before); // Its end is noted by its lease; not under our lock.
+                drop(before); // Its lease ends it: outside of our lock.
                 successor
             }
         }
@@ -199,17 +199,19 @@ impl GlobalExecutor {
 
 /// Calls listeners on the global executor.
 pub(crate) fn notify(notify: AnyPromise) {
-    let queued = GLOBAL.submit_to_living(notify, |executor, notify| {
-        executor.shared().push_system(System::Notify(notify)).map_err(|(command, reason)| {
+    let queued = GLOBAL.submit_to_current(notify, |executor, notify| {
+        executor.shared().push_system(SystemCommand::Notify(notify)).map_err(|(command, reason)| {
             match command {
-                System::Notify(notify) => Rejected::new(notify, reason),
-                _ => unreachable!("what went in comes back"),
+                SystemCommand::Notify(notify) => Rejected::new(notify, reason),
+                _ => unreachable!("a rejected command is handed back"),
             }
         })
     });
     if let Err(no_thread) = queued {
-        // Not even one thread to be had: better on the wrong thread than never.
-        let what = format!("listeners run on the thread that completed their promise: {no_thread}");
+        // No thread can be started at all: listeners run on the wrong thread rather than never.
+        let what = format!(
+            "the global executor could not be started; listeners run on the thread that completed their promise: {no_thread}"
+        );
         report_to(&LogReporter, "global", Fault::Degraded(what));
         no_thread.into_task().notify();
     }
@@ -224,11 +226,11 @@ fn build(predecessor: Option<SharedFuture<()>>) -> EventExecutor {
         .build();
     match built {
         Ok(executor) => executor,
-        Err(invalid) => unreachable!("the global executor has no bound to get wrong: {invalid}"),
+        Err(invalid) => unreachable!("the global executor has no invalid property: {invalid}"),
     }
 }
 
-/// Runs a loop on a thread of its own, once the previous incarnation is through.
+/// Runs a loop on a new thread, once the previous incarnation has terminated.
 struct AfterPredecessor(Option<SharedFuture<()>>);
 
 impl ThreadSupplier for AfterPredecessor {

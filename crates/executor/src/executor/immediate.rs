@@ -1,4 +1,4 @@
-//! An executor that runs tasks at once, on the calling thread (E19).
+//! An executor that runs tasks at once, on the submitting thread (E19).
 
 use crate::engine::current::ExecutorId;
 use crate::engine::trampoline::Trampoline;
@@ -9,9 +9,9 @@ use crate::report::guard::guard;
 
 /// Runs tasks on the thread that submits them, before `execute` returns.
 ///
-/// A task that submits another does not run it inside itself: the inner one runs when the outer one
-/// has returned, in order, so however deep tasks submit tasks the stack does not grow. Listeners of
-/// its promises run on the thread that completes them.
+/// A task that submits another does not run it inside of itself: the inner task runs when the outer one has
+/// returned, in order. So the stack does not grow, however deep tasks submit tasks. Listeners of its promises
+/// run on the thread that completes them.
 ///
 /// ```
 /// use waterwheel_executor::ImmediateExecutor;
@@ -33,7 +33,7 @@ impl ImmediateExecutor {
         run(Origin::here(), task);
     }
 
-    /// Runs a task and returns a future for its value; a panic becomes an error.
+    /// Runs a task and returns a future for its value. A panic becomes an error.
     #[track_caller]
     pub fn submit<T: Send + 'static>(
         &self,
@@ -47,7 +47,7 @@ impl ImmediateExecutor {
         future
     }
 
-    /// A promise whose listeners run on whichever thread completes it.
+    /// Creates a promise whose listeners run on the thread that completes it.
     #[track_caller]
     pub fn new_promise<T: Send + 'static>(&self) -> (Promise<T>, PromiseFuture<T>) {
         promise(ExecutorId::IMMEDIATE)
@@ -59,7 +59,7 @@ pub(crate) fn notify(notify: AnyPromise) {
     Trampoline::run(&TASKS, Box::new(move || notify.notify()));
 }
 
-/// Whether a task is running in place on this thread: what it submits waits for it to return.
+/// True while a task runs in place on this thread: what it submits waits until it returns.
 pub(crate) fn is_running_here() -> bool {
     TASKS.try_with(Trampoline::is_running).unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! An executor in whose name tasks carry a label.
+//! An executor whose tasks carry a label.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::timer::MissedTicks;
 use crate::timer::periodic::Repeat;
 use crate::wake::wake_word::Urgency;
 
-/// An [`EventExecutor`] decorated with a label for its tasks.
+/// An [`EventExecutor`] that labels the tasks submitted through it.
 ///
 /// ```
 /// use waterwheel_executor::EventExecutor;
@@ -25,23 +25,23 @@ use crate::wake::wake_word::Urgency;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Labelled<X: Send + 'static = NoExtension> {
+pub struct LabelledExecutor<X: Send + 'static = NoExtension> {
     inner: EventExecutor<X>,
     origin: Origin,
 }
 
-impl<X: Send + 'static> Labelled<X> {
+impl<X: Send + 'static> LabelledExecutor<X> {
     pub(crate) fn new(inner: EventExecutor<X>, label: &'static str) -> Self {
         Self { inner, origin: Origin::labelled(label) }
     }
 
-    /// The executor without the decoration.
+    /// Returns the executor without the label.
     #[must_use]
     pub fn inner(&self) -> &EventExecutor<X> {
         &self.inner
     }
 
-    /// As [`EventExecutor::execute`].
+    /// Queues a labelled task: see [`EventExecutor::execute`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -49,7 +49,7 @@ impl<X: Send + 'static> Labelled<X> {
         self.inner.execute_from(self.origin, Urgency::Now, task)
     }
 
-    /// As [`EventExecutor::lazy_execute`].
+    /// Queues a labelled task without waking the loop: see [`EventExecutor::lazy_execute`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -57,7 +57,7 @@ impl<X: Send + 'static> Labelled<X> {
         self.inner.execute_from(self.origin, Urgency::Lazy, task)
     }
 
-    /// As [`EventExecutor::submit`].
+    /// Queues a labelled task and returns a future for its value: see [`EventExecutor::submit`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -70,7 +70,7 @@ impl<X: Send + 'static> Labelled<X> {
         self.inner.submit_from(self.origin, task)
     }
 
-    /// As [`EventExecutor::schedule`].
+    /// Runs a labelled task after a delay: see [`EventExecutor::schedule`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -83,7 +83,7 @@ impl<X: Send + 'static> Labelled<X> {
         self.inner.schedule_from(self.origin, delay, task)
     }
 
-    /// As [`EventExecutor::schedule_at_fixed_rate`].
+    /// Runs a labelled task every `period`: see [`EventExecutor::schedule_at_fixed_rate`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -98,7 +98,8 @@ impl<X: Send + 'static> Labelled<X> {
         self.inner.schedule_repeatedly(self.origin, initial_delay, repeat, task)
     }
 
-    /// As [`EventExecutor::schedule_with_fixed_delay`].
+    /// Runs a labelled task again and again with a pause in between: see
+    /// [`EventExecutor::schedule_with_fixed_delay`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.

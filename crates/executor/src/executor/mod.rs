@@ -1,4 +1,4 @@
-//! The handle of an executor: what users hold.
+//! The handle of an executor, its builder, and the other kinds of executors.
 
 pub(crate) mod attachment;
 pub(crate) mod builder;
@@ -17,19 +17,19 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::engine::command::{Command, NoExtension, System};
+use crate::engine::command::{Command, NoExtension, SystemCommand};
 use crate::engine::current::{self, ExecutorId};
-use crate::engine::hooks::{Hook, HookId};
-use crate::engine::local_half::Local;
-use crate::engine::shared_half::Shared;
+use crate::engine::hooks::{HookId, ShutdownHook};
+use crate::engine::local_half::LocalHalf;
+use crate::engine::shared_half::SharedHalf;
 use crate::error::{Error, WaitError};
 use crate::executor::builder::EventExecutorBuilder;
-use crate::executor::labelled::Labelled;
+use crate::executor::labelled::LabelledExecutor;
 use crate::executor::stats::ExecutorStats;
 use crate::group::EventExecutorGroup;
-use crate::group::members::Membership;
-use crate::lifecycle::State;
-use crate::lifecycle::lease::Lease;
+use crate::group::shared::GroupMembership;
+use crate::lifecycle::ExecutorState;
+use crate::lifecycle::lease::HandleLease;
 use crate::lifecycle::shutdown::InvalidShutdown;
 use crate::promise::{
     ProgressiveFuture, ProgressivePromise, Promise, PromiseFuture, SharedFuture, all, first,
@@ -43,11 +43,10 @@ use crate::wake::wake_word::Urgency;
 
 /// A single-threaded executor: tasks run one at a time, in the order of their acceptance.
 ///
-/// This is a handle: cloning it is cheap, and it may be used from any thread. The thread starts with
-/// the first submission. When the last handle is dropped the executor shuts down by itself as soon
-/// as its queue is empty.
+/// This is a handle: cloning it is cheap, and any thread may use it. The first submission starts the thread.
+/// When the last handle is dropped, the executor shuts down by itself as soon as its queue is empty.
 ///
-/// `X` is for layers above, whose loops have commands of their own; users leave it out.
+/// `X` is the command type of a layer above; users leave it out.
 ///
 /// ```
 /// use waterwheel_executor::EventExecutor;
@@ -59,19 +58,19 @@ use crate::wake::wake_word::Urgency;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct EventExecutor<X: Send + 'static = NoExtension> {
-    shared: Arc<Shared<X>>,
-    /// `None` on handles made after the last user handle was gone.
-    lease: Option<Arc<Lease>>,
+    shared: Arc<SharedHalf<X>>,
+    /// `None` on handles made after the last user handle was dropped.
+    lease: Option<Arc<HandleLease>>,
 }
 
 impl EventExecutor {
-    /// Starts to build one.
+    /// Creates a builder.
     pub fn builder() -> EventExecutorBuilder {
         EventExecutorBuilder::new()
     }
 
-    /// The executor whose loop runs on this thread, if it is one without commands of a layer above: on the
-    /// thread of an event loop ask for that instead.
+    /// Returns the executor whose loop runs on this thread, if it is one without commands of a layer above. On
+    /// the thread of an event loop, ask for the event loop instead.
     ///
     /// ```
     /// use waterwheel_executor::EventExecutor;
@@ -89,90 +88,90 @@ impl EventExecutor {
 }
 
 impl<X: Send + 'static> EventExecutor<X> {
-    pub(crate) fn new(shared: Arc<Shared<X>>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedHalf<X>>) -> Self {
         let ending = shared.clone();
-        let lease = Arc::new(Lease::new(move || ending.shut_down_when_empty()));
+        let lease = Arc::new(HandleLease::new(move || ending.shut_down_when_empty()));
         *lock(&shared.lease) = Arc::downgrade(&lease);
         Self { shared, lease: Some(lease) }
     }
 
-    /// The executor whose loop runs on this thread, if its commands are of type `X`: for layers above;
+    /// Returns the executor whose loop runs on this thread, if its commands are of type `X`. For layers above;
     /// users call [`EventExecutor::current`].
     #[must_use]
     pub fn current_of_kind() -> Option<Self> {
         let current = current::get()?;
-        current::with_local::<Local<X>, _>(current.id, |local| Self::of(local.shared().clone()))
+        current::with_local::<LocalHalf<X>, _>(current.id, |local| Self::of(local.shared().clone()))
     }
 
-    pub(crate) fn of(shared: Arc<Shared<X>>) -> Self {
+    pub(crate) fn of(shared: Arc<SharedHalf<X>>) -> Self {
         let lease = Weak::upgrade(&lock(&shared.lease));
         Self { shared, lease }
     }
 
-    pub(crate) fn with_lease(shared: Arc<Shared<X>>, lease: Option<Arc<Lease>>) -> Self {
+    pub(crate) fn with_lease(shared: Arc<SharedHalf<X>>, lease: Option<Arc<HandleLease>>) -> Self {
         Self { shared, lease }
     }
 
-    /// Becomes a child: from now on its life hangs on the group's handles.
-    pub(crate) fn join_group(self, membership: Membership<X>, lease: Weak<Lease>) {
+    /// Makes the executor a child of a group: from now on the handles of the group keep it alive.
+    pub(crate) fn join_group(self, membership: GroupMembership<X>, lease: Weak<HandleLease>) {
         *lock(&self.shared.lease) = lease;
         self.shared.join_group(membership);
         if let Some(own) = &self.lease {
-            own.void();
+            own.disarm();
         }
     }
 
-    /// The group it is a child of, if it is one.
+    /// Returns the group that the executor is a child of, if any.
     #[must_use]
     pub fn parent(&self) -> Option<EventExecutorGroup<X>> {
-        self.shared.group().map(EventExecutorGroup::from_members)
+        self.shared.group().map(EventExecutorGroup::from_shared)
     }
 
-    /// The executor for the next piece of work: itself, as in a group of one.
+    /// Returns this executor, like [`EventExecutorGroup::next`] of a group of one.
     #[must_use]
     pub fn next(&self) -> Self {
         self.clone()
     }
 
-    /// Itself, as in a group of one.
+    /// Returns this executor, like [`EventExecutorGroup::children`] of a group of one.
     pub fn children(&self) -> impl ExactSizeIterator<Item = Self> + '_ {
         std::iter::once(self.clone())
     }
 
-    /// Names this executor among all of the process.
+    /// Returns the id of this executor, unique in the process.
     #[must_use]
     pub fn id(&self) -> ExecutorId {
         self.shared.id
     }
 
-    /// The name given when it was built.
+    /// Returns the name that the executor was built with.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Whether the calling thread is this executor's.
+    /// True if the calling thread is this executor's.
     #[must_use]
     pub fn in_event_loop(&self) -> bool {
         self.shared.in_event_loop()
     }
 
-    /// This executor, whose tasks carry a label instead of their source line: in reports of panics,
-    /// and as what the loop is doing right now.
+    /// Returns this executor with a label for its tasks, which replaces their source line in reports of panics
+    /// and in [`running`](Self::running).
     #[must_use]
-    pub fn labelled(&self, label: &'static str) -> Labelled<X> {
-        Labelled::new(self.clone(), label)
+    pub fn labelled(&self, label: &'static str) -> LabelledExecutor<X> {
+        LabelledExecutor::new(self.clone(), label)
     }
 
-    // Promises.
+    // Promises:
 
-    /// A promise whose listeners run on this executor.
+    /// Creates a promise whose listeners run on this executor.
     #[track_caller]
     pub fn new_promise<T: Send + 'static>(&self) -> (Promise<T>, PromiseFuture<T>) {
         promise(self.id())
     }
 
-    /// A promise that reports progress, whose listeners run on this executor.
+    /// Creates a promise that reports progress. Its listeners run on this executor.
     #[track_caller]
     pub fn new_progressive_promise<T: Send + 'static>(
         &self,
@@ -180,7 +179,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         progressive_promise(self.id())
     }
 
-    /// A future that has already succeeded.
+    /// Returns a future that has already succeeded.
     #[track_caller]
     pub fn succeeded<T: Send + 'static>(&self, value: T) -> PromiseFuture<T> {
         let (promise, future) = self.new_promise();
@@ -188,7 +187,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         future
     }
 
-    /// A future that has already failed.
+    /// Returns a future that has already failed.
     #[track_caller]
     pub fn failed<T: Send + 'static>(&self, error: Error) -> PromiseFuture<T> {
         let (promise, future) = self.new_promise();
@@ -196,8 +195,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         future
     }
 
-    /// A future for the values of all futures, in their order; its listeners run on this executor.
-    /// The first failure fails it; cancelling it cancels them all.
+    /// Returns a future for the values of all futures, in their order. The first failure fails it; cancelling
+    /// it cancels them all. Its listeners run on this executor.
     #[track_caller]
     pub fn all<T: Send + 'static>(
         &self,
@@ -206,8 +205,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         all(self.id(), futures)
     }
 
-    /// A future for the outcome of whichever future completes first; its listeners run on this
-    /// executor. Of none it fails at once; cancelling it cancels them all.
+    /// Returns a future for the outcome of the future that completes first. Without futures it fails at once;
+    /// cancelling it cancels them all. Its listeners run on this executor.
     #[track_caller]
     pub fn first<T: Send + 'static>(
         &self,
@@ -216,35 +215,34 @@ impl<X: Send + 'static> EventExecutor<X> {
         first(self.id(), futures)
     }
 
-    // Life.
+    // Lifecycle:
 
-    /// Where it is in its life.
+    /// Returns the state of the executor.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ExecutorState {
         self.shared.life.state()
     }
 
-    /// Whether a shutdown was begun.
+    /// True once a shutdown has begun.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.state() >= State::ShuttingDown
+        self.state() >= ExecutorState::ShuttingDown
     }
 
-    /// Whether tasks are refused.
+    /// True once new tasks are refused.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        self.state() >= State::Shutdown
+        self.state() >= ExecutorState::Shutdown
     }
 
-    /// Whether it is over: every accepted task has run.
+    /// True once the executor has terminated: every accepted task has run, unless its loop died.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.state() == State::Terminated
+        self.state() == ExecutorState::Terminated
     }
 
-    /// Begins to shut down: tasks are accepted until none has run for `quiet`, or `timeout` is over;
-    /// what was accepted by then still runs. Returns the termination future. Only the first call's
-    /// parameters count.
+    /// Begins a graceful shutdown: tasks are accepted until none has run for `quiet`, or `timeout` has passed;
+    /// accepted tasks still run. Returns the termination future. Only the parameters of the first call count.
     ///
     /// [`DEFAULT_QUIET_PERIOD`](crate::DEFAULT_QUIET_PERIOD) and
     /// [`DEFAULT_SHUTDOWN_TIMEOUT`](crate::DEFAULT_SHUTDOWN_TIMEOUT) are good values.
@@ -260,19 +258,19 @@ impl<X: Send + 'static> EventExecutor<X> {
         Ok(self.termination())
     }
 
-    /// Refuses new tasks from now on, and runs what was accepted.
+    /// Refuses new tasks from now on, and runs the accepted ones. Returns the termination future.
     pub fn shutdown(&self) -> SharedFuture<()> {
         self.shared.shut_down_now();
         self.termination()
     }
 
-    /// Completes when the executor has terminated: with an error if its loop died. Its listeners run
-    /// on the global executor.
+    /// Returns the termination future: it completes when the executor has terminated, with an error if its loop
+    /// died. Its listeners run on the global executor.
     pub fn termination(&self) -> SharedFuture<()> {
         self.shared.termination.clone()
     }
 
-    /// Blocks until it has terminated or the time is up.
+    /// Blocks until the executor has terminated or the timeout is reached.
     ///
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on its own thread, [`WaitError::TimedOut`].
@@ -280,7 +278,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.shared.termination.wait_timeout(timeout)
     }
 
-    /// Blocks until it has terminated and its thread is gone, if the supplier gave the handle.
+    /// Blocks until the executor has terminated and its thread has exited, if the supplier gave the thread's
+    /// handle.
     ///
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on its own thread.
@@ -292,7 +291,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// Adds a hook that runs on the loop while it shuts down, after the hooks added before.
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, if the executor is shut down or its thread cannot be had.
+    /// [`Rejected`] with the closure, if the executor is shut down or its thread cannot be started.
     #[track_caller]
     pub fn add_shutdown_hook<F: FnOnce() + Send + 'static>(
         &self,
@@ -303,51 +302,51 @@ impl<X: Send + 'static> EventExecutor<X> {
             Ok(permit) => permit,
             Err(reason) => return Err(Rejected::new(hook, reason)),
         };
-        let hook = Box::new(Hook { id, origin, run: Box::new(hook) });
-        self.shared.push(permit, Command::System(System::AddHook(hook)), Urgency::Now);
+        let hook = Box::new(ShutdownHook { id, origin, run: Box::new(hook) });
+        self.shared.push(permit, Command::System(SystemCommand::AddHook(hook)), Urgency::Now);
         Ok(id)
     }
 
-    /// Removes a hook that has not run. On the loop this is done at once, elsewhere in turn.
+    /// Removes a hook that has not run: at once on the loop, by a queued command on other threads.
     pub fn remove_shutdown_hook(&self, id: HookId) {
-        if self.state() == State::NotStarted {
-            return; // The hook, if it was ever added, would have started the thread.
+        if self.state() == ExecutorState::NotStarted {
+            return; // The hook, if it had ever been added, would have started the thread.
         }
-        let here = current::with_local::<Local<X>, _>(self.id(), |local| {
+        let here = current::with_local::<LocalHalf<X>, _>(self.id(), |local| {
             local.hooks.borrow_mut().remove(id)
         });
         if here.flatten().is_some() {
             return;
         }
         if let Ok(permit) = self.shared.admit_system() {
-            self.shared.push(permit, Command::System(System::RemoveHook(id)), Urgency::Now);
+            self.shared.push(permit, Command::System(SystemCommand::RemoveHook(id)), Urgency::Now);
         }
     }
 
-    // Looking in.
+    // Inspection:
 
-    /// The thread it runs on; `None` before it has started.
+    /// Returns the properties of the thread that the loop runs on; `None` before it has started.
     #[must_use]
     pub fn thread_properties(&self) -> Option<ThreadProperties> {
-        self.shared.vitals.thread()
+        self.shared.status.thread()
     }
 
-    /// What the loop is doing right now: the label or source line of the running task. Of things that
-    /// call each other it is the innermost.
+    /// Returns what the loop is running now: the label or source line of the innermost task, listener or
+    /// handler.
     #[must_use]
     pub fn running(&self) -> Option<Origin> {
-        self.shared.vitals.pulse.running()
+        self.shared.status.activity.running()
     }
 
-    /// What the loop has done so far.
+    /// Returns a snapshot of the loop's counters.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         let depth = self.shared.inbox.depth().total();
-        let slow = self.shared.vitals.slow();
+        let slow = self.shared.status.slow_work();
         self.shared.counters.snapshot(self.shared.inbox.wake_ups(), depth, slow)
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<X>> {
+    pub(crate) fn shared(&self) -> &Arc<SharedHalf<X>> {
         &self.shared
     }
 }

@@ -1,18 +1,18 @@
-//! An executor that holds no thread: each turn is a job for a shared pool (L12).
+//! An executor that holds no thread: each turn is a job for a shared thread pool (L12).
 //!
 //! ```text
 //!             ┌────────────── supplier.start(turn) ◄─────────────┐
 //!             ▼                                                  │ more to do
-//!   begin: awake ──► run_tasks ──► check_shutdown ──► rest ──────┤
+//!   begin: awake ──► run_tasks ──► check_shutdown ──► parked ──────┤
 //!                                        │             │ nothing to do
 //!                                        ▼ Done        ▼
 //!                                    teardown       Asleep(core) ──► unpark: supplier.start(turn)
 //! ```
 //!
-//! Between its turns the loop is a value in [`Rest`], which belongs to whoever takes it out: the turn
-//! that has just ended puts it there, the one that wakes it takes it. A wake that comes before it was
-//! put there leaves a mark, and the loop does not lie down. While a timer waits the global executor
-//! does the waiting, or the virtual clock that the loop goes by.
+//! Between two turns the loop is a value in [`ParkedLoop`]: the turn that has just ended puts it there, and the
+//! thread that wakes the loop takes it out. A wake-up that comes before the loop was put there leaves a mark,
+//! and the loop asks for its next turn instead of sleeping. While a timer is pending, a timer of the global
+//! executor wakes the loop for it, or the loop's virtual clock does.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,192 +20,194 @@ use std::sync::{Arc, Weak};
 
 use crate::clock::{self, Clock, Nanos};
 use crate::engine::run_loop;
-use crate::engine::shared_half::Shared;
-use crate::engine::suspended::RestingCore;
-use crate::engine::{LoopCore, Pass, Turn};
-use crate::error::{Error, ErrorKind, absorb};
+use crate::engine::shared_half::SharedHalf;
+use crate::engine::suspended::SuspendedCore;
+use crate::engine::{LoopCore, PassLimit, TurnOutcome};
+use crate::error::{Error, ErrorKind, take_panic_message};
 use crate::executor::global::GlobalExecutor;
 use crate::promise::PromiseFuture;
 use crate::sync::{Mutex, lock, per_thread};
-use crate::thread::{LoopBody, RunOrLetGo};
+use crate::thread::{LoopBody, RunOrDiscard};
 use crate::wake::park::Unpark;
 
-/// Where a loop is between its turns.
-pub(crate) struct Rest<X: Send + 'static>(Mutex<Place<X>>);
+/// Holds a pooled loop between its turns.
+pub(crate) struct ParkedLoop<X: Send + 'static>(Mutex<PooledState<X>>);
 
-enum Place<X: Send + 'static> {
-    /// In a turn, or on its way to one.
-    Turning,
-    /// The same, and somebody has woken it.
+enum PooledState<X: Send + 'static> {
+    /// The loop is in a turn, or a turn was submitted.
+    Running,
+    /// As [`Running`](Self::Running), and a wake-up has come since.
     Woken,
     Asleep(Box<PooledTurn<X>>),
 }
 
-impl<X: Send + 'static> Rest<X> {
+impl<X: Send + 'static> ParkedLoop<X> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Place::Turning))
+        Self(Mutex::new(PooledState::Running))
     }
 }
 
-impl<X: Send + 'static> Unpark for Rest<X> {
+impl<X: Send + 'static> Unpark for ParkedLoop<X> {
     fn unpark(&self) {
-        let mut place = lock(&self.0);
-        match std::mem::replace(&mut *place, Place::Woken) {
-            Place::Turning | Place::Woken => {}
-            Place::Asleep(turn) => {
-                *place = Place::Turning;
-                drop(place);
+        let mut state = lock(&self.0);
+        match std::mem::replace(&mut *state, PooledState::Woken) {
+            PooledState::Running | PooledState::Woken => {}
+            PooledState::Asleep(turn) => {
+                *state = PooledState::Running;
+                drop(state);
                 turn.submit();
             }
         }
     }
 }
 
-/// Begins the life of a pooled loop, with its first turn on this very thread.
-pub(crate) fn begin<X: Send + 'static>(shared: Arc<Shared<X>>, rest: Arc<Rest<X>>) {
-    shared.begin_to_turn();
-    turn(LoopCore::without_thread(shared), rest);
+/// Starts a pooled loop, with its first turn on the calling thread.
+pub(crate) fn start<X: Send + 'static>(shared: Arc<SharedHalf<X>>, parked: Arc<ParkedLoop<X>>) {
+    shared.on_loop_start();
+    run_turn(LoopCore::without_thread(shared), parked);
 }
 
-/// One turn, and what follows from it.
-fn turn<X: Send + 'static>(mut core: LoopCore<X>, rest: Arc<Rest<X>>) {
-    core.shared.vitals.on_this_thread();
+/// Makes one turn, then sleeps, submits the next turn, or terminates.
+fn run_turn<X: Send + 'static>(mut core: LoopCore<X>, parked: Arc<ParkedLoop<X>>) {
+    core.shared.status.set_thread();
     let entered = core.enter();
     let turned = catch_unwind(AssertUnwindSafe(|| {
-        core.awake();
-        core.run_tasks(Pass::Queued, &mut drop);
+        core.set_awake();
+        core.run_tasks(PassLimit::Queued, &mut drop);
         core.check_shutdown()
     }));
     drop(entered);
     match turned {
-        Ok(Turn::Again) => lie_down(core, rest),
-        Ok(Turn::Done) => end(core, None),
-        Err(payload) => die(core, absorb(payload)),
+        Ok(TurnOutcome::Again) => sleep_or_resubmit(core, parked),
+        Ok(TurnOutcome::Done) => terminate(core, None),
+        Err(payload) => fail(core, take_panic_message(payload)),
     }
 }
 
-/// Puts the loop to rest if there is nothing to do; asks for its next turn otherwise.
-fn lie_down<X: Send + 'static>(mut core: LoopCore<X>, rest: Arc<Rest<X>>) {
-    let deadline = core.next_deadline().if_ever();
+/// Suspends the loop if there is nothing to do; submits its next turn otherwise.
+fn sleep_or_resubmit<X: Send + 'static>(mut core: LoopCore<X>, parked: Arc<ParkedLoop<X>>) {
+    let deadline = core.next_deadline().finite();
     let has_work = !core.announce_sleep(deadline);
-    let core = core.rest();
+    let core = core.suspend();
     if has_work {
-        return PooledTurn { core, rest, alarm: None }.submit();
+        return PooledTurn { core, parked, alarm: None }.submit();
     }
-    let alarm = deadline.and_then(|deadline| set_alarm(&core, deadline, &rest));
-    let nobody_wakes_it = deadline.is_some() && alarm.is_none();
-    let turn = PooledTurn { core, rest: rest.clone(), alarm };
-    let mut place = lock(&rest.0);
-    if matches!(*place, Place::Woken) || nobody_wakes_it {
-        *place = Place::Turning;
-        drop(place);
+    let alarm = deadline.and_then(|deadline| set_alarm(&core, deadline, &parked));
+    let has_no_alarm = deadline.is_some() && alarm.is_none();
+    let turn = PooledTurn { core, parked: parked.clone(), alarm };
+    let mut state = lock(&parked.0);
+    if matches!(*state, PooledState::Woken) || has_no_alarm {
+        *state = PooledState::Running;
+        drop(state);
         turn.submit();
     } else {
-        *place = Place::Asleep(Box::new(turn));
+        *state = PooledState::Asleep(Box::new(turn));
     }
 }
 
-/// Wakes a loop for its next timer, unless it is dropped before.
-enum Alarm {
+/// Wakes a loop for its next timer. Dropping it cancels the wake-up.
+enum TurnAlarm {
     OfGlobalExecutor(PromiseFuture<()>),
-    OfClock { _alarm: clock::Alarm },
+    OfClock { _alarm: clock::ClockAlarm },
 }
 
-impl Drop for Alarm {
+impl Drop for TurnAlarm {
     fn drop(&mut self) {
-        if let Alarm::OfGlobalExecutor(timer) = self {
+        if let TurnAlarm::OfGlobalExecutor(timer) = self {
             timer.cancel();
         }
     }
 }
 
-/// Wakes a loop when its alarm rings. A weak handle: an alarm does not keep the loop alive.
-struct Ring<X: Send + 'static>(Weak<Rest<X>>);
+/// Wakes a loop when its alarm is due. Holds the loop weakly, so that an alarm does not keep it alive.
+struct AlarmUnpark<X: Send + 'static>(Weak<ParkedLoop<X>>);
 
-impl<X: Send + 'static> Unpark for Ring<X> {
+impl<X: Send + 'static> Unpark for AlarmUnpark<X> {
     fn unpark(&self) {
-        if let Some(rest) = self.0.upgrade() {
-            rest.unpark();
+        if let Some(parked) = self.0.upgrade() {
+            parked.unpark();
         }
     }
 }
 
 fn set_alarm<X: Send + 'static>(
-    core: &RestingCore<X>,
+    core: &SuspendedCore<X>,
     deadline: Nanos,
-    rest: &Arc<Rest<X>>,
-) -> Option<Alarm> {
-    let ring = Ring(Arc::downgrade(rest));
+    parked: &Arc<ParkedLoop<X>>,
+) -> Option<TurnAlarm> {
+    let unpark = AlarmUnpark(Arc::downgrade(parked));
     match &core.shared.clock {
         Clock::Virtual(clock) => {
-            Some(Alarm::OfClock { _alarm: clock.wake_at(deadline, Arc::new(ring)) })
+            Some(TurnAlarm::OfClock { _alarm: clock.wake_at(deadline, Arc::new(unpark)) })
         }
         Clock::Monotonic => {
             let delay = deadline.since(core.shared.clock.now());
-            let timer = GlobalExecutor::get().schedule(delay, move || ring.unpark());
-            timer.ok().map(Alarm::OfGlobalExecutor)
+            let timer = GlobalExecutor::get().schedule(delay, move || unpark.unpark());
+            timer.ok().map(TurnAlarm::OfGlobalExecutor)
         }
     }
 }
 
-/// The loop is over; `died` if it is not by its own doing.
-fn end<X: Send + 'static>(mut core: LoopCore<X>, died: Option<Error>) {
+/// Tears the loop down; `died` is the reason if the loop died.
+fn terminate<X: Send + 'static>(mut core: LoopCore<X>, died: Option<Error>) {
     let entered = core.enter();
     run_loop::tear_down(&mut core, None, died.as_ref());
     drop(entered);
     core.shared.terminate(died);
 }
 
-fn die<X: Send + 'static>(core: LoopCore<X>, cause: String) {
+fn fail<X: Send + 'static>(core: LoopCore<X>, cause: String) {
     let executor = core.shared.name.to_string();
-    end(core, Some(ErrorKind::LoopDied { executor, cause }.into()));
+    terminate(core, Some(ErrorKind::LoopDied { executor, cause }.into()));
 }
 
 per_thread! {
-    /// This thread is giving a turn to a supplier.
+    /// True while this thread gives a turn to a supplier.
     static SUBMITTING: Cell<bool> = Cell::new(false);
 }
 
-/// One turn of a loop, looking for a thread.
+/// One turn of a loop, on its way to a thread.
 struct PooledTurn<X: Send + 'static> {
-    core: RestingCore<X>,
-    rest: Arc<Rest<X>>,
-    /// Wakes it for its next timer.
-    alarm: Option<Alarm>,
+    core: SuspendedCore<X>,
+    parked: Arc<ParkedLoop<X>>,
+    /// Wakes the loop for its next timer.
+    alarm: Option<TurnAlarm>,
 }
 
 impl<X: Send + 'static> PooledTurn<X> {
-    /// Asks the supplier for a thread. If that lets the turn go unrun, the loop ends.
+    /// Asks the supplier for a thread. If the supplier drops the turn unrun, the loop ends.
     fn submit(self) {
         let shared = self.core.shared.clone();
         let body = LoopBody::new(Box::new(self), &shared.name);
         let before = SUBMITTING.with(|submitting| submitting.replace(true));
-        // Whether it refuses or panics: it has dropped the turn, and that says it all.
+        // A supplier that refuses or panics has dropped the turn, and `discard` handles that.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| shared.supplier.start(body))) {
-            absorb(payload);
+            take_panic_message(payload);
         }
         SUBMITTING.with(|submitting| submitting.set(before));
     }
 }
 
-impl<X: Send + 'static> RunOrLetGo for PooledTurn<X> {
+impl<X: Send + 'static> RunOrDiscard for PooledTurn<X> {
     fn run(self: Box<Self>) {
         if SUBMITTING.with(Cell::get) {
-            // In the middle of somebody's `execute`, or of the turn before.
-            let cause = "its thread supplier ran a turn in place, not on another thread".to_owned();
-            return die(self.core.rise(), cause);
+            // The supplier runs the turn inside of a call of `execute`, or of the previous turn.
+            let cause =
+                "its thread supplier ran a turn on the calling thread instead of another one"
+                    .to_owned();
+            return fail(self.core.resume(), cause);
         }
-        let Self { core, rest, alarm } = *self;
+        let Self { core, parked, alarm } = *self;
         drop(alarm);
-        turn(core.rise(), rest);
+        run_turn(core.resume(), parked);
     }
 
     fn is_turn(&self) -> bool {
         true
     }
 
-    fn let_go(self: Box<Self>) {
-        let cause = "its thread supplier let a turn go without running it".to_owned();
-        die(self.core.rise(), cause);
+    fn discard(self: Box<Self>) {
+        let cause = "its thread supplier dropped a turn without running it".to_owned();
+        fail(self.core.resume(), cause);
     }
 }

@@ -1,12 +1,12 @@
-//! Scheduling: the part of an executor's handle that deals with time (E13).
+//! The part of an executor's handle that schedules timers (E13).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Nanos;
-use crate::engine::command::{Command, System};
+use crate::engine::command::{Command, SystemCommand};
 use crate::engine::current;
-use crate::engine::local_half::Local;
+use crate::engine::local_half::LocalHalf;
 use crate::executor::EventExecutor;
 use crate::promise::PromiseFuture;
 use crate::queue::rejection::{RejectReason, Rejected};
@@ -19,8 +19,8 @@ use crate::timer::periodic::Repeat;
 use crate::wake::wake_word::Urgency;
 
 impl<X: Send + 'static> EventExecutor<X> {
-    /// Runs a task after a delay, never early. Cancelling the future drops the closure at once, from
-    /// any thread. A delay beyond what the clock can say means never.
+    /// Runs a task after a delay, never early. Cancelling the future drops the closure at once, from any
+    /// thread. A delay beyond the clock's range means never.
     ///
     /// ```
     /// use std::time::Duration;
@@ -36,7 +36,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     ///
     /// # Errors
     /// [`Rejected`] with the closure: as for [`execute`](Self::execute), though never for a full queue; or if
-    /// as many timers are pending as [may be](crate::EventExecutorBuilder::timer_bound).
+    /// as many timers are pending as the [timer bound](crate::EventExecutorBuilder::timer_bound) allows.
     #[track_caller]
     pub fn schedule<T, F>(&self, delay: Duration, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
     where
@@ -46,8 +46,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.schedule_from(Origin::here(), delay, task)
     }
 
-    /// Runs a task every `period`, the first time after `initial_delay`. Ticks stay on their grid;
-    /// missed ones catch up. It ends when it is cancelled, or panics: then its future fails.
+    /// Runs a task every `period`, the first time after `initial_delay`. Ticks stay on their grid; missed ones
+    /// catch up. The timer ends when it is cancelled, or when the task panics: then its future fails.
     ///
     /// # Errors
     /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a period of zero.
@@ -61,8 +61,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.schedule_at_fixed_rate_with(MissedTicks::CatchUp, initial_delay, period, task)
     }
 
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), with a choice of what happens to
-    /// missed ticks.
+    /// Runs a task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with a choice of what
+    /// happens to missed ticks.
     ///
     /// # Errors
     /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a period of zero.
@@ -78,9 +78,9 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.schedule_repeatedly(Origin::here(), initial_delay, repeat, task)
     }
 
-    /// Runs a task again and again with `pause` between the end of one run and the start of the next;
-    /// the first time after `initial_delay`. It ends when it is cancelled, or panics: then its future
-    /// fails.
+    /// Runs a task again and again with `pause` between the end of one run and the start of the next; the first
+    /// time after `initial_delay`. The timer ends when it is cancelled, or when the task panics: then its
+    /// future fails.
     ///
     /// # Errors
     /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a pause of zero.
@@ -114,7 +114,7 @@ impl<X: Send + 'static> EventExecutor<X> {
             Some(limit) => {
                 self.schedule_within(limit, deadline, task, |permit, allocator, task| {
                     entry::one_shot((id, allocator), origin, move || {
-                        drop(permit); // It is not pending any more, and may schedule itself anew.
+                        drop(permit); // The timer is not pending any more, and the task may schedule another one.
                         task()
                     })
                 })
@@ -148,7 +148,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         }
     }
 
-    /// As [`schedule_at`](Self::schedule_at), if another timer may be pending.
+    /// Schedules as [`schedule_at`](Self::schedule_at) does, if the limit allows another pending timer.
     fn schedule_within<T: Send + 'static, F>(
         &self,
         limit: &Arc<TimerLimit>,
@@ -164,8 +164,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         }
     }
 
-    /// On the loop straight into its wheel; elsewhere through the inbox, waking the loop only if it
-    /// would sleep past the deadline.
+    /// Schedules a timer: on the loop straight into its wheel, on other threads through the inbox. The loop is
+    /// woken only if it would sleep past the deadline.
     fn schedule_at<T: Send + 'static, F>(
         &self,
         deadline: Nanos,
@@ -178,14 +178,17 @@ impl<X: Send + 'static> EventExecutor<X> {
                 return Err(Rejected::new(task, RejectReason::ShutDown));
             }
             let (timer, future) = make(Allocator::Pool, task);
-            current::with_local::<Local<X>, _>(self.id(), |local| local.schedule(deadline, timer));
+            current::with_local::<LocalHalf<X>, _>(self.id(), |local| {
+                local.schedule(deadline, timer)
+            });
             return Ok(future);
         }
-        // Not against the bound: it waits for its time, not for the loop, which it may not even wake.
+        // Not counted against the queue bound: it waits for its deadline, not for the loop, and may not even
+        // wake the loop.
         match shared.admit_system() {
             Ok(permit) => {
                 let (timer, future) = make(Allocator::Global, task);
-                let command = Command::System(System::Schedule(deadline, timer));
+                let command = Command::System(SystemCommand::Schedule(deadline, timer));
                 shared.push(permit, command, Urgency::At(deadline));
                 Ok(future)
             }

@@ -1,35 +1,36 @@
-//! The way in for a layer above: commands of its own, without keeping the executor alive.
+//! Commands of a layer above: sent without keeping the executor alive.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Nanos};
-use crate::engine::command::{Command, System};
+use crate::engine::command::{Command, SystemCommand};
 use crate::engine::current::{self, ExecutorId};
-use crate::engine::local_half::Local;
+use crate::engine::local_half::LocalHalf;
 use crate::engine::run_user_code;
-use crate::engine::shared_half::Shared;
+use crate::engine::shared_half::SharedHalf;
 use crate::error::Error;
 use crate::executor::EventExecutor;
-use crate::executor::attachment::Attached;
-use crate::lifecycle::State;
+use crate::executor::attachment::ExecutorAttachment;
+use crate::lifecycle::ExecutorState;
 use crate::queue::rejection::{RejectReason, Rejected};
 use crate::raw::origin::Origin;
 use crate::report::UserCode;
 use crate::timer::TimerKey;
 use crate::wake::wake_word::Urgency;
-use crate::watchdog::activity_cell::{Before, Begun, BegunRound, Pulse};
-use crate::watchdog::call_site::Station;
+use crate::watchdog::activity_cell::{ActivityCell, ActivityGuard, RoundGuard, SavedActivity};
+use crate::watchdog::call_site::CallSite;
 
-/// Sends commands to a loop. Unlike a handle it does not keep the executor from ending, and never
-/// starts it: for wakers, and for what lives on the loop itself.
+/// Sends commands to a loop. Unlike a handle it does not keep the executor alive, and never starts it: for
+/// wakers, and for what lives on the loop itself.
 pub struct CommandSender<X: Send + 'static> {
-    shared: Arc<Shared<X>>,
+    shared: Arc<SharedHalf<X>>,
 }
 
 impl<X: Send + 'static> CommandSender<X> {
-    /// Queues a command, past any bound: the loop's [`Work`](crate::engine::Work) gets it in turn.
+    /// Queues a command, whatever the queue bound. The loop's [`LoopWork`](crate::engine::LoopWork) performs it
+    /// when its turn comes.
     ///
     /// # Errors
     /// [`Rejected`] with the command, if the loop is not running or is shut down.
@@ -37,8 +38,8 @@ impl<X: Send + 'static> CommandSender<X> {
         self.send_as(Urgency::Now, command, |command| command)
     }
 
-    /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a rejection
-    /// gives back what was given.
+    /// Queues the command that `make` makes of `value`, once it is certain to be accepted, so that a rejection
+    /// returns the value.
     ///
     /// # Errors
     /// [`Rejected`] with the value, as for [`send`](Self::send).
@@ -65,66 +66,67 @@ impl<X: Send + 'static> CommandSender<X> {
         value: V,
         make: impl FnOnce(V) -> X,
     ) -> Result<(), Rejected<V>> {
-        if self.shared.life.state() == State::NotStarted {
+        if self.shared.life.state() == ExecutorState::NotStarted {
             return Err(Rejected::new(value, RejectReason::ShutDown));
         }
         self.shared.send_as(urgency, value, make)
     }
 
-    /// Gives the loop a command at a point in time: a timer without closure, future or allocation. To
-    /// be called on the loop.
+    /// Gives the loop a command at a point in time: a timer without closure, future or allocation. Must be
+    /// called on the loop.
     ///
     /// # Errors
-    /// The command, off the loop and after its last pass.
+    /// The command, on another thread and after the loop's last pass.
     pub fn send_at(&self, deadline: Nanos, command: X) -> Result<TimerKey, X> {
         self.shared.send_at(deadline, command)
     }
 
-    /// Takes back a command given with [`send_at`](Self::send_at), unless it was delivered. To be
-    /// called on the loop.
+    /// Takes back a command given with [`send_at`](Self::send_at), unless it was performed. Must be called on
+    /// the loop.
     pub fn take_back(&self, key: TimerKey) -> Option<X> {
         self.shared.take_back(key)
     }
 
-    /// Says that the loop itself begins something. To be called on the loop, where
-    /// [`run_user_code`](Self::run_user_code) would be too much for each of many calls.
+    /// Publishes that the loop begins a piece of work, until the guard is dropped. Must be called on the loop.
+    /// Cheaper than [`run_user_code`](Self::run_user_code), for many calls in a row.
     #[inline]
-    pub fn begin(&self, what: UserCode, origin: Origin) -> Begun<'_> {
-        self.shared.vitals.pulse.begin(what, origin)
+    pub fn begin(&self, what: UserCode, origin: Origin) -> ActivityGuard<'_> {
+        self.shared.status.activity.begin(what, origin)
     }
 
-    /// Says that the loop begins a round: many short pieces of work, one after the other, each
-    /// [begun](Self::begin) by itself. A [`Watchdog`](crate::Watchdog) names a round that takes too long
-    /// though none of its pieces does. To be called on the loop.
+    /// Publishes that the loop begins a round: many short pieces of work one after the other, each
+    /// [begun](Self::begin) by itself. A [`Watchdog`](crate::Watchdog) reports a round that takes too long
+    /// although none of its pieces does. Must be called on the loop.
     #[inline]
-    pub fn begin_round(&self) -> BegunRound<'_> {
-        self.shared.vitals.pulse.begin_round()
+    pub fn begin_round(&self) -> RoundGuard<'_> {
+        self.shared.status.activity.begin_round()
     }
 
-    /// Whether a [`Watchdog`](crate::Watchdog) looks at the loop: only then do [`Station`]s pay.
+    /// True if a [`Watchdog`](crate::Watchdog) watches the loop. Only then are [`CallSite`]s worth their cost.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.shared.watchdog.is_some()
     }
 
-    /// Calls `code` as a call of this station. To be called on the loop.
+    /// Calls `code` as a method of this call site. Must be called on the loop.
     #[inline]
-    pub fn run_at<R>(&self, station: &Station, call: u8, code: impl FnOnce() -> R) -> R {
-        /// On unwind too.
-        struct Exit<'a>(&'a Pulse, Before);
+    pub fn run_at<R>(&self, call_site: &CallSite, call: u8, code: impl FnOnce() -> R) -> R {
+        /// Restores the activity on drop, also on unwind.
+        struct Exit<'a>(&'a ActivityCell, SavedActivity);
         impl Drop for Exit<'_> {
             fn drop(&mut self) {
-                self.0.exit(self.1);
+                self.0.restore(self.1);
             }
         }
-        let pulse = &self.shared.vitals.pulse;
-        let before = pulse.enter(UserCode::Handler, station.origin, station.at(call));
-        let _exit = Exit(pulse, before);
+        let activity = &self.shared.status.activity;
+        let before =
+            activity.enter(UserCode::Handler, call_site.origin, call_site.encode_call(call));
+        let _exit = Exit(activity, before);
         code()
     }
 
-    /// Runs code of the user's on the loop, as what the loop is doing right now. A panic is reported,
-    /// and comes back as an error. To be called on the loop.
+    /// Runs code of the user's on the loop, and publishes it as the loop's activity. A panic is reported, and
+    /// returned as an error. Must be called on the loop.
     ///
     /// # Errors
     /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
@@ -134,38 +136,38 @@ impl<X: Send + 'static> CommandSender<X> {
         origin: Origin,
         code: impl FnOnce() -> R,
     ) -> Result<R, Error> {
-        let pulse = &self.shared.vitals.pulse;
-        let before = pulse.enter(what, origin, None);
+        let activity = &self.shared.status.activity;
+        let before = activity.enter(what, origin, None);
         let outcome = run_user_code(what, origin, code);
-        pulse.exit(before);
+        activity.restore(before);
         outcome
     }
 
-    /// Whether a shutdown was begun.
+    /// True once a shutdown has begun.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.life.has_reached(State::ShuttingDown)
+        self.shared.life.has_reached(ExecutorState::ShuttingDown)
     }
 
-    /// Names the executor among all of the process.
+    /// Returns the id of the executor, unique in the process.
     #[must_use]
     pub fn id(&self) -> ExecutorId {
         self.shared.id
     }
 
-    /// Whether the calling thread is the loop's.
+    /// True if the calling thread is the loop's.
     #[must_use]
     pub fn in_event_loop(&self) -> bool {
         self.shared.in_event_loop()
     }
 
-    /// The clock that the loop goes by.
+    /// Returns the loop's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
-    /// A handle. It keeps the executor alive only if there is another one.
+    /// Returns a handle. It keeps the executor alive only if another handle does.
     #[must_use]
     pub fn executor(&self) -> EventExecutor<X> {
         EventExecutor::of(self.shared.clone())
@@ -173,56 +175,56 @@ impl<X: Send + 'static> CommandSender<X> {
 }
 
 impl<X: Send + 'static> EventExecutor<X> {
-    /// Whether a [`Watchdog`](crate::Watchdog) looks at the loop.
+    /// True if a [`Watchdog`](crate::Watchdog) watches the loop.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.shared().watchdog.is_some()
     }
 }
 
-/// Access to an executor for the layer above it: commands of that layer, and its attachment. A trait, so that users
-/// of that layer, whose handles dereference to an executor, do not see these methods.
+/// Access to an executor for the layer above it: commands of that layer, and its attachment. A trait, so that
+/// users of that layer, whose handles dereference to an executor, do not see these methods.
 pub trait CommandAccess<X: Send + 'static> {
-    /// A sender of commands that does not keep the executor alive.
+    /// Returns a sender of commands that does not keep the executor alive.
     #[must_use]
     fn sender(&self) -> CommandSender<X>;
 
-    /// Queues a command of the layer above, past any bound: the loop's
-    /// [`Work`](crate::engine::Work) gets it in its turn.
+    /// Queues a command of the layer above, whatever the queue bound. The loop's
+    /// [`LoopWork`](crate::engine::LoopWork) performs it when its turn comes.
     ///
     /// # Errors
-    /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be had.
+    /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be started.
     fn send(&self, command: X) -> Result<(), Rejected<X>>;
 
-    /// Queues a command that adds to what [`Attached::load`] counts. Choosers see its
-    /// load once at any moment: as a queued command, then as lasting load.
+    /// Queues a command that adds to what [`ExecutorAttachment::load`] counts. Choosers count its load once at
+    /// any moment: as a queued command, then as lasting load.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
     fn send_lasting(&self, command: X) -> Result<(), Rejected<X>>;
 
-    /// Queues the command that `make` makes of `value`, once it is certain to be accepted: so that a
-    /// rejection gives back what was given. A panic of `make` is the caller's, and leaves nothing queued; a
-    /// shutdown waits for `make` to return.
+    /// Queues the command that `make` makes of `value`, once it is certain to be accepted, so that a rejection
+    /// returns the value. A panic of `make` unwinds to the caller and leaves nothing queued; a shutdown waits
+    /// until `make` returns.
     ///
     /// # Errors
     /// [`Rejected`] with the value, as for [`send`](Self::send).
     fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>>;
 
     /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
-    /// allocation. To be called on the loop.
+    /// allocation. Must be called on the loop.
     ///
     /// # Errors
-    /// The command, off the loop and after its last pass.
+    /// The command, on another thread and after the loop's last pass.
     fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X>;
 
-    /// Takes back a command given with [`send_after`](Self::send_after), unless it was delivered. To
-    /// be called on the loop.
+    /// Takes back a command given with [`send_after`](Self::send_after), unless it was performed. Must be
+    /// called on the loop.
     fn take_back(&self, key: TimerKey) -> Option<X>;
 
     /// Returns what the layer above attached when it built this executor.
     #[must_use]
-    fn attachment(&self) -> Option<&Arc<dyn Attached>>;
+    fn attachment(&self) -> Option<&Arc<dyn ExecutorAttachment>>;
 }
 
 impl<X: Send + 'static> CommandAccess<X> for EventExecutor<X> {
@@ -235,7 +237,7 @@ impl<X: Send + 'static> CommandAccess<X> for EventExecutor<X> {
     }
 
     fn send_lasting(&self, command: X) -> Result<(), Rejected<X>> {
-        self.shared().send_system(Urgency::Now, command, System::Lasting)
+        self.shared().send_system(Urgency::Now, command, SystemCommand::Lasting)
     }
 
     fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>> {
@@ -250,26 +252,26 @@ impl<X: Send + 'static> CommandAccess<X> for EventExecutor<X> {
         self.shared().take_back(key)
     }
 
-    fn attachment(&self) -> Option<&Arc<dyn Attached>> {
+    fn attachment(&self) -> Option<&Arc<dyn ExecutorAttachment>> {
         self.shared().attachment.as_ref()
     }
 }
 
-impl<X: Send + 'static> Shared<X> {
+impl<X: Send + 'static> SharedHalf<X> {
     fn send_as<V>(
         self: &Arc<Self>,
         urgency: Urgency,
         value: V,
         make: impl FnOnce(V) -> X,
     ) -> Result<(), Rejected<V>> {
-        self.send_system(urgency, value, |value| System::Extension(make(value)))
+        self.send_system(urgency, value, |value| SystemCommand::Extension(make(value)))
     }
 
     fn send_system<V>(
         self: &Arc<Self>,
         urgency: Urgency,
         value: V,
-        make: impl FnOnce(V) -> System<X>,
+        make: impl FnOnce(V) -> SystemCommand<X>,
     ) -> Result<(), Rejected<V>> {
         match self.admit_system() {
             Ok(permit) => {
@@ -285,18 +287,18 @@ impl<X: Send + 'static> Shared<X> {
             return Err(command);
         }
         let mut command = Some(command);
-        let key = current::with_local::<Local<X>, _>(self.id, |local| {
+        let key = current::with_local::<LocalHalf<X>, _>(self.id, |local| {
             command.take().map(|command| local.schedule_extension(deadline, command))
         });
         match (key.flatten(), command) {
             (Some(key), _) => Ok(key),
             (None, Some(command)) => Err(command),
-            (None, None) => unreachable!("taken only to be scheduled"),
+            (None, None) => unreachable!("the command is taken only to be scheduled"),
         }
     }
 
     fn take_back(&self, key: TimerKey) -> Option<X> {
-        current::with_local::<Local<X>, _>(self.id, |local| local.unschedule_extension(key))?
+        current::with_local::<LocalHalf<X>, _>(self.id, |local| local.unschedule_extension(key))?
     }
 }
 

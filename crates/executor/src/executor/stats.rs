@@ -1,4 +1,4 @@
-//! What a loop has done so far, in numbers.
+//! The counters of a loop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,32 +9,32 @@ use crossbeam_utils::CachePadded;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorStats {
-    /// Turns of the loop.
+    /// How many turns the loop has made.
     pub turns: u64,
-    /// Times the loop announced that it would sleep.
+    /// How often the loop announced a sleep.
     pub sleeps: u64,
-    /// Times another thread had to wake it: at most one per sleep.
+    /// How often another thread had to wake the loop: at most once per sleep.
     pub wake_ups: u64,
-    /// User tasks run.
+    /// How many user tasks have run.
     pub tasks: u64,
-    /// Timers waiting, at the end of the last pass.
+    /// How many timers were pending at the end of the last pass.
     pub timers: usize,
-    /// Commands accepted and not yet taken, user tasks and others; up to 64 too many while the loop
-    /// is busy, because it settles its account in batches.
+    /// How many commands are accepted and not yet taken, user tasks and others. Up to 64 too high while the
+    /// loop is busy, because it returns admissions in batches.
     pub queue_depth: usize,
-    /// Pieces of work that have held the loop for longer than its [watchdog](crate::Watchdog) allows.
+    /// How many pieces of work have held the loop longer than its [watchdog](crate::Watchdog) allows.
     pub slow_works: u64,
-    /// How long the longest of them has, as it was last told.
+    /// How long the slowest of them has held the loop, as last reported.
     pub longest_hold: Duration,
 }
 
-/// Written by the loop's thread alone, so a plain load and store do; read by anyone. On a cache
-/// line of its own, away from what producers write.
+/// Written by the loop's thread alone with plain loads and stores, read by any thread. On a cache line of its
+/// own, apart from what producers write.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(CachePadded<Counts>);
+pub(crate) struct Counters(CachePadded<CounterCells>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct CounterCells {
     turns: AtomicU64,
     sleeps: AtomicU64,
     tasks: AtomicU64,
@@ -42,19 +42,19 @@ struct Counts {
 }
 
 impl Counters {
-    pub(crate) fn turn(&self) {
+    pub(crate) fn count_turn(&self) {
         add(&self.0.turns, 1);
     }
 
-    pub(crate) fn sleep(&self) {
+    pub(crate) fn count_sleep(&self) {
         add(&self.0.sleeps, 1);
     }
 
-    pub(crate) fn tasks(&self, n: u64) {
+    pub(crate) fn add_tasks(&self, n: u64) {
         add(&self.0.tasks, n);
     }
 
-    pub(crate) fn timers(&self, waiting: usize) {
+    pub(crate) fn set_timers(&self, waiting: usize) {
         self.0.timers.store(waiting as u64, Ordering::Relaxed);
     }
 

@@ -1,9 +1,9 @@
-//! Submitting: the part of an executor's handle that takes tasks (E07, E09).
+//! The part of an executor's handle that accepts tasks (E07, E09).
 
 use crate::engine::command::Command;
 use crate::executor::EventExecutor;
-use crate::lifecycle::State;
-use crate::promise::{PromiseFuture, promise_of_work};
+use crate::lifecycle::ExecutorState;
+use crate::promise::{PromiseFuture, promise_for_work};
 use crate::queue::rejection::Rejected;
 use crate::raw::origin::Origin;
 use crate::raw::task::Task;
@@ -11,17 +11,17 @@ use crate::report::UserCode;
 use crate::wake::wake_word::Urgency;
 
 impl<X: Send + 'static> EventExecutor<X> {
-    /// Queues a task; never runs it in place. Starts the thread if it is the first.
+    /// Queues a task; never runs it in place. The first submission starts the thread.
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, if the executor is shut down, its queue is full, or its thread
-    /// cannot be had.
+    /// [`Rejected`] with the closure, if the executor is shut down, its queue is full, or its thread cannot be
+    /// started.
     #[track_caller]
     pub fn execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
         self.execute_from(Origin::here(), Urgency::Now, task)
     }
 
-    /// Queues a task without waking the loop: it runs when something else wakes it.
+    /// Queues a task without waking the loop: it runs when the loop is next awake.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -30,8 +30,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.execute_from(Origin::here(), Urgency::Lazy, task)
     }
 
-    /// Queues a task and returns a future for its value. A panic becomes an error; cancelling the
-    /// future before the task has started keeps it from running.
+    /// Queues a task and returns a future for its value. A panic becomes an error. Cancelling the future before
+    /// the task has started keeps the task from running.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -50,8 +50,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         mut urgency: Urgency,
         task: F,
     ) -> Result<(), Rejected<F>> {
-        if self.state() == State::NotStarted {
-            urgency = Urgency::Now; // The thread it starts may be asleep before the task is there.
+        if self.state() == ExecutorState::NotStarted {
+            urgency = Urgency::Now; // The thread that this starts may be asleep before the task is queued.
         }
         match self.shared().admit() {
             Ok(permit) => {
@@ -66,9 +66,9 @@ impl<X: Send + 'static> EventExecutor<X> {
         }
     }
 
-    /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers
-    /// above, whose rejections are to give back what their users gave. A panic of `make` is the caller's,
-    /// and leaves nothing queued; a shutdown waits for `make` to return.
+    /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers above, whose
+    /// rejections return what their users gave. A panic of `make` unwinds to the caller and leaves nothing
+    /// queued; a shutdown waits until `make` returns.
     ///
     /// # Errors
     /// [`Rejected`] with the value, as for [`execute`](Self::execute).
@@ -104,7 +104,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     {
         match self.shared().admit() {
             Ok(permit) => {
-                let (promise, future) = promise_of_work(self.id(), origin);
+                let (promise, future) = promise_for_work(self.id(), origin);
                 let run = Task::new(origin, move || promise.run(UserCode::Task, origin, task));
                 self.shared().push(permit, Command::Run(run), Urgency::Now);
                 Ok(future)

@@ -1,4 +1,4 @@
-//! Building a group.
+//! The builder of groups.
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::executor::EventExecutor;
 use crate::executor::builder::{BuildError, EventExecutorBuilder};
 use crate::group::EventExecutorGroup;
 use crate::group::chooser::{Chooser, RoundRobin};
-use crate::group::members::GroupParts;
+use crate::group::shared::GroupParts;
 use crate::queue::rejection::{Reject, RejectionPolicy};
 use crate::report::Reporter;
 use crate::report::log_reporter::LogReporter;
@@ -20,14 +20,14 @@ use crate::watchdog::Watchdog;
 #[must_use]
 pub struct EventExecutorGroupBuilder {
     threads: usize,
-    siblings: Siblings,
+    template: ChildTemplate,
     chooser: Box<dyn Chooser>,
     grows: bool,
     attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What all children of a group have in common.
-pub(crate) struct Siblings {
+/// The properties that all children of a group have in common. Makes the builders of its children.
+pub(crate) struct ChildTemplate {
     name: String,
     bound: Option<u32>,
     timer_bound: Option<usize>,
@@ -35,11 +35,11 @@ pub(crate) struct Siblings {
     supplier: Option<Arc<dyn ThreadSupplier>>,
     reporter: Arc<dyn Reporter>,
     watchdog: Option<Watchdog>,
-    /// How many there were so far: each has a name of its own.
-    made: AtomicUsize,
+    /// How many children were built so far: each gets a number in its name.
+    built: AtomicUsize,
 }
 
-/// How many children a group has when nothing is said: two for each core.
+/// Returns the default number of children of a group: two for each core.
 #[must_use]
 pub fn default_threads() -> usize {
     2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -49,7 +49,7 @@ impl EventExecutorGroupBuilder {
     pub(crate) fn new() -> Self {
         Self {
             threads: default_threads(),
-            siblings: Siblings {
+            template: ChildTemplate {
                 name: "group".to_owned(),
                 bound: None,
                 timer_bound: None,
@@ -57,7 +57,7 @@ impl EventExecutorGroupBuilder {
                 supplier: None,
                 reporter: Arc::new(LogReporter),
                 watchdog: None,
-                made: AtomicUsize::new(0),
+                built: AtomicUsize::new(0),
             },
             chooser: Box::new(RoundRobin::default()),
             grows: false,
@@ -65,71 +65,70 @@ impl EventExecutorGroupBuilder {
         }
     }
 
-    /// How many children; zero is an error. Default: [`default_threads`].
+    /// Sets the number of children; zero is an error. Default: [`default_threads`].
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// The name: children are `name-0`, `name-1`, …, their threads `name-pool-n`.
+    /// Sets the name: children are named `name-0`, `name-1`, …, their threads `name-pool-n`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.siblings.name = name.into();
+        self.template.name = name.into();
         self
     }
 
-    /// At most this many user tasks may wait at each child: from 16 on, see
+    /// Sets how many user tasks may be queued at each child, at least 16: see
     /// [`queue_bound`](EventExecutorBuilder::queue_bound) of a single executor.
     pub fn queue_bound(mut self, bound: u32) -> Self {
-        self.siblings.bound = Some(bound);
+        self.template.bound = Some(bound);
         self
     }
 
-    /// At most this many timers may be pending at each child: see
+    /// Sets how many timers may be pending at each child: see
     /// [`timer_bound`](EventExecutorBuilder::timer_bound) of a single executor.
     pub fn timer_bound(mut self, bound: usize) -> Self {
-        self.siblings.timer_bound = Some(bound);
+        self.template.timer_bound = Some(bound);
         self
     }
 
-    /// What happens to a submission that finds the queue full. Default: [`Reject`].
+    /// Sets the policy for submissions that find the queue full. Default: [`Reject`].
     pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
-        self.siblings.policy = Arc::new(policy);
+        self.template.policy = Arc::new(policy);
         self
     }
 
-    /// Where the threads come from. Default: a [`ThreadFactory`] with the group's name. For threads
-    /// pinned to cores give one with [`pin_to`](ThreadFactory::pin_to).
+    /// Sets the supplier of the threads. Default: a [`ThreadFactory`] with the group's name. For threads that
+    /// are pinned to cores, use a factory with [`pin_to`](ThreadFactory::pin_to).
     pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
-        self.siblings.supplier = Some(supplier);
+        self.template.supplier = Some(supplier);
         self
     }
 
-    /// Who is told of faults. Default: the log.
+    /// Sets the reporter of faults. Default: the [`LogReporter`].
     pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
-        self.siblings.reporter = reporter;
+        self.template.reporter = reporter;
         self
     }
 
-    /// Who picks the child for the next piece of work. Default: [`RoundRobin`].
+    /// Sets the chooser, which picks the child for the next piece of work. Default: [`RoundRobin`].
     pub fn chooser(mut self, chooser: impl Chooser + 'static) -> Self {
         self.chooser = Box::new(chooser);
         self
     }
 
-    /// All children are watched by this one. Default: by none.
+    /// Sets the watchdog that watches all children. Default: none.
     pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
-        self.siblings.watchdog = Some(watchdog.clone());
+        self.template.watchdog = Some(watchdog.clone());
         self
     }
 
-    /// The group may [grow](EventExecutorGroup::grow) after it was built.
+    /// Lets the group [grow](EventExecutorGroup::grow) after it was built.
     pub fn growing(mut self) -> Self {
         self.grows = true;
         self
     }
 
-    /// Attaches something of the layer above, for
-    /// [`attachment_of`](crate::engine::attachment_of) to find.
+    /// Attaches a value of the layer above, which [`attachment_of`](crate::engine::attachment_of) returns.
     pub fn attach(mut self, attachment: Arc<dyn Any + Send + Sync>) -> Self {
         self.attachment = Some(attachment);
         self
@@ -138,18 +137,18 @@ impl EventExecutorGroupBuilder {
     /// Builds a group of executors without I/O.
     ///
     /// # Errors
-    /// [`BuildError`] names the property that makes no sense.
+    /// [`BuildError`] says which property is invalid.
     pub fn build(self) -> Result<EventExecutorGroup, BuildError> {
         self.build_with(EventExecutorBuilder::build)
     }
 
-    /// Builds a group whose children `build` makes, each from a prepared builder: the seam for groups
-    /// of event loops. From then on a child lives as long as there are handles of the group: one that
-    /// `build` kept for itself does not count.
+    /// Builds a group whose children `build` makes, each from a prepared builder: for groups of event loops.
+    /// From then on the handles of the group keep a child alive: a handle that `build` kept for itself does not
+    /// count.
     ///
     /// # Errors
-    /// For zero threads, or the error of the first child that could not be built: then those before
-    /// it have been shut down and have terminated.
+    /// [`BuildError::NoThreads`] for zero threads, or the error of the first child that could not be built: the
+    /// children before it have been shut down and have terminated then.
     pub fn build_with<X: Send + 'static, E: From<BuildError>>(
         self,
         mut build: impl FnMut(EventExecutorBuilder) -> Result<EventExecutor<X>, E>,
@@ -157,37 +156,39 @@ impl EventExecutorGroupBuilder {
         if self.threads == 0 {
             return Err(BuildError::NoThreads.into());
         }
-        let mut siblings = self.siblings;
-        siblings.supplier.get_or_insert_with(|| Arc::new(ThreadFactory::new(&*siblings.name)));
+        let mut template = self.template;
+        template.supplier.get_or_insert_with(|| Arc::new(ThreadFactory::new(&*template.name)));
         let mut children = Vec::with_capacity(self.threads);
         for _ in 0..self.threads {
-            match build(siblings.next()).and_then(|child| new(child, &children)) {
+            match build(template.next_builder())
+                .and_then(|child| ensure_new_child(child, &children))
+            {
                 Ok(child) => children.push(child),
                 Err(error) => {
-                    end_all(&children);
+                    shut_down_and_join(&children);
                     return Err(error);
                 }
             }
         }
-        let siblings = self.grows.then_some(siblings);
-        let parts = GroupParts { chooser: self.chooser, siblings, attachment: self.attachment };
+        let template = self.grows.then_some(template);
+        let parts = GroupParts { chooser: self.chooser, template, attachment: self.attachment };
         Ok(EventExecutorGroup::of(children, parts))
     }
 
-    /// The builder of a single executor with these properties and the group's name.
+    /// Returns the builder of a single executor with these properties and the group's name.
     pub fn into_single(self) -> EventExecutorBuilder {
-        self.siblings.named(self.siblings.name.clone())
+        self.template.builder_named(self.template.name.clone())
     }
 }
 
-impl Siblings {
-    /// The builder of one more.
-    pub(crate) fn next(&self) -> EventExecutorBuilder {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        self.named(format!("{}-{number}", self.name))
+impl ChildTemplate {
+    /// Returns the builder of the next child.
+    pub(crate) fn next_builder(&self) -> EventExecutorBuilder {
+        let number = self.built.fetch_add(1, Ordering::Relaxed);
+        self.builder_named(format!("{}-{number}", self.name))
     }
 
-    fn named(&self, name: String) -> EventExecutorBuilder {
+    fn builder_named(&self, name: String) -> EventExecutorBuilder {
         let mut builder = EventExecutorBuilder::new()
             .name(name)
             .rejection(self.policy.clone())
@@ -208,8 +209,8 @@ impl Siblings {
     }
 }
 
-/// A child must be nobody's yet.
-pub(crate) fn new<X: Send + 'static, E: From<BuildError>>(
+/// Checks that a child is not in a group yet.
+pub(crate) fn ensure_new_child<X: Send + 'static, E: From<BuildError>>(
     child: EventExecutor<X>,
     others: &[EventExecutor<X>],
 ) -> Result<EventExecutor<X>, E> {
@@ -219,13 +220,13 @@ pub(crate) fn new<X: Send + 'static, E: From<BuildError>>(
     Ok(child)
 }
 
-/// Shuts the children of a group that is not to be down, and waits for them.
-fn end_all<X: Send + 'static>(children: &[EventExecutor<X>]) {
+/// Shuts down the children of a group that could not be built, and waits for them.
+fn shut_down_and_join<X: Send + 'static>(children: &[EventExecutor<X>]) {
     for child in children {
         drop(child.shutdown());
     }
     for child in children {
-        // Refused only on the thread of a loop that must never block: then they end by themselves.
+        // Refused only on the thread of a loop that must never block: the children end by themselves then.
         let _ = child.join();
     }
 }
@@ -233,7 +234,7 @@ fn end_all<X: Send + 'static>(children: &[EventExecutor<X>]) {
 impl fmt::Debug for EventExecutorGroupBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventExecutorGroupBuilder")
-            .field("name", &self.siblings.name)
+            .field("name", &self.template.name)
             .field("threads", &self.threads)
             .finish_non_exhaustive()
     }

@@ -1,60 +1,64 @@
-//! The children of a group: those it was built with, or more as time goes by.
+//! The children of a group: fixed, or growing after the group was built.
 //!
-//! A group that grows does so until it is closed: by its shutdown, by the end of its last handle, or because
-//! it was told to stop. Whoever closes it and then looks at the children sees all that there will ever be: a
-//! child enters under the same lock.
+//! A group grows until it is closed: by its shutdown, by the drop of its last handle, or by
+//! [`stop_growing`](crate::EventExecutorGroup::stop_growing). A thread that closes it and then reads the
+//! children sees all that there will ever be, because a child is added under the same lock.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::engine::shared_half::Shared;
-use crate::lifecycle::State;
+use crate::engine::shared_half::SharedHalf;
+use crate::lifecycle::ExecutorState;
 
-/// The children of a group. Nobody else's code runs while they are locked.
-pub(crate) enum Children<X: Send + 'static> {
-    Fixed(Vec<Arc<Shared<X>>>),
-    Growing(RwLock<Growing<X>>),
+/// The children of a group. No code of others runs while they are locked.
+pub(crate) enum GroupChildren<X: Send + 'static> {
+    Fixed(Vec<Arc<SharedHalf<X>>>),
+    Growing(RwLock<GrowingChildren<X>>),
 }
 
-/// Children that may become more. None ever leaves, but one that has terminated may be replaced.
-pub(crate) struct Growing<X: Send + 'static> {
-    all: Vec<Arc<Shared<X>>>,
+/// Children of a group that grows. None is ever removed, but one that has terminated may be replaced.
+pub(crate) struct GrowingChildren<X: Send + 'static> {
+    all: Vec<Arc<SharedHalf<X>>>,
     is_closed: bool,
 }
 
-impl<X: Send + 'static> Children<X> {
-    pub(crate) fn growing(all: Vec<Arc<Shared<X>>>) -> Self {
-        Self::Growing(RwLock::new(Growing { all, is_closed: false }))
+impl<X: Send + 'static> GroupChildren<X> {
+    pub(crate) fn growing(all: Vec<Arc<SharedHalf<X>>>) -> Self {
+        Self::Growing(RwLock::new(GrowingChildren { all, is_closed: false }))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.look(<[_]>::len)
+        self.with_all(<[_]>::len)
     }
 
-    pub(crate) fn get(&self, at: usize) -> Option<Arc<Shared<X>>> {
-        self.look(|all| all.get(at).cloned())
+    pub(crate) fn get(&self, at: usize) -> Option<Arc<SharedHalf<X>>> {
+        self.with_all(|all| all.get(at).cloned())
     }
 
-    pub(crate) fn to_vec(&self) -> Vec<Arc<Shared<X>>> {
-        self.look(<[_]>::to_vec)
+    pub(crate) fn to_vec(&self) -> Vec<Arc<SharedHalf<X>>> {
+        self.with_all(<[_]>::to_vec)
     }
 
-    /// Looks at all of them, without calling anybody.
+    /// Calls `f` with all children. Under the lock: `f` must not call user code.
     #[inline]
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&[Arc<Shared<X>>]) -> R) -> R {
+    pub(crate) fn with_all<R>(&self, f: impl FnOnce(&[Arc<SharedHalf<X>>]) -> R) -> R {
         match self {
             Self::Fixed(all) => f(all),
             Self::Growing(growing) => f(&read(growing).all),
         }
     }
 
-    /// One more, unless it is closed or `enter` refuses; where it is then.
-    pub(crate) fn add(&self, child: Arc<Shared<X>>, enter: impl FnOnce() -> bool) -> Option<usize> {
+    /// Adds a child, unless the group is closed or `enter` returns false. Returns its index.
+    pub(crate) fn add(
+        &self,
+        child: Arc<SharedHalf<X>>,
+        enter: impl FnOnce() -> bool,
+    ) -> Option<usize> {
         let Self::Growing(growing) = self else { return None };
         let mut growing = growing.write().unwrap_or_else(PoisonError::into_inner);
         if growing.is_closed || !enter() {
             return None;
         }
-        let terminated = |it: &Arc<Shared<X>>| it.life.state() == State::Terminated;
+        let terminated = |it: &Arc<SharedHalf<X>>| it.life.state() == ExecutorState::Terminated;
         match growing.all.iter().position(terminated) {
             Some(at) => {
                 growing.all[at] = child;
@@ -67,7 +71,7 @@ impl<X: Send + 'static> Children<X> {
         }
     }
 
-    /// There will be no more.
+    /// Closes the group: no more children are added.
     pub(crate) fn close(&self) {
         if let Self::Growing(growing) = self {
             growing.write().unwrap_or_else(PoisonError::into_inner).is_closed = true;
@@ -75,6 +79,8 @@ impl<X: Send + 'static> Children<X> {
     }
 }
 
-fn read<X: Send + 'static>(growing: &RwLock<Growing<X>>) -> RwLockReadGuard<'_, Growing<X>> {
+fn read<X: Send + 'static>(
+    growing: &RwLock<GrowingChildren<X>>,
+) -> RwLockReadGuard<'_, GrowingChildren<X>> {
     growing.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,11 @@
-//! Which child of a group gets the next piece of work (E18).
+//! Choosers: which child of a group gets the next piece of work (E18).
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Picks a child of a group. Called on the submitting thread for every submission: be quick.
+/// Picks a child of a group. Called on the submitting thread for every submission, so it should be quick.
 ///
-/// An index out of range, or a panic, is reported, and the next in turn is taken instead.
+/// An index out of range, or a panic, is reported, and a round-robin choice is made instead.
 ///
 /// ```
 /// use waterwheel_executor::{Choice, Chooser, EventExecutorGroup};
@@ -22,11 +22,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// # Ok::<(), waterwheel_executor::BuildError>(())
 /// ```
 pub trait Chooser: Send + Sync {
-    /// The index of the child to take.
+    /// Returns the index of the child to use.
     fn choose(&self, choice: &Choice<'_>) -> usize;
 }
 
-/// What a chooser may look at.
+/// What a chooser knows about the children and the work.
 pub struct Choice<'a> {
     children: usize,
     load: &'a dyn Fn(usize) -> usize,
@@ -38,20 +38,20 @@ impl<'a> Choice<'a> {
         Self { children, load, key }
     }
 
-    /// How many children there are: at least one.
+    /// Returns how many children there are: at least one.
     #[must_use]
     pub fn children(&self) -> usize {
         self.children
     }
 
-    /// How much a child has to do: the commands that wait in its queue, and what lasts on its loop, as the
-    /// layer above counts it ([`Attached::load`](crate::Attached::load)).
+    /// Returns how much a child has to do: its queued commands plus its lasting load, as the layer above counts
+    /// it ([`ExecutorAttachment::load`](crate::ExecutorAttachment::load)).
     #[must_use]
     pub fn load(&self, child: usize) -> usize {
         (self.load)(child)
     }
 
-    /// The hash of the key the work belongs to, if the submitter gave one.
+    /// Returns the hash of the key that the work belongs to, if the submitter gave one.
     #[must_use]
     pub fn key(&self) -> Option<u64> {
         self.key
@@ -64,7 +64,7 @@ impl fmt::Debug for Choice<'_> {
     }
 }
 
-/// One after the other. The default.
+/// Picks one child after the other. The default.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
     turn: AtomicUsize,
@@ -74,17 +74,17 @@ impl Chooser for RoundRobin {
     fn choose(&self, choice: &Choice<'_>) -> usize {
         let children = choice.children();
         if children.is_power_of_two() {
-            // The counter may overflow: a power of two divides its range.
+            // The counter may wrap: a power of two divides its range.
             return self.turn.fetch_add(1, Ordering::Relaxed) & (children - 1);
         }
-        // Counted modulo the number of children, so that there is no overflow to get wrong.
+        // Counted modulo the number of children, so that the counter never wraps.
         let step = |turn: usize| Some((turn + 1) % children);
         let turn = self.turn.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
         turn.unwrap_or_else(|turn| turn) % children
     }
 }
 
-/// The one with the least to do ([`Choice::load`]); among equals, one after the other.
+/// Picks the child with the least load ([`Choice::load`]); among equals, one after the other.
 #[derive(Debug, Default)]
 pub struct LeastLoaded {
     ties: RoundRobin,
@@ -98,7 +98,7 @@ impl Chooser for LeastLoaded {
     }
 }
 
-/// Work with the same key always goes to the same child; work without a key, one after the other.
+/// Picks the same child for all work with the same key; for work without a key, one after the other.
 #[derive(Debug, Default)]
 pub struct ByKey {
     keyless: RoundRobin,

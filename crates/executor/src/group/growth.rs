@@ -1,4 +1,4 @@
-//! Groups that grow: children that are added after the group was built.
+//! Growing groups: children that are added after the group was built.
 
 use crate::executor::EventExecutor;
 use crate::executor::builder::{BuildError, EventExecutorBuilder};
@@ -6,14 +6,14 @@ use crate::group::EventExecutorGroup;
 use crate::group::builder;
 
 impl<X: Send + 'static> EventExecutorGroup<X> {
-    /// Adds a child to a group that was built as a [growing] one. `build` makes it from a builder that is
-    /// prepared as those of its siblings were; from then on it is a child like any other. If one has
-    /// terminated the new one takes its place among the [children](Self::children).
+    /// Adds a child to a group that was built as a [growing] one. `build` makes it from a builder with the
+    /// group's properties; from then on it is a child like any other. If a child has terminated, the new one
+    /// takes its place among the [children](Self::children).
     ///
     /// # Errors
-    /// [`BuildError::GroupClosed`] if the group does not grow, or does no longer: because it was told to
-    /// [stop](Self::stop_growing), is shutting down, or has terminated. [`BuildError::AlreadyInGroup`], or
-    /// whatever `build` says.
+    /// [`BuildError::GroupClosed`] if the group does not grow, or not any more: because of
+    /// [`stop_growing`](Self::stop_growing), a shutdown, or its termination. [`BuildError::AlreadyInGroup`], or
+    /// the error of `build`.
     ///
     /// [growing]: crate::EventExecutorGroupBuilder::growing
     ///
@@ -32,20 +32,20 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         &self,
         build: impl FnOnce(EventExecutorBuilder) -> Result<EventExecutor<X>, E>,
     ) -> Result<EventExecutor<X>, E> {
-        let members = self.members();
-        let Some(siblings) = &members.siblings else { return Err(BuildError::GroupClosed.into()) };
-        let child = builder::new(build(siblings.next())?, &[])?;
+        let group = self.shared();
+        let Some(template) = &group.template else { return Err(BuildError::GroupClosed.into()) };
+        let child = builder::ensure_new_child(build(template.next_builder())?, &[])?;
         let (shared, id) = (child.shared().clone(), child.id());
-        let Some(at) = members.children.add(shared, || members.end.enter(id)) else {
+        let Some(at) = group.children.add(shared, || group.group_termination.add_child(id)) else {
             drop(child.shutdown());
             return Err(BuildError::GroupClosed.into());
         };
-        members.join(child);
+        group.adopt(child);
         Ok(self.child(at))
     }
 
-    /// Whoever tries to add a child from now on is refused. Nothing else changes.
+    /// Refuses further children from now on. Changes nothing else.
     pub fn stop_growing(&self) {
-        self.members().children.close();
+        self.shared().children.close();
     }
 }

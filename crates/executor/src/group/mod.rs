@@ -4,7 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod children;
 pub(crate) mod chooser;
 mod growth;
-pub(crate) mod members;
+pub(crate) mod shared;
 pub(crate) mod termination;
 
 use std::any::Any;
@@ -17,9 +17,9 @@ use crate::engine::command::NoExtension;
 use crate::error::WaitError;
 use crate::executor::EventExecutor;
 use crate::group::builder::EventExecutorGroupBuilder;
-use crate::group::members::{GroupParts, Members};
-use crate::lifecycle::State;
-use crate::lifecycle::lease::Lease;
+use crate::group::shared::{GroupParts, GroupShared};
+use crate::lifecycle::ExecutorState;
+use crate::lifecycle::lease::HandleLease;
 use crate::lifecycle::shutdown::InvalidShutdown;
 use crate::promise::{PromiseFuture, SharedFuture};
 use crate::queue::rejection::Rejected;
@@ -31,8 +31,8 @@ use crate::wake::wake_word::Urgency;
 /// Several executors behind one handle: each submission goes to one of them, chosen by the group's
 /// [`Chooser`](crate::Chooser); a shutdown goes to all.
 ///
-/// The children are there from the start, their threads start when they are first used. When the
-/// last handle of the group and of its children is dropped, they all shut down by themselves.
+/// The children exist from the start; their threads start at their first use. When the last handle of the group
+/// and of its children is dropped, they all shut down by themselves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,37 +45,37 @@ use crate::wake::wake_word::Urgency;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct EventExecutorGroup<X: Send + 'static = NoExtension> {
-    members: Arc<Members<X>>,
-    /// `None` on handles made after the last user handle was gone, and on those that are to keep nothing
-    /// alive.
-    lease: Option<Arc<Lease>>,
+    shared: Arc<GroupShared<X>>,
+    /// `None` on handles made after the last user handle was dropped, and on handles made by
+    /// [`without_lease`](Self::without_lease).
+    lease: Option<Arc<HandleLease>>,
 }
 
 impl EventExecutorGroup {
-    /// Starts to build a group without I/O: for work that would hold an I/O loop up.
+    /// Creates the builder of a group without I/O: for work that would hold up an I/O loop.
     pub fn builder() -> EventExecutorGroupBuilder {
         EventExecutorGroupBuilder::new()
     }
 }
 
 impl<X: Send + 'static> EventExecutorGroup<X> {
-    /// Makes a group of executors that are there already; at least one.
+    /// Makes a group of existing executors, at least one.
     pub(crate) fn of(children: Vec<EventExecutor<X>>, parts: GroupParts) -> Self {
-        let (members, lease) = Members::of(children, parts);
-        Self { members, lease: Some(lease) }
+        let (shared, lease) = GroupShared::of(children, parts);
+        Self { shared, lease: Some(lease) }
     }
 
-    pub(crate) fn from_members(members: Arc<Members<X>>) -> Self {
-        let lease = members.weak_lease().upgrade();
-        Self { members, lease }
+    pub(crate) fn from_shared(shared: Arc<GroupShared<X>>) -> Self {
+        let lease = shared.weak_lease().upgrade();
+        Self { shared, lease }
     }
 
-    pub(crate) fn members(&self) -> &Arc<Members<X>> {
-        &self.members
+    pub(crate) fn shared(&self) -> &Arc<GroupShared<X>> {
+        &self.shared
     }
 
-    /// A handle like any other, but for one thing: it does not keep the group alive. It is for what lives
-    /// on the group's own loops, which would never end otherwise.
+    /// Returns a handle that does not keep the group alive. For what lives on the group's own loops, which
+    /// would never end otherwise.
     ///
     /// ```
     /// use waterwheel_executor::EventExecutorGroup;
@@ -90,42 +90,42 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
     /// ```
     #[must_use]
     pub fn without_lease(&self) -> Self {
-        Self { members: self.members.clone(), lease: None }
+        Self { shared: self.shared.clone(), lease: None }
     }
 
-    /// The child that the group's chooser picks for the next piece of work.
+    /// Returns the child that the group's chooser picks for the next piece of work.
     #[must_use]
     pub fn next(&self) -> EventExecutor<X> {
-        self.child(self.members.choose(None))
+        self.child(self.shared.choose(None))
     }
 
-    /// The child for work that belongs to `key`: with a [`ByKey`](crate::ByKey) chooser, always the
+    /// Returns the child for work that belongs to `key`: with a [`ByKey`](crate::ByKey) chooser, always the
     /// same one.
     #[must_use]
     pub fn next_for(&self, key: &impl Hash) -> EventExecutor<X> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
-        self.child(self.members.choose(Some(hash)))
+        self.child(self.shared.choose(Some(hash)))
     }
 
-    /// The children, in order.
+    /// Returns the children, in order.
     pub fn children(&self) -> impl ExactSizeIterator<Item = EventExecutor<X>> + '_ {
-        (0..self.members.children.len()).map(|at| self.child(at))
+        (0..self.shared.children.len()).map(|at| self.child(at))
     }
 
     pub(crate) fn attachment(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
-        self.members.attachment.as_ref()
+        self.shared.attachment.as_ref()
     }
 
     pub(crate) fn child(&self, at: usize) -> EventExecutor<X> {
-        match self.members.children.get(at) {
+        match self.shared.children.get(at) {
             Some(child) => EventExecutor::with_lease(child, self.lease.clone()),
-            None => unreachable!("children become more, never fewer"),
+            None => unreachable!("a group never has fewer children than before"),
         }
     }
 
-    // Submitting: all of these go to `next()`.
+    // Submission: all of these submit to `next()`.
 
-    /// As [`EventExecutor::execute`], on the next child.
+    /// Queues a task on the next child: see [`EventExecutor::execute`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -134,7 +134,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         self.next().execute_from(Origin::here(), Urgency::Now, task)
     }
 
-    /// As [`EventExecutor::submit`], on the next child.
+    /// Queues a task on the next child and returns a future for its value: see [`EventExecutor::submit`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -147,7 +147,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         self.next().submit_from(Origin::here(), task)
     }
 
-    /// As [`EventExecutor::schedule`], on the next child.
+    /// Runs a task on the next child after a delay: see [`EventExecutor::schedule`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -160,7 +160,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         self.next().schedule_from(Origin::here(), delay, task)
     }
 
-    /// As [`EventExecutor::schedule_at_fixed_rate`], on the next child.
+    /// Runs a task on the next child every `period`: see [`EventExecutor::schedule_at_fixed_rate`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -175,7 +175,8 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         self.next().schedule_repeatedly(Origin::here(), initial_delay, repeat, task)
     }
 
-    /// As [`EventExecutor::schedule_with_fixed_delay`], on the next child.
+    /// Runs a task on the next child again and again with a pause in between: see
+    /// [`EventExecutor::schedule_with_fixed_delay`].
     ///
     /// # Errors
     /// [`Rejected`] with the closure.
@@ -190,7 +191,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         self.next().schedule_repeatedly(Origin::here(), initial_delay, repeat, task)
     }
 
-    /// A future for the values of all futures, in their order; its listeners run on the next child.
+    /// Returns a future for the values of all futures, in their order. Its listeners run on the next child.
     #[track_caller]
     pub fn all<T: Send + 'static>(
         &self,
@@ -199,35 +200,35 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         crate::promise::all(self.next().id(), futures)
     }
 
-    // Life.
+    // Lifecycle:
 
-    /// Whether all children are shutting down.
+    /// True once all children are shutting down.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.all_are(State::ShuttingDown)
+        self.all_are(ExecutorState::ShuttingDown)
     }
 
-    /// Whether all children refuse tasks.
+    /// True once all children refuse tasks.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        self.all_are(State::Shutdown)
+        self.all_are(ExecutorState::Shutdown)
     }
 
-    /// Whether all children have terminated.
+    /// True once all children have terminated.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.all_are(State::Terminated)
+        self.all_are(ExecutorState::Terminated)
     }
 
-    fn all_are(&self, least: State) -> bool {
-        self.members.children.look(|all| all.iter().all(|child| child.life.state() >= least))
+    fn all_are(&self, least: ExecutorState) -> bool {
+        self.shared.children.with_all(|all| all.iter().all(|child| child.life.state() >= least))
     }
 
-    /// Shuts all children down as [`EventExecutor::shutdown_gracefully`] does; returns the group's
-    /// termination future.
+    /// Shuts all children down as [`EventExecutor::shutdown_gracefully`] does. Returns the group's termination
+    /// future.
     ///
     /// # Errors
-    /// [`InvalidShutdown`] if `timeout` is shorter than `quiet`; then nothing has happened.
+    /// [`InvalidShutdown`] if `timeout` is shorter than `quiet`; nothing is shut down then.
     pub fn shutdown_gracefully(
         &self,
         quiet: Duration,
@@ -236,44 +237,46 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         if timeout < quiet {
             return Err(InvalidShutdown { quiet, timeout });
         }
-        for child in self.members.last_children() {
+        for child in self.shared.close_and_list() {
             child.shut_down_gracefully(quiet, timeout)?;
         }
         Ok(self.termination())
     }
 
-    /// Makes all children refuse new tasks from now on; what they accepted still runs.
+    /// Makes all children refuse new tasks from now on; accepted tasks still run. Returns the group's
+    /// termination future.
     pub fn shutdown(&self) -> SharedFuture<()> {
-        for child in self.members.last_children() {
+        for child in self.shared.close_and_list() {
             child.shut_down_now();
         }
         self.termination()
     }
 
-    /// Completes when all children have terminated: with the first error, if a loop died.
+    /// Returns the termination future: it completes when all children have terminated, with the first error if
+    /// a loop died.
     pub fn termination(&self) -> SharedFuture<()> {
-        self.members.termination.clone()
+        self.shared.termination.clone()
     }
 
-    /// Blocks until all children have terminated or the time is up.
+    /// Blocks until all children have terminated or the timeout is reached.
     ///
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on the thread of a child, [`WaitError::TimedOut`].
     pub fn await_termination(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.members.termination.wait_timeout(timeout)
+        self.shared.termination.wait_timeout(timeout)
     }
 }
 
 impl<X: Send + 'static> Clone for EventExecutorGroup<X> {
     fn clone(&self) -> Self {
-        Self { members: self.members.clone(), lease: self.lease.clone() }
+        Self { shared: self.shared.clone(), lease: self.lease.clone() }
     }
 }
 
 /// Handles of the same group are equal.
 impl<X: Send + 'static> PartialEq for EventExecutorGroup<X> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.members, &other.members)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 }
 
@@ -281,6 +284,6 @@ impl<X: Send + 'static> Eq for EventExecutorGroup<X> {}
 
 impl<X: Send + 'static> fmt::Debug for EventExecutorGroup<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.members.children.to_vec()).finish()
+        f.debug_list().entries(self.shared.children.to_vec()).finish()
     }
 }

@@ -1,41 +1,42 @@
-//! The end of a group: when all of its children have terminated.
+//! The termination of a group: it completes when all children have terminated.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::engine::current::ExecutorId;
 use crate::error::Error;
-use crate::promise::{Promise, SharedFuture, promise_of_end};
+use crate::promise::{Promise, SharedFuture, promise_for_termination};
 
-/// Counts the children that have terminated. Children and group hold it; it holds neither, so it
-/// completes whoever is gone first.
-pub(crate) struct GroupEnd(Mutex<Ending>);
+/// Tracks the children that have not terminated. Shared by children and group; it holds neither, so it
+/// completes whichever is dropped first.
+pub(crate) struct GroupTermination(Mutex<PendingChildren>);
 
-struct Ending {
-    /// Who has not ended.
+struct PendingChildren {
+    /// The children that have not terminated.
     left: Vec<ExecutorId>,
     cause: Option<Error>,
     promise: Option<Promise<()>>,
 }
 
-impl GroupEnd {
+impl GroupTermination {
     pub(crate) fn new(
         children: impl Iterator<Item = ExecutorId>,
         group: ExecutorId,
     ) -> (Self, SharedFuture<()>) {
-        let (promise, termination) = promise_of_end(group);
-        let ending = Ending { left: children.collect(), cause: None, promise: Some(promise) };
+        let (promise, termination) = promise_for_termination(group);
+        let ending =
+            PendingChildren { left: children.collect(), cause: None, promise: Some(promise) };
         (Self(Mutex::new(ending)), termination)
     }
 
-    /// One more is waited for; `false` if the group has terminated.
-    pub(crate) fn enter(&self, child: ExecutorId) -> bool {
+    /// Adds a child to wait for. Returns false if the group has terminated.
+    pub(crate) fn add_child(&self, child: ExecutorId) -> bool {
         let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ending.left.push(child);
         ending.promise.is_some()
     }
 
-    /// Saying it twice of the same child does no harm.
-    pub(crate) fn child_ended(&self, child: ExecutorId, cause: Option<&Error>) {
+    /// Records that a child has terminated. A second call for the same child changes nothing.
+    pub(crate) fn child_terminated(&self, child: ExecutorId, cause: Option<&Error>) {
         let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ending.left.retain(|left| *left != child);
         if ending.cause.is_none() {

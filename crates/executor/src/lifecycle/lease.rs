@@ -1,28 +1,28 @@
-//! What the handles of an executor, or of a group, have in common: the last to go ends it (E21).
+//! The lease that all handles of an executor or a group share: dropping the last handle shuts it down (E21).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Held by every user handle of an executor or a group; the last to go ends them.
-pub(crate) struct Lease {
-    end: Box<dyn Fn() + Send + Sync>,
-    is_void: AtomicBool,
+/// Shared by all user handles of an executor, or of a group. Dropping the last one calls `on_last_drop`.
+pub(crate) struct HandleLease {
+    on_last_drop: Box<dyn Fn() + Send + Sync>,
+    is_disarmed: AtomicBool,
 }
 
-impl Lease {
-    pub(crate) fn new(end: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { end: Box::new(end), is_void: AtomicBool::new(false) }
+impl HandleLease {
+    pub(crate) fn new(on_last_drop: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_last_drop: Box::new(on_last_drop), is_disarmed: AtomicBool::new(false) }
     }
 
-    /// Another lease has taken over: this one ends nothing.
-    pub(crate) fn void(&self) {
-        self.is_void.store(true, Ordering::Release);
+    /// Makes the drop do nothing: another lease has taken over.
+    pub(crate) fn disarm(&self) {
+        self.is_disarmed.store(true, Ordering::Release);
     }
 }
 
-impl Drop for Lease {
+impl Drop for HandleLease {
     fn drop(&mut self) {
-        if !self.is_void.load(Ordering::Acquire) {
-            (self.end)();
+        if !self.is_disarmed.load(Ordering::Acquire) {
+            (self.on_last_drop)();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The life of an executor: one word, moving one way (E03).
+//! The states of an executor: one atomic word that only ever increases (E03).
 //!
 //! ```text
 //!                 Start                  ShutDownGracefully              QuietReached
@@ -9,12 +9,12 @@
 //!                                                                                     Terminated
 //! ```
 //!
-//! A graceful shutdown of a loop that has not started either starts it first, so that somebody is
-//! there in the quiet period, or, if there is none, shuts it down at once.
+//! A graceful shutdown of a loop that has not started starts it first, so that tasks can run in the quiet
+//! period. Without a quiet period it shuts the loop down at once.
 //!
-//! [`step`] is the whole machine: a value in, a value out, tested as a table. [`Lifecycle`] is the
-//! atomic that holds the state, and nothing else touches it. Tasks are accepted up to and including
-//! `ShuttingDown`; the admission word is closed before `Shutdown` is published.
+//! [`step`] is the whole state machine as a function of values, tested as a table. [`Lifecycle`] is the atomic
+//! that holds the state, and nothing else writes it. Tasks are accepted up to and including `ShuttingDown`; the
+//! admission word is closed before `Shutdown` is published.
 
 pub(crate) mod lease;
 pub(crate) mod shutdown;
@@ -22,65 +22,73 @@ pub(crate) mod start;
 
 use crate::sync::{AtomicU8, Ordering};
 
-/// Where an executor is in its life. States only ever increase.
+/// The state of an executor. States only ever increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum State {
-    /// Built, no thread yet: it starts with the first submission.
+pub enum ExecutorState {
+    /// Built, without a thread: the first submission starts it.
     NotStarted,
-    /// Running.
+    /// The loop runs.
     Started,
-    /// Graceful shutdown under way: tasks are still accepted.
+    /// A graceful shutdown is under way: tasks are still accepted.
     ShuttingDown,
-    /// Nothing is accepted any more; what was accepted still runs.
+    /// New tasks are refused; accepted tasks still run.
     Shutdown,
-    /// Over: every accepted task ran, unless the loop died; the thread is done with it.
+    /// Terminated: every accepted task ran, unless the loop died. The loop has left its thread.
     Terminated,
 }
 
-/// What happens to an executor.
+/// An event in the life of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum LifecycleEvent {
     /// The thread supplier accepted the loop.
     Start,
     ShutDownGracefully,
     ShutDownNow,
     /// The loop found the quiet period over, or ended for another reason.
     QuietReached,
-    /// The last step of the teardown.
+    /// The last step of the teardown is done.
     TornDown,
 }
 
 /// What the caller of [`Lifecycle::apply`] has to do next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum LifecycleAction {
     Nothing,
-    /// The loop may be asleep: make it look.
+    /// The loop may be asleep: wake it, so that it sees the new state.
     WakeLoop,
-    /// There is no loop yet: somebody has to run the teardown.
+    /// There is no loop yet: the caller runs the teardown.
     EndWithoutLoop,
 }
 
-const ALL: [State; 5] =
-    [State::NotStarted, State::Started, State::ShuttingDown, State::Shutdown, State::Terminated];
+const ALL: [ExecutorState; 5] = [
+    ExecutorState::NotStarted,
+    ExecutorState::Started,
+    ExecutorState::ShuttingDown,
+    ExecutorState::Shutdown,
+    ExecutorState::Terminated,
+];
 
-/// The machine.
-pub(crate) fn step(state: State, event: Event) -> (State, Action) {
-    use Action::{EndWithoutLoop, Nothing, WakeLoop};
-    use State::{NotStarted, Shutdown, ShuttingDown, Started, Terminated};
+/// Returns the next state and the caller's action for an event: the whole state machine.
+pub(crate) fn step(
+    state: ExecutorState,
+    event: LifecycleEvent,
+) -> (ExecutorState, LifecycleAction) {
+    use ExecutorState::{NotStarted, Shutdown, ShuttingDown, Started, Terminated};
+    use LifecycleAction::{EndWithoutLoop, Nothing, WakeLoop};
     match (event, state) {
-        (Event::Start, NotStarted) => (Started, Nothing),
-        (Event::ShutDownGracefully, Started) => (ShuttingDown, WakeLoop),
-        (Event::ShutDownNow, NotStarted) => (Shutdown, EndWithoutLoop),
-        (Event::ShutDownNow, Started | ShuttingDown) => (Shutdown, WakeLoop),
-        (Event::QuietReached, NotStarted | Started | ShuttingDown) => (Shutdown, Nothing),
-        (Event::TornDown, _) => (Terminated, Nothing),
+        (LifecycleEvent::Start, NotStarted) => (Started, Nothing),
+        (LifecycleEvent::ShutDownGracefully, Started) => (ShuttingDown, WakeLoop),
+        (LifecycleEvent::ShutDownNow, NotStarted) => (Shutdown, EndWithoutLoop),
+        (LifecycleEvent::ShutDownNow, Started | ShuttingDown) => (Shutdown, WakeLoop),
+        (LifecycleEvent::QuietReached, NotStarted | Started | ShuttingDown) => (Shutdown, Nothing),
+        (LifecycleEvent::TornDown, _) => (Terminated, Nothing),
         (_, unchanged) => (unchanged, Nothing),
     }
 }
 
-/// The state of one executor. Any thread may read and apply events.
+/// The state of one executor. Any thread may read it and apply events.
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
     word: AtomicU8,
@@ -88,21 +96,21 @@ pub(crate) struct Lifecycle {
 
 impl Lifecycle {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU8::new(State::NotStarted as u8) }
+        Self { word: AtomicU8::new(ExecutorState::NotStarted as u8) }
     }
 
-    /// Whether it is in this state, or in one behind it.
+    /// True in this state and in every later one.
     #[inline]
-    pub(crate) fn has_reached(&self, state: State) -> bool {
+    pub(crate) fn has_reached(&self, state: ExecutorState) -> bool {
         self.word.load(Ordering::Acquire) >= state as u8
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ExecutorState {
         ALL[usize::from(self.word.load(Ordering::Acquire))]
     }
 
-    /// Moves the state as [`step`] says and returns what is to be done.
-    pub(crate) fn apply(&self, event: Event) -> Action {
+    /// Moves the state by [`step`] and returns the caller's action.
+    pub(crate) fn apply(&self, event: LifecycleEvent) -> LifecycleAction {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let (next, action) = step(ALL[usize::from(word)], event);
@@ -123,21 +131,21 @@ impl Lifecycle {
 mod tests {
     use super::*;
 
-    const EVENTS: [Event; 5] = [
-        Event::Start,
-        Event::ShutDownGracefully,
-        Event::ShutDownNow,
-        Event::QuietReached,
-        Event::TornDown,
+    const EVENTS: [LifecycleEvent; 5] = [
+        LifecycleEvent::Start,
+        LifecycleEvent::ShutDownGracefully,
+        LifecycleEvent::ShutDownNow,
+        LifecycleEvent::QuietReached,
+        LifecycleEvent::TornDown,
     ];
 
     #[test]
     fn e03_every_transition_is_in_the_table() {
-        use Action::{EndWithoutLoop, Nothing, WakeLoop};
-        use State::{
+        use ExecutorState::{
             NotStarted as N, Shutdown as D, ShuttingDown as G, Started as S, Terminated as T,
         };
-        // One row a state, one column an event, in the order of EVENTS.
+        use LifecycleAction::{EndWithoutLoop, Nothing, WakeLoop};
+        // One row per state, one column per event, in the order of EVENTS.
         let table = [
             [(S, Nothing), (N, Nothing), (D, EndWithoutLoop), (D, Nothing), (T, Nothing)],
             [(S, Nothing), (G, WakeLoop), (D, WakeLoop), (D, Nothing), (T, Nothing)],
@@ -165,12 +173,12 @@ mod tests {
     #[test]
     fn e03_the_word_follows_the_table() {
         let life = Lifecycle::new();
-        assert_eq!(life.state(), State::NotStarted);
-        assert_eq!(life.apply(Event::Start), Action::Nothing);
-        assert_eq!(life.apply(Event::ShutDownGracefully), Action::WakeLoop);
-        assert_eq!(life.apply(Event::ShutDownGracefully), Action::Nothing);
-        assert_eq!(life.state(), State::ShuttingDown);
-        assert_eq!(life.apply(Event::TornDown), Action::Nothing);
-        assert_eq!(life.state(), State::Terminated);
+        assert_eq!(life.state(), ExecutorState::NotStarted);
+        assert_eq!(life.apply(LifecycleEvent::Start), LifecycleAction::Nothing);
+        assert_eq!(life.apply(LifecycleEvent::ShutDownGracefully), LifecycleAction::WakeLoop);
+        assert_eq!(life.apply(LifecycleEvent::ShutDownGracefully), LifecycleAction::Nothing);
+        assert_eq!(life.state(), ExecutorState::ShuttingDown);
+        assert_eq!(life.apply(LifecycleEvent::TornDown), LifecycleAction::Nothing);
+        assert_eq!(life.state(), ExecutorState::Terminated);
     }
 }

@@ -1,26 +1,26 @@
-//! How long a graceful shutdown takes (E15): the arithmetic, without a loop.
+//! The timing of a graceful shutdown: quiet period and timeout, as arithmetic without a loop (E15).
 
 use std::time::Duration;
 
 use crate::clock::Nanos;
 
-/// The quiet period when none is given: long enough for work in flight to bring its follow-ups.
+/// The default quiet period: long enough for work in flight to submit its follow-ups.
 pub const DEFAULT_QUIET_PERIOD: Duration = Duration::from_secs(2);
 
-/// The limit on the whole when none is given.
+/// The default limit on a whole graceful shutdown.
 pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Shutdown parameters that contradict each other.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the shutdown timeout of {timeout:?} is shorter than the quiet period of {quiet:?}")]
 pub struct InvalidShutdown {
-    /// The quiet period asked for.
+    /// The requested quiet period.
     pub quiet: Duration,
-    /// The timeout asked for.
+    /// The requested timeout.
     pub timeout: Duration,
 }
 
-/// What was asked of a shutdown. The first call's parameters stay.
+/// The parameters of a shutdown. Those of the first call stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShutdownPlan {
     pub(crate) quiet: Duration,
@@ -28,14 +28,14 @@ pub(crate) struct ShutdownPlan {
     pub(crate) begun: Nanos,
 }
 
-/// Whether the loop may end.
+/// What a loop that is shutting down does next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ShutdownStep {
     End,
-    /// There is work: run it.
+    /// Run the queued work.
     Work,
-    /// Nothing to do: sleep until a task comes or this time is reached, then ask again.
+    /// Sleep until a task comes or this time is reached, then ask again.
     QuietUntil(Nanos),
 }
 
@@ -51,7 +51,7 @@ impl ShutdownPlan {
         Ok(Self { quiet, timeout, begun })
     }
 
-    /// When it has to be over.
+    /// Returns the time at which the shutdown ends at the latest.
     pub(crate) fn end(&self) -> Nanos {
         self.begun.plus(self.timeout)
     }
@@ -60,22 +60,23 @@ impl ShutdownPlan {
         now >= self.end()
     }
 
-    /// `last_activity`: when the last user task or hook ended, if one ran since the shutdown began.
-    pub(crate) fn verdict(
+    /// Decides what the loop does next. `last_activity` is when the last user task or hook ended, if one ran
+    /// since the shutdown began.
+    pub(crate) fn next_step(
         &self,
         now: Nanos,
         last_activity: Option<Nanos>,
         has_work: bool,
-    ) -> Verdict {
+    ) -> ShutdownStep {
         let quiet_end = last_activity.unwrap_or(self.begun).plus(self.quiet);
         if self.is_overdue(now) {
-            Verdict::End
+            ShutdownStep::End
         } else if has_work {
-            Verdict::Work
+            ShutdownStep::Work
         } else if now >= quiet_end {
-            Verdict::End
+            ShutdownStep::End
         } else {
-            Verdict::QuietUntil(quiet_end.min(self.end()))
+            ShutdownStep::QuietUntil(quiet_end.min(self.end()))
         }
     }
 }
@@ -100,30 +101,30 @@ mod tests {
     #[test]
     fn e15_without_activity_the_quiet_period_counts_from_the_start() {
         let plan = plan(100, 500);
-        assert_eq!(plan.verdict(Nanos(1050), None, false), Verdict::QuietUntil(Nanos(1100)));
-        assert_eq!(plan.verdict(Nanos(1100), None, false), Verdict::End);
+        assert_eq!(plan.next_step(Nanos(1050), None, false), ShutdownStep::QuietUntil(Nanos(1100)));
+        assert_eq!(plan.next_step(Nanos(1100), None, false), ShutdownStep::End);
     }
 
     #[test]
     fn e15_activity_restarts_the_quiet_period() {
         let plan = plan(100, 500);
         let last = Some(Nanos(1080));
-        assert_eq!(plan.verdict(Nanos(1150), last, false), Verdict::QuietUntil(Nanos(1180)));
-        assert_eq!(plan.verdict(Nanos(1180), last, false), Verdict::End);
+        assert_eq!(plan.next_step(Nanos(1150), last, false), ShutdownStep::QuietUntil(Nanos(1180)));
+        assert_eq!(plan.next_step(Nanos(1180), last, false), ShutdownStep::End);
     }
 
     #[test]
     fn e15_quiet_zero_ends_when_the_queue_is_empty() {
         let plan = plan(0, 500);
-        assert_eq!(plan.verdict(Nanos(1000), None, true), Verdict::Work);
-        assert_eq!(plan.verdict(Nanos(1001), Some(Nanos(1001)), false), Verdict::End);
+        assert_eq!(plan.next_step(Nanos(1000), None, true), ShutdownStep::Work);
+        assert_eq!(plan.next_step(Nanos(1001), Some(Nanos(1001)), false), ShutdownStep::End);
     }
 
     #[test]
     fn e15_the_timeout_bounds_the_whole() {
         let plan = plan(100, 150);
         let last = Some(Nanos(1140));
-        assert_eq!(plan.verdict(Nanos(1141), last, false), Verdict::QuietUntil(Nanos(1150)));
-        assert_eq!(plan.verdict(Nanos(1150), last, true), Verdict::End);
+        assert_eq!(plan.next_step(Nanos(1141), last, false), ShutdownStep::QuietUntil(Nanos(1150)));
+        assert_eq!(plan.next_step(Nanos(1150), last, true), ShutdownStep::End);
     }
 }

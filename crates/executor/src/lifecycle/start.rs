@@ -1,9 +1,9 @@
-//! Starting a loop once, however many threads ask (E04).
+//! Starting a loop once, however many threads ask for it (E04).
 //!
-//! The loop waits to be started as a *seed* in here. A start takes the seed and offers it to the
-//! thread supplier; only when the supplier has accepted is `Started` published, and only after that
-//! does anybody queue a task. A seed that is dropped unrun comes back ([`Starter::give_back`]), so
-//! a later submission can try again.
+//! Until it is started, the loop is a *seed* in here. A start takes the seed and offers it to the thread
+//! supplier. `Started` is published only when the supplier has accepted, and tasks are queued only after that.
+//! A seed that is dropped unrun is given back ([`Starter::give_back`]), so that a later submission can try
+//! again.
 //!
 //! ```text
 //!   submitter                     supplier's thread
@@ -18,12 +18,12 @@
 use std::cell::RefCell;
 use std::io;
 
-use crate::lifecycle::{Event, Lifecycle, State};
+use crate::lifecycle::{ExecutorState, Lifecycle, LifecycleEvent};
 use crate::sync::{Mutex, MutexGuard, lock, per_thread};
 
-/// `gate` serialises starts and shutdowns of a loop that has not started; it is held while the
-/// supplier runs, and what it guards says whether the last supplier accepted. `seed` is only ever
-/// locked for a moment, by whoever takes it or puts it back.
+/// Starts one loop. `gate` serialises starts and shutdowns of a loop that has not started; it is held while the
+/// supplier runs, and the flag it guards says whether the last supplier accepted. `seed` is only locked for a
+/// moment, by the thread that takes it or puts it back.
 #[derive(Debug)]
 pub(crate) struct Starter<S> {
     gate: Mutex<bool>,
@@ -33,18 +33,18 @@ pub(crate) struct Starter<S> {
 /// A failed start.
 #[derive(Debug)]
 pub(crate) enum StartError<S> {
-    /// Nothing was started; try again later.
+    /// Nothing was started; a later submission may try again.
     Refused(io::Error),
-    /// The loop was let go after it had been published as started: whoever gets this must end it.
+    /// The supplier dropped the loop after it had been published as started: the receiver of this must end it.
     Abandoned(S),
 }
 
-/// Holding it keeps starts out.
-pub(crate) type Gate<'a> = MutexGuard<'a, bool>;
+/// A lock that keeps starts out while it is held.
+pub(crate) type StartGate<'a> = MutexGuard<'a, bool>;
 
 per_thread! {
-    /// The loops this thread is starting right now, by the address of their starter: it is inside
-    /// their suppliers, and their gates are its own.
+    /// The loops that this thread is starting now, by the address of their starter: the thread is inside their
+    /// suppliers, and holds their gates.
     static STARTING: RefCell<Vec<usize>> = RefCell::new(Vec::new());
 }
 
@@ -53,34 +53,38 @@ impl<S> Starter<S> {
         Self { gate: Mutex::new(false), seed: Mutex::new(Some(seed)) }
     }
 
-    /// Starts the loop unless it was started before. `offer` hands the seed to the supplier.
+    /// Starts the loop unless it has started. `offer` hands the seed to the supplier.
     pub(crate) fn ensure_started(
         &self,
         life: &Lifecycle,
         offer: impl FnOnce(S) -> io::Result<()>,
     ) -> Result<(), StartError<S>> {
-        if life.state() != State::NotStarted {
+        if life.state() != ExecutorState::NotStarted {
             return Ok(());
         }
         if self.is_starting_here() {
-            return Err(refused("the thread supplier submitted to the executor it is starting"));
+            return Err(refused(
+                "the thread supplier submitted a task to the executor that it is starting",
+            ));
         }
         let mut gate = lock(&self.gate);
-        if life.state() != State::NotStarted {
+        if life.state() != ExecutorState::NotStarted {
             return Ok(());
         }
         self.start(&mut gate, life, offer)
     }
 
-    /// Starts the loop whatever its state, for the caller that holds the gate.
+    /// Starts the loop whatever its state, for a caller that holds the gate.
     pub(crate) fn start(
         &self,
-        gate: &mut Gate<'_>,
+        gate: &mut StartGate<'_>,
         life: &Lifecycle,
         offer: impl FnOnce(S) -> io::Result<()>,
     ) -> Result<(), StartError<S>> {
         let Some(seed) = self.take_seed() else {
-            return Err(refused("an earlier thread supplier lost the loop"));
+            return Err(refused(
+                "an earlier thread supplier lost the loop: it neither ran the loop nor dropped it",
+            ));
         };
         let _ = STARTING.try_with(|starting| starting.borrow_mut().push(self.address()));
         let accepted = offer(seed);
@@ -90,8 +94,8 @@ impl<S> Starter<S> {
             return Err(refused("the thread supplier neither ran nor refused the loop"));
         }
         **gate = true;
-        let _ = life.apply(Event::Start);
-        // Let go between the look and the publication: the one who let go saw NotStarted and left
+        let _ = life.apply(LifecycleEvent::Start);
+        // Given back between the look and the publication: the thread that gave it back saw NotStarted and left
         // it to us.
         match self.take_seed() {
             None => Ok(()),
@@ -99,34 +103,34 @@ impl<S> Starter<S> {
         }
     }
 
-    /// The supplier's thread has the loop: may it run? Waits until the start is decided.
+    /// Returns whether the supplier's thread may run the loop. Waits until the start is decided.
     pub(crate) fn may_run(&self) -> bool {
         if self.is_starting_here() {
-            return false; // Run in place by its supplier: the submitter would become the loop.
+            return false; // The supplier runs the loop in place: the submitter would become the loop.
         }
         *lock(&self.gate)
     }
 
-    /// Takes back a seed that did not get to run. `Some`: it had been published as started, and the
-    /// caller must end it.
+    /// Takes back a seed that was not run. Returns the seed if it had been published as started: the caller
+    /// must then end it.
     pub(crate) fn give_back(&self, life: &Lifecycle, seed: S) -> Option<S> {
         *lock(&self.seed) = Some(seed);
-        if life.state() == State::NotStarted {
+        if life.state() == ExecutorState::NotStarted {
             return None;
         }
         self.take_seed()
     }
 
-    /// Keeps starts out while a loop that never started is shut down. Not for a supplier that is
-    /// starting this very loop: the gate is held on its behalf.
-    pub(crate) fn gate(&self) -> Gate<'_> {
+    /// Locks out starts while a loop that never started is shut down. Must not be called from the supplier that
+    /// is starting this loop: the gate is held on its behalf.
+    pub(crate) fn gate(&self) -> StartGate<'_> {
         debug_assert!(!self.is_starting_here());
         lock(&self.gate)
     }
 
-    /// Whether the calling thread is inside the supplier that is to start this loop.
+    /// True if the calling thread is inside the supplier that is starting this loop.
     pub(crate) fn is_starting_here(&self) -> bool {
-        // A thread whose locals are gone starts nothing.
+        // A thread whose thread-locals are destroyed starts nothing.
         STARTING.try_with(|starting| starting.borrow().contains(&self.address())).unwrap_or(false)
     }
 
@@ -157,7 +161,7 @@ mod tests {
         assert!(
             matches!(refused, Err(StartError::Refused(e)) if e.to_string() == "no threads left")
         );
-        assert_eq!(life.state(), State::NotStarted);
+        assert_eq!(life.state(), ExecutorState::NotStarted);
         let mut run = None;
         starter
             .ensure_started(&life, |seed| {
@@ -165,7 +169,7 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        assert_eq!((run, life.state()), (Some(7), State::Started));
+        assert_eq!((run, life.state()), (Some(7), ExecutorState::Started));
         starter.ensure_started(&life, |_| panic!("started twice")).unwrap();
     }
 
@@ -177,7 +181,7 @@ mod tests {
             Ok(())
         });
         assert!(matches!(dropped, Err(StartError::Refused(_))));
-        assert_eq!(life.state(), State::NotStarted);
+        assert_eq!(life.state(), ExecutorState::NotStarted);
     }
 
     #[test]

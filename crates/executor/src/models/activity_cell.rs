@@ -5,29 +5,29 @@ use std::sync::Arc;
 use super::{model, thread};
 use crate::raw::origin::Origin;
 use crate::report::UserCode;
-use crate::watchdog::activity_cell::{Pulse, Seen, Sight};
+use crate::watchdog::activity_cell::{ActivityCell, ActivitySnapshot, RunningWork};
 
 /// What can be seen, and belongs together.
-fn check(seen: &Seen, first: u64) {
+fn check(seen: &RunningWork, first: u64) {
     let [one, two, inner] = ["one", "two", "inner"].map(Origin::labelled);
-    let is_first = seen.piece == first;
+    let is_first = seen.work_id == first;
     let expected = if is_first { (UserCode::Task, one) } else { (UserCode::Timer, two) };
     assert_eq!(seen.outer, expected, "the outermost and its number");
     match seen.inner {
         Some(nested) => {
             assert!(is_first, "nothing is inside of the second");
-            assert_eq!((nested, seen.station), ((UserCode::Handler, inner), Some(7)));
+            assert_eq!((nested, seen.call_site), ((UserCode::Handler, inner), Some(7)));
         }
-        None => assert_eq!(seen.station, None),
+        None => assert_eq!(seen.call_site, None),
     }
 }
 
 /// The number of the first piece of work of any loop.
 fn first_number() -> u64 {
-    let pulse = Pulse::new();
-    let _begun = pulse.begin(UserCode::Task, Origin::labelled("one"));
-    match pulse.look() {
-        Sight::Busy(seen) => seen.piece,
+    let activity = ActivityCell::new();
+    let _begun = activity.begin(UserCode::Task, Origin::labelled("one"));
+    match activity.read() {
+        ActivitySnapshot::Busy(seen) => seen.work_id,
         other => unreachable!("{other:?}"),
     }
 }
@@ -36,15 +36,15 @@ fn first_number() -> u64 {
 fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
     model(|| {
         let first = first_number();
-        let pulse = Arc::new(Pulse::new());
-        let looked_at = pulse.clone();
+        let activity = Arc::new(ActivityCell::new());
+        let looked_at = activity.clone();
         let looker = thread::spawn(move || {
-            if let Sight::Busy(seen) = looked_at.look() {
+            if let ActivitySnapshot::Busy(seen) = looked_at.read() {
                 check(&seen, first);
             }
         });
-        drop(pulse.begin(UserCode::Task, Origin::labelled("one")));
-        drop(pulse.begin(UserCode::Timer, Origin::labelled("two")));
+        drop(activity.begin(UserCode::Task, Origin::labelled("one")));
+        drop(activity.begin(UserCode::Timer, Origin::labelled("two")));
         looker.join().unwrap();
     });
 }
@@ -53,16 +53,16 @@ fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
 fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
     model(|| {
         let first = first_number();
-        let pulse = Arc::new(Pulse::new());
-        let looked_at = pulse.clone();
+        let activity = Arc::new(ActivityCell::new());
+        let looked_at = activity.clone();
         let looker = thread::spawn(move || {
-            if let Sight::Busy(seen) = looked_at.look() {
+            if let ActivitySnapshot::Busy(seen) = looked_at.read() {
                 check(&seen, first);
             }
         });
-        let _begun = pulse.begin(UserCode::Task, Origin::labelled("one"));
-        let before = pulse.enter(UserCode::Handler, Origin::labelled("inner"), Some(7));
-        pulse.exit(before);
+        let _begun = activity.begin(UserCode::Task, Origin::labelled("one"));
+        let before = activity.enter(UserCode::Handler, Origin::labelled("inner"), Some(7));
+        activity.restore(before);
         looker.join().unwrap();
     });
 }
@@ -70,17 +70,17 @@ fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
 #[test]
 fn o02_two_looks_at_the_same_piece_agree() {
     model(|| {
-        let pulse = Arc::new(Pulse::new());
-        let looked_at = pulse.clone();
+        let activity = Arc::new(ActivityCell::new());
+        let looked_at = activity.clone();
         let looker = thread::spawn(move || {
-            let looks = [looked_at.look(), looked_at.look()];
-            if let [Sight::Busy(earlier), Sight::Busy(later)] = looks {
-                assert!(earlier.piece <= later.piece, "time does not go back");
-                assert_eq!(earlier.piece == later.piece, earlier.outer == later.outer);
+            let looks = [looked_at.read(), looked_at.read()];
+            if let [ActivitySnapshot::Busy(earlier), ActivitySnapshot::Busy(later)] = looks {
+                assert!(earlier.work_id <= later.work_id, "time does not go back");
+                assert_eq!(earlier.work_id == later.work_id, earlier.outer == later.outer);
             }
         });
-        drop(pulse.begin(UserCode::Task, Origin::labelled("one")));
-        let _begun = pulse.begin(UserCode::Timer, Origin::labelled("two"));
+        drop(activity.begin(UserCode::Task, Origin::labelled("one")));
+        let _begun = activity.begin(UserCode::Timer, Origin::labelled("two"));
         looker.join().unwrap();
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{AtomicUsize, Ordering, model, model_of_three, park, parker, thread};
 use crate::clock::Nanos;
-use crate::queue::admission::Depth;
+use crate::queue::admission::QueueDepth;
 use crate::queue::inbox::Inbox;
 use crate::wake::wake_word::Urgency;
 
@@ -14,7 +14,7 @@ fn take(inbox: &Inbox<u8>, parker: &mut crate::wake::park::TokenPark, n: usize) 
     let (mut taken, mut sleeps) = (0, 0);
     while taken < n {
         if consumer.pop().is_some() {
-            inbox.leave(Depth::ONE_USER);
+            inbox.release(QueueDepth::ONE_USER);
             taken += 1;
             continue;
         }
@@ -45,7 +45,7 @@ fn e10_no_wake_up_is_lost_and_none_is_wasted() {
             producer.join().unwrap();
         }
         assert!(inbox.wake_ups() <= sleeps, "{} wakes, {sleeps} sleeps", inbox.wake_ups());
-        assert_eq!(inbox.depth(), Depth::NONE);
+        assert_eq!(inbox.depth(), QueueDepth::NONE);
     });
 }
 
@@ -84,7 +84,7 @@ fn e10_an_earlier_timer_wakes_the_loop() {
         let (mut taken, mut sleeps) = (0, 0);
         while taken < 2 {
             if consumer.pop().is_some() {
-                inbox.leave(Depth::ONE_USER);
+                inbox.release(QueueDepth::ONE_USER);
                 taken += 1;
                 continue;
             }
@@ -115,8 +115,8 @@ fn shutdown_race(bound: Option<u32>) {
             .collect();
         inbox.close();
         let (mut run, mut consumer) = (0, inbox.consumer());
-        while inbox.next_straggler(|| consumer.pop()).is_some() {
-            inbox.leave(Depth::ONE_USER);
+        while inbox.next_accepted(|| consumer.pop()).is_some() {
+            inbox.release(QueueDepth::ONE_USER);
             run += 1;
         }
         for producer in producers {

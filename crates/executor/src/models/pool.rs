@@ -1,10 +1,10 @@
 //! Slots of a pool that are given back on another thread while the pool collects them, or goes.
 
 use super::{model, model_of_three, thread};
-use crate::raw::pool::{Lent, Pool};
+use crate::raw::pool::{LentSlot, Pool};
 use crate::sync::yield_now;
 
-fn lend(pool: &mut Pool, count: usize) -> Vec<Lent> {
+fn lend(pool: &mut Pool, count: usize) -> Vec<LentSlot> {
     (0..count).map(|_| pool.lend()).collect()
 }
 
@@ -13,7 +13,7 @@ fn e13_slots_given_back_elsewhere_are_collected_once() {
     model(|| {
         let mut pool = Pool::new();
         let lent = lend(&mut pool, 2);
-        let other = thread::spawn(move || lent.into_iter().for_each(Lent::give_back_elsewhere));
+        let other = thread::spawn(move || lent.into_iter().for_each(LentSlot::give_back_elsewhere));
         // Not joined before: nothing but the list says that a slot came back.
         while pool.taken() > 0 {
             pool.collect_returned();

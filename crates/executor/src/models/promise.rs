@@ -61,13 +61,13 @@ impl NotifyTarget for Loop {
         Ok(())
     }
 
-    fn queue_clear(&self, _: AnyPromise) {}
+    fn queue_timer_removal(&self, _: AnyPromise) {}
 }
 
 /// Unparks the thread that polls.
-struct Alarm(Arc<dyn Unpark>);
+struct UnparkWaker(Arc<dyn Unpark>);
 
-impl Wake for Alarm {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -76,7 +76,7 @@ impl Wake for Alarm {
 /// Awaits a future on a thread of its own: a lost wake-up is a deadlock, which loom finds.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let (mut parker, unpark) = parker();
-    let waker = Waker::from(Arc::new(Alarm(unpark)));
+    let waker = Waker::from(Arc::new(UnparkWaker(unpark)));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut context) {

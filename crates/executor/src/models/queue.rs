@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::{AtomicUsize, Ordering, model, model_of_three, thread};
-use crate::raw::queue::{Consumer, Queue};
+use crate::raw::queue::{MpscQueue, QueueConsumer};
 
 /// A value that owns memory: taken twice, it is seen.
 type Value = Box<(usize, usize)>;
@@ -32,14 +32,14 @@ impl Pace {
 
 /// What came of each producer.
 struct Taker<const PRODUCERS: usize> {
-    queue: Arc<Queue<Value>>,
+    queue: Arc<MpscQueue<Value>>,
     pace: Pace,
-    consumer: Consumer<Value>,
+    consumer: QueueConsumer<Value>,
     next: [usize; PRODUCERS],
 }
 
 impl<const PRODUCERS: usize> Taker<PRODUCERS> {
-    fn new(queue: &Arc<Queue<Value>>) -> Self {
+    fn new(queue: &Arc<MpscQueue<Value>>) -> Self {
         let consumer = queue.consumer().unwrap();
         Self { queue: queue.clone(), pace: Pace::new(), consumer, next: [0; PRODUCERS] }
     }
@@ -79,7 +79,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
 #[test]
 fn e07_two_producers_lose_nothing_and_keep_their_order() {
     model_of_three(|| {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(MpscQueue::new());
         let mut taker = Taker::new(&queue);
         let producers = [taker.produce(0, 2), taker.produce(1, 1)];
         taker.look();
@@ -94,7 +94,7 @@ fn e07_two_producers_lose_nothing_and_keep_their_order() {
 #[test]
 fn e07_blocks_are_handed_over_and_used_again() {
     model(|| {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(MpscQueue::new());
         let mut taker = Taker::<1>::new(&queue);
         let producer = taker.produce(0, 5);
         for _ in 0..3 {
@@ -109,7 +109,7 @@ fn e07_blocks_are_handed_over_and_used_again() {
 #[test]
 fn e07_two_producers_share_the_spare() {
     model_of_three(|| {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(MpscQueue::new());
         let mut taker = Taker::<3>::new(&queue);
         (0..3).for_each(|n| queue.push(Box::new((2, n))));
         let producers = [taker.produce(0, 1), taker.produce(1, 1)];
@@ -124,7 +124,7 @@ fn e07_two_producers_share_the_spare() {
 fn what_is_left_is_dropped_with_the_queue() {
     model(|| {
         let alive = Arc::new(());
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(MpscQueue::new());
         let mut consumer = queue.consumer().unwrap();
         let pace = Pace::new();
         let producer = {
@@ -148,7 +148,7 @@ fn what_is_left_is_dropped_with_the_queue() {
 #[test]
 fn one_consumer_goes_on_where_the_other_was() {
     model(|| {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(MpscQueue::new());
         (1..=3).for_each(|n| queue.push(n));
         let other = {
             let queue = queue.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{AtomicUsize, Ordering, model, thread};
 use crate::lifecycle::start::{StartError, Starter};
-use crate::lifecycle::{Lifecycle, State};
+use crate::lifecycle::{ExecutorState, Lifecycle};
 use crate::sync::{Mutex, lock};
 
 /// A loop waiting for its thread, and what became of it.
@@ -50,7 +50,7 @@ impl Model {
             Ok(())
         });
         match started {
-            Ok(()) => assert_ne!(self.life.state(), State::NotStarted),
+            Ok(()) => assert_ne!(self.life.state(), ExecutorState::NotStarted),
             Err(StartError::Abandoned(())) => {
                 self.ended.fetch_add(1, Ordering::SeqCst);
                 return false;
@@ -115,7 +115,7 @@ fn e04_a_loop_let_go_is_ended_once_or_can_be_started_again() {
         model.join();
         let ended = model.ended.load(Ordering::SeqCst);
         match model.life.state() {
-            State::NotStarted => assert!(!started && ended == 0, "refused: try again"),
+            ExecutorState::NotStarted => assert!(!started && ended == 0, "refused: try again"),
             _ => assert_eq!(ended, 1, "published as started: somebody must end it"),
         }
     });

@@ -2,52 +2,52 @@
 //! the loop whose timer it is.
 
 use super::observers::PromiseSlot;
-use crate::raw::block::{AnyRef, Block, Face, Ref, WeakRef};
-use crate::timer::entry::Timer;
+use crate::raw::block::{AnyRef, AsDyn, CountedBlock, Ref, WeakRef};
+use crate::timer::entry::ErasedTimer;
 
 /// A handle to a promise of any type.
-pub(crate) type AnyPromise = AnyRef<dyn Promised>;
+pub(crate) type AnyPromise = AnyRef<dyn ErasedPromise>;
 
 /// A handle to a promise of any type that does not keep its value.
-pub(crate) type WeakPromise = WeakRef<dyn Promised>;
+pub(crate) type WeakPromise = WeakRef<dyn ErasedPromise>;
 
 /// A handle to a promise.
-pub(crate) type PromiseRef<T> = Ref<PromiseSlot<T>, dyn Promised>;
+pub(crate) type PromiseRef<T> = Ref<PromiseSlot<T>, dyn ErasedPromise>;
 
-/// What can be asked of any promise. `me` is a handle to the very promise that is asked: it may have
+/// What can be asked of any promise. `this` is a handle to the very promise that is asked: it may have
 /// to be queued on its executor.
-pub(crate) trait Promised: Send + Sync {
+pub(crate) trait ErasedPromise: Send + Sync {
     /// Calls those who are to be called on the executor. This is its thread.
     fn notify(&self);
 
     /// Cancels, unless completed or uncancellable.
-    fn cancel(&self, me: &AnyPromise) -> bool;
+    fn cancel(&self, this: &AnyPromise) -> bool;
 
     /// The timer whose promise it is.
-    fn timer(&self) -> Option<&dyn Timer> {
+    fn timer(&self) -> Option<&dyn ErasedTimer> {
         None
     }
 }
 
 /// A promise with nothing in its tail.
-type PlainPromise<T> = Block<PromiseSlot<T>, (), dyn Promised>;
+type PlainPromise<T> = CountedBlock<PromiseSlot<T>, (), dyn ErasedPromise>;
 
-impl<T: Send + 'static> Promised for PlainPromise<T> {
+impl<T: Send + 'static> ErasedPromise for PlainPromise<T> {
     fn notify(&self) {
-        self.head().drain();
+        self.head().run_listeners();
     }
 
-    fn cancel(&self, me: &AnyPromise) -> bool {
-        let Some(watched) = self.head().cancel() else { return false };
-        if watched {
-            self.head().tell_cancelled(me);
+    fn cancel(&self, this: &AnyPromise) -> bool {
+        let Some(has_observers) = self.head().cancel() else { return false };
+        if has_observers {
+            self.head().notify_cancelled(this);
         }
         true
     }
 }
 
-impl<T: Send + 'static> Face<dyn Promised> for PlainPromise<T> {
-    fn face(&self) -> &(dyn Promised + 'static) {
+impl<T: Send + 'static> AsDyn<dyn ErasedPromise> for PlainPromise<T> {
+    fn as_dyn(&self) -> &(dyn ErasedPromise + 'static) {
         self
     }
 }

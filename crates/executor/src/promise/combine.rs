@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::future::{Canceller, PromiseFuture};
-use super::promise::{Promise, caught, promise};
+use super::promise::{Promise, promise, report_panic};
 use crate::engine::current::ExecutorId;
 use crate::error::ErrorKind;
 use crate::raw::origin::Origin;
@@ -19,12 +19,12 @@ impl<T: Send + 'static> PromiseFuture<T> {
         f: impl FnOnce(T) -> U + Send + 'static,
     ) -> PromiseFuture<U> {
         let origin = Origin::here();
-        let (promise, future) = self.derived();
+        let (promise, future) = self.derive_promise();
         self.on_complete(move |outcome| match outcome {
             Ok(value) => {
                 promise.run(UserCode::Listener, origin, move || f(value));
             }
-            Err(error) => promise.follow(Err(error)),
+            Err(error) => promise.complete_like(Err(error)),
         });
         future
     }
@@ -37,11 +37,11 @@ impl<T: Send + 'static> PromiseFuture<T> {
         f: impl FnOnce(T) -> PromiseFuture<U> + Send + 'static,
     ) -> PromiseFuture<U> {
         let origin = Origin::here();
-        let (mut promise, future) = self.derived();
+        let (mut promise, future) = self.derive_promise();
         self.on_complete(move |outcome| {
             let value = match outcome {
                 Ok(value) => value,
-                Err(error) => return promise.follow(Err(error)),
+                Err(error) => return promise.complete_like(Err(error)),
             };
             if promise.is_cancelled() {
                 return;
@@ -52,10 +52,10 @@ impl<T: Send + 'static> PromiseFuture<T> {
                     promise.on_cancel(move || {
                         canceller.cancel();
                     });
-                    next.on_complete(move |outcome| promise.follow(outcome));
+                    next.on_complete(move |outcome| promise.complete_like(outcome));
                 }
                 Err(payload) => {
-                    promise.set_failure(caught(UserCode::Listener, origin, payload));
+                    promise.set_failure(report_panic(UserCode::Listener, origin, payload));
                 }
             }
         });
@@ -64,7 +64,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
 
     /// A promise on the same executor whose cancellation cancels this future.
     #[track_caller]
-    fn derived<U: Send + 'static>(&self) -> (Promise<U>, PromiseFuture<U>) {
+    fn derive_promise<U: Send + 'static>(&self) -> (Promise<U>, PromiseFuture<U>) {
         let (mut promise, future) = promise(self.executor());
         let canceller = self.canceller();
         promise.on_cancel(move || {
@@ -114,7 +114,7 @@ pub(crate) fn all<T: Send + 'static>(
             let promise = complete.is_some().then(|| state.promise.take()).flatten();
             drop(state);
             if let (Some(promise), Some(outcome)) = (promise, complete) {
-                promise.follow(outcome);
+                promise.complete_like(outcome);
             }
         });
     }
@@ -141,7 +141,7 @@ pub(crate) fn first<T: Send + 'static>(
         future.on_complete(move |outcome| {
             let promise = winner.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(promise) = promise {
-                promise.follow(outcome);
+                promise.complete_like(outcome);
             }
         });
     }

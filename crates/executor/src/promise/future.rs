@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::any::{PromiseRef, Promised, WeakPromise};
-use super::observers::{Consumer, Listener, Outcome, PromiseSlot, Side};
+use super::any::{ErasedPromise, PromiseRef, WeakPromise};
+use super::observers::{Outcome, OutcomeConsumer, PromiseContext, PromiseListener, PromiseSlot};
 use super::shared::SharedFuture;
 use crate::engine::current::ExecutorId;
 use crate::engine::registry::deliver;
 use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
-use crate::raw::slot::{Taken, Taker};
+use crate::raw::slot::{SlotTaker, TakeOutcome};
 
 /// The end of a promise that waits for its result. It has one owner, who gets the value; see
 /// [`shared`](Self::shared) for several.
@@ -33,20 +33,20 @@ use crate::raw::slot::{Taken, Taker};
 /// ```
 #[must_use = "dropping a future detaches it"]
 pub struct PromiseFuture<T: Send + 'static> {
-    taker: Taker<Outcome<T>, Side<T>, dyn Promised>,
+    taker: SlotTaker<Outcome<T>, PromiseContext<T>, dyn ErasedPromise>,
     /// `&PromiseFuture` gives nobody a `&T`, but keep it as shareable as its value, no more.
     value: PhantomData<T>,
 }
 
 impl<T: Send + 'static> PromiseFuture<T> {
-    pub(crate) fn new(taker: Taker<Outcome<T>, Side<T>, dyn Promised>) -> Self {
+    pub(crate) fn new(taker: SlotTaker<Outcome<T>, PromiseContext<T>, dyn ErasedPromise>) -> Self {
         Self { taker, value: PhantomData }
     }
 
     /// The executor its listeners run on.
     #[must_use]
     pub fn executor(&self) -> ExecutorId {
-        self.taker.side.executor
+        self.taker.context.executor
     }
 
     /// Whether it has completed, in whatever way.
@@ -64,8 +64,8 @@ impl<T: Send + 'static> PromiseFuture<T> {
     /// Cancels it, unless it has completed or can no longer be cancelled. A submitted task that has
     /// not started will not run.
     pub fn cancel(&self) -> bool {
-        let me = self.taker.slot().any();
-        me.cancel(me)
+        let this = self.taker.slot().any();
+        this.cancel(this)
     }
 
     /// A handle that cancels, for somebody who does not own the future.
@@ -78,7 +78,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     #[track_caller]
     pub fn add_listener(&mut self, listener: impl FnOnce(&Result<T, Error>) + Send + 'static) {
         self.taker.listen();
-        let listener = Listener { origin: Origin::here(), call: Box::new(listener) };
+        let listener = PromiseListener { origin: Origin::here(), call: Box::new(listener) };
         self.taker.slot().add_listener(listener);
     }
 
@@ -86,24 +86,26 @@ impl<T: Send + 'static> PromiseFuture<T> {
     #[track_caller]
     pub fn on_complete(mut self, consumer: impl FnOnce(Result<T, Error>) + Send + 'static) {
         self.taker.listen();
-        let consumer = Consumer { origin: Origin::here(), call: Box::new(consumer) };
+        let consumer = OutcomeConsumer { origin: Origin::here(), call: Box::new(consumer) };
         let slot = self.taker.slot();
-        slot.side.observers().others().consumer = Some(consumer);
+        slot.context.observers().others().consumer = Some(consumer);
         if slot.watch() {
-            deliver(slot.side.executor, slot.any().clone());
+            deliver(slot.context.executor, slot.any().clone());
         }
     }
 
     /// The outcome, if it is there.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         match self.taker.take() {
-            Taken::NotYet => None,
-            Taken::Listened => {
+            TakeOutcome::NotYet => None,
+            TakeOutcome::Listened => {
                 let slot = self.taker.slot();
-                slot.take_listened(&slot.side.observers())
+                slot.take_after_listeners(&slot.context.observers())
             }
-            Taken::Cancelled => Some(Err(Error::cancelled())),
-            Taken::Value(value) => Some(value.unwrap_or_else(|| Err(self.taker.slot().gone()))),
+            TakeOutcome::Cancelled => Some(Err(Error::cancelled())),
+            TakeOutcome::Value(value) => {
+                Some(value.unwrap_or_else(|| Err(self.taker.slot().missing_value())))
+            }
         }
     }
 
@@ -135,25 +137,25 @@ impl<T: Send + 'static> PromiseFuture<T> {
         let slot = self.taker.slot();
         if slot.is_done() {
             // Listeners are still to run. If they are ours to run, that is now.
-            if crate::engine::current::runs_here(slot.side.executor) {
-                slot.drain();
+            if crate::engine::current::runs_here(slot.context.executor) {
+                slot.run_listeners();
                 if let Some(outcome) = self.try_take() {
                     return outcome;
                 }
-                slot_refusal(self.taker.slot())?;
+                check_may_join(self.taker.slot())?;
             }
         } else {
-            slot_refusal(slot)?;
+            check_may_join(slot)?;
         }
         let taker = &mut self.taker;
         let slot = taker.slot().clone();
         slot.block_until(None, |observers| match taker.take() {
-            Taken::NotYet => None,
-            Taken::Listened => slot.take_listened(observers),
-            Taken::Cancelled => Some(Err(Error::cancelled())),
-            Taken::Value(value) => Some(value.unwrap_or_else(|| Err(slot.gone()))),
+            TakeOutcome::NotYet => None,
+            TakeOutcome::Listened => slot.take_after_listeners(observers),
+            TakeOutcome::Cancelled => Some(Err(Error::cancelled())),
+            TakeOutcome::Value(value) => Some(value.unwrap_or_else(|| Err(slot.missing_value()))),
         })
-        .unwrap_or_else(|| Err(slot.gone()))
+        .unwrap_or_else(|| Err(slot.missing_value()))
     }
 
     /// A future that can be cloned: every consumer gets a clone of the outcome.
@@ -163,7 +165,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     {
         self.taker.listen();
         let slot = self.taker.slot();
-        slot.side.observers().others().cloner = Some(Clone::clone);
+        slot.context.observers().others().cloner = Some(Clone::clone);
         SharedFuture::new(slot.clone())
     }
 }
@@ -180,7 +182,7 @@ impl<T: Send + 'static> Future for PromiseFuture<T> {
         }
         let waker = context.waker().clone();
         let slot = self.taker.slot();
-        let mut observers = slot.side.observers();
+        let mut observers = slot.context.observers();
         let before = observers.waker.replace(waker);
         let done = slot.watch();
         drop(observers);
@@ -194,10 +196,10 @@ impl<T: Send + 'static> Future for PromiseFuture<T> {
 }
 
 impl<T: Send + 'static> PromiseRef<T> {
-    pub(super) fn add_listener(&self, listener: Listener<T>) {
-        self.side.observers().others().listeners.push(listener);
+    pub(super) fn add_listener(&self, listener: PromiseListener<T>) {
+        self.context.observers().others().listeners.push(listener);
         if self.watch() {
-            deliver(self.side.executor, self.any().clone());
+            deliver(self.context.executor, self.any().clone());
         }
     }
 }
@@ -207,13 +209,13 @@ impl<T: Send + 'static> PromiseSlot<T> {
         if self.is_done() {
             return Ok(());
         }
-        self.refuse_to_block()?;
+        self.check_may_block()?;
         self.block_until(timeout, |_| self.is_done().then_some(())).ok_or(WaitError::TimedOut)
     }
 }
 
-fn slot_refusal<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error> {
-    slot.refuse_to_block().map_err(|refused| ErrorKind::from(refused).into())
+fn check_may_join<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error> {
+    slot.check_may_block().map_err(|refused| ErrorKind::from(refused).into())
 }
 
 /// Cancels a future from anywhere. Does not keep it alive.
@@ -237,6 +239,6 @@ impl fmt::Debug for Canceller {
 
 impl<T: Send + 'static> fmt::Debug for PromiseFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PromiseFuture({:?}, {:?})", *self.taker, self.taker.side)
+        write!(f, "PromiseFuture({:?}, {:?})", *self.taker, self.taker.context)
     }
 }

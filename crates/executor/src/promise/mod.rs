@@ -29,11 +29,13 @@ mod progressive;
 mod promise;
 mod shared;
 
-pub(crate) use self::any::{AnyPromise, Promised};
+pub(crate) use self::any::{AnyPromise, ErasedPromise};
 pub(crate) use self::combine::{all, first};
 pub use self::future::{Canceller, PromiseFuture};
 pub(crate) use self::progressive::progressive_promise;
 pub use self::progressive::{InvalidProgress, Progress, ProgressiveFuture, ProgressivePromise};
 pub use self::promise::Promise;
-pub(crate) use self::promise::{caught, line_of, promise, promise_of_end, promise_of_work};
+pub(crate) use self::promise::{
+    promise, promise_for_termination, promise_for_work, report_panic, source_line,
+};
 pub use self::shared::SharedFuture;

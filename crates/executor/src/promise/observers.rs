@@ -13,7 +13,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::any::{AnyPromise, PromiseRef};
-use super::promise::caught;
+use super::promise::report_panic;
 use crate::clock::Clock;
 use crate::engine::current::{self, ExecutorId};
 use crate::engine::registry::deliver;
@@ -21,7 +21,7 @@ use crate::engine::trampoline::Trampoline;
 use crate::error::{Error, ErrorKind, WouldDeadlock};
 use crate::executor::immediate;
 use crate::raw::origin::Origin;
-use crate::raw::slot::{Lease, Slot};
+use crate::raw::slot::{ValueLease, ValueSlot};
 use crate::report::UserCode;
 use crate::report::guard::guard;
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, lock};
@@ -29,11 +29,11 @@ use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, lock};
 pub(crate) type Outcome<T> = Result<T, Error>;
 
 /// The slot of a promise.
-pub(crate) type PromiseSlot<T> = Slot<Outcome<T>, Side<T>>;
+pub(crate) type PromiseSlot<T> = ValueSlot<Outcome<T>, PromiseContext<T>>;
 
 /// What a promise keeps beside its value. Kept small: most promises are completed and taken without
 /// anybody ever watching.
-pub(crate) struct Side<T> {
+pub(crate) struct PromiseContext<T> {
     /// Where listeners run.
     pub(crate) executor: ExecutorId,
     pub(crate) created: &'static Location<'static>,
@@ -48,21 +48,21 @@ pub(crate) struct Side<T> {
 pub(crate) struct Observers<T> {
     /// The task that awaits the future.
     pub(crate) waker: Option<Waker>,
-    others: Option<Box<Others<T>>>,
+    others: Option<Box<OtherObservers<T>>>,
 }
 
 /// Everybody else, allocated when the first of them comes.
-pub(crate) struct Others<T> {
-    pub(crate) listeners: Vec<Listener<T>>,
+pub(crate) struct OtherObservers<T> {
+    pub(crate) listeners: Vec<PromiseListener<T>>,
     /// Takes the value itself, after the listeners.
-    pub(crate) consumer: Option<Consumer<T>>,
+    pub(crate) consumer: Option<OutcomeConsumer<T>>,
     /// The tasks that await clones of a shared future, each under its clone's key.
     pub(crate) shared_wakers: Vec<(u64, Waker)>,
     pub(crate) next_key: u64,
     /// Called at once when it is cancelled, on the cancelling thread.
     pub(crate) on_cancel: Option<OnCancel>,
     /// The listeners are being called.
-    draining: bool,
+    is_draining: bool,
     /// Of a shared future: listeners get a clone, so that readers need not wait for them.
     pub(crate) cloner: Option<Cloner<T>>,
     /// Whose end completes it, of a termination future: blocking on that thread could never end.
@@ -81,14 +81,14 @@ pub(crate) struct OnCancel {
     pub(crate) call: Box<dyn FnOnce() + Send>,
 }
 
-pub(crate) struct Listener<T> {
+pub(crate) struct PromiseListener<T> {
     pub(crate) origin: Origin,
     pub(crate) call: ListenerCall<T>,
 }
 
 pub(crate) type ListenerCall<T> = Box<dyn FnOnce(&Outcome<T>) + Send>;
 
-pub(crate) struct Consumer<T> {
+pub(crate) struct OutcomeConsumer<T> {
     pub(crate) origin: Origin,
     pub(crate) call: Box<dyn FnOnce(Outcome<T>) + Send>,
 }
@@ -97,13 +97,13 @@ pub(crate) struct Consumer<T> {
 #[must_use]
 struct Wakers(Option<Waker>, Vec<(u64, Waker)>);
 
-impl<T> Side<T> {
+impl<T> PromiseContext<T> {
     #[inline]
     pub(crate) fn new(executor: ExecutorId, created: &'static Location<'static>) -> Self {
         Self {
             executor,
             created,
-            observers: Observers::nobody(),
+            observers: Observers::empty(),
             blocked: AtomicU32::new(0),
             changed: Condvar::new(),
         }
@@ -116,12 +116,12 @@ impl<T> Side<T> {
 
 impl<T: Send + 'static> PromiseSlot<T> {
     /// The promise has completed and somebody watches: tell them.
-    pub(crate) fn settle(&self, me: &AnyPromise) {
-        let mut observers = self.side.observers();
+    pub(crate) fn notify_observers(&self, this: &AnyPromise) {
+        let mut observers = self.context.observers();
         self.signal(&observers);
-        if observers.wants_executor() {
+        if observers.needs_executor() {
             drop(observers);
-            deliver(self.side.executor, me.clone());
+            deliver(self.context.executor, this.clone());
         } else {
             let wakers = observers.take_wakers();
             drop(observers);
@@ -130,41 +130,41 @@ impl<T: Send + 'static> PromiseSlot<T> {
     }
 
     /// The promise was cancelled and somebody watches: tell them.
-    pub(crate) fn tell_cancelled(&self, me: &AnyPromise) {
-        let on_cancel = self.side.observers().take_on_cancel();
+    pub(crate) fn notify_cancelled(&self, this: &AnyPromise) {
+        let on_cancel = self.context.observers().take_on_cancel();
         if let Some(OnCancel { origin, call }) = on_cancel {
             let call = Box::new(move || call_listener(origin, call));
             Trampoline::run(&CANCELS, call);
         }
-        self.settle(me);
+        self.notify_observers(this);
     }
 
     /// Runs the listeners, then the consumer, then wakes the tasks. Called on the executor.
-    pub(crate) fn drain(&self) {
-        let mut observers = self.side.observers();
-        if std::mem::replace(&mut observers.others().draining, true) {
+    pub(crate) fn run_listeners(&self) {
+        let mut observers = self.context.observers();
+        if std::mem::replace(&mut observers.others().is_draining, true) {
             return; // A listener further up this stack: it is followed by whatever was added.
         }
         while observers.has_listeners() {
             let Some(lease) = self.lease() else {
-                observers.others().draining = false;
+                observers.others().is_draining = false;
                 return; // A reader is at it, and comes here when it is through.
             };
             let others = observers.others();
             let (batch, cloner) = (std::mem::take(&mut others.listeners), others.cloner);
             drop(observers);
             self.call_listeners(batch, lease, cloner);
-            observers = self.side.observers();
+            observers = self.context.observers();
         }
         let others = observers.others();
-        others.draining = false;
+        others.is_draining = false;
         let consumer = others.consumer.take();
         let taken = consumer.as_ref().and_then(|_| self.lease()?.take());
         let wakers = observers.take_wakers();
         self.signal(&observers);
         drop(observers);
-        if let Some(Consumer { origin, call }) = consumer {
-            let outcome = taken.unwrap_or_else(|| Err(self.gone()));
+        if let Some(OutcomeConsumer { origin, call }) = consumer {
+            let outcome = taken.unwrap_or_else(|| Err(self.missing_value()));
             call_listener(origin, || call(outcome));
         }
         wakers.wake();
@@ -172,33 +172,33 @@ impl<T: Send + 'static> PromiseSlot<T> {
 
     fn call_listeners(
         &self,
-        batch: Vec<Listener<T>>,
-        mut lease: Lease<'_, Outcome<T>, Side<T>>,
+        batch: Vec<PromiseListener<T>>,
+        mut lease: ValueLease<'_, Outcome<T>, PromiseContext<T>>,
         cloner: Option<Cloner<T>>,
     ) {
         let call_all = |outcome: &Outcome<T>| {
-            for Listener { origin, call } in batch {
+            for PromiseListener { origin, call } in batch {
                 call_listener(origin, || call(outcome));
             }
         };
         if let Some(cloner) = cloner {
             let clone = || lease.with(|value| value.map(cloner));
             let copy = catch_unwind(AssertUnwindSafe(clone)).unwrap_or_else(|payload| {
-                Some(Err(caught(UserCode::Listener, Origin::labelled("clone"), payload)))
+                Some(Err(report_panic(UserCode::Listener, Origin::labelled("clone"), payload)))
             });
             drop(lease);
             self.wake_readers();
-            return call_all(&copy.unwrap_or_else(|| Err(self.gone())));
+            return call_all(&copy.unwrap_or_else(|| Err(self.missing_value())));
         }
         lease.with(|value| match value {
             Some(outcome) => call_all(outcome),
-            None => call_all(&Err(self.gone())),
+            None => call_all(&Err(self.missing_value())),
         });
     }
 
     /// Tells those who found the lease taken that it is free.
     fn wake_readers(&self) {
-        let mut observers = self.side.observers();
+        let mut observers = self.context.observers();
         self.signal(&observers);
         let wakers = observers.take_wakers();
         drop(observers);
@@ -206,12 +206,12 @@ impl<T: Send + 'static> PromiseSlot<T> {
     }
 
     /// Takes the outcome, if the listeners are through and nobody is at it.
-    pub(crate) fn take_listened(&self, observers: &Observers<T>) -> Option<Outcome<T>> {
+    pub(crate) fn take_after_listeners(&self, observers: &Observers<T>) -> Option<Outcome<T>> {
         if observers.has_listeners() {
             return None;
         }
         let mut lease = self.lease()?;
-        Some(lease.take().unwrap_or_else(|| Err(self.gone())))
+        Some(lease.take().unwrap_or_else(|| Err(self.missing_value())))
     }
 
     /// Blocks until `ready` gives something; `None` if the time is up.
@@ -222,15 +222,15 @@ impl<T: Send + 'static> PromiseSlot<T> {
     ) -> Option<R> {
         let clock = Clock::Monotonic;
         let deadline = timeout.map(|timeout| clock.now().plus(timeout));
-        let mut observers = self.side.observers();
+        let mut observers = self.context.observers();
         self.watch();
-        self.side.blocked.fetch_add(1, Ordering::Relaxed);
+        self.context.blocked.fetch_add(1, Ordering::Relaxed);
         let found = loop {
             if let Some(found) = ready(&observers) {
                 break Some(found);
             }
             let Some(deadline) = deadline else {
-                let woken = self.side.changed.wait(observers);
+                let woken = self.context.changed.wait(observers);
                 observers = woken.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -238,21 +238,21 @@ impl<T: Send + 'static> PromiseSlot<T> {
             if now >= deadline {
                 break None;
             }
-            let woken = self.side.changed.wait_timeout(observers, deadline.since(now));
+            let woken = self.context.changed.wait_timeout(observers, deadline.since(now));
             observers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
-        self.side.blocked.fetch_sub(1, Ordering::Relaxed);
+        self.context.blocked.fetch_sub(1, Ordering::Relaxed);
         drop(observers); // Only now: it is counted under the mutex.
         found
     }
 
     /// The reason not to block on this promise here, if there is one.
-    pub(crate) fn refuse_to_block(&self) -> Result<(), WouldDeadlock> {
-        let executor = self.side.executor;
+    pub(crate) fn check_may_block(&self) -> Result<(), WouldDeadlock> {
+        let executor = self.context.executor;
         if executor == ExecutorId::IMMEDIATE && immediate::is_running_here() {
             return Err(WouldDeadlock { executor: "immediate".to_owned() });
         }
-        let completed_by = self.side.observers().completed_by();
+        let completed_by = self.context.observers().completed_by();
         let mut here = current::get().map(Rc::new);
         while let Some(loop_) = here {
             let is_own = loop_.id == executor
@@ -268,17 +268,17 @@ impl<T: Send + 'static> PromiseSlot<T> {
     }
 
     /// Why there is no value although the promise has completed.
-    pub(crate) fn gone(&self) -> Error {
+    pub(crate) fn missing_value(&self) -> Error {
         if self.is_cancelled() {
             Error::cancelled()
         } else {
-            ErrorKind::AlreadyTaken { created: self.side.created }.into()
+            ErrorKind::AlreadyTaken { created: self.context.created }.into()
         }
     }
 
     fn signal(&self, _under: &Observers<T>) {
-        if self.side.blocked.load(Ordering::Relaxed) > 0 {
-            self.side.changed.notify_all();
+        if self.context.blocked.load(Ordering::Relaxed) > 0 {
+            self.context.changed.notify_all();
         }
     }
 }
@@ -290,17 +290,17 @@ impl<T: Clone + Send + 'static> PromiseRef<T> {
         observers: MutexGuard<'a, Observers<T>>,
     ) -> Result<Outcome<T>, MutexGuard<'a, Observers<T>>> {
         /// Whoever came meanwhile found the lease taken. Told on unwind too.
-        struct Settle<'a, T: Send + 'static>(&'a PromiseRef<T>);
-        impl<T: Send + 'static> Drop for Settle<'_, T> {
+        struct SettleOnDrop<'a, T: Send + 'static>(&'a PromiseRef<T>);
+        impl<T: Send + 'static> Drop for SettleOnDrop<'_, T> {
             fn drop(&mut self) {
-                self.0.settle(self.0.any());
+                self.0.notify_observers(self.0.any());
             }
         }
         let Some(lease) = self.lease() else { return Err(observers) };
         drop(observers);
-        let _settle = Settle(self);
+        let _settle = SettleOnDrop(self);
         let mut lease = lease; // Dropped before `_settle`.
-        Ok(lease.with(|value| value.cloned()).unwrap_or_else(|| Err(self.gone())))
+        Ok(lease.with(|value| value.cloned()).unwrap_or_else(|| Err(self.missing_value())))
     }
 }
 
@@ -309,17 +309,17 @@ impl<T> Observers<T> {
     /// and moved, and the move waited for the stores before it: a fifth of a promise's time.
     #[cfg(not(loom))]
     #[inline]
-    fn nobody() -> Mutex<Self> {
+    fn empty() -> Mutex<Self> {
         const { Mutex::new(Self { waker: None, others: None }) }
     }
 
     /// Loom's mutex is not made by a constant function.
     #[cfg(loom)]
-    fn nobody() -> Mutex<Self> {
+    fn empty() -> Mutex<Self> {
         Mutex::new(Self { waker: None, others: None })
     }
 
-    pub(crate) fn others(&mut self) -> &mut Others<T> {
+    pub(crate) fn others(&mut self) -> &mut OtherObservers<T> {
         self.others.get_or_insert_with(Box::default)
     }
 
@@ -328,7 +328,7 @@ impl<T> Observers<T> {
     }
 
     /// True if a listener or a consumer is to be called.
-    pub(crate) fn wants_executor(&self) -> bool {
+    pub(crate) fn needs_executor(&self) -> bool {
         self.has_listeners() || self.others.as_ref().is_some_and(|others| others.consumer.is_some())
     }
 
@@ -351,7 +351,7 @@ impl<T> Drop for Observers<T> {
     #[inline]
     fn drop(&mut self) {
         #[cold]
-        fn drop_others<T>(others: Box<Others<T>>) {
+        fn drop_others<T>(others: Box<OtherObservers<T>>) {
             drop(others);
         }
         if let Some(others) = self.others.take() {
@@ -360,7 +360,7 @@ impl<T> Drop for Observers<T> {
     }
 }
 
-impl<T> Default for Others<T> {
+impl<T> Default for OtherObservers<T> {
     fn default() -> Self {
         Self {
             listeners: Vec::new(),
@@ -368,7 +368,7 @@ impl<T> Default for Others<T> {
             shared_wakers: Vec::new(),
             next_key: 0,
             on_cancel: None,
-            draining: false,
+            is_draining: false,
             cloner: None,
             completed_by: None,
         }
@@ -390,7 +390,7 @@ pub(crate) fn call_listener(origin: Origin, call: impl FnOnce()) {
     guard(UserCode::Listener, origin, call);
 }
 
-impl<T> fmt::Debug for Side<T> {
+impl<T> fmt::Debug for PromiseContext<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "created at {}", self.created)
     }

@@ -5,14 +5,14 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
-use super::any::{AnyPromise, Promised};
+use super::any::{AnyPromise, ErasedPromise};
 use super::future::PromiseFuture;
 use super::observers::call_listener;
 use super::promise::{Promise, promise};
 use crate::engine::current::{self, ExecutorId};
 use crate::engine::registry::deliver;
 use crate::error::Error;
-use crate::raw::block::{Allocator, Block, Face, Ref};
+use crate::raw::block::{Allocator, AsDyn, CountedBlock, Ref};
 use crate::raw::origin::Origin;
 
 /// A progressive promise and its future, whose listeners run on the executor with this id.
@@ -21,8 +21,11 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
     executor: ExecutorId,
 ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
     let (promise, future) = promise(executor);
-    let (reports, heard) =
-        Ref::pair(Allocator::Global, || Reports { executor, state: Mutex::default() }, || ());
+    let (reports, heard) = Ref::pair(
+        Allocator::Global,
+        || ProgressReports { executor, state: Mutex::default() },
+        || (),
+    );
     let promise = Some(promise);
     (ProgressivePromise { promise, reports, last: 0 }, ProgressiveFuture { future, reports: heard })
 }
@@ -80,7 +83,7 @@ pub enum InvalidProgress {
 pub struct ProgressivePromise<T: Send + 'static> {
     /// `None` once it was completed.
     promise: Option<Promise<T>>,
-    reports: Ref<Reports, dyn Promised>,
+    reports: Ref<ProgressReports, dyn ErasedPromise>,
     last: u64,
 }
 
@@ -131,7 +134,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
         self.try_complete(Ok(value)).map_err(|back| match back {
             Ok(value) => value,
-            Err(_) => unreachable!("a value went in"),
+            Err(_) => unreachable!("a value is handed back as a value"),
         })
     }
 
@@ -142,7 +145,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
         self.try_complete(Err(error)).map_err(|back| match back {
             Err(error) => error,
-            Ok(_) => unreachable!("an error went in"),
+            Ok(_) => unreachable!("an error is handed back as an error"),
         })
     }
 
@@ -192,7 +195,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
 #[must_use = "dropping a future detaches it"]
 pub struct ProgressiveFuture<T: Send + 'static> {
     future: PromiseFuture<T>,
-    reports: Ref<Reports, dyn Promised>,
+    reports: Ref<ProgressReports, dyn ErasedPromise>,
 }
 
 impl<T: Send + 'static> ProgressiveFuture<T> {
@@ -232,25 +235,25 @@ type ProgressListener = Box<dyn FnMut(Progress) + Send>;
 
 /// Written by the promise's thread, drained on the executor; listeners are out of the lock while
 /// they run.
-struct Reports {
+struct ProgressReports {
     executor: ExecutorId,
-    state: Mutex<ReportState>,
+    state: Mutex<ProgressQueue>,
 }
 
 #[derive(Default)]
-struct ReportState {
+struct ProgressQueue {
     listeners: Vec<(Origin, ProgressListener)>,
     waiting: VecDeque<Progress>,
-    draining: bool,
+    is_draining: bool,
     /// The completion, when it comes from a progress listener.
     after: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Reports {
+impl ProgressReports {
     /// Queues a report. `true`: the listeners are to be called, nobody has asked for it yet.
     fn push(&self, progress: Progress) -> bool {
         let mut state = self.state();
-        let heard = !state.listeners.is_empty() || state.draining;
+        let heard = !state.listeners.is_empty() || state.is_draining;
         let is_first = state.waiting.is_empty();
         if heard {
             state.waiting.push_back(progress);
@@ -261,12 +264,12 @@ impl Reports {
     /// Tells what is left to tell, then calls `complete`.
     fn finish(&self, complete: impl FnOnce() + Send + 'static) {
         self.state().after = Some(Box::new(complete));
-        self.drain();
+        self.run_listeners();
     }
 
-    fn drain(&self) {
+    fn run_listeners(&self) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.draining, true) {
+        if std::mem::replace(&mut state.is_draining, true) {
             return; // A listener reported progress: the loop below it goes on.
         }
         while let Some(progress) = state.waiting.pop_front() {
@@ -279,7 +282,7 @@ impl Reports {
             listeners.append(&mut state.listeners); // Added meanwhile: behind the earlier ones.
             state.listeners = listeners;
         }
-        state.draining = false;
+        state.is_draining = false;
         let after = state.after.take();
         drop(state);
         if let Some(complete) = after {
@@ -287,17 +290,17 @@ impl Reports {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, ReportState> {
+    fn state(&self) -> std::sync::MutexGuard<'_, ProgressQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reports travel to the executor as promises do; they are no part of theirs.
-type ReportsBlock = Block<Reports, (), dyn Promised>;
+type ProgressBlock = CountedBlock<ProgressReports, (), dyn ErasedPromise>;
 
-impl Promised for ReportsBlock {
+impl ErasedPromise for ProgressBlock {
     fn notify(&self) {
-        self.head().drain();
+        self.head().run_listeners();
     }
 
     fn cancel(&self, _: &AnyPromise) -> bool {
@@ -305,14 +308,14 @@ impl Promised for ReportsBlock {
     }
 }
 
-impl Face<dyn Promised> for ReportsBlock {
-    fn face(&self) -> &(dyn Promised + 'static) {
+impl AsDyn<dyn ErasedPromise> for ProgressBlock {
+    fn as_dyn(&self) -> &(dyn ErasedPromise + 'static) {
         self
     }
 }
 
-impl fmt::Debug for Reports {
+impl fmt::Debug for ProgressReports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reports")
+        f.write_str("ProgressReports")
     }
 }

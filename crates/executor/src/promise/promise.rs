@@ -4,14 +4,14 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
-use super::any::Promised;
+use super::any::ErasedPromise;
 use super::future::PromiseFuture;
-use super::observers::{OnCancel, Outcome, Side, call_listener};
+use super::observers::{OnCancel, Outcome, PromiseContext, call_listener};
 use super::shared::SharedFuture;
 use crate::engine::current::ExecutorId;
-use crate::error::{Error, ErrorKind, absorb};
+use crate::error::{Error, ErrorKind, take_panic_message};
 use crate::raw::origin::Origin;
-use crate::raw::slot::{Filler, slot};
+use crate::raw::slot::{SlotFiller, slot};
 use crate::report::guard::report;
 use crate::report::{Fault, UserCode};
 
@@ -19,22 +19,22 @@ use crate::report::{Fault, UserCode};
 #[track_caller]
 pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
     let created = Location::caller();
-    pair(|| Side::new(executor, created))
+    pair(|| PromiseContext::new(executor, created))
 }
 
 /// A promise for a piece of work: created where the work came from.
 #[track_caller]
-pub(crate) fn promise_of_work<T: Send + 'static>(
+pub(crate) fn promise_for_work<T: Send + 'static>(
     executor: ExecutorId,
     origin: Origin,
 ) -> (Promise<T>, PromiseFuture<T>) {
-    let created = line_of(origin);
-    pair(|| Side::new(executor, created))
+    let created = source_line(origin);
+    pair(|| PromiseContext::new(executor, created))
 }
 
 /// The source line a piece of work came from: with a label in its place, the caller's.
 #[track_caller]
-pub(crate) fn line_of(origin: Origin) -> &'static Location<'static> {
+pub(crate) fn source_line(origin: Origin) -> &'static Location<'static> {
     match origin.location() {
         Some(line) => line,
         None => Location::caller(),
@@ -44,17 +44,19 @@ pub(crate) fn line_of(origin: Origin) -> &'static Location<'static> {
 /// A promise for the end of an executor or a group: it belongs to no dying loop, so its listeners run
 /// on the global executor, and it cannot be cancelled.
 #[track_caller]
-pub(crate) fn promise_of_end(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
+pub(crate) fn promise_for_termination(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
     let created = Location::caller();
-    let (mut promise, future) = pair(|| Side::new(ExecutorId::GLOBAL, created));
-    promise.filler().side.observers().others().completed_by = Some(ending);
+    let (mut promise, future) = pair(|| PromiseContext::new(ExecutorId::GLOBAL, created));
+    promise.filler().context.observers().others().completed_by = Some(ending);
     promise.set_uncancellable();
     (promise, future.shared())
 }
 
 #[inline]
-fn pair<T: Send + 'static>(side: impl FnOnce() -> Side<T>) -> (Promise<T>, PromiseFuture<T>) {
-    let (filler, taker) = slot(side);
+fn pair<T: Send + 'static>(
+    context: impl FnOnce() -> PromiseContext<T>,
+) -> (Promise<T>, PromiseFuture<T>) {
+    let (filler, taker) = slot(context);
     (Promise { filler: Some(filler) }, PromiseFuture::new(taker))
 }
 
@@ -102,7 +104,7 @@ impl<T: Send + 'static> Promise<T> {
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
         self.try_complete(Ok(value)).map_err(|back| match back {
             Ok(value) => value,
-            Err(_) => unreachable!("a value went in"),
+            Err(_) => unreachable!("a value is handed back as a value"),
         })
     }
 
@@ -113,7 +115,7 @@ impl<T: Send + 'static> Promise<T> {
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
         self.try_complete(Err(error)).map_err(|back| match back {
             Err(error) => error,
-            Ok(_) => unreachable!("an error went in"),
+            Ok(_) => unreachable!("an error is handed back as an error"),
         })
     }
 
@@ -140,7 +142,7 @@ impl<T: Send + 'static> Promise<T> {
     #[must_use]
     pub fn is_detached(&self) -> bool {
         let slot = self.filler().slot();
-        slot.any().is_only() && !slot.side.observers().wants_executor()
+        slot.any().is_unique() && !slot.context.observers().needs_executor()
     }
 
     /// Calls `f` if the future is cancelled: at once, on the thread that cancels (or here, if it
@@ -149,7 +151,7 @@ impl<T: Send + 'static> Promise<T> {
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         let origin = Origin::here();
         let slot = self.filler().slot();
-        let mut observers = slot.side.observers();
+        let mut observers = slot.context.observers();
         slot.watch();
         if slot.is_cancelled() {
             drop(observers);
@@ -168,17 +170,17 @@ impl<T: Send + 'static> Promise<T> {
             return false;
         }
         let outcome = catch_unwind(AssertUnwindSafe(f));
-        self.complete(outcome.map_err(|payload| caught(what, origin, payload)))
+        self.complete(outcome.map_err(|payload| report_panic(what, origin, payload)))
     }
 
     /// Cancels it from this end: the work will not be done.
     pub(crate) fn cancel(self) {
-        let me = self.filler().slot().any();
-        me.cancel(me);
+        let this = self.filler().slot().any();
+        this.cancel(this);
     }
 
     /// Completes as what it was derived from did: cancelled, if that was.
-    pub(crate) fn follow(self, outcome: Outcome<T>) {
+    pub(crate) fn complete_like(self, outcome: Outcome<T>) {
         match outcome {
             Err(error) if error.is_cancelled() => self.cancel(),
             outcome => {
@@ -188,37 +190,41 @@ impl<T: Send + 'static> Promise<T> {
     }
 
     fn filler(&self) -> &PromiseFiller<T> {
-        self.filler.as_ref().unwrap_or_else(|| unreachable!("gone only with the promise"))
+        self.filler
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("the filler is present until the promise is consumed"))
     }
 
     fn filler_mut(&mut self) -> &mut PromiseFiller<T> {
-        self.filler.as_mut().unwrap_or_else(|| unreachable!("gone only with the promise"))
+        self.filler
+            .as_mut()
+            .unwrap_or_else(|| unreachable!("the filler is present until the promise is consumed"))
     }
 }
 
-type PromiseFiller<T> = Filler<Outcome<T>, Side<T>, dyn Promised>;
+type PromiseFiller<T> = SlotFiller<Outcome<T>, PromiseContext<T>, dyn ErasedPromise>;
 
 #[inline]
 fn fill<T: Send + 'static>(
     filler: &mut PromiseFiller<T>,
     outcome: Outcome<T>,
 ) -> Result<(), Outcome<T>> {
-    let watched = filler.fill(outcome)?;
-    if watched {
-        filler.settle(filler.slot().any());
+    let has_observers = filler.fill(outcome)?;
+    if has_observers {
+        filler.notify_observers(filler.slot().any());
     }
     Ok(())
 }
 
 #[cold]
-fn fail_dropped<T: Send + 'static>(filler: &mut PromiseFiller<T>) {
-    let created = filler.side.created;
+fn fail_dropped_promise<T: Send + 'static>(filler: &mut PromiseFiller<T>) {
+    let created = filler.context.created;
     let _ = fill(filler, Err(ErrorKind::PromiseDropped { created }.into()));
 }
 
 /// Reports a panic and makes it an error: the future may be detached, and nobody look at it.
-pub(crate) fn caught(what: UserCode, origin: Origin, payload: Box<dyn Any + Send>) -> Error {
-    let message = absorb(payload);
+pub(crate) fn report_panic(what: UserCode, origin: Origin, payload: Box<dyn Any + Send>) -> Error {
+    let message = take_panic_message(payload);
     report(Fault::Panicked { what, origin, message: message.clone() });
     ErrorKind::Panicked { origin, message }.into()
 }
@@ -227,13 +233,13 @@ impl<T: Send + 'static> Drop for Promise<T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(filler) = self.filler.as_mut().filter(|filler| !filler.is_done()) {
-            fail_dropped(filler);
+            fail_dropped_promise(filler);
         }
     }
 }
 
 impl<T: Send + 'static> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Promise({:?}, {:?})", **self.filler(), self.filler().side)
+        write!(f, "Promise({:?}, {:?})", **self.filler(), self.filler().context)
     }
 }

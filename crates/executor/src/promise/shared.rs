@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::any::PromiseRef;
-use super::observers::Listener;
+use super::observers::PromiseListener;
 use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
 
@@ -50,21 +50,21 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
 
     /// Cancels it for all, unless it has completed or can no longer be cancelled.
     pub fn cancel(&self) -> bool {
-        let me = self.slot.any();
-        me.cancel(me)
+        let this = self.slot.any();
+        this.cancel(this)
     }
 
     /// Calls `listener` with the outcome, on the executor, after the listeners added before.
     #[track_caller]
     pub fn add_listener(&self, listener: impl FnOnce(&Result<T, Error>) + Send + 'static) {
-        let listener = Listener { origin: Origin::here(), call: Box::new(listener) };
+        let listener = PromiseListener { origin: Origin::here(), call: Box::new(listener) };
         self.slot.add_listener(listener);
     }
 
     /// The outcome, if it is there and nobody else is looking at it at this moment.
     #[must_use]
     pub fn try_get(&self) -> Option<Result<T, Error>> {
-        self.slot.read(self.slot.side.observers()).ok()
+        self.slot.read(self.slot.context.observers()).ok()
     }
 
     /// Blocks until it has completed.
@@ -93,9 +93,10 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
             if let Some(outcome) = self.try_get() {
                 return outcome;
             }
-            if !self.slot.is_done() || crate::engine::current::runs_here(self.slot.side.executor) {
+            if !self.slot.is_done() || crate::engine::current::runs_here(self.slot.context.executor)
+            {
                 self.slot
-                    .refuse_to_block()
+                    .check_may_block()
                     .map_err(|refused| Error::from(ErrorKind::from(refused)))?;
             }
             // Free means: done, and no listener or other reader at it. Another may be faster.
@@ -111,7 +112,7 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut spare = Some(context.waker().clone());
-        let mut observers = this.slot.side.observers();
+        let mut observers = this.slot.context.observers();
         this.slot.watch();
         let observers = match this.slot.read(observers) {
             Ok(outcome) => return Poll::Ready(outcome),
@@ -150,7 +151,7 @@ impl<T: Clone + Send + 'static> Drop for SharedFuture<T> {
     /// collect them.
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let mut observers = self.slot.side.observers();
+            let mut observers = self.slot.context.observers();
             let wakers = &mut observers.others().shared_wakers;
             let at = wakers.iter().position(|(k, _)| *k == key);
             let waker = at.map(|at| wakers.swap_remove(at));
@@ -162,6 +163,6 @@ impl<T: Clone + Send + 'static> Drop for SharedFuture<T> {
 
 impl<T: Clone + Send + 'static> fmt::Debug for SharedFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedFuture({:?}, {:?})", *self.slot, self.slot.side)
+        write!(f, "SharedFuture({:?}, {:?})", *self.slot, self.slot.context)
     }
 }

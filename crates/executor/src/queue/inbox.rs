@@ -1,14 +1,14 @@
 //! The inbox: everything another thread can do to a loop.
 //!
-//! Admission word, queue and wake word in the order in which a submission meets them:
+//! It joins the admission word, the queue and the wake word, in the order in which a submission meets them:
 //!
 //! ```text
 //!   admit  ──►  push  ──►  claim the wake  ──►  unpark (only the winner)
 //! ```
 //!
-//! Producers hold it behind an `Arc`; whoever has its [`Consumer`], the loop, is the only one that
-//! pops, and the only one that gives the admissions of queued commands back. One that is never queued,
-//! because making its command panicked, gives itself back.
+//! Producers share the inbox through an `Arc`. The owner of its [`QueueConsumer`], which is the loop, is the
+//! only one that pops and the only one that returns the admissions of queued commands. A permit whose command
+//! is never queued, because making the command panicked, returns its own admission.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,20 +16,21 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Nanos;
-use crate::queue::admission::{Admission, Depth, Permit, Refusal};
-use crate::raw::queue::{Consumer, Queue};
+use crate::queue::admission::{Admission, AdmissionPermit, AdmissionRefusal, QueueDepth};
+use crate::raw::queue::{MpscQueue, QueueConsumer};
 use crate::sync::{AtomicU64, Ordering, fence, yield_now};
 use crate::wake::park::Unpark;
-use crate::wake::wake_word::{Slept, Urgency, WakeWord};
+use crate::wake::wake_word::{SleepOutcome, Urgency, WakeWord};
 
-/// How much may pile up that was not to wake the loop: far timers set and cancelled by the thousand,
-/// while it sleeps towards another one. Then it is woken after all, once for this many.
+/// How many commands may pile up without a wake-up: for example far timers, set and cancelled by the thousand
+/// while the loop sleeps towards another one. Then the loop is woken, once for this many.
 const MAX_UNSEEN: usize = 1024;
 
-/// See the module's documentation.
+/// The queue of a loop, with its admission word and its wake word. See the module's documentation.
 pub(crate) struct Inbox<C> {
-    queue: Arc<Queue<C>>,
-    // Each word on its own cache line: producers hammer the first and only read the second.
+    queue: Arc<MpscQueue<C>>,
+    // Each word has a cache line of its own: producers write the first with every submission and only read the
+    // second.
     admission: CachePadded<Admission>,
     wake: CachePadded<WakeWord>,
     unpark: Arc<dyn Unpark>,
@@ -39,7 +40,7 @@ pub(crate) struct Inbox<C> {
 impl<C> Inbox<C> {
     pub(crate) fn new(bound: Option<u32>, unpark: Arc<dyn Unpark>) -> Self {
         Self {
-            queue: Arc::new(Queue::new()),
+            queue: Arc::new(MpscQueue::new()),
             admission: CachePadded::new(Admission::new(bound)),
             wake: CachePadded::new(WakeWord::new()),
             unpark,
@@ -47,19 +48,19 @@ impl<C> Inbox<C> {
         }
     }
 
-    /// Asks for room for one user task.
-    pub(crate) fn admit_user(&self) -> Result<Permit<'_>, Refusal> {
-        self.admission.enter_user()
+    /// Admits one user task.
+    pub(crate) fn admit_user(&self) -> Result<AdmissionPermit<'_>, AdmissionRefusal> {
+        self.admission.admit_user()
     }
 
-    /// Asks to let one system command in: refused only when closed.
-    pub(crate) fn admit_system(&self) -> Result<Permit<'_>, Refusal> {
-        self.admission.enter_system()
+    /// Admits one system command. The queue bound does not apply.
+    pub(crate) fn admit_system(&self) -> Result<AdmissionPermit<'_>, AdmissionRefusal> {
+        self.admission.admit_system()
     }
 
-    /// Queues an admitted command and wakes the loop if it sleeps beyond the urgency.
+    /// Queues an admitted command, and wakes the loop if it sleeps longer than the urgency allows.
     #[inline(always)]
-    pub(crate) fn push(&self, permit: Permit<'_>, command: C, urgency: Urgency) {
+    pub(crate) fn push(&self, permit: AdmissionPermit<'_>, command: C, urgency: Urgency) {
         self.queue.push(command);
         permit.spend();
         if urgency != Urgency::Now && self.queue.len() >= MAX_UNSEEN {
@@ -68,7 +69,7 @@ impl<C> Inbox<C> {
         self.wake_after_push(urgency);
     }
 
-    /// Makes the loop look at its queue, and at whatever the caller has written before.
+    /// Makes the loop look at its queue, and at everything the caller wrote before this call.
     pub(crate) fn wake(&self, urgency: Urgency) {
         fence(Ordering::SeqCst);
         self.wake_after_push(urgency);
@@ -87,12 +88,12 @@ impl<C> Inbox<C> {
         self.unpark.unpark();
     }
 
-    /// No more admissions from here on.
+    /// Refuses all admissions from here on.
     pub(crate) fn close(&self) {
         self.admission.close();
     }
 
-    /// No more admissions from here on, unless somebody was admitted: whether it did.
+    /// Refuses all admissions from here on, unless a command is admitted. Returns whether it closed the inbox.
     pub(crate) fn close_if_empty(&self) -> bool {
         self.admission.close_if_empty()
     }
@@ -109,8 +110,8 @@ impl<C> Inbox<C> {
         self.admission.is_bounded()
     }
 
-    /// Admitted and not yet taken.
-    pub(crate) fn depth(&self) -> Depth {
+    /// Returns how many commands are admitted and not yet taken.
+    pub(crate) fn depth(&self) -> QueueDepth {
         self.admission.depth()
     }
 
@@ -118,15 +119,19 @@ impl<C> Inbox<C> {
         self.wake_ups.load(Ordering::Relaxed)
     }
 
-    // The loop's side.
+    // Used by the loop only:
 
-    /// The end that pops: the loop's, or that of whoever ends a loop that never ran.
-    pub(crate) fn consumer(&self) -> Consumer<C> {
-        self.queue.consumer().unwrap_or_else(|| unreachable!("a loop runs once, or is ended unrun"))
+    /// Returns the consuming end: for the loop, or for the teardown of a loop that never ran.
+    pub(crate) fn consumer(&self) -> QueueConsumer<C> {
+        self.queue.consumer().unwrap_or_else(|| {
+            unreachable!(
+                "the inbox is consumed by one loop, or by the teardown of a loop that never ran"
+            )
+        })
     }
 
-    /// How many commands are in the queue. Unlike the depth, this does not touch the word that
-    /// producers write with every submission.
+    /// Returns how many commands are in the queue. Unlike the depth, this does not read the word that producers
+    /// write with every submission.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -135,42 +140,42 @@ impl<C> Inbox<C> {
         self.queue.is_empty()
     }
 
-    /// After the door was shut: the next command, until there are none. `pop` takes what is there;
-    /// whoever was admitted and has not pushed yet is waited for: it makes its command, and pushes it or
-    /// gives its admission back.
-    pub(crate) fn next_straggler(&self, mut pop: impl FnMut() -> Option<C>) -> Option<C> {
+    /// Returns the next accepted command of a closed inbox, `None` when there are none left. `pop` takes what
+    /// is queued. A producer that was admitted and has not pushed yet is waited for: it makes its command, and
+    /// pushes it or returns its admission.
+    pub(crate) fn next_accepted(&self, mut pop: impl FnMut() -> Option<C>) -> Option<C> {
         loop {
             if let Some(command) = pop() {
                 return Some(command);
             }
-            if self.depth() == Depth::NONE {
+            if self.depth() == QueueDepth::NONE {
                 return None;
             }
             yield_now();
         }
     }
 
-    /// Gives admissions back: these commands no longer count.
-    pub(crate) fn leave(&self, taken: Depth) {
-        self.admission.leave(taken);
+    /// Returns the admissions of commands that the loop has taken.
+    pub(crate) fn release(&self, taken: QueueDepth) {
+        self.admission.release(taken);
     }
 
-    /// Announces a sleep, and looks once more: see [`WakeWord::announce`].
+    /// Announces a sleep, then looks for work once more: see [`WakeWord::announce_sleep`].
     #[must_use = "if it sleeps, it has to wake up"]
     pub(crate) fn announce_sleep(
         &self,
         until: Option<Nanos>,
         has_more_work: impl FnOnce() -> bool,
-    ) -> Slept {
-        self.wake.announce(until, || !self.is_empty() || has_more_work())
+    ) -> SleepOutcome {
+        self.wake.announce_sleep(until, || !self.is_empty() || has_more_work())
     }
 
-    /// The loop is awake again after an announced sleep.
-    pub(crate) fn awake(&self) {
-        self.wake.awake();
+    /// Ends an announced sleep.
+    pub(crate) fn set_awake(&self) {
+        self.wake.set_awake();
     }
 
-    /// Sleeps as the wake word prescribes; `has_more_work` is asked after the queue.
+    /// Sleeps by the wake word's protocol; asks `has_more_work` after the queue.
     #[inline]
     pub(crate) fn sleep<R>(
         &self,

@@ -4,8 +4,8 @@
 //! - [`admission`]: the admission word, which counts accepted commands, bounds the queue and closes it.
 //! - [`rejection`]: what a refused submission gets back, and the policies for a full queue.
 //!
-//! The lock-free queue itself is `raw::queue`; the wake word is in `wake`. Nothing in here knows what a
-//! command is: the inbox is generic.
+//! The lock-free queue itself is `raw::queue`; the wake word is in `wake`. No module of this folder knows what
+//! a command is: the inbox is generic.
 
 pub(crate) mod admission;
 pub(crate) mod inbox;

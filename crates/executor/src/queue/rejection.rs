@@ -1,11 +1,11 @@
-//! What comes back when a task is not accepted, and who decides when the queue is full (E07, E08).
+//! Rejected submissions, and the policies for a full queue (E07, E08).
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task that was not accepted. It was not run and never will be: the closure is in here.
+/// A task that was not accepted, handed back. The executor has not run the closure and never will.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,29 +23,29 @@ pub struct Rejected<F> {
     reason: RejectReason,
 }
 
-/// Why a task was not accepted.
+/// The reason why a task was not accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RejectReason {
     /// The executor is shut down.
     #[error("the executor is shut down")]
     ShutDown,
-    /// The queue is at its bound.
+    /// The queue holds as many commands as its bound allows.
     #[error("the queue is full: {bound} tasks are waiting")]
     QueueFull {
         /// The queue's bound.
         bound: u32,
     },
-    /// As many timers are pending as may be.
+    /// As many timers are pending as the executor's bound allows.
     #[error("too many timers: {bound} are pending")]
     TooManyTimers {
-        /// The bound of pending timers.
+        /// The bound on pending timers.
         bound: usize,
     },
-    /// A repeating timer needs a period above zero.
+    /// The period of a repeating timer is zero.
     #[error("a repeating timer needs a period above zero")]
     ZeroPeriod,
-    /// The executor's thread could not be had; the next submission tries again.
+    /// The executor's thread could not be started; the next submission tries again.
     #[error("the executor's thread could not be started: {0}")]
     NotStarted(Arc<io::Error>),
 }
@@ -55,12 +55,12 @@ impl<F> Rejected<F> {
         Self { task, reason }
     }
 
-    /// Why.
+    /// Returns why the task was not accepted.
     pub fn reason(&self) -> &RejectReason {
         &self.reason
     }
 
-    /// The task, handed back.
+    /// Returns the task.
     pub fn into_task(self) -> F {
         self.task
     }
@@ -82,9 +82,10 @@ impl<F> std::error::Error for Rejected<F> {}
 
 /// Decides what happens to a submission that finds the queue full.
 ///
-/// Whatever it decides, the task is not lost: it is accepted on a later attempt or handed back.
+/// The task is never lost: it is accepted on a later attempt, or handed back.
 pub trait RejectionPolicy: Send + Sync {
-    /// Called on the submitting thread, once per failed attempt. Must not block.
+    /// Decides about one failed attempt. Called on the submitting thread, once per failed attempt. Must not
+    /// block.
     fn on_full(&self, full: &QueueFull) -> OnFull;
 }
 
@@ -100,22 +101,23 @@ impl<P: RejectionPolicy + ?Sized> RejectionPolicy for Arc<P> {
 pub struct QueueFull {
     /// The queue's bound.
     pub bound: u32,
-    /// How many attempts failed so far, this one included.
+    /// How many attempts have failed so far, this one included.
     pub attempts: u32,
-    /// Submitted from the loop's own thread: waiting would deadlock, so a retry is not possible.
+    /// True if the submitter is the loop's own thread: waiting there would deadlock, so a retry is not
+    /// possible.
     pub in_event_loop: bool,
 }
 
-/// What to do with a submission that found the queue full.
+/// The decision about a submission that found the queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// Hand the task back.
+    /// Hands the task back.
     Reject,
-    /// Wake the loop, wait this long, try again. On the loop's own thread this means `Reject`.
+    /// Wakes the loop, waits this long, and tries again. On the loop's own thread this means `Reject`.
     RetryAfter(Duration),
 }
 
-/// Hands the task back at once. The default.
+/// A policy that hands the task back at once. The default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reject;
 
@@ -125,7 +127,7 @@ impl RejectionPolicy for Reject {
     }
 }
 
-/// Tries again a number of times, pausing in between; off the loop only.
+/// A policy that tries again a number of times with a pause before each attempt. Off the loop only.
 #[derive(Clone, Copy, Debug)]
 pub struct BackOff {
     retries: u32,
@@ -133,7 +135,7 @@ pub struct BackOff {
 }
 
 impl BackOff {
-    /// Retries at most `retries` times with `pause` before each.
+    /// Creates a policy of at most `retries` retries, with `pause` before each.
     #[must_use]
     pub fn new(retries: u32, pause: Duration) -> Self {
         Self { retries, pause }

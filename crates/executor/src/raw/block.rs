@@ -39,7 +39,7 @@ const MAX_HANDLES: u64 = 1 << 31;
 
 /// The object.
 #[repr(C)]
-pub(crate) struct Block<H, T, D: ?Sized + 'static> {
+pub(crate) struct CountedBlock<H, T, D: ?Sized + 'static> {
     header: Header<D>,
     head: H,
     tail: T,
@@ -48,12 +48,12 @@ pub(crate) struct Block<H, T, D: ?Sized + 'static> {
 /// What every block begins with.
 struct Header<D: ?Sized + 'static> {
     counts: AtomicU64,
-    table: &'static Table<D>,
+    table: &'static BlockTable<D>,
 }
 
 /// What only the block's own type knows.
-struct Table<D: ?Sized + 'static> {
-    face: unsafe fn(NonNull<Header<D>>) -> NonNull<D>,
+struct BlockTable<D: ?Sized + 'static> {
+    as_dyn: unsafe fn(NonNull<Header<D>>) -> NonNull<D>,
     /// Drops head and tail, not the memory.
     drop: unsafe fn(NonNull<Header<D>>),
     layout: Layout,
@@ -70,25 +70,25 @@ pub(crate) enum Allocator {
 }
 
 /// How a block looks to those who do not know its type.
-pub(crate) trait Face<D: ?Sized> {
-    fn face(&self) -> &D;
+pub(crate) trait AsDyn<D: ?Sized> {
+    fn as_dyn(&self) -> &D;
 }
 
-impl<H, T, D: ?Sized + 'static> Block<H, T, D>
+impl<H, T, D: ?Sized + 'static> CountedBlock<H, T, D>
 where
-    Self: Face<D>,
+    Self: AsDyn<D>,
 {
-    const GLOBAL: &'static Table<D> = &Self::table(Allocator::Global);
-    const POOLED: &'static Table<D> = &Self::table(Allocator::Pool);
+    const GLOBAL: &'static BlockTable<D> = &Self::table(Allocator::Global);
+    const POOLED: &'static BlockTable<D> = &Self::table(Allocator::Pool);
 
-    const fn table(allocator: Allocator) -> Table<D> {
-        let (face, drop, layout) = (Self::face_of, Self::drop_contents, Layout::new::<Self>());
-        Table { face, drop, layout, allocator }
+    const fn table(allocator: Allocator) -> BlockTable<D> {
+        let (as_dyn, drop, layout) = (Self::dyn_of, Self::drop_contents, Layout::new::<Self>());
+        BlockTable { as_dyn, drop, layout, allocator }
     }
 
     /// Allocates a block; returns its memory, and the table that goes with it.
     #[inline]
-    fn allocate(allocator: Allocator) -> (NonNull<Self>, &'static Table<D>) {
+    fn allocate(allocator: Allocator) -> (NonNull<Self>, &'static BlockTable<D>) {
         let layout = const { Layout::new::<Self>() };
         if allocator == Allocator::Pool
             && pool::fits(layout)
@@ -102,10 +102,10 @@ where
         (memory.cast(), Self::GLOBAL)
     }
 
-    unsafe fn face_of(block: NonNull<Header<D>>) -> NonNull<D> {
+    unsafe fn dyn_of(block: NonNull<Header<D>>) -> NonNull<D> {
         // SAFETY: the caller promises a block of this very type, whose contents are alive.
         let this = unsafe { block.cast::<Self>().as_ref() };
-        NonNull::from(this.face())
+        NonNull::from(this.as_dyn())
     }
 
     unsafe fn drop_contents(block: NonNull<Header<D>>) {
@@ -128,7 +128,7 @@ where
     }
 }
 
-impl<H, T, D: ?Sized + 'static> Block<H, T, D> {
+impl<H, T, D: ?Sized + 'static> CountedBlock<H, T, D> {
     pub(crate) fn head(&self) -> &H {
         &self.head
     }
@@ -154,13 +154,13 @@ impl<H, D: ?Sized + 'static> Ref<H, D> {
         tail: impl FnOnce() -> T,
     ) -> (Self, Self)
     where
-        Block<H, T, D>: Face<D> + Send + Sync + 'static,
+        CountedBlock<H, T, D>: AsDyn<D> + Send + Sync + 'static,
     {
-        let (block, table) = Block::<H, T, D>::allocate(allocator);
+        let (block, table) = CountedBlock::<H, T, D>::allocate(allocator);
         let header = Header { counts: AtomicU64::new(STRONG + ONLY), table };
         // SAFETY: just allocated, for a block of this type. The pointer never becomes a reference: a pool finds the
         // chunk through it.
-        unsafe { block.write(Block { header, head: head(), tail: tail() }) };
+        unsafe { block.write(CountedBlock { header, head: head(), tail: tail() }) };
         let block = block.cast();
         let handle = || Self { any: AnyRef { block }, head: PhantomData };
         (handle(), handle())
@@ -182,7 +182,7 @@ impl<H, D: ?Sized + 'static> Deref for Ref<H, D> {
     #[inline]
     fn deref(&self) -> &H {
         // Whatever the tail is, header and head lie as they do before an empty one (`repr(C)`).
-        let block = self.any.block.cast::<Block<H, (), D>>().as_ptr();
+        let block = self.any.block.cast::<CountedBlock<H, (), D>>().as_ptr();
         // SAFETY: made by `pair` with this H in it.
         let head = unsafe { &raw const (*block).head };
         // SAFETY: this handle keeps the contents; nobody has a `&mut` to them.
@@ -228,7 +228,7 @@ impl<D: ?Sized + 'static> AnyRef<D> {
     }
 
     /// True if no other handle keeps the contents. Whoever has only a weak one may still become another.
-    pub(crate) fn is_only(&self) -> bool {
+    pub(crate) fn is_unique(&self) -> bool {
         self.header().counts.load(Ordering::Acquire) & (WEAK - 1) == STRONG
     }
 
@@ -243,11 +243,11 @@ impl<D: ?Sized + 'static> Deref for AnyRef<D> {
 
     #[inline]
     fn deref(&self) -> &D {
-        let face = self.header().table.face;
+        let as_dyn = self.header().table.as_dyn;
         // SAFETY: the table is that of the block's type, and this handle keeps the contents.
-        let face = unsafe { face(self.block) };
+        let as_dyn = unsafe { as_dyn(self.block) };
         // SAFETY: it was a reference a moment ago, and lives as long as the contents.
-        unsafe { face.as_ref() }
+        unsafe { as_dyn.as_ref() }
     }
 }
 
@@ -264,8 +264,8 @@ impl<D: ?Sized + 'static> Drop for AnyRef<D> {
     #[inline]
     fn drop(&mut self) {
         /// Given back even if a destructor panics.
-        struct Memory<D: ?Sized + 'static>(NonNull<Header<D>>);
-        impl<D: ?Sized + 'static> Drop for Memory<D> {
+        struct FreeOnDrop<D: ?Sized + 'static>(NonNull<Header<D>>);
+        impl<D: ?Sized + 'static> Drop for FreeOnDrop<D> {
             #[inline]
             fn drop(&mut self) {
                 // SAFETY: nobody else has a handle, so nobody frees it but this.
@@ -275,7 +275,7 @@ impl<D: ?Sized + 'static> Drop for AnyRef<D> {
         let header = self.header();
         let drop_contents = header.table.drop;
         if header.counts.load(Ordering::Acquire) == ONLY {
-            let _memory = Memory(self.block);
+            let _memory = FreeOnDrop(self.block);
             // SAFETY: the only handle of any kind: nobody can get at the contents any more.
             return unsafe { drop_contents(self.block) };
         }
@@ -334,7 +334,7 @@ impl<D: ?Sized + 'static> Drop for WeakRef<D> {
 #[inline]
 unsafe fn free<D: ?Sized + 'static>(block: NonNull<Header<D>>) {
     // SAFETY: the caller promises that the memory is still there.
-    let Table { layout, allocator, .. } = *unsafe { block.as_ref() }.table;
+    let BlockTable { layout, allocator, .. } = *unsafe { block.as_ref() }.table;
     match allocator {
         // SAFETY: `pair` took it from a pool, and nobody will look at it again.
         Allocator::Pool => unsafe { pool::give_back(block.cast()) },
@@ -364,16 +364,16 @@ mod tests {
 
     struct Tail<A>(Arc<()>, A);
 
-    impl<H: Send + Sync, A: Send + Sync> Count for Block<H, Tail<A>, dyn Count> {
+    impl<H: Send + Sync, A: Send + Sync> Count for CountedBlock<H, Tail<A>, dyn Count> {
         fn count(&self) -> usize {
             Arc::strong_count(&self.tail().0)
         }
     }
 
-    impl<H: Send + Sync + 'static, A: Send + Sync + 'static> Face<dyn Count>
-        for Block<H, Tail<A>, dyn Count>
+    impl<H: Send + Sync + 'static, A: Send + Sync + 'static> AsDyn<dyn Count>
+        for CountedBlock<H, Tail<A>, dyn Count>
     {
-        fn face(&self) -> &(dyn Count + 'static) {
+        fn as_dyn(&self) -> &(dyn Count + 'static) {
             self
         }
     }

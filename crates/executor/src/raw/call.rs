@@ -10,50 +10,50 @@ use std::mem::{self, ManuallyDrop, MaybeUninit, align_of, size_of};
 use std::ptr;
 
 /// A closure to call once, inline if it fits `N` words.
-pub(crate) struct Call<A: Argument, R: Default + 'static, const N: usize> {
-    table: &'static Table<A, R, N>,
+pub(crate) struct InlineClosure<A: CallArgument, R: Default + 'static, const N: usize> {
+    table: &'static CallTable<A, R, N>,
     words: Words<N>,
 }
 
 type Words<const N: usize> = MaybeUninit<[usize; N]>;
 
 /// What the words hold is known only to these two functions.
-struct Table<A: Argument, R: 'static, const N: usize> {
+struct CallTable<A: CallArgument, R: 'static, const N: usize> {
     /// Moves the closure out of the words and calls it.
-    run: for<'a> unsafe fn(*mut Words<N>, A::Given<'a>) -> R,
+    run: for<'a> unsafe fn(*mut Words<N>, A::Input<'a>) -> R,
     /// Moves the closure out of the words and drops it.
     drop: unsafe fn(*mut Words<N>),
 }
 
 /// What a closure is called with: nothing, or a reference that lasts for the call.
-pub(crate) trait Argument: 'static {
-    type Given<'a>;
+pub(crate) trait CallArgument: 'static {
+    type Input<'a>;
 }
 
-impl Argument for () {
-    type Given<'a> = ();
+impl CallArgument for () {
+    type Input<'a> = ();
 }
 
 /// A reference to a `T`.
 pub(crate) struct ByRef<T>(PhantomData<T>);
 
-impl<T: 'static> Argument for ByRef<T> {
-    type Given<'a> = &'a T;
+impl<T: 'static> CallArgument for ByRef<T> {
+    type Input<'a> = &'a T;
 }
 
-impl<A: Argument, R: Default + 'static, const N: usize> Call<A, R, N> {
+impl<A: CallArgument, R: Default + 'static, const N: usize> InlineClosure<A, R, N> {
     /// The table of a call without a closure. There may be copies of it, which are not recognised: they cost a
     /// call that does nothing.
-    const SPENT: &'static Table<A, R, N> = &Table { run: Self::do_nothing, drop: |_| () };
+    const SPENT: &'static CallTable<A, R, N> = &CallTable { run: Self::do_nothing, drop: |_| () };
 
-    unsafe fn do_nothing(_: *mut Words<N>, _: A::Given<'_>) -> R {
+    unsafe fn do_nothing(_: *mut Words<N>, _: A::Input<'_>) -> R {
         R::default()
     }
 
     #[inline]
     pub(crate) fn new<F>(closure: F) -> Self
     where
-        F: for<'a> FnOnce(A::Given<'a>) -> R + Send + 'static,
+        F: for<'a> FnOnce(A::Input<'a>) -> R + Send + 'static,
     {
         // The words are written where they stay: a closure written word by word and then moved as a
         // whole would have to wait for its own stores.
@@ -75,7 +75,7 @@ impl<A: Argument, R: Default + 'static, const N: usize> Call<A, R, N> {
     /// Calls the closure where it is. If it panics the closure is gone all the same; a second run does nothing,
     /// and returns the default.
     #[inline]
-    pub(crate) fn run(&mut self, given: A::Given<'_>) -> R {
+    pub(crate) fn run(&mut self, given: A::Input<'_>) -> R {
         let table = mem::replace(&mut self.table, Self::SPENT);
         // SAFETY: the words hold what the table expects since `new`; the table is gone, so the
         // closure is moved out exactly once.
@@ -83,7 +83,7 @@ impl<A: Argument, R: Default + 'static, const N: usize> Call<A, R, N> {
     }
 }
 
-impl<A: Argument, R: Default + 'static, const N: usize> Drop for Call<A, R, N> {
+impl<A: CallArgument, R: Default + 'static, const N: usize> Drop for InlineClosure<A, R, N> {
     #[inline]
     fn drop(&mut self) {
         if !ptr::eq(self.table, Self::SPENT) {
@@ -108,7 +108,7 @@ type BoxedCall<T> = Box<dyn FnOnce(&T) + Send>;
 /// a loop's queue would be larger than a task.
 const COMMAND_WORDS: usize = 2;
 
-type ReferenceCall<T> = Call<ByRef<T>, (), COMMAND_WORDS>;
+type ReferenceCall<T> = InlineClosure<ByRef<T>, (), COMMAND_WORDS>;
 
 impl<T: 'static> InlineCall<T> {
     /// Makes a call of a closure that fits, which is checked when the program is compiled.
@@ -161,13 +161,13 @@ const fn fits<F, const N: usize>() -> bool {
 /// The closure itself is in the words.
 struct Inline<F, A, R, const N: usize>(PhantomData<(F, A, R)>);
 
-impl<F, A: Argument, R: 'static, const N: usize> Inline<F, A, R, N>
+impl<F, A: CallArgument, R: 'static, const N: usize> Inline<F, A, R, N>
 where
-    F: for<'a> FnOnce(A::Given<'a>) -> R,
+    F: for<'a> FnOnce(A::Input<'a>) -> R,
 {
-    const TABLE: &'static Table<A, R, N> = &Table { run: Self::run, drop: Self::drop };
+    const TABLE: &'static CallTable<A, R, N> = &CallTable { run: Self::run, drop: Self::drop };
 
-    unsafe fn run(words: *mut Words<N>, given: A::Given<'_>) -> R {
+    unsafe fn run(words: *mut Words<N>, given: A::Input<'_>) -> R {
         // SAFETY: the caller promises that the words hold an F, to be moved out once.
         let closure = unsafe { words.cast::<F>().read() };
         closure(given)
@@ -182,11 +182,11 @@ where
 /// A pointer to the boxed closure is in the first word.
 struct Boxed<F, A, R, const N: usize>(PhantomData<(F, A, R)>);
 
-impl<F, A: Argument, R: 'static, const N: usize> Boxed<F, A, R, N>
+impl<F, A: CallArgument, R: 'static, const N: usize> Boxed<F, A, R, N>
 where
-    F: for<'a> FnOnce(A::Given<'a>) -> R,
+    F: for<'a> FnOnce(A::Input<'a>) -> R,
 {
-    const TABLE: &'static Table<A, R, N> = &Table { run: Self::run, drop: Self::drop };
+    const TABLE: &'static CallTable<A, R, N> = &CallTable { run: Self::run, drop: Self::drop };
 
     unsafe fn take(words: *mut Words<N>) -> Box<F> {
         // SAFETY: the caller promises that the first word holds the pointer of `Box::into_raw`.
@@ -195,7 +195,7 @@ where
         unsafe { Box::from_raw(pointer) }
     }
 
-    unsafe fn run(words: *mut Words<N>, given: A::Given<'_>) -> R {
+    unsafe fn run(words: *mut Words<N>, given: A::Input<'_>) -> R {
         // SAFETY: passed on from the caller.
         let closure = unsafe { Self::take(words) };
         closure(given)

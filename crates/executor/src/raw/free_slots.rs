@@ -22,11 +22,11 @@ const RECENT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct FreeSlots {
     recent: [u32; RECENT],
-    recents: usize,
+    recent_len: usize,
     words: Vec<u64>,
     summary: Vec<u64>,
     /// No summary word before this one has a bit set.
-    first: usize,
+    first_summary: usize,
     free: usize,
     /// Words in a segment.
     segment: usize,
@@ -40,10 +40,10 @@ impl FreeSlots {
     pub(crate) const fn new(words: usize, reserved: u32) -> Self {
         Self {
             recent: [0; RECENT],
-            recents: 0,
+            recent_len: 0,
             words: Vec::new(),
             summary: Vec::new(),
-            first: 0,
+            first_summary: 0,
             free: 0,
             segment: words,
             first_word: u64::MAX << reserved,
@@ -58,21 +58,21 @@ impl FreeSlots {
     /// Takes a free slot.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<usize> {
-        if self.recents > 0 {
-            self.recents -= 1;
+        if self.recent_len > 0 {
+            self.recent_len -= 1;
             self.free -= 1;
-            return Some(self.recent[self.recents % RECENT] as usize);
+            return Some(self.recent[self.recent_len % RECENT] as usize);
         }
         self.take_lowest()
     }
 
     fn take_lowest(&mut self) -> Option<usize> {
-        while let Some(summary) = self.summary.get_mut(self.first) {
+        while let Some(summary) = self.summary.get_mut(self.first_summary) {
             if *summary == 0 {
-                self.first += 1;
+                self.first_summary += 1;
                 continue;
             }
-            let word = self.first * 64 + summary.trailing_zeros() as usize;
+            let word = self.first_summary * 64 + summary.trailing_zeros() as usize;
             let bits = self.words[word];
             let rest = bits & (bits - 1);
             self.words[word] = rest;
@@ -89,9 +89,9 @@ impl FreeSlots {
     #[inline]
     pub(crate) fn give_back(&mut self, slot: u32) {
         self.free += 1;
-        if self.recents < RECENT {
-            self.recent[self.recents] = slot;
-            self.recents += 1;
+        if self.recent_len < RECENT {
+            self.recent[self.recent_len] = slot;
+            self.recent_len += 1;
         } else {
             self.set(slot);
         }
@@ -101,12 +101,12 @@ impl FreeSlots {
         let word = slot as usize / 64;
         self.words[word] |= 1 << (slot % 64);
         self.summary[word / 64] |= 1 << (word % 64);
-        self.first = self.first.min(word / 64);
+        self.first_summary = self.first_summary.min(word / 64);
     }
 
     /// Adds the recent slots to the others. To be called before a segment is asked whether it is free.
-    pub(crate) fn forget_recent(&mut self) {
-        for at in 0..std::mem::take(&mut self.recents) {
+    pub(crate) fn flush_recent(&mut self) {
+        for at in 0..std::mem::take(&mut self.recent_len) {
             self.set(self.recent[at]);
         }
     }
@@ -124,7 +124,7 @@ impl FreeSlots {
             self.free += bits.count_ones() as usize;
             self.summary[word / 64] |= 1 << (word % 64);
         }
-        self.first = self.first.min(begin / 64);
+        self.first_summary = self.first_summary.min(begin / 64);
     }
 
     /// True while every slot of a segment is free, and none is recent. A closed one has none.
@@ -177,7 +177,7 @@ mod tests {
             if recent {
                 assert_eq!(take_all(&mut slots), vec![255, 63, 64, 3, 200]);
             } else {
-                slots.forget_recent();
+                slots.flush_recent();
                 assert_eq!(take_all(&mut slots), vec![3, 63, 64, 200, 255]);
             }
         }

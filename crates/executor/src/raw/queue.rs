@@ -23,7 +23,7 @@
 //!    consumer that finds the last slot full finds `next` too. Installing is exclusive.
 //! 3. A producer dereferences a block between its claim and its mark only, so the consumer that has
 //!    seen every mark is alone with the block, and may free it.
-//! 4. The cursor belongs to the [`Consumer`], of which there is one at a time (`is_claimed`).
+//! 4. The cursor belongs to the [`QueueConsumer`], of which there is one at a time (`is_claimed`).
 //! 5. The spare is stored by the consumer when there is none, and removed by whoever installs when
 //!    there is one: no two threads ever write it at once.
 //! 6. The queue is not empty as soon as a slot is claimed. The consumer waits for a claimed slot to
@@ -49,51 +49,51 @@ const AHEAD: usize = 8;
 const LAP: u64 = SLOTS + 1;
 
 /// The tail before the first push: nobody has begun to install the first block.
-const UNBORN: u64 = SLOTS;
+const NO_BLOCK: u64 = SLOTS;
 /// The tail while the first block is being installed.
-const BEING_BORN: u64 = LAP + SLOTS;
+const INSTALLING_FIRST: u64 = LAP + SLOTS;
 /// The index of the first slot. Its lap is not 0, the mark of a slot that was never full.
 const FIRST: u64 = 2 * LAP;
 
 /// See the module's documentation.
-pub(crate) struct Queue<T> {
+pub(crate) struct MpscQueue<T> {
     /// Written by producers, on a cache line of their own.
-    tail: CachePadded<Tail<T>>,
+    tail: CachePadded<QueueTail<T>>,
     /// Written by the consumer.
-    head: CachePadded<Head<T>>,
+    head: CachePadded<QueueHead<T>>,
     /// Written by both, once per block.
-    spare: CachePadded<AtomicPtr<Block<T>>>,
+    spare: CachePadded<AtomicPtr<QueueBlock<T>>>,
 }
 
-struct Tail<T> {
+struct QueueTail<T> {
     index: AtomicU64,
     /// Where the slots of `index` are.
-    block: AtomicPtr<Block<T>>,
+    block: AtomicPtr<QueueBlock<T>>,
 }
 
-struct Head<T> {
+struct QueueHead<T> {
     /// The cursor's index, for everyone to read.
     index: AtomicU64,
     is_claimed: AtomicBool,
-    cursor: UnsafeCell<Cursor<T>>,
-    /// The first block of all; written before the tail leaves `BEING_BORN`.
-    first: UnsafeCell<*mut Block<T>>,
+    cursor: UnsafeCell<QueueCursor<T>>,
+    /// The first block of all; written before the tail leaves `INSTALLING_FIRST`.
+    first: UnsafeCell<*mut QueueBlock<T>>,
 }
 
 /// The consumer's position; never at the offset `SLOTS`.
-struct Cursor<T> {
+struct QueueCursor<T> {
     index: u64,
     /// Null until something was pushed.
-    block: *mut Block<T>,
+    block: *mut QueueBlock<T>,
 }
 
-struct Block<T> {
+struct QueueBlock<T> {
     /// Written before the last slot is marked, read after that.
-    next: UnsafeCell<*mut Block<T>>,
-    slots: [Slot<T>; SLOTS as usize],
+    next: UnsafeCell<*mut QueueBlock<T>>,
+    slots: [QueueSlot<T>; SLOTS as usize],
 }
 
-struct Slot<T> {
+struct QueueSlot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
     /// The lap in which it was filled last.
     lap: AtomicU64,
@@ -101,22 +101,22 @@ struct Slot<T> {
 
 // SAFETY: values move from one thread to another (T: Send) and are touched by one at a time, as the
 // rules above say; nobody holds a reference to a value in the queue, so T need not be Sync.
-unsafe impl<T: Send> Sync for Queue<T> {}
+unsafe impl<T: Send> Sync for MpscQueue<T> {}
 // SAFETY: as above; the queue owns its blocks.
-unsafe impl<T: Send> Send for Queue<T> {}
+unsafe impl<T: Send> Send for MpscQueue<T> {}
 
-impl<T> Queue<T> {
+impl<T> MpscQueue<T> {
     /// An empty one; the first block comes with the first push.
     pub(crate) fn new() -> Self {
         Self {
-            tail: CachePadded::new(Tail {
-                index: AtomicU64::new(UNBORN),
+            tail: CachePadded::new(QueueTail {
+                index: AtomicU64::new(NO_BLOCK),
                 block: AtomicPtr::new(ptr::null_mut()),
             }),
-            head: CachePadded::new(Head {
+            head: CachePadded::new(QueueHead {
                 index: AtomicU64::new(FIRST),
                 is_claimed: AtomicBool::new(false),
-                cursor: UnsafeCell::new(Cursor { index: FIRST, block: ptr::null_mut() }),
+                cursor: UnsafeCell::new(QueueCursor { index: FIRST, block: ptr::null_mut() }),
                 first: UnsafeCell::new(ptr::null_mut()),
             }),
             spare: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
@@ -154,7 +154,7 @@ impl<T> Queue<T> {
                 self.install(&block.next, index + 2);
             }
             if let Some(later) = block.slots.get(offset as usize + AHEAD) {
-                fetch_to_write(later);
+                prefetch_for_write(later);
             }
             let slot = &block.slots[offset as usize];
             // SAFETY: the claim makes the slot ours; it holds no value, the consumer took it.
@@ -179,20 +179,20 @@ impl<T> Queue<T> {
     }
 
     /// The right to take; `None` while somebody else has it.
-    pub(crate) fn consumer(self: &Arc<Self>) -> Option<Consumer<T>> {
+    pub(crate) fn consumer(self: &Arc<Self>) -> Option<QueueConsumer<T>> {
         let is_claimed = self.head.is_claimed.swap(true, Ordering::Acquire);
-        (!is_claimed).then(|| Consumer { queue: self.clone() })
+        (!is_claimed).then(|| QueueConsumer { queue: self.clone() })
     }
 
     /// The tail is at the end of its block, or there is none yet: sees to it that there is, or waits
     /// for the one who does.
     #[cold]
     fn wait_for_block(&self, index: u64, backoff: &Backoff) -> u64 {
-        let is_mine = index == UNBORN
+        let is_mine = index == NO_BLOCK
             && self
                 .tail
                 .index
-                .compare_exchange(UNBORN, BEING_BORN, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(NO_BLOCK, INSTALLING_FIRST, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if is_mine {
             self.install(&self.head.first, FIRST);
@@ -205,17 +205,17 @@ impl<T> Queue<T> {
     /// Puts a block at the end of the list. The caller has moved the tail to the offset `SLOTS`, so
     /// nobody else does; `link` is what leads to the block, `index` its first slot's.
     #[cold]
-    fn install(&self, link: &UnsafeCell<*mut Block<T>>, index: u64) {
+    fn install(&self, link: &UnsafeCell<*mut QueueBlock<T>>, index: u64) {
         let mut block = self.spare.load(Ordering::Acquire);
         if block.is_null() {
-            block = Block::allocate();
+            block = QueueBlock::allocate();
         } else {
             self.spare.store(ptr::null_mut(), Ordering::Relaxed);
         }
         // SAFETY: nobody else knows of the block yet.
-        unsafe { &*block }.slots.iter().take(AHEAD).for_each(fetch_to_write);
+        unsafe { &*block }.slots.iter().take(AHEAD).for_each(prefetch_for_write);
         // SAFETY: installing is exclusive, and the consumer reads the link only after the last slot
-        // was marked, or after the tail left `BEING_BORN`.
+        // was marked, or after the tail left `INSTALLING_FIRST`.
         link.with_mut(|link| unsafe { *link = block });
         self.tail.block.store(block, Ordering::Relaxed);
         self.tail.index.store(index, Ordering::Release);
@@ -226,12 +226,12 @@ impl<T> Queue<T> {
     /// # Safety
     /// The cursor must be this queue's, and the caller the one consumer.
     #[inline(always)]
-    unsafe fn take(&self, cursor: &mut Cursor<T>) -> Option<T> {
+    unsafe fn take(&self, cursor: &mut QueueCursor<T>) -> Option<T> {
         if cursor.block.is_null() {
             if self.is_empty_for(cursor) {
                 return None;
             }
-            // SAFETY: the tail has left `BEING_BORN`, as we have just read with Acquire.
+            // SAFETY: the tail has left `INSTALLING_FIRST`, as we have just read with Acquire.
             cursor.block = self.head.first.with(|first| unsafe { *first });
         }
         // SAFETY: only the consumer frees blocks, and it moves the cursor away before.
@@ -261,7 +261,7 @@ impl<T> Queue<T> {
     }
 
     /// As `is_empty`, but what it finds may be looked at.
-    fn is_empty_for(&self, cursor: &Cursor<T>) -> bool {
+    fn is_empty_for(&self, cursor: &QueueCursor<T>) -> bool {
         cursor.index >= self.tail.index.load(Ordering::Acquire)
     }
 
@@ -270,7 +270,7 @@ impl<T> Queue<T> {
     /// # Safety
     /// Nobody else may know of the block any more.
     #[cold]
-    unsafe fn retire(&self, block: *mut Block<T>) {
+    unsafe fn retire(&self, block: *mut QueueBlock<T>) {
         if self.spare.load(Ordering::Relaxed).is_null() {
             self.spare.store(block, Ordering::Release);
         } else {
@@ -280,13 +280,13 @@ impl<T> Queue<T> {
     }
 }
 
-impl<T> Drop for Queue<T> {
+impl<T> Drop for MpscQueue<T> {
     /// Drops what is left. Should one of them panic, the others are leaked.
     fn drop(&mut self) {
         let mut cursor = self.head.cursor.with_mut(|cursor| {
             // SAFETY: `&mut self`: there is no consumer and no producer.
             let cursor = unsafe { &mut *cursor };
-            Cursor { index: cursor.index, block: cursor.block }
+            QueueCursor { index: cursor.index, block: cursor.block }
         });
         // SAFETY: as above.
         while let Some(value) = unsafe { self.take(&mut cursor) } {
@@ -301,7 +301,7 @@ impl<T> Drop for Queue<T> {
     }
 }
 
-impl<T> Block<T> {
+impl<T> QueueBlock<T> {
     fn allocate() -> *mut Self {
         let mut block = Box::<Self>::new_uninit();
         let start = block.as_mut_ptr();
@@ -310,19 +310,19 @@ impl<T> Block<T> {
         // SAFETY: as above, and nothing is overwritten.
         unsafe { next.write(UnsafeCell::new(ptr::null_mut())) };
         // SAFETY: as above.
-        let slots = unsafe { &raw mut (*start).slots }.cast::<Slot<T>>();
+        let slots = unsafe { &raw mut (*start).slots }.cast::<QueueSlot<T>>();
         for offset in 0..SLOTS as usize {
             // SAFETY: in bounds of the array.
             let slot = unsafe { slots.add(offset) };
             // SAFETY: as for `next`.
-            unsafe { slot.write(Slot::new()) };
+            unsafe { slot.write(QueueSlot::new()) };
         }
         // SAFETY: both fields were written.
         Box::into_raw(unsafe { block.assume_init() })
     }
 }
 
-impl<T> Slot<T> {
+impl<T> QueueSlot<T> {
     fn new() -> Self {
         Self { value: UnsafeCell::new(MaybeUninit::uninit()), lap: AtomicU64::new(0) }
     }
@@ -339,11 +339,11 @@ impl<T> Slot<T> {
 }
 
 /// The one that takes.
-pub(crate) struct Consumer<T> {
-    queue: Arc<Queue<T>>,
+pub(crate) struct QueueConsumer<T> {
+    queue: Arc<MpscQueue<T>>,
 }
 
-impl<T> Consumer<T> {
+impl<T> QueueConsumer<T> {
     /// The first value, waiting for it to be written if it is only claimed.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
@@ -357,21 +357,21 @@ impl<T> Consumer<T> {
     }
 }
 
-impl<T> Drop for Consumer<T> {
+impl<T> Drop for QueueConsumer<T> {
     fn drop(&mut self) {
         self.queue.head.is_claimed.store(false, Ordering::Release);
     }
 }
 
-impl<T> fmt::Debug for Queue<T> {
+impl<T> fmt::Debug for MpscQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("MpscQueue").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
 /// Asks for the cache line of a place that will be written soon.
 #[inline(always)]
-fn fetch_to_write<T>(place: &T) {
+fn prefetch_for_write<T>(place: &T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     // SAFETY: a hint: it reads and writes nothing.
     unsafe {
@@ -394,8 +394,8 @@ fn values_before(index: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn queue<T>() -> (Arc<Queue<T>>, Consumer<T>) {
-        let queue = Arc::new(Queue::new());
+    fn queue<T>() -> (Arc<MpscQueue<T>>, QueueConsumer<T>) {
+        let queue = Arc::new(MpscQueue::new());
         let consumer = queue.consumer().unwrap();
         (queue, consumer)
     }

@@ -1,13 +1,13 @@
 //! A value handed over once: the state word and the cell under every promise.
 //!
-//! One [`Filler`] (the promise) and one [`Taker`] (its future) share a [`Slot`]. The word decides
+//! One [`SlotFiller`] (the promise) and one [`SlotTaker`] (its future) share a [`ValueSlot`]. The word decides
 //! who may touch the cell:
 //!
 //! | word | who may touch the cell |
 //! |---|---|
 //! | not DONE | the filler, through `&mut` |
 //! | DONE, not LISTENED | the taker, through `&mut`: nobody else can get at the value |
-//! | DONE and LISTENED | whoever holds the one [`Lease`] (the LEASED bit) |
+//! | DONE and LISTENED | whoever holds the one [`ValueLease`] (the LEASED bit) |
 //! | CANCELLED | the filler only, to take back what it was about to hand over |
 //!
 //! A slot may have work in its tail, which is then also the one that fills it: see
@@ -23,7 +23,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::block::{Allocator, Block, Face, Ref};
+use super::block::{Allocator, AsDyn, CountedBlock, Ref};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
 /// The outcome is final.
@@ -41,31 +41,31 @@ const LEASED: u32 = 1 << 5;
 /// Somebody is at the work in the tail.
 pub(super) const CLAIMED: u32 = 1 << 6;
 
-/// The shared part. `side` is whatever the two ends keep beside the value.
-pub(crate) struct Slot<V, S> {
+/// The shared part. `context` is whatever the two ends keep beside the value.
+pub(crate) struct ValueSlot<V, S> {
     pub(super) word: AtomicU32,
     cell: UnsafeCell<Option<V>>,
-    pub(crate) side: S,
+    pub(crate) context: S,
 }
 
 // SAFETY: the value moves between threads (V: Send) but is only ever touched by one at a time, as
 // the table above says; no two threads hold a reference to it at once, so V need not be Sync.
-unsafe impl<V: Send, S: Sync + Send> Sync for Slot<V, S> {}
+unsafe impl<V: Send, S: Sync + Send> Sync for ValueSlot<V, S> {}
 // SAFETY: as above.
-unsafe impl<V: Send, S: Send> Send for Slot<V, S> {}
+unsafe impl<V: Send, S: Send> Send for ValueSlot<V, S> {}
 
 /// The end that completes. One per slot: not `Clone`.
-pub(crate) struct Filler<V, S, D: ?Sized + 'static>(Ref<Slot<V, S>, D>);
+pub(crate) struct SlotFiller<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 
 /// The end that takes. One per slot: not `Clone`.
-pub(crate) struct Taker<V, S, D: ?Sized + 'static>(Ref<Slot<V, S>, D>);
+pub(crate) struct SlotTaker<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 
 /// What the taker found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken<V> {
+pub(crate) enum TakeOutcome<V> {
     NotYet,
     Cancelled,
-    /// Others may be reading: go through [`Slot::lease`].
+    /// Others may be reading: go through [`ValueSlot::lease`].
     Listened,
     /// `None` if it was taken before.
     Value(Option<V>),
@@ -74,19 +74,19 @@ pub(crate) enum Taken<V> {
 /// Makes the two ends.
 #[inline]
 pub(crate) fn slot<V, S, D: ?Sized + 'static>(
-    side: impl FnOnce() -> S,
-) -> (Filler<V, S, D>, Taker<V, S, D>)
+    context: impl FnOnce() -> S,
+) -> (SlotFiller<V, S, D>, SlotTaker<V, S, D>)
 where
-    Block<Slot<V, S>, (), D>: Face<D> + Send + Sync + 'static,
+    CountedBlock<ValueSlot<V, S>, (), D>: AsDyn<D> + Send + Sync + 'static,
 {
-    let (filler, taker) = Ref::pair(Allocator::Global, || Slot::new(side()), || ());
-    (Filler(filler), Taker(taker))
+    let (filler, taker) = Ref::pair(Allocator::Global, || ValueSlot::new(context()), || ());
+    (SlotFiller(filler), SlotTaker(taker))
 }
 
-impl<V, S> Slot<V, S> {
+impl<V, S> ValueSlot<V, S> {
     #[inline]
-    pub(super) fn new(side: S) -> Self {
-        Self { word: AtomicU32::new(0), cell: UnsafeCell::new(None), side }
+    pub(super) fn new(context: S) -> Self {
+        Self { word: AtomicU32::new(0), cell: UnsafeCell::new(None), context }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -110,7 +110,7 @@ impl<V, S> Slot<V, S> {
         before.ok()
     }
 
-    /// Hands the value over: see [`Filler::fill`]. To be called by the one who may fill.
+    /// Hands the value over: see [`SlotFiller::fill`]. To be called by the one who may fill.
     #[inline]
     pub(super) unsafe fn fill(&self, value: V) -> Result<bool, V> {
         if self.is_done() {
@@ -133,7 +133,7 @@ impl<V, S> Slot<V, S> {
         debug_assert!(self.is_cancelled());
         // SAFETY: CANCELLED: nobody but the one who fills touches the cell, and that is the caller.
         let back = self.cell.with_mut(|cell| unsafe { (*cell).take() });
-        back.unwrap_or_else(|| unreachable!("stored a moment ago, and nobody else may take it"))
+        back.unwrap_or_else(|| unreachable!("just stored, and only the filler may take it"))
     }
 
     /// Asks for the completion to be told. `true`: it is already there.
@@ -142,16 +142,16 @@ impl<V, S> Slot<V, S> {
     }
 
     /// The right to look at the value, if it is done and nobody else has it.
-    pub(crate) fn lease(&self) -> Option<Lease<'_, V, S>> {
+    pub(crate) fn lease(&self) -> Option<ValueLease<'_, V, S>> {
         let claimed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             let free = word & (DONE | LISTENED | LEASED) == DONE | LISTENED;
             free.then_some(word | LEASED)
         });
-        claimed.ok().map(|_| Lease(self))
+        claimed.ok().map(|_| ValueLease(self))
     }
 }
 
-impl<V, S, D: ?Sized + 'static> Filler<V, S, D> {
+impl<V, S, D: ?Sized + 'static> SlotFiller<V, S, D> {
     /// Hands the value over. `Ok(watched)`: the caller must tell the watchers, if any. `Err`: it
     /// was completed or cancelled before.
     #[inline]
@@ -169,25 +169,25 @@ impl<V, S, D: ?Sized + 'static> Filler<V, S, D> {
     }
 }
 
-impl<V, S, D: ?Sized + 'static> Taker<V, S, D> {
-    pub(super) fn new(slot: Ref<Slot<V, S>, D>) -> Self {
+impl<V, S, D: ?Sized + 'static> SlotTaker<V, S, D> {
+    pub(super) fn new(slot: Ref<ValueSlot<V, S>, D>) -> Self {
         Self(slot)
     }
 
     /// Takes the value if it is there and nobody else can be reading it.
     #[inline]
-    pub(crate) fn take(&mut self) -> Taken<V> {
+    pub(crate) fn take(&mut self) -> TakeOutcome<V> {
         let word = self.0.word.load(Ordering::Acquire);
         if word & DONE == 0 {
-            Taken::NotYet
+            TakeOutcome::NotYet
         } else if word & CANCELLED != 0 {
-            Taken::Cancelled
+            TakeOutcome::Cancelled
         } else if word & LISTENED != 0 {
-            Taken::Listened
+            TakeOutcome::Listened
         } else {
             // SAFETY: DONE, so the filler is through with it; not LISTENED, and only this taker
             // can set that, so no lease exists; `&mut self` is the only taker.
-            Taken::Value(self.0.cell.with_mut(|cell| unsafe { (*cell).take() }))
+            TakeOutcome::Value(self.0.cell.with_mut(|cell| unsafe { (*cell).take() }))
         }
     }
 
@@ -197,21 +197,21 @@ impl<V, S, D: ?Sized + 'static> Taker<V, S, D> {
     }
 
     /// The shared part, for those who reach the value through leases.
-    pub(crate) fn slot(&self) -> &Ref<Slot<V, S>, D> {
+    pub(crate) fn slot(&self) -> &Ref<ValueSlot<V, S>, D> {
         &self.0
     }
 }
 
-impl<V, S, D: ?Sized + 'static> Filler<V, S, D> {
-    pub(crate) fn slot(&self) -> &Ref<Slot<V, S>, D> {
+impl<V, S, D: ?Sized + 'static> SlotFiller<V, S, D> {
+    pub(crate) fn slot(&self) -> &Ref<ValueSlot<V, S>, D> {
         &self.0
     }
 }
 
 /// The exclusive right to look at a completed value; given back when dropped.
-pub(crate) struct Lease<'a, V, S>(&'a Slot<V, S>);
+pub(crate) struct ValueLease<'a, V, S>(&'a ValueSlot<V, S>);
 
-impl<V, S> Lease<'_, V, S> {
+impl<V, S> ValueLease<'_, V, S> {
     /// Looks at the value; `None` if cancelled, or if it was taken.
     pub(crate) fn with<R>(&mut self, look: impl FnOnce(Option<&V>) -> R) -> R {
         if self.0.is_cancelled() {
@@ -231,29 +231,29 @@ impl<V, S> Lease<'_, V, S> {
     }
 }
 
-impl<V, S> Drop for Lease<'_, V, S> {
+impl<V, S> Drop for ValueLease<'_, V, S> {
     fn drop(&mut self) {
         self.0.word.fetch_and(!LEASED, Ordering::AcqRel);
     }
 }
 
-impl<V, S, D: ?Sized + 'static> Deref for Filler<V, S, D> {
-    type Target = Slot<V, S>;
+impl<V, S, D: ?Sized + 'static> Deref for SlotFiller<V, S, D> {
+    type Target = ValueSlot<V, S>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl<V, S, D: ?Sized + 'static> Deref for Taker<V, S, D> {
-    type Target = Slot<V, S>;
+impl<V, S, D: ?Sized + 'static> Deref for SlotTaker<V, S, D> {
+    type Target = ValueSlot<V, S>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl<V, S> Drop for Slot<V, S> {
+impl<V, S> Drop for ValueSlot<V, S> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `&mut self`. Not left to the field: through the cell the models see that whoever
@@ -262,7 +262,7 @@ impl<V, S> Drop for Slot<V, S> {
     }
 }
 
-impl<V, S> fmt::Debug for Slot<V, S> {
+impl<V, S> fmt::Debug for ValueSlot<V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Ordering::Acquire);
         let state = match (word & DONE != 0, word & CANCELLED != 0) {
@@ -278,8 +278,8 @@ impl<V, S> fmt::Debug for Slot<V, S> {
 mod tests {
     use super::*;
 
-    impl Face<()> for Block<Slot<u8, ()>, (), ()> {
-        fn face(&self) -> &() {
+    impl AsDyn<()> for CountedBlock<ValueSlot<u8, ()>, (), ()> {
+        fn as_dyn(&self) -> &() {
             self.tail()
         }
     }
@@ -287,12 +287,12 @@ mod tests {
     #[test]
     fn p01_a_second_completion_is_refused() {
         let (mut filler, mut taker) = slot::<u8, (), ()>(|| ());
-        assert_eq!(taker.take(), Taken::NotYet);
+        assert_eq!(taker.take(), TakeOutcome::NotYet);
         assert_eq!(filler.fill(1), Ok(false));
         assert_eq!(filler.fill(2), Err(2));
         assert_eq!(taker.cancel(), None);
-        assert_eq!(taker.take(), Taken::Value(Some(1)));
-        assert_eq!(taker.take(), Taken::Value(None));
+        assert_eq!(taker.take(), TakeOutcome::Value(Some(1)));
+        assert_eq!(taker.take(), TakeOutcome::Value(None));
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(taker.cancel(), Some(false));
         assert_eq!(taker.cancel(), None);
         assert_eq!(filler.fill(1), Err(1));
-        assert_eq!(taker.take(), Taken::Cancelled);
+        assert_eq!(taker.take(), TakeOutcome::Cancelled);
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         taker.listen();
         assert!(taker.slot().lease().is_none(), "not done");
         filler.fill(7).unwrap();
-        assert_eq!(taker.take(), Taken::Listened);
+        assert_eq!(taker.take(), TakeOutcome::Listened);
         let mut lease = taker.slot().lease().unwrap();
         assert!(taker.slot().lease().is_none(), "held");
         assert_eq!(lease.with(|v| v.copied()), Some(7));

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::call::Call;
+use super::call::InlineClosure;
 use super::origin::Origin;
 
 /// A closure to run once, with the place it came from. Three words are inline: an `Arc` and a fat pointer, or a
 /// promise and two words of arguments. With the function table and the origin this makes a task of 40 bytes.
 pub(crate) struct Task {
-    call: Call<(), bool, 3>,
+    call: InlineClosure<(), bool, 3>,
     origin: Origin,
 }
 
@@ -16,7 +16,7 @@ impl Task {
     /// The closure says whether it did anything: one that finds itself cancelled does not.
     #[inline]
     pub(crate) fn new<F: FnOnce() -> bool + Send + 'static>(origin: Origin, closure: F) -> Self {
-        Self { call: Call::new(|()| closure()), origin }
+        Self { call: InlineClosure::new(|()| closure()), origin }
     }
 
     pub(crate) fn origin(&self) -> Origin {

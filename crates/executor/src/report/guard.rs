@@ -1,32 +1,32 @@
-//! Running user code: a panic is caught, reported, and goes no further.
+//! Runs user code: catches a panic and reports it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::engine::current;
-use crate::error::absorb;
+use crate::error::take_panic_message;
 use crate::raw::origin::Origin;
 use crate::report::log_reporter::LogReporter;
 use crate::report::{Fault, Report, Reporter, UserCode};
 
-/// Runs user code, as what the loop on this thread is doing. `None`: it panicked, and the loop (or the
-/// log) was told.
+/// Runs user code and publishes it as the activity of the loop on this thread. Returns `None` if it panicked;
+/// the panic was reported to the loop's reporter, or to the log.
 pub(crate) fn guard<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Option<R> {
     current::run_as((what, origin, None), || catch(what, origin, code))
 }
 
-/// As [`guard`], for a loop that has said by itself what it is doing.
+/// Runs user code as [`guard`] does, for a loop that has published its activity itself.
 #[inline]
 pub(crate) fn catch<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(value) => Some(value),
         Err(payload) => {
-            report(Fault::Panicked { what, origin, message: absorb(payload) });
+            report(Fault::Panicked { what, origin, message: take_panic_message(payload) });
             None
         }
     }
 }
 
-/// As [`guard`], for user code that runs off the loop: its own executor is told.
+/// Runs user code off the loop; a panic goes to the reporter of this executor.
 pub(crate) fn guard_for<R>(
     (reporter, executor): (&dyn Reporter, &str),
     (what, origin): (UserCode, Origin),
@@ -35,22 +35,22 @@ pub(crate) fn guard_for<R>(
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(value) => Some(value),
         Err(payload) => {
-            let fault = Fault::Panicked { what, origin, message: absorb(payload) };
+            let fault = Fault::Panicked { what, origin, message: take_panic_message(payload) };
             report_to(reporter, executor, fault);
             None
         }
     }
 }
 
-/// Runs a destructor of the user's, or something that may come to one.
+/// Runs a destructor of the user's, or code that may run one.
 pub(crate) fn guard_drop(code: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
         let (what, origin) = (UserCode::Destructor, Origin::labelled("destructor"));
-        report(Fault::Panicked { what, origin, message: absorb(payload) });
+        report(Fault::Panicked { what, origin, message: take_panic_message(payload) });
     }
 }
 
-/// Tells the loop on this thread of a fault, or the log if there is none.
+/// Reports a fault to the reporter of the loop on this thread, or to the log if there is no loop.
 #[cold]
 pub(crate) fn report(fault: Fault) {
     match current::get() {
@@ -59,10 +59,10 @@ pub(crate) fn report(fault: Fault) {
     }
 }
 
-/// Tells a reporter; what it panics with is ignored, there is nobody left to tell.
+/// Reports a fault. A panic of the reporter is ignored.
 pub(crate) fn report_to(reporter: &dyn Reporter, executor: &str, fault: Fault) {
     let report = Report { executor, fault };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| reporter.report(&report))) {
-        absorb(payload);
+        take_panic_message(payload);
     }
 }

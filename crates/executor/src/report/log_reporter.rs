@@ -1,14 +1,14 @@
-//! The reporter that every executor has by default: `tracing`, or standard error if nobody listens there.
+//! The default reporter: writes to `tracing`, or to standard error without a subscriber.
 //!
 //! 1. A report goes to the `tracing` subscriber of this thread. Without one it goes to standard error, so that
-//!    a program that installed nothing still shows its faults. This is asked anew for each report: a subscriber
-//!    may be installed at any time.
-//! 2. Reports are limited by [`BURST`] and [`INTERVAL`] for each kind of fault, wherever they go: what a peer
+//!    a program that installed nothing still shows its faults. This is checked for each report, because a
+//!    subscriber may be installed at any time.
+//! 2. Reports of each kind of fault are limited by [`BURST`] and [`INTERVAL`], wherever they go: what a peer
 //!    can cause over and over must neither fill a log nor hide another kind of fault.
-//! 3. A report is one line of at most [`LONGEST`] bytes, control characters escaped: an error may quote what a
-//!    peer sent.
-//! 4. Nothing here panics, and nothing waits for standard error: a line that it has no room for is dropped,
-//!    and counted.
+//! 3. A report is one line of at most [`MAX_LINE`] bytes with control characters escaped, because an error may
+//!    quote what a peer sent.
+//! 4. Nothing here panics, and nothing waits for standard error: a line that does not fit into the pipe is
+//!    dropped, and counted.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -26,21 +26,20 @@ use crate::report::{Fault, Report, Reporter};
 /// How many reports of a kind are written at once.
 const BURST: u32 = 32;
 
-/// How often one is written after that. A day of it is 86,400 lines at most, about 20 MB.
+/// The interval between reports of a kind after that. A day of it is 86,400 lines at most, about 20 MB.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a line may be. A pipe that has room for anything has room for 4 KiB (PIPE_BUF), so a line never
-/// blocks and is never torn.
-const LONGEST: usize = 1024;
+/// The longest line. A pipe that has room for anything has room for 4 KiB (PIPE_BUF), so a line never blocks
+/// and is never torn.
+const MAX_LINE: usize = 1024;
 
-/// Writes reports to the log: to `tracing`, target `waterwheel`, [slow](Fault::Slow) work as a warning and all
-/// else as an error; or, as long as no `tracing` subscriber is installed, to standard error. The default of
-/// every executor.
+/// Writes reports to `tracing` (target `waterwheel`; [slow](Fault::Slow) work as a warning, everything else as
+/// an error), or to standard error while no `tracing` subscriber is installed. The default of every executor.
 ///
-/// At most 32 reports of a kind are written at once, and one a second after that; a line that follows others
-/// that were not written says how many. A line has at most 1 KiB, with control characters escaped.
+/// At most 32 reports of a kind are written at once, and one a second after that; the next line that is written
+/// says how many were left out. A line has at most 1 KiB, with control characters escaped.
 ///
-/// To see reports elsewhere install a subscriber, or give the builder a [`Reporter`] of your own; one that does
+/// To see reports elsewhere, install a subscriber or give the builder a [`Reporter`] of your own. One that does
 /// nothing silences them:
 ///
 /// ```
@@ -72,7 +71,7 @@ impl Reporter for LogReporter {
     }
 }
 
-/// The limit of each kind of fault.
+/// Returns the rate limit for this kind of fault.
 fn limit_of(fault: &Fault) -> &'static RateLimit {
     static PANICKED: RateLimit = RateLimit::new(BURST, INTERVAL);
     static UNHANDLED: RateLimit = RateLimit::new(BURST, INTERVAL);
@@ -86,13 +85,13 @@ fn limit_of(fault: &Fault) -> &'static RateLimit {
     }
 }
 
-/// True if somebody gets the events of this thread.
+/// True if this thread has a `tracing` subscriber.
 fn has_subscriber() -> bool {
     dispatcher::get_default(|subscriber| !subscriber.is::<NoSubscriber>())
 }
 
-/// Writes a line if standard error has room for it. By one system call and without the lock of
-/// [`io::Stderr`], which another thread may hold while it waits for room.
+/// Writes a line if standard error has room for it. Uses one system call, and not the lock of [`io::Stderr`],
+/// which another thread may hold while it waits for room.
 fn write_to_stderr(executor: &str, line: &OneLine) -> bool {
     let text = format!("waterwheel: {executor}: {line}\n");
     let stderr = io::stderr();
@@ -103,13 +102,13 @@ fn write_to_stderr(executor: &str, line: &OneLine) -> bool {
     has_room && rustix::io::write(stderr.as_fd(), text.as_bytes()).is_ok()
 }
 
-/// A text without line ends and control characters, cut off where it is too long.
+/// A text without line ends and control characters, cut off at the longest line.
 struct OneLine(String);
 
 impl OneLine {
     fn of(fault: &Fault, suppressed: u64) -> Self {
         let mut line = Self(String::new());
-        // Fails where it is cut off.
+        // Fails where the text is cut off.
         let _ = write!(line, "{fault}");
         if suppressed > 0 {
             line.0 += &format!(" ({suppressed} reports before this one were not shown)");
@@ -127,7 +126,7 @@ impl Write for OneLine {
             } else {
                 self.0.push(c);
             }
-            if self.0.len() > LONGEST {
+            if self.0.len() > MAX_LINE {
                 self.0.truncate(before);
                 self.0.push('…');
                 return Err(fmt::Error);
@@ -143,7 +142,7 @@ impl fmt::Display for OneLine {
     }
 }
 
-/// Control characters, and those that end a line or change the direction of text.
+/// True for control characters, and for those that end a line or change the direction of text.
 fn moves_the_cursor(c: char) -> bool {
     let directions = ['\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
     c.is_control() || directions.iter().any(|range| range.contains(&c))
@@ -166,13 +165,13 @@ mod tests {
 
     #[test]
     fn r04_a_report_has_a_longest_length_whatever_is_in_it() {
-        const LONG: usize = if cfg!(miri) { 2 * LONGEST } else { 1_000_000 };
-        assert_eq!(line("x".repeat(LONGEST)).len(), LONGEST);
+        const LONG: usize = if cfg!(miri) { 2 * MAX_LINE } else { 1_000_000 };
+        assert_eq!(line("x".repeat(MAX_LINE)).len(), MAX_LINE);
         let cut = line("x".repeat(LONG));
-        assert!(cut.ends_with("x…") && cut.chars().count() == LONGEST + 1, "{}", cut.len());
+        assert!(cut.ends_with("x…") && cut.chars().count() == MAX_LINE + 1, "{}", cut.len());
         let cut = line("\n".repeat(LONG));
-        assert!(cut.ends_with("\\n…") && cut.len() <= LONGEST + '…'.len_utf8(), "{}", cut.len());
-        assert!(line("漢".repeat(LONG)).len() <= LONGEST + '…'.len_utf8());
+        assert!(cut.ends_with("\\n…") && cut.len() <= MAX_LINE + '…'.len_utf8(), "{}", cut.len());
+        assert!(line("漢".repeat(LONG)).len() <= MAX_LINE + '…'.len_utf8());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an executor tells its operator: faults it survived and nobody was waiting for.
+//! Faults that an executor survived and that no caller was waiting for, and who receives them.
 
 pub(crate) mod guard;
 pub(crate) mod log_reporter;
@@ -9,13 +9,13 @@ use std::fmt;
 use crate::raw::origin::Origin;
 use crate::watchdog::SlowWork;
 
-/// Receives the reports of an executor. The default writes them to the log, or to standard error if there is
-/// none ([`LogReporter`](crate::LogReporter)). A closure is a reporter too.
+/// Receives the reports of an executor. The default writes them to `tracing`, or to standard error without a
+/// subscriber ([`LogReporter`](crate::LogReporter)). A closure is a reporter too.
 ///
-/// Called on the thread where the fault happened, usually the loop's: be quick. What is
-/// [slow](Fault::Slow) the watchdog's thread tells. A panic in here is ignored.
+/// Called on the thread where the fault happened, usually the loop's, so it should be quick.
+/// [Slow](Fault::Slow) work is reported by the watchdog's thread. A panic in here is ignored.
 pub trait Reporter: Send + Sync {
-    /// Something went wrong and the executor went on.
+    /// Receives a fault that the executor survived.
     fn report(&self, report: &Report<'_>);
 }
 
@@ -30,43 +30,42 @@ impl<F: Fn(&Report<'_>) + Send + Sync> Reporter for F {
 pub struct Report<'a> {
     /// The executor's name.
     pub executor: &'a str,
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What happened.
+/// A fault that an executor survived.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// User code panicked on the loop; the loop lives on.
+    /// User code panicked on the loop; the loop goes on.
     #[error("the {what} from {origin} panicked: {message}")]
     Panicked {
-        /// Which kind of user code.
+        /// The kind of user code.
         what: UserCode,
-        /// Where it came from.
+        /// Where the code came from.
         origin: Origin,
         /// The panic's message.
         message: String,
     },
-    /// Something came to the end of its way and nobody had dealt with it.
+    /// An event reached the end of its way and was not handled.
     #[error("{0}")]
     Unhandled(String),
-    /// What a loop waits in gave trouble; the loop goes on.
+    /// The driver of a loop failed; the loop goes on.
     #[error("{0}")]
     Driver(String),
-    /// Something could not be had; the executor goes on without it.
+    /// A resource was not available; the executor goes on without it.
     #[error("{0}")]
     Degraded(String),
-    /// The loop died and these tasks were not run; their handles have failed.
+    /// The loop died before these tasks ran; their handles have failed.
     #[error("the loop died ({cause}); {count} queued tasks were dropped and their handles failed")]
     TasksLeft {
-        /// How many user tasks.
+        /// How many user tasks were dropped.
         count: usize,
-        /// What killed the loop.
+        /// The reason why the loop died.
         cause: String,
     },
-    /// A piece of work holds the loop, or has held it, for longer than its
-    /// [watchdog](crate::Watchdog) allows.
+    /// A piece of work holds the loop, or has held it, longer than its [watchdog](crate::Watchdog) allows.
     #[error("{0}")]
     Slow(Box<SlowWork>),
 }
@@ -83,7 +82,7 @@ pub enum UserCode {
     Listener,
     /// A shutdown hook.
     Hook,
-    /// A destructor of something that was handed over: a closure, a value, a loop-local.
+    /// A destructor of a closure, a value or a loop-local that was handed over.
     Destructor,
     /// The waker of a task that awaits a future.
     Waker,
@@ -91,22 +90,22 @@ pub enum UserCode {
     RejectionPolicy,
     /// A chooser of a group.
     Chooser,
-    /// A future that was spawned.
+    /// A spawned future.
     Future,
-    /// What is called when something registered is ready or gone.
+    /// A callback of a registration that is ready or closed.
     Callback,
-    /// A station on the way of events.
+    /// A handler of events.
     Handler,
     /// A strategy that decides how a loop waits.
     Strategy,
-    /// Something that was queued for a layer above: what another thread has asked for, or what is due.
+    /// A command of the layer above that was queued by another thread, or that is due.
     Command,
     /// A round of events: many callbacks, one after the other.
     Round,
 }
 
 impl UserCode {
-    /// All of them, in order.
+    /// All kinds, in order.
     pub(crate) const ALL: [UserCode; 14] = [
         UserCode::Task,
         UserCode::Timer,

@@ -1,43 +1,43 @@
-//! A limit on how often something may happen: a burst at once, then one per interval.
+//! A rate limit: a burst at once, then one per interval.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Nanos;
 
-/// A token bucket that counts what it suppresses. Any thread asks it; the lock is held for a few
-/// instructions, and nothing of the user's is called under it.
+/// A token bucket that counts what it suppresses. Any thread uses it; the lock is held for a few instructions,
+/// and no user code runs under it.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     burst: u32,
     interval: Duration,
-    state: Mutex<State>,
+    state: Mutex<TokenBucket>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TokenBucket {
     tokens: u32,
-    /// The time up to which tokens were given out.
+    /// The time up to which tokens were added.
     refilled: Nanos,
     suppressed: u64,
 }
 
 impl RateLimit {
-    /// Admits `burst` at once, and then one per `interval`, which is not zero.
+    /// Creates a limit that admits `burst` at once, and then one per `interval`, which must not be zero.
     pub(crate) const fn new(burst: u32, interval: Duration) -> Self {
-        let state = State { tokens: burst, refilled: Nanos(0), suppressed: 0 };
+        let state = TokenBucket { tokens: burst, refilled: Nanos(0), suppressed: 0 };
         Self { burst, interval, state: Mutex::new(state) }
     }
 
-    /// Asks for one. `Some(n)`: it is admitted, and `n` were suppressed since the last that was. `None`: it
-    /// is suppressed.
+    /// Asks for one token. Returns how many requests were suppressed since the last admitted one, or `None` if
+    /// this one is suppressed.
     pub(crate) fn admit(&self, now: Nanos) -> Option<u64> {
         let mut state = self.lock();
         let intervals = now.since(state.refilled).as_nanos() / self.interval.as_nanos();
         let intervals = u32::try_from(intervals).unwrap_or(u32::MAX);
         state.tokens = state.tokens.saturating_add(intervals).min(self.burst);
         state.refilled = if state.tokens == self.burst {
-            now // A full bucket does not save time up.
+            now // A full bucket does not save up time.
         } else {
             state.refilled.plus(self.interval.saturating_mul(intervals))
         };
@@ -49,12 +49,12 @@ impl RateLimit {
         Some(std::mem::take(&mut state.suppressed))
     }
 
-    /// Counts `n` that were admitted, and came to nothing after all.
+    /// Counts `n` admitted requests as suppressed after all.
     pub(crate) fn add_suppressed(&self, n: u64) {
         self.lock().suppressed += n;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TokenBucket> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(limit.admit(now.plus(SECOND / 2)), None);
         assert_eq!(limit.admit(now.plus(SECOND)), Some(8));
         assert_eq!(limit.admit(now.plus(SECOND)), None);
-        // Parts of an interval are not lost: half a second is saved up, and half a second more is enough.
+        // Parts of an interval are not lost: half a second was saved up, and half a second more is enough.
         assert_eq!(limit.admit(now.plus(SECOND * 5 / 2)), Some(1));
         assert_eq!(limit.admit(now.plus(SECOND * 3)), Some(0));
     }

@@ -8,4 +8,4 @@ pub(crate) mod pool;
 pub(crate) mod supplier;
 
 pub use self::supplier::{LoopBody, ThreadFactory, ThreadProperties, ThreadSupplier};
-pub(crate) use self::supplier::{PunctualSleep, RunOrLetGo};
+pub(crate) use self::supplier::{RunOrDiscard, TimerSlackGuard};

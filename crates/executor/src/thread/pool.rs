@@ -8,27 +8,28 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::engine::current;
-use crate::error::{WouldDeadlock, absorb};
+use crate::error::{WouldDeadlock, take_panic_message};
 use crate::report::Fault;
 use crate::report::guard::report_to;
 use crate::report::log_reporter::LogReporter;
-use crate::thread::{LoopBody, RunOrLetGo, ThreadFactory, ThreadSupplier};
+use crate::thread::{LoopBody, RunOrDiscard, ThreadFactory, ThreadSupplier};
 
-/// A fixed number of threads that run the turns of [pooled] executors, in the order in which these ask.
+/// A fixed number of threads that run the turns of [pooled] executors, in the order in which they are
+/// submitted.
 ///
-/// Any number of executors may share a pool: one that has nothing to do holds no thread. An executor built
-/// to keep its thread, by [`build`] or as an event loop, is refused with an error that says so: a
-/// [`ThreadFactory`] is for those.
+/// Any number of executors may share a pool: an executor that has nothing to do holds no thread. An executor
+/// built to keep its thread, by [`build`] or as an event loop, is refused with an error that says so: use a
+/// [`ThreadFactory`] for those.
 ///
-/// # End
-/// The threads live as long as the pool, and every executor built with it keeps it. When the last of them
-/// is gone, or after [`shutdown`](Self::shutdown), turns that wait still run, then the threads end. Neither
-/// blocks; [`join`](Self::join) waits for them. Executors are to be shut down first: one that asks a pool
-/// for a turn after its shutdown ends as if its loop had died, which its termination future says.
+/// # Shutdown
+/// The threads live as long as the pool, and every executor built with it keeps it alive. When the last of
+/// these is dropped, or after [`shutdown`](Self::shutdown), queued turns still run, then the threads exit.
+/// Neither blocks; [`join`](Self::join) waits for the threads. Shut the executors down first: an executor that
+/// submits a turn to a pool that is shut down ends as if its loop had died, and its termination future fails.
 ///
 /// # Panics
-/// Those of tasks never reach the pool. Should a turn itself panic, the [`LogReporter`] is told, and its
-/// thread goes on.
+/// Panics of tasks never reach the pool. If a turn itself panics, the panic goes to the [`LogReporter`], and
+/// the thread goes on.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,26 +54,26 @@ use crate::thread::{LoopBody, RunOrLetGo, ThreadFactory, ThreadSupplier};
 /// [pooled]: crate::EventExecutorBuilder::build_pooled
 /// [`build`]: crate::EventExecutorBuilder::build
 pub struct ThreadPool {
-    turns: Arc<Turns>,
+    shared: Arc<PoolShared>,
     size: usize,
-    /// Empty once joined.
+    /// Empty after a join.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl ThreadPool {
-    /// Starts `threads` threads: named, with the stacks and on the cores that the factory says.
+    /// Starts `threads` threads, with the names, stack sizes and cores of the factory.
     ///
     /// # Errors
-    /// For zero threads, or if one cannot be had: then those started before have ended.
+    /// For zero threads, or if a thread cannot be started: the threads started before have exited then.
     pub fn new(factory: ThreadFactory, threads: usize) -> io::Result<Self> {
         if threads == 0 {
             let message = "a thread pool needs at least one thread";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let turns = Arc::new(Turns::default());
-        let pool = Self { turns, size: threads, threads: Mutex::default() };
+        let shared = Arc::new(PoolShared::default());
+        let pool = Self { shared, size: threads, threads: Mutex::default() };
         for _ in 0..threads {
-            let worker = Box::new(Worker(pool.turns.clone()));
+            let worker = Box::new(PoolWorker(pool.shared.clone()));
             match factory.start(LoopBody::new(worker, "thread pool")) {
                 Ok(handle) => lock(&pool.threads).extend(handle),
                 Err(error) => {
@@ -85,23 +86,23 @@ impl ThreadPool {
         Ok(pool)
     }
 
-    /// How many threads it was built with.
+    /// Returns how many threads the pool was built with.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.size
     }
 
-    /// Refuses turns from now on; those that wait still run, then the threads end. Does not block.
+    /// Refuses turns from now on. Queued turns still run, then the threads exit. Does not block.
     pub fn shutdown(&self) {
-        lock(&self.turns.queue).is_closed = true;
-        self.turns.changed.notify_all();
+        lock(&self.shared.queue).is_closed = true;
+        self.shared.changed.notify_all();
     }
 
-    /// Shuts down, and waits until all threads are gone.
+    /// Shuts down, and waits until all threads have exited.
     ///
     /// # Errors
-    /// [`WouldDeadlock`] on one of its own threads, and on the thread of a loop that must not block; it is
-    /// not shut down then.
+    /// [`WouldDeadlock`] on one of its own threads, and on the thread of a loop that must not block. The pool
+    /// is not shut down then.
     pub fn join(&self) -> Result<(), WouldDeadlock> {
         if let Some(here) = current::get().filter(|here| here.never_block || self.is_own_thread()) {
             return Err(WouldDeadlock { executor: here.name.to_string() });
@@ -113,13 +114,13 @@ impl ThreadPool {
 
     fn is_own_thread(&self) -> bool {
         let here = std::thread::current().id();
-        lock(&self.turns.queue).workers.contains(&here)
+        lock(&self.shared.queue).workers.contains(&here)
     }
 
-    /// Waits for all threads to end. The lock is held meanwhile, so that a second caller waits too.
+    /// Waits until all threads have exited. The lock is held meanwhile, so that a second caller waits too.
     fn wait_for_threads(&self) {
         for thread in lock(&self.threads).drain(..) {
-            let _ = thread.join(); // Its panics were caught.
+            let _ = thread.join(); // A worker catches its panics.
         }
     }
 }
@@ -128,20 +129,20 @@ impl ThreadSupplier for ThreadPool {
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         if !body.is_turn() {
             let message = format!(
-                "executor `{}` keeps its thread, and a thread pool lends one for a turn: build it with \
+                "executor `{}` needs a thread of its own, and a thread pool lends one for a turn: build it with \
                  `build_pooled`, or give it a `ThreadFactory`",
                 body.executor()
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
-        let mut queue = lock(&self.turns.queue);
+        let mut queue = lock(&self.shared.queue);
         if queue.is_closed {
-            drop(queue); // The refused turn ends its executor, with code of the user's.
+            drop(queue); // Dropping the refused turn ends its executor, which runs user code.
             return Err(io::Error::other("the thread pool is shut down"));
         }
         queue.waiting.push_back(body);
         drop(queue);
-        self.turns.changed.notify_one();
+        self.shared.changed.notify_one();
         Ok(None)
     }
 }
@@ -158,45 +159,48 @@ impl fmt::Debug for ThreadPool {
     }
 }
 
-/// The turns that wait for a thread. Whoever wakes an executor adds to them, the threads take; nothing of
-/// the user's runs under the lock.
+/// The turns that wait for a thread. Threads that wake an executor add turns, the pool's threads take them; no
+/// user code runs under the lock.
 #[derive(Default)]
-struct Turns {
-    queue: Mutex<Queue>,
+struct PoolShared {
+    queue: Mutex<TurnQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct TurnQueue {
     waiting: VecDeque<LoopBody>,
     is_closed: bool,
     workers: Vec<std::thread::ThreadId>,
 }
 
-impl Turns {
-    /// The next turn, once there is one; `None` after the shutdown, when none is left.
+impl PoolShared {
+    /// Returns the next turn, waiting for one; `None` after the shutdown, when none is left.
     fn next(&self) -> Option<LoopBody> {
-        let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.is_closed;
+        let idle = |queue: &mut TurnQueue| queue.waiting.is_empty() && !queue.is_closed;
         let queue = self.changed.wait_while(lock(&self.queue), idle);
         queue.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
     }
 }
 
-/// One thread of a pool.
-struct Worker(Arc<Turns>);
+/// The body of one thread of a pool.
+struct PoolWorker(Arc<PoolShared>);
 
-impl RunOrLetGo for Worker {
+impl RunOrDiscard for PoolWorker {
     fn run(self: Box<Self>) {
         lock(&self.0.queue).workers.push(std::thread::current().id());
         while let Some(turn) = self.0.next() {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| turn.run())) {
-                let what = format!("a turn panicked, and its thread goes on: {}", absorb(payload));
+                let what = format!(
+                    "a turn panicked, and its thread goes on: {}",
+                    take_panic_message(payload)
+                );
                 report_to(&LogReporter, "thread pool", Fault::Degraded(what));
             }
         }
     }
 
-    fn let_go(self: Box<Self>) {}
+    fn discard(self: Box<Self>) {}
 
     fn is_turn(&self) -> bool {
         false

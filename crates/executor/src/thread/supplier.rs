@@ -1,4 +1,4 @@
-//! Where loops get their threads from (E05), and what is known of them (E20).
+//! Where loops get their threads from (E05), and the properties of a loop's thread (E20).
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock::wall_clock;
 
-/// Supplies the thread that a loop runs on: a new one ([`ThreadFactory`]) or one of a pool.
+/// Supplies the thread that a loop runs on: a new one ([`ThreadFactory`]), or one of a pool.
 ///
 /// ```
 /// use std::io;
@@ -32,27 +32,27 @@ use crate::clock::wall_clock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait ThreadSupplier: Send + Sync {
-    /// Arranges for [`body.run()`](LoopBody::run) to be called on another thread, which it keeps
-    /// until the executor has terminated. The handle, if there is one, is for `join`.
+    /// Arranges for [`body.run()`](LoopBody::run) to be called on another thread, which it keeps until the
+    /// executor has terminated. Returns the thread's handle for `join`, if there is one.
     ///
     /// # Errors
-    /// If there is no thread to be had. The executor stays unstarted, the submitter gets its task
-    /// back, and the next submission asks again.
+    /// If there is no thread. The executor stays unstarted, the submitter gets its task back, and the next
+    /// submission asks again.
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>>;
 }
 
-/// A loop looking for a thread. Dropping it unrun tells the executor so.
+/// A loop on its way to a thread. Dropping it unrun gives it back to its executor.
 pub struct LoopBody {
-    loop_: Option<Box<dyn RunOrLetGo>>,
+    loop_: Option<Box<dyn RunOrDiscard>>,
     executor: String,
 }
 
 impl LoopBody {
-    pub(crate) fn new(loop_: Box<dyn RunOrLetGo>, executor: &str) -> Self {
+    pub(crate) fn new(loop_: Box<dyn RunOrDiscard>, executor: &str) -> Self {
         Self { loop_: Some(loop_), executor: executor.to_owned() }
     }
 
-    /// The name of the executor whose loop this is.
+    /// Returns the name of the executor whose loop this is.
     #[must_use]
     pub fn executor(&self) -> &str {
         &self.executor
@@ -65,8 +65,8 @@ impl LoopBody {
         self.loop_.as_ref().is_some_and(|loop_| loop_.is_turn())
     }
 
-    /// Runs the loop on the calling thread until the executor has terminated, or one turn of it if the
-    /// executor is a pooled one.
+    /// Runs the loop on the calling thread until the executor has terminated; one turn of it, if the executor
+    /// is pooled.
     pub fn run(mut self) {
         if let Some(loop_) = self.loop_.take() {
             loop_.run();
@@ -77,7 +77,7 @@ impl LoopBody {
 impl Drop for LoopBody {
     fn drop(&mut self) {
         if let Some(loop_) = self.loop_.take() {
-            loop_.let_go();
+            loop_.discard();
         }
     }
 }
@@ -88,15 +88,15 @@ impl fmt::Debug for LoopBody {
     }
 }
 
-/// What can happen to a loop on its way to a thread.
-pub(crate) trait RunOrLetGo: Send {
+/// A loop on its way to a thread: it is run there, or discarded if the supplier drops it.
+pub(crate) trait RunOrDiscard: Send {
     fn run(self: Box<Self>);
-    fn let_go(self: Box<Self>);
-    /// Whether `run` lasts for one turn only.
+    fn discard(self: Box<Self>);
+    /// True if `run` returns after one turn.
     fn is_turn(&self) -> bool;
 }
 
-/// Makes a new thread for every loop: named, with a stack size and cores of its own if wished.
+/// Makes a new thread for every loop: named, with an optional stack size and optional pinning to cores.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -118,7 +118,8 @@ pub struct ThreadFactory {
 }
 
 impl ThreadFactory {
-    /// Threads are named `prefix-pool-n`: the factory's number, and the thread's within it.
+    /// Creates a factory of threads named `prefix-pool-n`: the number of the factory, and of the thread within
+    /// it.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         static POOLS: AtomicUsize = AtomicUsize::new(1);
@@ -131,14 +132,14 @@ impl ThreadFactory {
         }
     }
 
-    /// The size of each thread's stack in bytes.
+    /// Sets the size of each thread's stack in bytes.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Pins each thread to one of these cores, in turn.
+    /// Pins each thread to one of these cores, one after the other.
     #[must_use]
     pub fn pin_to(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
         self.cores = cores.into_iter().collect();
@@ -157,7 +158,7 @@ impl ThreadFactory {
         let (pinned, outcome) = mpsc::sync_channel(1);
         let handle = builder.spawn(move || {
             if let Err(error) = pin_this_thread(core) {
-                drop(body); // Given back before the submitter hears of it: it may try again at once.
+                drop(body); // Given back before the submitter gets the error: it may try again at once.
                 let _ = pinned.send(Err(error));
                 return;
             }
@@ -180,7 +181,8 @@ impl ThreadSupplier for ThreadFactory {
 fn pin_this_thread(core: usize) -> io::Result<()> {
     let no_such_core = || {
         let allowed = sched_getaffinity(None).map_or(0, |set| set.count());
-        let message = format!("cannot pin to core {core}: {allowed} cores may be used here");
+        let message =
+            format!("cannot pin the thread to core {core}: this process may use {allowed} cores");
         io::Error::new(io::ErrorKind::InvalidInput, message)
     };
     if core >= CpuSet::MAX_CPU {
@@ -191,23 +193,24 @@ fn pin_this_thread(core: usize) -> io::Result<()> {
     sched_setaffinity(None, &set).map_err(|_| no_such_core())
 }
 
-/// Makes the thread's sleeps end on time: the kernel otherwise rounds them up by some 50 µs to wake
-/// several threads at once. A thread of the user's gets its own value back.
+/// Lowers the thread's timer slack (PR_SET_TIMERSLACK) while it lives, so that sleeps end on time: the kernel
+/// otherwise delays them by some 50 µs to wake several threads at once. The previous value is restored on drop,
+/// because the thread may be the user's.
 #[cfg(target_os = "linux")]
-pub(crate) struct PunctualSleep(Option<u64>);
+pub(crate) struct TimerSlackGuard(Option<u64>);
 
 #[cfg(target_os = "linux")]
-impl PunctualSleep {
-    pub(crate) fn begin() -> Self {
+impl TimerSlackGuard {
+    pub(crate) fn set() -> Self {
         let before = rustix::thread::current_timer_slack().ok();
-        // Refused by a sandbox, perhaps: sleeps are then as punctual as everybody's.
+        // A sandbox may refuse this: sleeps have the default slack then.
         let _ = rustix::thread::set_current_timer_slack(NonZero::new(1));
         Self(before)
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for PunctualSleep {
+impl Drop for TimerSlackGuard {
     fn drop(&mut self) {
         if let Some(before) = self.0.and_then(NonZero::new) {
             let _ = rustix::thread::set_current_timer_slack(Some(before));
@@ -215,18 +218,18 @@ impl Drop for PunctualSleep {
     }
 }
 
-/// Other systems have no such setting.
+/// A guard without effect: other systems have no timer slack.
 #[cfg(not(target_os = "linux"))]
-pub(crate) struct PunctualSleep;
+pub(crate) struct TimerSlackGuard;
 
 #[cfg(not(target_os = "linux"))]
-impl PunctualSleep {
-    pub(crate) fn begin() -> Self {
+impl TimerSlackGuard {
+    pub(crate) fn set() -> Self {
         Self
     }
 }
 
-/// What is known of the thread a loop runs on.
+/// The properties of the thread that a loop runs on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ThreadProperties {
@@ -234,7 +237,7 @@ pub struct ThreadProperties {
     pub name: Option<String>,
     /// The thread's id.
     pub id: ThreadId,
-    /// Whether the loop still runs on it.
+    /// True while the loop runs on it.
     pub is_alive: bool,
     /// When the loop started on it.
     pub started_at: SystemTime,

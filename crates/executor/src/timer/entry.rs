@@ -16,11 +16,11 @@ use crate::clock::Nanos;
 use crate::engine::current::ExecutorId;
 use crate::engine::registry;
 use crate::error::ErrorKind;
-use crate::promise::observers::{Outcome, PromiseSlot, Side};
-use crate::promise::{AnyPromise, PromiseFuture, Promised, caught, line_of};
-use crate::raw::block::{Allocator, Face};
+use crate::promise::observers::{Outcome, PromiseContext, PromiseSlot};
+use crate::promise::{AnyPromise, ErasedPromise, PromiseFuture, report_panic, source_line};
+use crate::raw::block::{Allocator, AsDyn};
 use crate::raw::origin::Origin;
-use crate::raw::work::{Owed, WorkBlock, slot_with_work};
+use crate::raw::work::{UnfilledSlot, WorkBlock, slot_with_work};
 use crate::report::UserCode;
 use crate::report::guard::guard_drop;
 
@@ -39,23 +39,23 @@ impl TimerRef {
     }
 
     /// It will never fire: its future is cancelled, its closure goes.
-    pub(crate) fn abandon(&self) {
-        self.timer().abandon(&self.0);
+    pub(crate) fn cancel_unfired(&self) {
+        self.timer().cancel_unfired(&self.0);
     }
 
     /// Where it stands in the wheel of its loop. Used on the loop only.
-    pub(crate) fn place(&self) -> &Place {
-        self.timer().place()
+    pub(crate) fn wheel_position(&self) -> &WheelPosition {
+        self.timer().wheel_position()
     }
 
-    fn timer(&self) -> &dyn Timer {
+    fn timer(&self) -> &dyn ErasedTimer {
         timer_of(&self.0)
     }
 }
 
 impl Drop for TimerRef {
     fn drop(&mut self) {
-        self.timer().forsake(&self.0);
+        self.timer().fail_if_pending(&self.0);
     }
 }
 
@@ -66,12 +66,12 @@ impl fmt::Debug for TimerRef {
 }
 
 /// Where a timer stands in the wheel of its loop.
-pub(crate) fn place_of(timer: &AnyPromise) -> &Place {
-    timer_of(timer).place()
+pub(crate) fn wheel_position_of(timer: &AnyPromise) -> &WheelPosition {
+    timer_of(timer).wheel_position()
 }
 
-fn timer_of(timer: &AnyPromise) -> &dyn Timer {
-    timer.timer().unwrap_or_else(|| unreachable!("made as a timer"))
+fn timer_of(timer: &AnyPromise) -> &dyn ErasedTimer {
+    timer.timer().unwrap_or_else(|| unreachable!("the promise was made as a timer"))
 }
 
 /// What came of firing a timer.
@@ -116,109 +116,110 @@ fn timer<T: Send + 'static, W: TimerWork<T>>(
     origin: Origin,
     work: W,
 ) -> (TimerRef, PromiseFuture<T>) {
-    let created = line_of(origin);
-    let facts = || Facts { origin, place: Place::new() };
-    let (worker, taker) = slot_with_work(allocator, || Side::new(executor, created), work, facts);
+    let created = source_line(origin);
+    let facts = || TimerMeta { origin, position: WheelPosition::new() };
+    let (worker, taker) =
+        slot_with_work(allocator, || PromiseContext::new(executor, created), work, facts);
     (TimerRef(worker), PromiseFuture::new(taker))
 }
 
 /// A timer, whatever its value and its closure.
-pub(crate) trait Timer: Send + Sync {
+pub(crate) trait ErasedTimer: Send + Sync {
     fn origin(&self) -> Origin;
 
-    fn fire(&self, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
+    fn fire(&self, this: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
 
-    fn abandon(&self, me: &AnyPromise);
+    fn cancel_unfired(&self, this: &AnyPromise);
 
     /// Its loop lets it go: if it is neither completed nor cancelled, it fails.
-    fn forsake(&self, me: &AnyPromise);
+    fn fail_if_pending(&self, this: &AnyPromise);
 
-    fn place(&self) -> &Place;
+    fn wheel_position(&self) -> &WheelPosition;
 }
 
 /// What a timer does when it is due.
 trait TimerWork<T: Send + 'static>: Send + Sized + 'static {
-    fn fire(timer: &TimerBlock<T, Self>, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
+    fn fire(timer: &TimerBlock<T, Self>, this: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
 }
 
 /// What a timer keeps beside its closure.
-pub(crate) struct Facts {
+pub(crate) struct TimerMeta {
     origin: Origin,
-    place: Place,
+    position: WheelPosition,
 }
 
-type TimerBlock<T, W> = WorkBlock<Outcome<T>, Side<T>, W, Facts, dyn Promised>;
+type TimerBlock<T, W> = WorkBlock<Outcome<T>, PromiseContext<T>, W, TimerMeta, dyn ErasedPromise>;
 
-impl<T: Send + 'static, W: TimerWork<T>> Timer for TimerBlock<T, W> {
+impl<T: Send + 'static, W: TimerWork<T>> ErasedTimer for TimerBlock<T, W> {
     fn origin(&self) -> Origin {
-        self.tail().beside.origin
+        self.tail().extra.origin
     }
 
-    fn fire(&self, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired {
-        W::fire(self, me, now)
+    fn fire(&self, this: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired {
+        W::fire(self, this, now)
     }
 
-    fn abandon(&self, me: &AnyPromise) {
+    fn cancel_unfired(&self, this: &AnyPromise) {
         let Some(claim) = self.claim() else { return };
-        if self.head().cancel().is_some_and(|watched| watched) {
-            self.head().tell_cancelled(me);
+        if self.head().cancel().is_some_and(|has_observers| has_observers) {
+            self.head().notify_cancelled(this);
         }
         drop(claim.give_back()); // Last: its destructors may panic.
     }
 
-    fn forsake(&self, me: &AnyPromise) {
+    fn fail_if_pending(&self, this: &AnyPromise) {
         if self.head().is_done() {
             return;
         }
-        let Some(claim) = self.claim_for_good() else { return };
+        let Some(claim) = self.claim_uncancellable() else { return };
         let (work, owed) = claim.take();
-        let created = self.head().side.created;
-        complete(self.head(), me, owed, Err(ErrorKind::PromiseDropped { created }.into()));
+        let created = self.head().context.created;
+        complete(self.head(), this, owed, Err(ErrorKind::PromiseDropped { created }.into()));
         drop(work);
     }
 
-    fn place(&self) -> &Place {
-        &self.tail().beside.place
+    fn wheel_position(&self) -> &WheelPosition {
+        &self.tail().extra.position
     }
 }
 
-impl<T: Send + 'static, W: TimerWork<T>> Promised for TimerBlock<T, W> {
+impl<T: Send + 'static, W: TimerWork<T>> ErasedPromise for TimerBlock<T, W> {
     fn notify(&self) {
-        self.head().drain();
+        self.head().run_listeners();
     }
 
-    fn cancel(&self, me: &AnyPromise) -> bool {
+    fn cancel(&self, this: &AnyPromise) -> bool {
         // The place is in the block's second cache line. Loaded before the word is changed, both lines are fetched at
         // once: loads after an atomic operation begin when that is done.
-        self.place().load();
-        let Some((watched, work)) = self.cancel_work() else { return false };
+        self.wheel_position().load();
+        let Some((has_observers, work)) = self.cancel_work() else { return false };
         guard_drop(|| drop(work));
-        registry::clear_timer(self.head().side.executor, self.place(), me);
-        if watched {
-            self.head().tell_cancelled(me);
+        registry::clear_timer(self.head().context.executor, self.wheel_position(), this);
+        if has_observers {
+            self.head().notify_cancelled(this);
         }
         true
     }
 
-    fn timer(&self) -> Option<&dyn Timer> {
+    fn timer(&self) -> Option<&dyn ErasedTimer> {
         Some(self)
     }
 }
 
-impl<T: Send + 'static, W: TimerWork<T>> Face<dyn Promised> for TimerBlock<T, W> {
-    fn face(&self) -> &(dyn Promised + 'static) {
+impl<T: Send + 'static, W: TimerWork<T>> AsDyn<dyn ErasedPromise> for TimerBlock<T, W> {
+    fn as_dyn(&self) -> &(dyn ErasedPromise + 'static) {
         self
     }
 }
 
 fn complete<T: Send + 'static>(
     slot: &PromiseSlot<T>,
-    me: &AnyPromise,
-    owed: Owed<'_, Outcome<T>, Side<T>>,
+    this: &AnyPromise,
+    owed: UnfilledSlot<'_, Outcome<T>, PromiseContext<T>>,
     outcome: Outcome<T>,
 ) {
-    if owed.fill(outcome).is_ok_and(|watched| watched) {
-        slot.settle(me);
+    if owed.fill(outcome).is_ok_and(|has_observers| has_observers) {
+        slot.notify_observers(this);
     }
 }
 
@@ -229,12 +230,13 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    fn fire(timer: &TimerBlock<T, Self>, me: &AnyPromise, _: &dyn Fn() -> Nanos) -> Fired {
-        let Some(claim) = timer.claim_for_good() else { return Fired::Cancelled };
+    fn fire(timer: &TimerBlock<T, Self>, this: &AnyPromise, _: &dyn Fn() -> Nanos) -> Fired {
+        let Some(claim) = timer.claim_uncancellable() else { return Fired::Cancelled };
         let (OneShot(closure), owed) = claim.take();
         let outcome = catch_unwind(AssertUnwindSafe(closure));
-        let outcome = outcome.map_err(|payload| caught(UserCode::Timer, timer.origin(), payload));
-        complete(timer.head(), me, owed, outcome);
+        let outcome =
+            outcome.map_err(|payload| report_panic(UserCode::Timer, timer.origin(), payload));
+        complete(timer.head(), this, owed, outcome);
         Fired::Ran
     }
 }
@@ -246,7 +248,7 @@ struct Periodic<F> {
 }
 
 impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
-    fn fire(timer: &TimerBlock<(), Self>, me: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired {
+    fn fire(timer: &TimerBlock<(), Self>, this: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired {
         let Some(mut claim) = timer.claim() else { return Fired::Cancelled };
         let run = |work: &mut Self| {
             catch_unwind(AssertUnwindSafe(&mut work.closure))?;
@@ -264,8 +266,8 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
             },
             Err(payload) => {
                 let (work, owed) = claim.take();
-                let error = caught(UserCode::Timer, timer.origin(), payload);
-                complete(timer.head(), me, owed, Err(error));
+                let error = report_panic(UserCode::Timer, timer.origin(), payload);
+                complete(timer.head(), this, owed, Err(error));
                 drop(work); // Last: its destructors may panic too.
                 Fired::Ran
             }
@@ -276,13 +278,13 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
 /// Where a timer stands in the wheel of its loop. An atomic only because the entry is shared: it is
 /// written and read on the loop.
 #[derive(Debug)]
-pub(crate) struct Place(AtomicU64);
+pub(crate) struct WheelPosition(AtomicU64);
 
-impl Place {
-    const NOWHERE: u64 = u64::MAX;
+impl WheelPosition {
+    const NOT_IN_WHEEL: u64 = u64::MAX;
 
     fn new() -> Self {
-        Self(AtomicU64::new(Self::NOWHERE))
+        Self(AtomicU64::new(Self::NOT_IN_WHEEL))
     }
 
     pub(crate) fn set(&self, key: TimerKey) {
@@ -296,8 +298,8 @@ impl Place {
 
     pub(crate) fn take(&self) -> Option<TimerKey> {
         let bits = self.0.load(Ordering::Relaxed);
-        self.0.store(Self::NOWHERE, Ordering::Relaxed);
-        (bits != Self::NOWHERE).then(|| TimerKey::from_bits(bits))
+        self.0.store(Self::NOT_IN_WHEEL, Ordering::Relaxed);
+        (bits != Self::NOT_IN_WHEEL).then(|| TimerKey::from_bits(bits))
     }
 }
 

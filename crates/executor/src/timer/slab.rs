@@ -26,13 +26,13 @@ const SPARE: usize = 16 * SEGMENT;
 
 /// The two neighbours of a timer, as its wheel numbers them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
+pub(super) struct TimerLinks {
     pub(super) prev: u32,
     pub(super) next: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Body<V> {
+pub(super) struct TimerBody<V> {
     pub(super) deadline: Nanos,
     /// Distinguishes the timers that a slot has one after the other.
     pub(super) order: u32,
@@ -41,13 +41,13 @@ pub(super) struct Body<V> {
 
 #[derive(Debug)]
 struct Segment<V> {
-    links: [Links; SEGMENT],
-    bodies: [Body<V>; SEGMENT],
+    links: [TimerLinks; SEGMENT],
+    bodies: [TimerBody<V>; SEGMENT],
 }
 
 /// A table of timers. See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Slab<V> {
+pub(super) struct TimerSlab<V> {
     segments: Vec<Option<Box<Segment<V>>>>,
     slots: FreeSlots,
     len: usize,
@@ -55,7 +55,7 @@ pub(super) struct Slab<V> {
     given_back: usize,
 }
 
-impl<V> Slab<V> {
+impl<V> TimerSlab<V> {
     pub(super) fn new() -> Self {
         let slots = FreeSlots::new(SEGMENT / 64, 0);
         Self { segments: Vec::new(), slots, len: 0, given_back: 0 }
@@ -98,7 +98,7 @@ impl<V> Slab<V> {
 
     /// Returns the body in a slot, if that has memory.
     #[inline]
-    pub(super) fn get(&self, slot: u32) -> Option<&Body<V>> {
+    pub(super) fn get(&self, slot: u32) -> Option<&TimerBody<V>> {
         let segment = self.segments.get(slot as usize / SEGMENT)?.as_ref()?;
         Some(&segment.bodies[slot as usize % SEGMENT])
     }
@@ -126,12 +126,12 @@ impl<V> Slab<V> {
     }
 
     #[inline]
-    pub(super) fn links(&self, slot: u32) -> Links {
+    pub(super) fn links(&self, slot: u32) -> TimerLinks {
         self.segment(slot as usize).links[slot as usize % SEGMENT]
     }
 
     #[inline]
-    pub(super) fn links_mut(&mut self, slot: u32) -> &mut Links {
+    pub(super) fn links_mut(&mut self, slot: u32) -> &mut TimerLinks {
         &mut self.segment_mut(slot as usize).links[slot as usize % SEGMENT]
     }
 
@@ -146,7 +146,7 @@ impl<V> Slab<V> {
     /// ones.
     pub(super) fn shrink(&mut self) {
         self.given_back = 0;
-        self.slots.forget_recent();
+        self.slots.flush_recent();
         for at in (0..self.segments.len()).rev() {
             if self.slots.free() < self.len + SPARE + SEGMENT {
                 break;
@@ -167,15 +167,15 @@ impl<V> Slab<V> {
         let at = released.unwrap_or(self.segments.len());
         // The wheel numbers its lists with what is left.
         assert!(at < (u32::MAX / 2) as usize / SEGMENT, "two billion timers on one loop");
-        let links = [Links { prev: 0, next: 0 }; SEGMENT];
-        let body = |_| Body { deadline: Nanos(0), order: 0, value: None };
+        let links = [TimerLinks { prev: 0, next: 0 }; SEGMENT];
+        let body = |_| TimerBody { deadline: Nanos(0), order: 0, value: None };
         let segment = Some(Box::new(Segment { links, bodies: std::array::from_fn(body) }));
         match released {
             Some(at) => self.segments[at] = segment,
             None => self.segments.push(segment),
         }
         self.slots.open_segment(at);
-        self.slots.take().unwrap_or_else(|| unreachable!("a new segment is free"))
+        self.slots.take().unwrap_or_else(|| unreachable!("a new segment has free slots"))
     }
 
     #[inline]
@@ -206,13 +206,13 @@ mod tests {
 
     #[test]
     fn links_are_eight_bytes_and_a_body_with_a_pointer_is_24() {
-        assert_eq!((size_of::<Links>(), size_of::<Body<Box<()>>>()), (8, 24));
+        assert_eq!((size_of::<TimerLinks>(), size_of::<TimerBody<Box<()>>>()), (8, 24));
     }
 
     #[test]
     fn a_table_shrinks_after_a_burst_although_some_timers_stay() {
         const BURST: u64 = if cfg!(miri) { 5000 } else { 100_000 };
-        let mut slab = Slab::new();
+        let mut slab = TimerSlab::new();
         let slots: Vec<_> = (0..BURST).map(|n| slab.insert(Nanos(n), 0, |_| n)).collect();
         let kept = [7, BURST as u32 / 2, BURST as u32 - 1];
         for slot in slots.iter().filter(|slot| !kept.contains(*slot)) {

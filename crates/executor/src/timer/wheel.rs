@@ -29,7 +29,7 @@
 //!    cancelled, the loop wakes up once for nothing, and places the list's timers anew.
 
 use super::cancelled::CancelledTimers;
-use super::slab::{Links, Slab};
+use super::slab::{TimerLinks, TimerSlab};
 use super::tick_heap::TickHeap;
 use crate::clock::Nanos;
 
@@ -70,7 +70,7 @@ impl TimerKey {
 /// The timers of a loop. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct TimerWheel<V> {
-    slab: Slab<V>,
+    slab: TimerSlab<V>,
     /// Made with the first timer that needs one: there may be thousands of executors without timers.
     lists: Box<[List]>,
     /// A bit for each list that has timers, by level.
@@ -89,21 +89,21 @@ pub(crate) struct TimerWheel<V> {
 #[derive(Clone, Copy, Debug)]
 struct List {
     /// The last timer and the first one; this end itself, if the list is empty.
-    links: Links,
+    links: TimerLinks,
     /// The earliest deadline that was put into the list since it was empty.
     earliest: Nanos,
 }
 
 impl List {
     fn empty(list: u32) -> Self {
-        Self { links: Links { prev: list, next: list }, earliest: Nanos::MAX }
+        Self { links: TimerLinks { prev: list, next: list }, earliest: Nanos::MAX }
     }
 }
 
 impl<V> TimerWheel<V> {
     pub(crate) fn new() -> Self {
         Self {
-            slab: Slab::new(),
+            slab: TimerSlab::new(),
             lists: Box::default(),
             occupied: [0; LEVELS as usize],
             heap: TickHeap::new(),
@@ -200,7 +200,7 @@ impl<V> TimerWheel<V> {
         let (last, before) = self.cancelled.last_groups();
         last.iter().for_each(|slot| self.slab.prefetch(*slot));
         for slot in before {
-            let Links { prev, next } = self.slab.links(*slot);
+            let TimerLinks { prev, next } = self.slab.links(*slot);
             for neighbour in [prev, next].into_iter().filter_map(|at| at.checked_sub(ENDS)) {
                 self.slab.prefetch_links(neighbour);
             }
@@ -240,7 +240,7 @@ impl<V> TimerWheel<V> {
 
     #[inline]
     fn take(&mut self, slot: u32) -> Option<V> {
-        let Links { prev, next } = self.slab.links(slot);
+        let TimerLinks { prev, next } = self.slab.links(slot);
         if prev == IN_HEAP {
             let slab = &mut self.slab;
             self.heap.remove(next, |slot, at| *slab.links_mut(slot) = in_heap(at));
@@ -269,7 +269,7 @@ impl<V> TimerWheel<V> {
     fn advance_to(&mut self, now: u64) {
         let (mut chain, mut last) = (NONE, NONE);
         while let Some((list, _)) = self.first_list().filter(|(_, begin)| *begin <= now) {
-            let Links { prev, next } = self.empty_list(list);
+            let TimerLinks { prev, next } = self.empty_list(list);
             if chain == NONE {
                 chain = next;
             } else {
@@ -306,7 +306,7 @@ impl<V> TimerWheel<V> {
         *earliest = deadline.min(*earliest);
         let last = std::mem::replace(&mut links.prev, slot + ENDS);
         self.links_mut(last).next = slot + ENDS;
-        *self.slab.links_mut(slot) = Links { prev: last, next: list };
+        *self.slab.links_mut(slot) = TimerLinks { prev: last, next: list };
     }
 
     #[cold]
@@ -315,7 +315,7 @@ impl<V> TimerWheel<V> {
     }
 
     /// Notes that a list has no timers, and returns the links that it had.
-    fn empty_list(&mut self, list: u32) -> Links {
+    fn empty_list(&mut self, list: u32) -> TimerLinks {
         self.occupied[(list / LISTS) as usize] &= !(1 << (list % LISTS));
         std::mem::replace(&mut self.lists[list as usize], List::empty(list)).links
     }
@@ -347,7 +347,7 @@ impl<V> TimerWheel<V> {
     }
 
     #[inline]
-    fn links_mut(&mut self, at: u32) -> &mut Links {
+    fn links_mut(&mut self, at: u32) -> &mut TimerLinks {
         match at.checked_sub(ENDS) {
             Some(slot) => self.slab.links_mut(slot),
             None => &mut self.lists[at as usize].links,
@@ -355,6 +355,6 @@ impl<V> TimerWheel<V> {
     }
 }
 
-fn in_heap(position: u32) -> Links {
-    Links { prev: IN_HEAP, next: position }
+fn in_heap(position: u32) -> TimerLinks {
+    TimerLinks { prev: IN_HEAP, next: position }
 }

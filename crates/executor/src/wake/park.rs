@@ -1,8 +1,7 @@
-//! Sleeping and waking: the seam between the executor's core and whatever its thread blocks on.
+//! The traits for what a loop's thread blocks in, and the parker of loops without I/O.
 //!
-//! A task-only executor blocks on a [`TokenPark`]; an event loop blocks in its I/O driver, which
-//! implements the same two traits. The wake word guarantees at most one `unpark` per announced
-//! sleep.
+//! A task-only executor blocks on a [`TokenPark`]; an event loop blocks in its I/O driver, which implements the
+//! same two traits. The wake word guarantees at most one `unpark` per announced sleep.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,35 +9,35 @@ use std::sync::Arc;
 use crate::clock::{Clock, Nanos};
 use crate::sync::{Condvar, Mutex, lock};
 
-/// The loop's half: blocks the loop's own thread.
+/// Blocks the loop's own thread. The loop owns this half.
 pub trait Park {
-    /// Blocks until unparked or until the given time, whichever is first; `None` has no limit.
-    /// May return early. An `unpark` that came before the call makes it return at once.
+    /// Blocks until unparked or until the given time, whichever is first; `None` means no limit. May return
+    /// early. An `unpark` before the call makes it return at once.
     fn park(&mut self, until: Option<Nanos>);
 }
 
-/// The other threads' half: ends the current or the next [`park`](Park::park).
+/// Ends the current or the next [`park`](Park::park). Other threads hold this half.
 pub trait Unpark: Send + Sync {
     /// Makes the loop return from its park.
     fn unpark(&self);
 }
 
-/// Parks on a token of its own: never on `std::thread::park`, whose token user code shares.
+/// A parker with a token of its own, never `std::thread::park`, whose token user code shares.
 #[derive(Debug)]
 pub struct TokenPark {
-    token: Arc<Token>,
+    token: Arc<ParkToken>,
     clock: Clock,
 }
 
 impl TokenPark {
-    /// A parker whose deadlines are read off `clock`. By a virtual clock a deadline comes when somebody
-    /// moves the clock there.
+    /// Creates a parker whose deadlines are measured by `clock`. With a virtual clock a deadline is reached
+    /// when a thread moves the clock there.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { token: Arc::new(Token::new()), clock }
+        Self { token: Arc::new(ParkToken::new()), clock }
     }
 
-    /// The half for the other threads.
+    /// Returns the half for other threads.
     #[must_use]
     pub fn unparker(&self) -> Arc<dyn Unpark> {
         self.token.clone()
@@ -51,47 +50,46 @@ impl Park for TokenPark {
             (Clock::Virtual(clock), Some(until)) => Some(clock.wake_at(until, self.token.clone())),
             _ => None,
         };
-        let mut raised = lock(&self.token.raised);
-        while !*raised {
-            raised = match (&self.clock, until) {
-                (_, None) | (Clock::Virtual(_), _) => wait(&self.token.changed, raised),
+        let mut is_raised = lock(&self.token.is_raised);
+        while !*is_raised {
+            is_raised = match (&self.clock, until) {
+                (_, None) | (Clock::Virtual(_), _) => wait(&self.token.changed, is_raised),
                 (Clock::Monotonic, Some(until)) => {
                     let now = self.clock.now();
                     if now >= until {
                         break;
                     }
-                    let waited = self.token.changed.wait_timeout(raised, until.since(now));
+                    let waited = self.token.changed.wait_timeout(is_raised, until.since(now));
                     waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
                 }
             };
         }
-        *raised = false;
+        *is_raised = false;
     }
 }
 
-/// A flag and its condition variable. The parked thread waits for the flag and lowers it; any
-/// thread raises it.
-struct Token {
-    raised: Mutex<bool>,
+/// A flag and its condition variable. Any thread raises the flag; the parked thread waits for it and lowers it.
+struct ParkToken {
+    is_raised: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Token {
+impl ParkToken {
     fn new() -> Self {
-        Self { raised: Mutex::new(false), changed: Condvar::new() }
+        Self { is_raised: Mutex::new(false), changed: Condvar::new() }
     }
 }
 
-impl Unpark for Token {
+impl Unpark for ParkToken {
     fn unpark(&self) {
-        *lock(&self.raised) = true;
+        *lock(&self.is_raised) = true;
         self.changed.notify_one();
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for ParkToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("ParkToken")
     }
 }
 

@@ -1,17 +1,17 @@
-//! The wake word: when the loop sleeps until, and who must wake it (E10).
+//! The wake word: until when the loop sleeps, and which thread must wake it (E10).
 //!
-//! One atomic, three meanings:
+//! One atomic word with three meanings:
 //!
 //! ```text
 //!   AWAKE = 0          the loop runs; whatever is queued will be seen before it sleeps
 //!   1 ..= MAX-1        the loop sleeps, at the longest until this deadline
-//!   NONE = MAX         the loop sleeps until somebody wakes it
+//!   FOREVER = MAX         the loop sleeps until somebody wakes it
 //! ```
 //!
 //! ```text
 //!   producer                              loop
 //!   ────────                              ────
-//!   claim a place in the queue (SeqCst)   swap(deadline or NONE) (SeqCst)
+//!   claim a place in the queue (SeqCst)   swap(deadline or FOREVER) (SeqCst)
 //!   write the work into it                re-check: claims (SeqCst),
 //!   load (SeqCst): asleep for too long?     after a fence(SeqCst) anything else
 //!   swap(AWAKE): was it still asleep?       some  → store(AWAKE), do not park
@@ -19,47 +19,47 @@
 //!     no  → somebody else woke it
 //! ```
 //!
-//! The two sides form a Dekker pair: either the loop's re-check sees the claim, or the producer sees
-//! the loop asleep. Neither side needs a fence for that: each has two SeqCst accesses, and all four have one
-//! total order. What was made visible by anything else than a claim has a fence of its own on both sides
+//! The two sides form a Dekker pair: either the loop's re-check sees the claim, or the producer sees the loop
+//! asleep. Neither side needs a fence for that: each has two SeqCst accesses, and all four have one total
+//! order. Work that is made visible by anything else than a claim has a fence of its own on both sides
 //! ([`Inbox::wake`](crate::queue::inbox::Inbox::wake),
 //! [`LoopCore::wait_until`](crate::engine::LoopCore::wait_until)).
 //!
-//! The swap makes the winner unique, so a sleep costs at most one wake syscall, and an awake loop
-//! costs none. A timer later than what the loop already sleeps towards fails the comparison and wakes
-//! nobody.
+//! The swap makes the winner unique, so a sleep costs at most one wake-up system call, and an awake loop costs
+//! none. A timer later than the deadline that the loop already sleeps towards fails the comparison and causes
+//! no wake-up.
 
 use crate::clock::Nanos;
 use crate::sync::{AtomicU64, Ordering, model_fence};
 
 const AWAKE: u64 = 0;
-const NONE: u64 = u64::MAX;
+const FOREVER: u64 = u64::MAX;
 
-/// By when the loop has to know about a piece of work.
+/// How soon the loop has to know about a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// At once: wake the loop.
+    /// At once: wakes the loop.
     Now,
-    /// At this time: wake the loop only if it would sleep longer.
+    /// At this time: wakes the loop only if it would sleep longer.
     At(Nanos),
-    /// Whenever the loop looks: never wake it.
+    /// When the loop is next awake: never wakes it.
     Lazy,
 }
 
-/// See the module's documentation. Written by the loop's thread and by producers;
-/// read by producers.
+/// The wake word of one loop. Written by the loop's thread and by producers, read by producers. See the
+/// module's documentation.
 #[derive(Debug)]
 pub(crate) struct WakeWord {
     next_wakeup: AtomicU64,
 }
 
-/// Whether [`WakeWord::announce`] found nothing to do.
+/// The outcome of [`WakeWord::announce_sleep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slept {
-    /// The re-check found work.
-    No,
-    /// The loop sleeps.
-    Yes,
+pub(crate) enum SleepOutcome {
+    /// The re-check found work: the loop stays awake.
+    FoundWork,
+    /// The loop sleeps, until it is set awake.
+    Asleep,
 }
 
 impl WakeWord {
@@ -67,9 +67,8 @@ impl WakeWord {
         Self { next_wakeup: AtomicU64::new(AWAKE) }
     }
 
-    /// Producer's half, called after the work was made visible by a SeqCst access or before a SeqCst
-    /// fence. `true`: the caller, and nobody else,
-    /// must unpark the loop.
+    /// Claims the wake-up of the loop, for a producer that has made its work visible by a SeqCst access or
+    /// before a SeqCst fence. Returns `true` if the caller, and no other thread, must unpark the loop.
     #[must_use = "if true, the loop sleeps until it is unparked"]
     pub(crate) fn claim_wake(&self, urgency: Urgency) -> bool {
         let deadline = match urgency {
@@ -85,8 +84,8 @@ impl WakeWord {
         self.next_wakeup.swap(AWAKE, Ordering::AcqRel) != AWAKE
     }
 
-    /// Loop's half: announces the sleep, looks once more, parks if there is nothing to do. Returns what `park` does;
-    /// `None`: the second look found work.
+    /// Announces a sleep, looks for work once more, and parks if there is none. Called by the loop. Returns
+    /// what `park` returns, or `None` if the second look found work.
     #[inline]
     pub(crate) fn sleep<R>(
         &self,
@@ -94,33 +93,37 @@ impl WakeWord {
         has_work: impl FnOnce() -> bool,
         park: impl FnOnce() -> R,
     ) -> Option<R> {
-        if self.announce(until, has_work) == Slept::No {
+        if self.announce_sleep(until, has_work) == SleepOutcome::FoundWork {
             return None;
         }
         let parked = park();
-        self.awake();
+        self.set_awake();
         Some(parked)
     }
 
-    /// The first half of a sleep, for a loop that is put away meanwhile: announces it and looks once
-    /// more. `Yes`: it sleeps until [`awake`](Self::awake).
+    /// Announces a sleep and looks for work once more, for a loop that is suspended instead of parked. If it is
+    /// asleep, it sleeps until [`set_awake`](Self::set_awake).
     #[must_use = "if it sleeps, it has to wake up"]
-    pub(crate) fn announce(&self, until: Option<Nanos>, has_work: impl FnOnce() -> bool) -> Slept {
-        let deadline = until.map_or(NONE, |at| at.0.clamp(AWAKE + 1, NONE - 1));
-        // A swap, where a store would do: a producer that came late for an earlier sleep has left
-        // its AWAKE behind our own, and reading it here orders it before this announcement in the
-        // model checker's eyes too. Next to a sleep it costs nothing.
+    pub(crate) fn announce_sleep(
+        &self,
+        until: Option<Nanos>,
+        has_work: impl FnOnce() -> bool,
+    ) -> SleepOutcome {
+        let deadline = until.map_or(FOREVER, |at| at.0.clamp(AWAKE + 1, FOREVER - 1));
+        // A swap, although a store would be correct: a producer that was late for an earlier sleep has left its
+        // AWAKE behind ours, and reading that here orders it before this announcement for the model checker
+        // too. Compared with a sleep it costs nothing.
         self.next_wakeup.swap(deadline, Ordering::SeqCst);
         model_fence();
         if has_work() {
-            self.awake();
-            return Slept::No;
+            self.set_awake();
+            return SleepOutcome::FoundWork;
         }
-        Slept::Yes
+        SleepOutcome::Asleep
     }
 
-    /// The loop is awake again.
-    pub(crate) fn awake(&self) {
+    /// Ends an announced sleep.
+    pub(crate) fn set_awake(&self) {
         self.next_wakeup.store(AWAKE, Ordering::Relaxed);
     }
 }

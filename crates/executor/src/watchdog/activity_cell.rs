@@ -1,22 +1,23 @@
-//! What a loop is doing right now, in words that any thread may read without stopping it (E20, O02).
+//! What a loop is doing now, in words that any thread may read without stopping the loop: a sequence lock (E20,
+//! O02).
 //!
 //! ```text
-//!   beat            how many changes there were ǀ idle, changing, or the kind of code that runs
-//!   outer, origin   the piece of work that the loop itself called: the beat it began with, its origin
-//!   inner, station  what runs inside of that, if something does
+//!   sequence            how many changes there were ǀ idle, changing, or the kind of code that runs
+//!   outer, origin   the work_id of work that the loop itself called: the sequence it began with, its origin
+//!   inner, call_site  what runs inside of that, if something does
 //!   round           how many rounds have begun and ended: odd while one goes on
 //! ```
 //!
-//! 1. The loop's thread alone writes, so plain loads and stores do. Of a pooled loop that is one thread
-//!    after the other, with a lock in between.
-//! 2. The words beside the beat change only while the beat says that nothing can be learnt from them:
-//!    idle, or changing. A release fence stands between saying so and the change, and the store that
-//!    ends it is a release.
-//! 3. A reader takes the beat before and after. If both are the same, what it has read in between
-//!    belongs together and to that beat; if not, the loop has moved on, which is all it has to know.
+//! 1. Only the loop's thread writes, with plain loads and stores. For a pooled loop that is one thread after
+//!    the other, with a lock in between.
+//! 2. The words beside the sequence number change only while it says idle or changing, so that no reader uses
+//!    them. A Release fence stands between that and the change, and the store that ends the change is a
+//!    Release.
+//! 3. A reader loads the sequence number before and after. If both are equal, the words it read in between
+//!    belong together and to that number; if not, the loop has moved on, and the reader tries again.
 //!
-//! Two stores at the begin of a task, one more than its origin, and one at its end: no clock is read,
-//! and nobody who reads makes it dearer.
+//! A task costs two stores besides its origin at its begin, and one at its end. No clock is read, and readers
+//! do not slow the loop down.
 
 use std::hint::spin_loop;
 
@@ -24,243 +25,250 @@ use crate::raw::origin::{Origin, OriginCell};
 use crate::report::UserCode;
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// How often a reader tries to catch a loop between two changes. They are a few nanoseconds long: one
-/// that is missed so often belongs to a loop that gets on with its work.
-const GLANCES: usize = if cfg!(loom) { 2 } else { 64 };
+/// How often a reader tries to read between two changes. A change takes a few nanoseconds: a loop that is seen
+/// changing this often makes progress.
+const MAX_READS: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The part of the beat that is no number.
+/// The bits of the sequence word that are not the number.
 const FLAGS: u64 = 0xff;
 
 const IDLE: u64 = 0;
 const CHANGING: u64 = 1;
-/// The loop has ended.
-const OVER: u64 = 2;
-/// The first kind of user code; the others follow.
-const FIRST: u64 = 3;
-const WHAT: u64 = 0x3f;
-/// Something runs inside of the outermost piece of work.
+/// Set when the loop has ended.
+const ENDED: u64 = 2;
+/// The code of the first kind of user code; the others follow.
+const FIRST_CODE: u64 = 3;
+const CODE_MASK: u64 = 0x3f;
+/// Set while something runs inside of the outermost piece of work.
 const NESTED: u64 = 0x40;
-/// What runs is at the station whose number is beside it.
-const AT_STATION: u64 = 0x80;
+/// Set while what runs is at the call site whose number is stored beside it.
+const AT_CALL_SITE: u64 = 0x80;
 
-/// What a loop is doing right now. See the module's documentation.
+/// The activity of one loop. See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Pulse {
-    beat: AtomicU64,
-    outer: AtomicU64,
+pub(crate) struct ActivityCell {
+    sequence: AtomicU64,
+    outer_id: AtomicU64,
     origin: OriginCell,
     inner: OriginCell,
-    station: AtomicU64,
+    call_site: AtomicU64,
     round: AtomicU64,
 }
 
 /// What a reader has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// It waits, or is about its own business.
+pub(crate) enum ActivitySnapshot {
+    /// The loop waits, or does its own housekeeping.
     Idle,
-    /// It has ended.
-    Over,
-    /// It changes from one thing to the next too fast to be seen.
-    Blurred,
-    Busy(Seen),
+    /// The loop has ended.
+    Ended,
+    /// The loop changed its activity during every attempt to read it.
+    Changing,
+    Busy(RunningWork),
 }
 
-/// What a loop was seen doing.
+/// What a loop was seen running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Tells the outermost piece of work from all others of this loop.
-    pub(crate) piece: u64,
+pub(crate) struct RunningWork {
+    /// Identifies the outermost piece of work among all of this loop.
+    pub(crate) work_id: u64,
     pub(crate) outer: (UserCode, Origin),
-    /// What runs inside of it, if something does.
+    /// What runs inside of it, if anything does.
     pub(crate) inner: Option<(UserCode, Origin)>,
-    /// Where the innermost of both is at.
-    pub(crate) station: Option<u64>,
+    /// The call site of the innermost of both.
+    pub(crate) call_site: Option<u64>,
 }
 
-/// What the loop was doing before it was told to say something else, to come back to.
+/// The activity that was published before, for [`ActivityCell::restore`].
 #[must_use = "it has to be given back"]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before {
+pub(crate) struct SavedActivity {
     flags: u64,
     inner: Origin,
-    station: u64,
+    call_site: u64,
 }
 
-/// A piece of work that a loop has begun. When this is dropped it has ended, on unwind too.
+/// A piece of work that a loop has begun. It ends when this is dropped, also on unwind.
 #[must_use = "it ends when it is dropped"]
 #[derive(Debug)]
-pub struct Begun<'a>(&'a Pulse);
+pub struct ActivityGuard<'a>(&'a ActivityCell);
 
-impl Drop for Begun<'_> {
+impl Drop for ActivityGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let beat = self.0.beat.load(Ordering::Relaxed);
-        self.0.beat.store((beat & !FLAGS) | IDLE, Ordering::Relaxed);
+        let sequence = self.0.sequence.load(Ordering::Relaxed);
+        self.0.sequence.store((sequence & !FLAGS) | IDLE, Ordering::Relaxed);
     }
 }
 
-/// A round of short pieces of work that a loop does one after the other, and nothing else in between. When
-/// this is dropped the round has ended, on unwind too.
+/// A round of short pieces of work that a loop does one after the other. It ends when this is dropped, also on
+/// unwind.
 #[must_use = "it ends when it is dropped"]
 #[derive(Debug)]
-pub struct BegunRound<'a>(&'a Pulse);
+pub struct RoundGuard<'a>(&'a ActivityCell);
 
-impl Drop for BegunRound<'_> {
+impl Drop for RoundGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.count_round();
+        self.0.advance_round();
     }
 }
 
-impl Pulse {
+impl ActivityCell {
     pub(crate) fn new() -> Self {
         let nothing = Origin::labelled("nothing");
         Self {
-            beat: AtomicU64::new(IDLE),
-            outer: AtomicU64::new(0),
+            sequence: AtomicU64::new(IDLE),
+            outer_id: AtomicU64::new(0),
             origin: OriginCell::new(nothing),
             inner: OriginCell::new(nothing),
-            station: AtomicU64::new(0),
+            call_site: AtomicU64::new(0),
             round: AtomicU64::new(0),
         }
     }
 
-    /// A round begins. Its pieces of work are [begun](Self::begin) one by one.
+    /// Begins a round. Its pieces of work are [begun](Self::begin) one by one.
     #[inline]
-    pub(crate) fn begin_round(&self) -> BegunRound<'_> {
-        self.count_round();
-        BegunRound(self)
+    pub(crate) fn begin_round(&self) -> RoundGuard<'_> {
+        self.advance_round();
+        RoundGuard(self)
     }
 
     #[inline]
-    fn count_round(&self) {
+    fn advance_round(&self) {
         self.round.store(self.round.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Returns the number of the round that goes on, if one does. To be called by anyone: the word stands
-    /// for itself, so no order with others is needed.
+    /// Returns the number of the round that is under way, if any. Any thread may call this: the word is read
+    /// alone, so no ordering is needed.
     pub(crate) fn round(&self) -> Option<u64> {
         Some(self.round.load(Ordering::Relaxed)).filter(|round| round % 2 == 1)
     }
 
-    /// A piece of work begins, of which the loop knows that it is about nothing else.
+    /// Begins a piece of work, on a loop that is known to be idle.
     #[inline]
-    pub(crate) fn begin(&self, what: UserCode, origin: Origin) -> Begun<'_> {
-        let beat = self.beat.load(Ordering::Relaxed);
-        debug_assert!(is_idle(beat), "the piece before has ended");
-        self.begin_outermost(next(beat) | code(what), origin);
-        Begun(self)
+    pub(crate) fn begin(&self, what: UserCode, origin: Origin) -> ActivityGuard<'_> {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        debug_assert!(is_idle(sequence), "the previous piece of work has ended");
+        self.begin_outermost(next_sequence(sequence) | encode(what), origin);
+        ActivityGuard(self)
     }
 
     #[inline]
-    fn begin_outermost(&self, beat: u64, origin: Origin) {
+    fn begin_outermost(&self, sequence: u64, origin: Origin) {
         fence(Ordering::Release);
-        self.outer.store(beat, Ordering::Relaxed);
+        self.outer_id.store(sequence, Ordering::Relaxed);
         self.origin.set(origin);
-        self.beat.store(beat, Ordering::Release);
+        self.sequence.store(sequence, Ordering::Release);
     }
 
-    /// Something begins, inside of whatever the loop is doing. A station's number is never zero.
+    /// Begins something inside of what the loop is doing. The number of a call site is never zero.
     #[inline]
-    pub(crate) fn enter(&self, what: UserCode, origin: Origin, station: Option<u64>) -> Before {
-        let beat = self.beat.load(Ordering::Relaxed);
-        let before = Before {
-            flags: beat & FLAGS,
+    pub(crate) fn enter(
+        &self,
+        what: UserCode,
+        origin: Origin,
+        call_site: Option<u64>,
+    ) -> SavedActivity {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        let before = SavedActivity {
+            flags: sequence & FLAGS,
             inner: self.inner.get(),
-            station: self.station.load(Ordering::Relaxed),
+            call_site: self.call_site.load(Ordering::Relaxed),
         };
-        let flags = code(what) | if station.is_some() { AT_STATION } else { 0 };
-        let number = station.unwrap_or(0);
-        if is_idle(beat) {
+        let flags = encode(what) | if call_site.is_some() { AT_CALL_SITE } else { 0 };
+        let number = call_site.unwrap_or(0);
+        if is_idle(sequence) {
             fence(Ordering::Release);
-            self.station.store(number, Ordering::Relaxed);
-            self.begin_outermost(next(beat) | flags, origin);
+            self.call_site.store(number, Ordering::Relaxed);
+            self.begin_outermost(next_sequence(sequence) | flags, origin);
         } else {
-            self.change(beat, flags | NESTED, (origin, number));
+            self.change(sequence, flags | NESTED, (origin, number));
         }
         before
     }
 
-    /// It has ended, and the loop goes on with what it did before.
+    /// Ends it: the loop goes on with what it did before.
     #[inline]
-    pub(crate) fn exit(&self, before: Before) {
-        let beat = self.beat.load(Ordering::Relaxed);
+    pub(crate) fn restore(&self, before: SavedActivity) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
         if is_idle(before.flags) {
-            self.beat.store((beat & !FLAGS) | before.flags, Ordering::Relaxed);
+            self.sequence.store((sequence & !FLAGS) | before.flags, Ordering::Relaxed);
         } else {
-            self.change(beat, before.flags, (before.inner, before.station));
+            self.change(sequence, before.flags, (before.inner, before.call_site));
         }
     }
 
     #[inline]
-    fn change(&self, beat: u64, flags: u64, (inner, station): (Origin, u64)) {
-        let beat = next(beat);
-        self.beat.store(beat | CHANGING, Ordering::Relaxed);
+    fn change(&self, sequence: u64, flags: u64, (inner, call_site): (Origin, u64)) {
+        let sequence = next_sequence(sequence);
+        self.sequence.store(sequence | CHANGING, Ordering::Relaxed);
         fence(Ordering::Release);
         self.inner.set(inner);
-        self.station.store(station, Ordering::Relaxed);
-        self.beat.store(next(beat) | flags, Ordering::Release);
+        self.call_site.store(call_site, Ordering::Relaxed);
+        self.sequence.store(next_sequence(sequence) | flags, Ordering::Release);
     }
 
-    /// The loop has ended.
-    pub(crate) fn stop(&self) {
-        let beat = self.beat.load(Ordering::Relaxed);
-        self.beat.store((beat & !FLAGS) | OVER, Ordering::Release);
+    /// The loop has ended: publishes that.
+    pub(crate) fn mark_ended(&self) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store((sequence & !FLAGS) | ENDED, Ordering::Release);
     }
 
-    /// What the loop is doing. To be called by anyone.
-    pub(crate) fn look(&self) -> Sight {
-        for _ in 0..GLANCES {
-            let beat = self.beat.load(Ordering::Acquire);
-            match beat & FLAGS {
-                IDLE => return Sight::Idle,
-                OVER => return Sight::Over,
+    /// Returns what the loop is doing. Any thread may call this.
+    pub(crate) fn read(&self) -> ActivitySnapshot {
+        for _ in 0..MAX_READS {
+            let sequence = self.sequence.load(Ordering::Acquire);
+            match sequence & FLAGS {
+                IDLE => return ActivitySnapshot::Idle,
+                ENDED => return ActivitySnapshot::Ended,
                 CHANGING => {}
                 flags => {
-                    let piece = self.outer.load(Ordering::Relaxed);
+                    let work_id = self.outer_id.load(Ordering::Relaxed);
                     let (origin, inner) = (self.origin.get(), self.inner.get());
-                    let station = self.station.load(Ordering::Relaxed);
+                    let call_site = self.call_site.load(Ordering::Relaxed);
                     fence(Ordering::Acquire);
-                    if self.beat.load(Ordering::Relaxed) == beat {
-                        return Sight::Busy(Seen {
-                            piece,
-                            outer: (decode(piece), origin),
+                    if self.sequence.load(Ordering::Relaxed) == sequence {
+                        return ActivitySnapshot::Busy(RunningWork {
+                            work_id,
+                            outer: (decode(work_id), origin),
                             inner: (flags & NESTED != 0).then(|| (decode(flags), inner)),
-                            station: (flags & AT_STATION != 0).then_some(station),
+                            call_site: (flags & AT_CALL_SITE != 0).then_some(call_site),
                         });
                     }
                 }
             }
             spin_loop();
         }
-        Sight::Blurred
+        ActivitySnapshot::Changing
     }
 
-    /// The origin of what the loop is doing.
+    /// Returns the origin of the innermost code that the loop is running.
     pub(crate) fn running(&self) -> Option<Origin> {
-        match self.look() {
-            Sight::Busy(seen) => Some(seen.inner.map_or(seen.outer.1, |(_, origin)| origin)),
-            Sight::Idle | Sight::Over | Sight::Blurred => None,
+        match self.read() {
+            ActivitySnapshot::Busy(seen) => {
+                Some(seen.inner.map_or(seen.outer.1, |(_, origin)| origin))
+            }
+            ActivitySnapshot::Idle | ActivitySnapshot::Ended | ActivitySnapshot::Changing => None,
         }
     }
 }
 
-fn is_idle(beat: u64) -> bool {
-    matches!(beat & FLAGS, IDLE | OVER)
+fn is_idle(sequence: u64) -> bool {
+    matches!(sequence & FLAGS, IDLE | ENDED)
 }
 
-/// The next number.
-fn next(beat: u64) -> u64 {
-    (beat | FLAGS) + 1
+/// Returns the next sequence number, without flags.
+fn next_sequence(sequence: u64) -> u64 {
+    (sequence | FLAGS) + 1
 }
 
-fn code(what: UserCode) -> u64 {
-    what as u64 + FIRST
+fn encode(what: UserCode) -> u64 {
+    what as u64 + FIRST_CODE
 }
 
 fn decode(flags: u64) -> UserCode {
-    let at = (flags & WHAT).saturating_sub(FIRST) as usize;
+    let at = (flags & CODE_MASK).saturating_sub(FIRST_CODE) as usize;
     UserCode::ALL.get(at).copied().unwrap_or(UserCode::Task)
 }
 
@@ -268,79 +276,86 @@ fn decode(flags: u64) -> UserCode {
 mod tests {
     use super::*;
 
-    fn busy(pulse: &Pulse) -> Seen {
-        match pulse.look() {
-            Sight::Busy(seen) => seen,
+    fn busy(activity: &ActivityCell) -> RunningWork {
+        match activity.read() {
+            ActivitySnapshot::Busy(seen) => seen,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn o02_every_kind_of_code_comes_back_as_it_was_said() {
-        let pulse = Pulse::new();
+        let activity = ActivityCell::new();
         let origin = Origin::here();
         for what in UserCode::ALL {
-            let begun = pulse.begin(what, origin);
-            assert_eq!(busy(&pulse).outer, (what, origin));
+            let begun = activity.begin(what, origin);
+            assert_eq!(busy(&activity).outer, (what, origin));
             drop(begun);
-            assert_eq!(pulse.look(), Sight::Idle);
+            assert_eq!(activity.read(), ActivitySnapshot::Idle);
         }
-        assert!(code(UserCode::ALL[UserCode::ALL.len() - 1]) <= WHAT, "there is room for all");
+        assert!(
+            encode(UserCode::ALL[UserCode::ALL.len() - 1]) <= CODE_MASK,
+            "there is room for all"
+        );
     }
 
     #[test]
     fn o02_a_round_is_seen_while_it_goes_on_and_each_has_its_number() {
-        let pulse = Pulse::new();
-        assert_eq!(pulse.round(), None);
-        let round = pulse.begin_round();
-        let first = pulse.round();
-        drop(pulse.begin(UserCode::Callback, Origin::here()));
-        assert_eq!((pulse.round(), pulse.look()), (first, Sight::Idle));
+        let activity = ActivityCell::new();
+        assert_eq!(activity.round(), None);
+        let round = activity.begin_round();
+        let first = activity.round();
+        drop(activity.begin(UserCode::Callback, Origin::here()));
+        assert_eq!((activity.round(), activity.read()), (first, ActivitySnapshot::Idle));
         drop(round);
-        assert_eq!(pulse.round(), None);
-        let _another = pulse.begin_round();
-        assert!(pulse.round().is_some() && pulse.round() != first);
+        assert_eq!(activity.round(), None);
+        let _another = activity.begin_round();
+        assert!(activity.round().is_some() && activity.round() != first);
     }
 
     #[test]
     fn o02_what_is_inside_is_named_and_the_outside_comes_back() {
-        let pulse = Pulse::new();
+        let activity = ActivityCell::new();
         let [task, listener, handler] = ["task", "listener", "handler"].map(Origin::labelled);
-        let begun = pulse.begin(UserCode::Task, task);
-        let alone = busy(&pulse);
-        let in_task = pulse.enter(UserCode::Handler, handler, Some(7));
-        let at_station = busy(&pulse);
+        let begun = activity.begin(UserCode::Task, task);
+        let alone = busy(&activity);
+        let in_task = activity.enter(UserCode::Handler, handler, Some(7));
+        let at_station = busy(&activity);
         assert_eq!(at_station.outer, alone.outer);
         assert_eq!(at_station.inner, Some((UserCode::Handler, handler)));
-        assert_eq!((at_station.piece, at_station.station), (alone.piece, Some(7)));
-        let in_handler = pulse.enter(UserCode::Listener, listener, None);
-        assert_eq!(busy(&pulse).inner, Some((UserCode::Listener, listener)));
-        assert_eq!(busy(&pulse).station, None);
-        pulse.exit(in_handler);
-        assert_eq!(busy(&pulse), at_station);
-        pulse.exit(in_task);
-        assert_eq!(busy(&pulse), alone);
+        assert_eq!((at_station.work_id, at_station.call_site), (alone.work_id, Some(7)));
+        let in_handler = activity.enter(UserCode::Listener, listener, None);
+        assert_eq!(busy(&activity).inner, Some((UserCode::Listener, listener)));
+        assert_eq!(busy(&activity).call_site, None);
+        activity.restore(in_handler);
+        assert_eq!(busy(&activity), at_station);
+        activity.restore(in_task);
+        assert_eq!(busy(&activity), alone);
         drop(begun);
-        let _again = pulse.begin(UserCode::Task, task);
-        assert_ne!(busy(&pulse).piece, alone.piece, "the same task again is another piece");
+        let _again = activity.begin(UserCode::Task, task);
+        assert_ne!(
+            busy(&activity).work_id,
+            alone.work_id,
+            "the same task again is another piece of work"
+        );
     }
 
     #[test]
     fn o02_outside_of_anything_it_is_the_outermost_itself() {
-        let pulse = Pulse::new();
+        let activity = ActivityCell::new();
         let handler = Origin::labelled("handler");
-        let nothing = pulse.enter(UserCode::Handler, handler, Some(3));
-        let alone = busy(&pulse);
-        assert_eq!((alone.outer, alone.station), ((UserCode::Handler, handler), Some(3)));
-        let inside = pulse.enter(UserCode::Handler, handler, Some(4));
-        pulse.exit(inside);
-        assert_eq!(busy(&pulse), alone, "with its station");
-        pulse.exit(nothing);
-        assert_eq!(pulse.look(), Sight::Idle);
-        pulse.stop();
-        assert_eq!(pulse.look(), Sight::Over);
-        let late = pulse.enter(UserCode::Task, handler, None);
-        pulse.exit(late);
-        assert_eq!(pulse.look(), Sight::Over, "an end is an end");
+        let nothing = activity.enter(UserCode::Handler, handler, Some(3));
+        let alone = busy(&activity);
+        assert_eq!((alone.outer, alone.call_site), ((UserCode::Handler, handler), Some(3)));
+        let inside = activity.enter(UserCode::Handler, handler, Some(4));
+        activity.restore(inside);
+        assert_eq!(busy(&activity), alone, "with its call site");
+        activity.restore(nothing);
+        assert_eq!(activity.read(), ActivitySnapshot::Idle);
+        activity.mark_ended();
+        assert_eq!(activity.read(), ActivitySnapshot::Ended);
+        let late = activity.enter(UserCode::Task, handler, None);
+        activity.restore(late);
+        assert_eq!(activity.read(), ActivitySnapshot::Ended, "it stays ended");
     }
 }

@@ -1,4 +1,5 @@
-//! What may be seen of a loop by those who must not hold it: what it does, and on which thread.
+//! The status of a loop, for observers that must not keep the loop alive: its activity, its thread, its slow
+//! work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,55 +9,55 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{Mutex, lock};
 use crate::thread::ThreadProperties;
-use crate::watchdog::activity_cell::Pulse;
+use crate::watchdog::activity_cell::ActivityCell;
 
-/// Shared by the loop and whoever watches it. The pulse is written by the loop alone, the thread by
-/// whoever begins a turn, the rest by the watchdog.
+/// Shared by the loop and its observers. The loop alone writes the activity; the thread is written at the begin
+/// of a turn; the watchdog writes the rest.
 #[derive(Debug)]
-pub(crate) struct Vitals {
-    /// The loop writes it with every task: away from what others write.
-    pub(crate) pulse: CachePadded<Pulse>,
+pub(crate) struct LoopStatus {
+    /// The loop writes this with every task: on a cache line of its own.
+    pub(crate) activity: CachePadded<ActivityCell>,
     thread: Mutex<Option<ThreadProperties>>,
     slow: AtomicU64,
     longest: AtomicU64,
 }
 
-impl Vitals {
+impl LoopStatus {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            pulse: CachePadded::new(Pulse::new()),
+            activity: CachePadded::new(ActivityCell::new()),
             thread: Mutex::new(None),
             slow: AtomicU64::new(0),
             longest: AtomicU64::new(0),
         })
     }
 
-    /// The loop turns on the calling thread from now on.
-    pub(crate) fn on_this_thread(&self) {
+    /// Records that the loop turns on the calling thread from now on.
+    pub(crate) fn set_thread(&self) {
         *lock(&self.thread) = Some(ThreadProperties::of_this_thread());
     }
 
-    /// The loop has ended.
-    pub(crate) fn stop(&self) {
+    /// Records that the loop has ended.
+    pub(crate) fn mark_ended(&self) {
         if let Some(record) = lock(&self.thread).as_mut() {
             record.is_alive = false;
         }
-        self.pulse.stop();
+        self.activity.mark_ended();
     }
 
     pub(crate) fn thread(&self) -> Option<ThreadProperties> {
         lock(&self.thread).clone()
     }
 
-    /// A piece of work has held the loop this long, and beyond the limit.
-    pub(crate) fn held(&self, time: Duration, is_new: bool) {
+    /// Records that a piece of work has held the loop this long, beyond the limit.
+    pub(crate) fn record_hold(&self, time: Duration, is_new: bool) {
         self.slow.fetch_add(u64::from(is_new), Ordering::Relaxed);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// How many pieces of work have, and the longest time.
-    pub(crate) fn slow(&self) -> (u64, Duration) {
+    /// Returns how many pieces of work were slow, and the longest time.
+    pub(crate) fn slow_work(&self) -> (u64, Duration) {
         let longest = Duration::from_nanos(self.longest.load(Ordering::Relaxed));
         (self.slow.load(Ordering::Relaxed), longest)
     }

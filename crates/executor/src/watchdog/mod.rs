@@ -1,25 +1,26 @@
-//! The watchdog: names what holds a loop beyond a limit, while it still does (O02).
+//! The watchdog: reports work that holds a loop beyond a limit, while it still does (O02).
 //!
 //! ```text
-//!   loop ──► pulse: what it does, a few plain stores per task
+//!   loop ──► activity: what it does, a few plain stores per task
 //!              ▲
 //!              │ looks every now and then                          ┌──► your callback,
 //!   one thread for all loops ──► the same piece of work for too long ──► or the loop's reporter
 //! ```
 //!
-//! - [`slow_work`]: what is told.
-//! - `watch`: what was seen of one loop, and what follows from it. A value: time is an argument.
-//! - `thread`: the loops, and the thread that looks at them.
+//! - [`slow_work`]: what is reported.
+//! - `hold_tracker`: how long the current work has held a loop, and when to report it. A value: time is an
+//!   argument.
+//! - `thread`: the watched loops, and the thread that looks at them.
 //!
-//! Loops read no clock for it. How long something runs is counted from when the watchdog first saw it,
-//! so it has run for a little longer: by one interval between two looks at the most.
+//! Loops read no clock for this. The time of a piece of work is counted from when the watchdog first saw it, so
+//! it has run for a little longer: by at most one interval between two looks.
 
 pub(crate) mod activity_cell;
 pub(crate) mod call_site;
+mod hold_tracker;
 pub(crate) mod loop_status;
 mod slow_work;
 mod thread;
-mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,28 +28,27 @@ use std::time::Duration;
 
 pub use self::slow_work::{Activity, SlowWork};
 
-use self::thread::Kennel;
+use self::thread::WatchdogThread;
 use crate::report::Reporter;
-use crate::watchdog::loop_status::Vitals;
+use crate::watchdog::loop_status::LoopStatus;
 
-/// How long a piece of work may hold a loop when nothing is said.
+/// The default limit on how long a piece of work may hold a loop.
 pub const DEFAULT_SLOW_LIMIT: Duration = Duration::from_millis(100);
 
-/// The shortest limit. Below it a watchdog tells more of how the kernel schedules threads than of what
-/// they do.
+/// The shortest limit. Below it a watchdog reports the kernel's thread scheduling rather than slow work.
 pub const MIN_SLOW_LIMIT: Duration = Duration::from_millis(1);
 
-/// So many looks fit into the limit when nothing is said: what is slow is told at the latest when this
-/// part of the limit is over besides.
+/// How many looks fit into the limit by default: slow work is reported at most this part of the limit late.
 const LOOKS_PER_LIMIT: u32 = 4;
 
-/// Watches loops, and tells what holds one of them for too long, while it still does.
+/// Watches loops, and reports what holds one of them for too long, while it still does.
 ///
-/// A watchdog is given to the builders of executors, groups and event loops; one does for all of them.
-/// It tells of a piece of work when the limit is over, again whenever the time has doubled, and once
-/// more when it has ended. Waiting is no work.
+/// The builders of executors, groups and event loops take a watchdog; one is enough for all of them. It reports
+/// a piece of work when the limit has passed, again whenever the time has doubled, and once more when the work
+/// has ended. Waiting is not work.
 ///
-/// Its thread is there while one of its loops is. It keeps no loop from ending; loops keep it.
+/// Its thread runs while one of its loops does. The watchdog keeps no loop alive; loops keep the watchdog
+/// alive.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -70,7 +70,7 @@ const LOOKS_PER_LIMIT: u32 = 4;
 /// ```
 #[derive(Clone)]
 pub struct Watchdog {
-    kennel: Arc<Kennel>,
+    thread: Arc<WatchdogThread>,
 }
 
 /// Gathers the properties of a [`Watchdog`]; [`build`](Self::build) checks them.
@@ -83,22 +83,22 @@ pub struct WatchdogBuilder {
 
 type OnSlow = Box<dyn Fn(&SlowWork) + Send + Sync>;
 
-/// A property of a watchdog that makes no sense.
+/// An invalid property of a watchdog.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidWatchdog {
     /// The limit is too short.
-    #[error("a limit of {limit:?} is shorter than {MIN_SLOW_LIMIT:?}")]
+    #[error("a watchdog limit of {limit:?} is below the minimum of {MIN_SLOW_LIMIT:?}")]
     Limit {
-        /// The limit asked for.
+        /// The requested limit.
         limit: Duration,
     },
-    /// It would look never, or too seldom to see what is beyond the limit.
+    /// The interval between two looks is zero, or longer than the limit.
     #[error(
-        "looking every {look_every:?} does not do for a limit of {limit:?}: it has to be between zero and that"
+        "an interval of {look_every:?} between two looks is invalid: it must be above zero and at most the limit of {limit:?}"
     )]
     LookEvery {
-        /// The interval asked for.
+        /// The requested interval.
         look_every: Duration,
         /// The limit.
         limit: Duration,
@@ -106,68 +106,69 @@ pub enum InvalidWatchdog {
 }
 
 impl Watchdog {
-    /// Starts to build one.
+    /// Creates a builder.
     pub fn builder() -> WatchdogBuilder {
         WatchdogBuilder { limit: DEFAULT_SLOW_LIMIT, look_every: None, on_slow: None }
     }
 
-    /// How long a piece of work may hold a loop.
+    /// Returns how long a piece of work may hold a loop.
     #[must_use]
     pub fn limit(&self) -> Duration {
-        self.kennel.limit
+        self.thread.limit
     }
 
-    /// How many loops it watches: those that have started and not ended.
+    /// Returns how many loops are watched: those that have started and not ended.
     #[must_use]
-    pub fn watched(&self) -> usize {
-        self.kennel.watched()
+    pub fn watched_loops(&self) -> usize {
+        self.thread.watched_loops()
     }
 
-    /// A loop has started.
+    /// Watches a loop that has started.
     pub(crate) fn watch(
         &self,
         name: &Arc<str>,
         reporter: &Arc<dyn Reporter>,
-        vitals: &Arc<Vitals>,
+        status: &Arc<LoopStatus>,
     ) {
-        self.kennel.admit(name, reporter, vitals);
+        self.thread.add_loop(name, reporter, status);
     }
 
-    /// A loop has ended: there may be none left.
-    pub(crate) fn look_again(&self) {
-        self.kennel.look_again();
+    /// Makes the thread look now: a loop has ended, and it may have been the last.
+    pub(crate) fn check_now(&self) {
+        self.thread.check_now();
     }
 }
 
 impl WatchdogBuilder {
-    /// How long a piece of work may hold a loop; at least [`MIN_SLOW_LIMIT`]. Default:
+    /// Sets how long a piece of work may hold a loop; at least [`MIN_SLOW_LIMIT`]. Default:
     /// [`DEFAULT_SLOW_LIMIT`].
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// How often it looks at its loops; not longer than the limit. What is slow is told up to this much
-    /// later than the limit, and looking costs a wake-up of the watchdog's own thread. Default: a quarter
-    /// of the limit.
+    /// Sets how often the watchdog looks at its loops; not longer than the limit. Slow work is reported up to
+    /// this much later than the limit, and each look costs a wake-up of the watchdog's own thread. Default: a
+    /// quarter of the limit.
     pub fn look_every(mut self, interval: Duration) -> Self {
         self.look_every = Some(interval);
         self
     }
 
-    /// Who is told. Default: the [`Reporter`] of the loop, of a [`Fault::Slow`](crate::Fault::Slow).
+    /// Sets the callback that receives slow work. Default: the [`Reporter`] of the loop, as a
+    /// [`Fault::Slow`](crate::Fault::Slow).
     ///
     /// Called on the watchdog's thread: while it runs, nothing is watched. A panic is reported, and the
-    /// watchdog goes on. A handle of a watched executor that it holds keeps that alive.
+    /// watchdog goes on. A handle of a watched executor that it holds keeps the executor alive.
     pub fn on_slow(mut self, callback: impl Fn(&SlowWork) + Send + Sync + 'static) -> Self {
         self.on_slow = Some(Box::new(callback));
         self
     }
 
-    /// Builds it. Its thread starts with the first of its loops.
+    /// Builds the watchdog. Its thread starts with the first of its loops.
     ///
     /// # Errors
-    /// [`InvalidWatchdog`] names the property that makes no sense.
+    /// [`InvalidWatchdog`] says which property is invalid.
     pub fn build(self) -> Result<Watchdog, InvalidWatchdog> {
         let Self { limit, look_every, on_slow } = self;
         if limit < MIN_SLOW_LIMIT {
@@ -177,7 +178,7 @@ impl WatchdogBuilder {
         if look_every.is_zero() || look_every > limit {
             return Err(InvalidWatchdog::LookEvery { look_every, limit });
         }
-        Ok(Watchdog { kennel: Arc::new(Kennel::new(limit, look_every, on_slow)) })
+        Ok(Watchdog { thread: Arc::new(WatchdogThread::new(limit, look_every, on_slow)) })
     }
 }
 
@@ -185,7 +186,7 @@ impl fmt::Debug for Watchdog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watchdog")
             .field("limit", &self.limit())
-            .field("watched", &self.watched())
+            .field("watched", &self.watched_loops())
             .finish_non_exhaustive()
     }
 }

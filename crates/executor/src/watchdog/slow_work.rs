@@ -1,4 +1,4 @@
-//! What a watchdog tells.
+//! The reports of a watchdog.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use crate::raw::origin::Origin;
 use crate::report::UserCode;
-use crate::watchdog::activity_cell::Seen;
-use crate::watchdog::call_site::Place;
+use crate::watchdog::activity_cell::RunningWork;
+use crate::watchdog::call_site::CallSiteInfo;
 
-/// A piece of work that holds a loop for too long, or has done so.
+/// A piece of work that holds a loop for too long, or has held it.
 ///
-/// Its text is a sentence that names the work, how long it has held the loop, and the thread.
+/// Its `Display` text is a sentence that names the work, how long it has held the loop, and the thread.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SlowWork {
@@ -19,19 +19,19 @@ pub struct SlowWork {
     pub executor: Arc<str>,
     /// The name of the thread, if it has one.
     pub thread: Option<String>,
-    /// What runs: the innermost, if one thing calls another.
+    /// The innermost code that runs.
     pub activity: Activity,
-    /// What it runs inside of, if that is something else: the loop is held by both.
-    pub within: Option<Activity>,
+    /// The outermost piece of work, if that is something else: both hold the loop.
+    pub enclosing: Option<Activity>,
     /// When it began to hold the loop, by the time of day.
     pub since: SystemTime,
-    /// How long it has held the loop: up to one interval between two looks more, and of what has ended
-    /// up to one less.
+    /// How long it has held the loop. The true time is longer by up to one interval between two looks; for work
+    /// that has ended it may also be shorter by up to one.
     pub held_for: Duration,
-    /// How often it was told of, this time included: once when the limit was over, then whenever the
-    /// time had doubled, and at its end.
-    pub told: u32,
-    /// It has ended. What is said of it is what was last seen.
+    /// How often it was reported, this time included: when the limit had passed, whenever the time had doubled,
+    /// and at its end.
+    pub report_count: u32,
+    /// True if the work has ended. The report describes what was last seen then.
     pub is_over: bool,
 }
 
@@ -39,35 +39,35 @@ pub struct SlowWork {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {
-    /// Which kind of code.
+    /// The kind of code.
     pub what: UserCode,
-    /// Where it came from: the label or the source line of a task, the type of a handler.
+    /// Where the code came from: the label or the source line of a task, the type of a handler.
     pub origin: Origin,
-    /// Which of many, and what it was called for, if it has a name of its own.
-    pub place: Option<Place>,
+    /// The call site and its method, if the code has one.
+    pub call_site: Option<CallSiteInfo>,
 }
 
 impl Activity {
-    /// A round of events.
+    /// Returns the activity of a round of events.
     pub(super) fn round() -> Activity {
-        Activity { what: UserCode::Round, origin: Origin::labelled("the driver"), place: None }
+        Activity { what: UserCode::Round, origin: Origin::labelled("the driver"), call_site: None }
     }
 
-    /// What was seen, and what that is inside of. The names are looked up now.
-    pub(super) fn of(seen: &Seen) -> (Activity, Option<Activity>) {
-        let place = seen.station.and_then(Place::find);
-        let activity = |(what, origin), place| Activity { what, origin, place };
-        match seen.inner {
-            Some(inner) => (activity(inner, place), Some(activity(seen.outer, None))),
-            None => (activity(seen.outer, place), None),
+    /// Returns the innermost activity, and the outermost if that is another. Looks the names up now.
+    pub(super) fn of(running: &RunningWork) -> (Activity, Option<Activity>) {
+        let call_site = running.call_site.and_then(CallSiteInfo::decode);
+        let activity = |(what, origin), call_site| Activity { what, origin, call_site };
+        match running.inner {
+            Some(inner) => (activity(inner, call_site), Some(activity(running.outer, None))),
+            None => (activity(running.outer, call_site), None),
         }
     }
 }
 
 impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "the {} {place}", self.what),
+        match &self.call_site {
+            Some(call_site) => write!(f, "the {} {call_site}", self.what),
             None => write!(f, "the {} from {}", self.what, self.origin),
         }
     }
@@ -76,16 +76,16 @@ impl fmt::Display for Activity {
 impl fmt::Display for SlowWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { activity, held_for, .. } = self;
-        // No more digits than the looks are worth.
+        // Microseconds: the looks are not more precise.
         let held_for = Duration::from_micros(held_for.as_micros().try_into().unwrap_or(u64::MAX));
-        let comma = if activity.place.is_some() { "," } else { "" };
+        let comma = if activity.call_site.is_some() { "," } else { "" };
         if self.is_over {
             write!(f, "{activity}{comma} has let go of the loop after {held_for:?}")?;
         } else {
             write!(f, "{activity}{comma} has held the loop for {held_for:?}")?;
         }
-        if let Some(within) = &self.within {
-            write!(f, ", inside of {within}")?;
+        if let Some(enclosing) = &self.enclosing {
+            write!(f, ", inside of {enclosing}")?;
         }
         match &self.thread {
             Some(thread) => write!(f, ", on thread `{thread}`"),

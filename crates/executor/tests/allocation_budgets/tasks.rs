@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use waterwheel_executor::{
-    EventExecutor, LoopBody, ManualExecutor, NoExtension, PromiseFuture, State, ThreadSupplier,
-    Unpark, VirtualClock,
+    EventExecutor, ExecutorState, LoopBody, ManualExecutor, NoExtension, PromiseFuture,
+    ThreadSupplier, Unpark, VirtualClock,
 };
 
 use crate::counting_allocator::{allocations, allocations_in, bytes};
@@ -197,7 +197,7 @@ fn p03_completing_without_listeners_allocates_nothing_and_touches_no_executor() 
         }
     });
     assert_eq!(counted, 0);
-    assert_eq!(executor.state(), State::NotStarted);
+    assert_eq!(executor.state(), ExecutorState::NotStarted);
     assert_eq!(executor.stats(), before);
 }
 

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{CommandAccess, LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
     Clock, EventExecutor, ManualExecutor, PromiseFuture, TimerKey, TokenPark, VirtualClock,
 };
@@ -29,10 +29,10 @@ fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
 /// A loop whose commands are bare numbers.
 struct Commands(TokenPark);
 
-impl Work<u32> for Commands {
-    fn turn(&mut self, core: &mut LoopCore<u32>) -> Turn {
+impl LoopWork<u32> for Commands {
+    fn turn(&mut self, core: &mut LoopCore<u32>) -> TurnOutcome {
         core.wait(&mut self.0);
-        core.run_tasks(Pass::Queued, &mut |command| drop(black_box(Box::new(command))));
+        core.run_tasks(PassLimit::Queued, &mut |command| drop(black_box(Box::new(command))));
         core.check_shutdown()
     }
 

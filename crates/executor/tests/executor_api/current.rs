@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
     Clock, EventExecutor, ExecutorId, LoopLocal, ManualExecutor, NoExtension, TokenPark,
 };
@@ -47,14 +47,14 @@ struct Asking {
     dies: bool,
 }
 
-impl Work<NoExtension> for Asking {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+impl LoopWork<NoExtension> for Asking {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.park);
         self.log.add(("turn", current()));
         if self.dies {
             blow("out of water");
         }
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         core.check_shutdown()
     }
 
@@ -85,7 +85,7 @@ fn asking(dies: bool) -> (EventExecutor, Arc<Supplier>, Seen) {
     let seed = Box::new(move || {
         made.add(("made", current()));
         let log = made;
-        Box::new(Asking { park, log, dies }) as Box<dyn Work<NoExtension>>
+        Box::new(Asking { park, log, dies }) as Box<dyn LoopWork<NoExtension>>
     });
     let builder = EventExecutor::builder().thread_supplier(supplier.clone());
     let executor = builder.build_loop(unpark, seed).unwrap();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
-use waterwheel_executor::{EventExecutor, LoopLocal, ManualExecutor, State, UserCode};
+use waterwheel_executor::{EventExecutor, ExecutorState, LoopLocal, ManualExecutor, UserCode};
 
 use crate::support::{Faults, Log, blow, end};
 
@@ -14,12 +14,12 @@ fn executor() -> EventExecutor {
 
 /// Tells where and when it was dropped.
 struct Told {
-    log: Log<(ThreadId, bool, State)>,
+    log: Log<(ThreadId, bool, ExecutorState)>,
     executor: EventExecutor,
 }
 
 impl Told {
-    fn new(executor: &EventExecutor, log: &Log<(ThreadId, bool, State)>) -> Self {
+    fn new(executor: &EventExecutor, log: &Log<(ThreadId, bool, ExecutorState)>) -> Self {
         let (executor, log) = (executor.clone(), log.clone());
         Self { log, executor }
     }
@@ -66,7 +66,7 @@ fn e22_the_value_is_dropped_on_the_loop_when_it_ends() {
     let loop_thread = executor.submit(keep).unwrap().join().unwrap();
     assert!(log.take().is_empty(), "kept for the life of the loop");
     end(&executor);
-    assert_eq!(log.take(), [(loop_thread, true, State::Shutdown)]);
+    assert_eq!(log.take(), [(loop_thread, true, ExecutorState::Shutdown)]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn e22_a_manual_executors_values_go_with_it() {
     assert!(log.take().is_empty());
     drop(manual);
     let here = std::thread::current().id();
-    assert_eq!(log.take(), [(here, true, State::Shutdown)]);
+    assert_eq!(log.take(), [(here, true, ExecutorState::Shutdown)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use waterwheel_executor::{
-    Error, ErrorKind, EventExecutor, GlobalExecutor, Origin, RejectReason, State,
+    Error, ErrorKind, EventExecutor, ExecutorState, GlobalExecutor, Origin, RejectReason,
 };
 
 use crate::support::{Gate, Log, SOON, blow, end};
@@ -86,7 +86,7 @@ fn e02_ready_made_futures_are_complete_from_the_start() {
     let failed = executor.failed::<()>(Error::new(std::io::Error::other("no luck")));
     assert!(succeeded.is_done() && failed.is_done());
     assert_eq!((succeeded.executor(), failed.executor()), (executor.id(), executor.id()));
-    assert_eq!(executor.state(), State::NotStarted, "nobody had to run anything");
+    assert_eq!(executor.state(), ExecutorState::NotStarted, "nobody had to run anything");
     let (tell, told) = mpsc::channel();
     let inner = executor.clone();
     succeeded.add_listener(move |_| tell.send(inner.in_event_loop()).unwrap());
@@ -123,7 +123,7 @@ fn e03_states_only_ever_move_forward() {
     drop(executor.shutdown_gracefully(Duration::ZERO, Duration::ZERO));
     drop(executor.shutdown());
     note()();
-    use State::{NotStarted, Shutdown, ShuttingDown, Started, Terminated};
+    use ExecutorState::{NotStarted, Shutdown, ShuttingDown, Started, Terminated};
     let life = [NotStarted, Started, ShuttingDown, Shutdown, Terminated, Terminated];
     assert_eq!(states.take(), life);
     assert!(life.is_sorted(), "they compare in the order of life");
@@ -135,11 +135,11 @@ fn e03_tasks_are_accepted_while_shutting_down_and_refused_from_shutdown_on() {
     let gate = Gate::hold(&executor);
     drop(executor.shutdown_gracefully(SOON, SOON).unwrap());
     let flags = |e: &EventExecutor| (e.is_shutting_down(), e.is_shut_down(), e.is_terminated());
-    assert_eq!(executor.state(), State::ShuttingDown);
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown);
     assert_eq!(flags(&executor), (true, false, false));
     let accepted = executor.submit(|| 7).unwrap();
     drop(executor.shutdown());
-    assert_eq!(executor.state(), State::Shutdown);
+    assert_eq!(executor.state(), ExecutorState::Shutdown);
     assert_eq!(flags(&executor), (true, true, false));
     assert!(executor.execute(|| ()).is_err());
     gate.open();
@@ -154,7 +154,7 @@ fn e03_an_executor_that_runs_is_not_shutting_down() {
     let executor = executor();
     assert!(!executor.is_shutting_down());
     executor.submit(|| ()).unwrap().join().unwrap();
-    assert_eq!(executor.state(), State::Started);
+    assert_eq!(executor.state(), ExecutorState::Started);
     assert!(!executor.is_shutting_down() && !executor.is_shut_down());
     assert!(!executor.is_terminated());
 }

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use waterwheel_executor::{
-    BuildError, Clock, EventExecutor, GlobalExecutor, ManualExecutor, State, UserCode,
+    BuildError, Clock, EventExecutor, ExecutorState, GlobalExecutor, ManualExecutor, UserCode,
     VirtualClock, WouldDeadlock,
 };
 
@@ -222,7 +222,7 @@ fn e19_a_dropped_manual_executor_runs_what_was_accepted() {
     let mut log = log.take();
     log.sort_unstable();
     assert_eq!(log, ["hook", "task"]);
-    assert_eq!(executor.state(), State::Terminated);
+    assert_eq!(executor.state(), ExecutorState::Terminated);
     assert!(executor.execute(|| ()).is_err());
     executor.termination().join().unwrap();
 }
@@ -253,7 +253,7 @@ fn e19_block_on_sleeps_when_the_manual_executor_has_ended() {
         });
         manual.block_on(future).unwrap().unwrap();
         assert!(other.join().unwrap());
-        assert_eq!(executor.state(), State::Terminated);
+        assert_eq!(executor.state(), ExecutorState::Terminated);
         executor.stats().turns
     });
     assert!(turns < 50, "it turned {turns} times");

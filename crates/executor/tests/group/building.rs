@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use waterwheel_executor::{
-    BuildError, EventExecutor, EventExecutorBuilder, EventExecutorGroup, OnFull, QueueFull,
-    RejectReason, RejectionPolicy, State, ThreadFactory, default_threads,
+    BuildError, EventExecutor, EventExecutorBuilder, EventExecutorGroup, ExecutorState, OnFull,
+    QueueFull, RejectReason, RejectionPolicy, ThreadFactory, default_threads,
 };
 
 use super::{end_group, get, group, ms};
@@ -32,10 +32,13 @@ fn e17_by_default_there_are_two_children_for_each_core() {
 fn e17_children_are_there_at_once_and_their_threads_when_they_are_used() {
     let group = group(3);
     let states = || group.children().map(|child| child.state()).collect::<Vec<_>>();
-    assert_eq!(states(), [State::NotStarted; 3]);
+    assert_eq!(states(), [ExecutorState::NotStarted; 3]);
     assert!(group.children().all(|child| child.thread_properties().is_none()));
     get(group.children().nth(1).unwrap().submit(|| ()).unwrap());
-    assert_eq!(states(), [State::NotStarted, State::Started, State::NotStarted]);
+    assert_eq!(
+        states(),
+        [ExecutorState::NotStarted, ExecutorState::Started, ExecutorState::NotStarted]
+    );
     end_group(&group);
 }
 
@@ -68,7 +71,7 @@ fn e17_if_a_child_cannot_be_built_those_before_it_are_shut_down_and_awaited() {
     });
     assert_eq!(outcome.unwrap_err(), NoChild::Third);
     let states: Vec<_> = lock(&built).iter().map(EventExecutor::state).collect();
-    assert_eq!(states, [State::Terminated; 2], "nobody was asked for more");
+    assert_eq!(states, [ExecutorState::Terminated; 2], "nobody was asked for more");
     assert_eq!(ran.ran(), 1, "what was accepted has run");
     let alive = lock(&built)[0].thread_properties().map(|thread| thread.is_alive);
     assert_eq!(alive, Some(false));
@@ -127,7 +130,7 @@ fn e17_a_core_that_is_not_there_is_named_and_the_closure_comes_back() {
     let rejected = group.schedule(ms(1), || 8).unwrap_err();
     assert!(rejected.to_string().contains("core 1023"), "{rejected}");
     assert_eq!(rejected.into_task()(), 8);
-    assert!(group.children().all(|child| child.state() == State::NotStarted));
+    assert!(group.children().all(|child| child.state() == ExecutorState::NotStarted));
     end_group(&group);
 }
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use waterwheel_executor::{
-    Attached, BuildError, ByKey, Choice, Chooser, EventExecutor, EventExecutorGroup, Fault,
-    LeastLoaded, ManualExecutor, NoExtension, UserCode,
+    BuildError, ByKey, Choice, Chooser, EventExecutor, EventExecutorGroup, ExecutorAttachment,
+    Fault, LeastLoaded, ManualExecutor, NoExtension, UserCode,
 };
 
 use crate::support::{Faults, Gate, SOON, blow};
@@ -130,7 +130,7 @@ fn e18_a_manual_executor_that_has_run_everything_has_no_load() {
 /// Looks after so much.
 struct Lasting(AtomicUsize);
 
-impl Attached for Lasting {
+impl ExecutorAttachment for Lasting {
     fn load(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use waterwheel_executor::{
-    BuildError, EventExecutor, EventExecutorBuilder, EventExecutorGroup, State,
+    BuildError, EventExecutor, EventExecutorBuilder, EventExecutorGroup, ExecutorState,
 };
 
 use crate::support::{Gate, SOON, end, within};
@@ -25,7 +25,7 @@ fn e17_a_child_that_was_added_is_one_like_any_other() {
     let (first, second) = (group.next(), grow(&group).unwrap());
     assert_eq!(group.children().collect::<Vec<_>>(), [first.clone(), second.clone()]);
     assert_eq!((first.name(), second.name()), ("crew-0", "crew-1"));
-    assert_eq!(second.state(), State::NotStarted);
+    assert_eq!(second.state(), ExecutorState::NotStarted);
     let next: HashSet<_> = (0..2).map(|_| group.next().id()).collect();
     assert_eq!(next, HashSet::from([first.id(), second.id()]));
     let current = second.submit(EventExecutor::current).unwrap().join().unwrap();

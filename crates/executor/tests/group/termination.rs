@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use waterwheel_executor::{
-    DEFAULT_QUIET_PERIOD, EventExecutor, EventExecutorGroup, GlobalExecutor, InvalidShutdown,
-    LoopBody, RejectReason, SharedFuture, State,
+    DEFAULT_QUIET_PERIOD, EventExecutor, EventExecutorGroup, ExecutorState, GlobalExecutor,
+    InvalidShutdown, LoopBody, RejectReason, SharedFuture,
 };
 
 use super::group;
@@ -89,7 +89,7 @@ fn e01_contradictory_parameters_are_an_error_and_nothing_happens() {
     let (quiet, timeout) = (Duration::from_secs(2), Duration::from_secs(1));
     let error = group.shutdown_gracefully(quiet, timeout).unwrap_err();
     assert_eq!(error, InvalidShutdown { quiet, timeout });
-    assert!(group.children().all(|child| child.state() == State::Started));
+    assert!(group.children().all(|child| child.state() == ExecutorState::Started));
     assert_eq!(group.submit(|| 7).unwrap().join().unwrap(), 7);
 }
 
@@ -178,7 +178,7 @@ fn e21_a_handle_of_one_child_keeps_the_whole_group() {
     let (ended, child) = (group.termination(), group.next());
     drop(group);
     let group = child.parent().expect("the group is still there");
-    assert!(group.children().all(|child| child.state() == State::Started));
+    assert!(group.children().all(|child| child.state() == ExecutorState::Started));
     drop(child);
     assert_eq!(group.submit(|| 7).unwrap().join().unwrap(), 7, "a parent's handle counts too");
     assert!(!ended.is_done());
@@ -218,7 +218,7 @@ fn e21_the_last_handle_of_a_group_may_go_on_another_loop() {
     let ended = group.termination();
     GlobalExecutor::get().execute(move || drop(group)).unwrap();
     ends(&ended);
-    assert_eq!(other.state(), State::Started);
+    assert_eq!(other.state(), ExecutorState::Started);
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
-    Clock, ErrorKind, EventExecutor, GlobalExecutor, LoopBody, Nanos, NoExtension, Park, Promise,
-    PromiseFuture, State, ThreadSupplier, TokenPark, Unpark,
+    Clock, ErrorKind, EventExecutor, ExecutorState, GlobalExecutor, LoopBody, Nanos, NoExtension,
+    Park, Promise, PromiseFuture, ThreadSupplier, TokenPark, Unpark,
 };
 
 use crate::support::futures::{LIMIT, Notes, get, on_loop};
@@ -84,7 +84,7 @@ fn p03_without_listeners_the_executor_is_not_touched() {
         .unwrap();
     let before = executor.stats();
     complete_without_listeners(&executor);
-    assert_eq!(executor.state(), State::NotStarted);
+    assert_eq!(executor.state(), ExecutorState::NotStarted);
     assert_eq!(executor.stats(), before);
 }
 
@@ -102,10 +102,10 @@ impl Park for Announced {
     }
 }
 
-impl Work<NoExtension> for Announced {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+impl LoopWork<NoExtension> for Announced {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(self);
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         core.check_shutdown()
     }
 
@@ -121,7 +121,8 @@ fn p03_without_listeners_a_sleeping_loop_sleeps_on() {
     let (asleep, sleeps) = mpsc::channel();
     let has_run = Arc::new(AtomicBool::new(false));
     let run = has_run.clone();
-    let seed = Box::new(move || Box::new(Announced { park, has_run, asleep }) as Box<dyn Work<_>>);
+    let seed =
+        Box::new(move || Box::new(Announced { park, has_run, asleep }) as Box<dyn LoopWork<_>>);
     let executor = EventExecutor::builder().build_loop(unpark, seed).unwrap();
     executor.execute(move || run.store(true, Ordering::SeqCst)).unwrap();
     while !sleeps.recv_timeout(LIMIT).unwrap() {}
@@ -179,14 +180,14 @@ fn p03_listeners_of_an_executor_without_a_thread_run_on_the_global_one() {
     let (told, global) = mpsc::channel();
     future.add_listener(move |_| told.send(GlobalExecutor::get().in_event_loop()).unwrap());
     assert_eq!(global.recv_timeout(LIMIT), Ok(true));
-    assert_eq!(executor.state(), State::NotStarted);
+    assert_eq!(executor.state(), ExecutorState::NotStarted);
 }
 
 #[test]
 fn p03_listeners_queued_on_a_loop_that_dies_run_on_the_global_one() {
     struct Dying(mpsc::Receiver<()>);
-    impl Work<NoExtension> for Dying {
-        fn turn(&mut self, _: &mut LoopCore<NoExtension>) -> Turn {
+    impl LoopWork<NoExtension> for Dying {
+        fn turn(&mut self, _: &mut LoopCore<NoExtension>) -> TurnOutcome {
             let _ = self.0.recv();
             panic!("on purpose: the loop dies");
         }
@@ -196,7 +197,7 @@ fn p03_listeners_queued_on_a_loop_that_dies_run_on_the_global_one() {
     }
     let (die, dies) = mpsc::channel();
     let unpark = TokenPark::new(Clock::Monotonic).unparker();
-    let seed = Box::new(move || Box::new(Dying(dies)) as Box<dyn Work<_>>);
+    let seed = Box::new(move || Box::new(Dying(dies)) as Box<dyn LoopWork<_>>);
     let executor = EventExecutor::builder().build_loop(unpark, seed).unwrap();
     let mut future = executor.succeeded(7);
     let (told, global) = mpsc::channel();

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use waterwheel_executor::{EventExecutor, State};
+use waterwheel_executor::{EventExecutor, ExecutorState};
 
 use crate::support::{Counter, Gate, SOON, Supplier};
 
@@ -43,9 +43,9 @@ fn e21_a_clone_anywhere_keeps_it_alive() {
     let (clone, labelled) = (executor.clone(), executor.labelled("label"));
     executor.execute(|| ()).unwrap();
     drop(executor);
-    assert_eq!(clone.state(), State::Started);
+    assert_eq!(clone.state(), ExecutorState::Started);
     drop(clone);
-    assert_eq!(labelled.inner().state(), State::Started);
+    assert_eq!(labelled.inner().state(), ExecutorState::Started);
     assert_eq!(labelled.submit(|| 7).unwrap().join().unwrap(), 7);
     let ended = labelled.inner().termination();
     drop(labelled);
@@ -77,7 +77,7 @@ fn e21_the_last_handle_may_go_on_another_executors_loop() {
     let ended = executor.termination();
     other.execute(move || drop(executor)).unwrap();
     ended.wait_timeout(SOON).unwrap();
-    assert_eq!(other.state(), State::Started);
+    assert_eq!(other.state(), ExecutorState::Started);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn e21_a_handle_found_on_the_loop_counts() {
     let ended = executor.termination();
     drop(executor);
     assert_eq!(found.submit(|| 7).unwrap().join().unwrap(), 7);
-    assert_eq!(found.state(), State::Started);
+    assert_eq!(found.state(), ExecutorState::Started);
     drop(found);
     ended.wait_timeout(SOON).unwrap();
 }
@@ -120,7 +120,11 @@ fn e21_a_handle_made_after_the_last_was_gone_does_not_end_it_again() {
     let ended = executor.termination();
     drop(executor);
     gate.open();
-    assert_eq!(told.recv_timeout(SOON).unwrap(), (State::ShuttingDown, true), "and accepts");
+    assert_eq!(
+        told.recv_timeout(SOON).unwrap(),
+        (ExecutorState::ShuttingDown, true),
+        "and accepts"
+    );
     ended.wait_timeout(SOON).unwrap();
     ended.join().unwrap();
 }

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use waterwheel_executor::{
-    Clock, DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, ErrorKind, EventExecutor,
-    InvalidShutdown, ManualExecutor, State, VirtualClock, WaitError,
+    Clock, DEFAULT_QUIET_PERIOD, DEFAULT_SHUTDOWN_TIMEOUT, ErrorKind, EventExecutor, ExecutorState,
+    InvalidShutdown, ManualExecutor, VirtualClock, WaitError,
 };
 
 use crate::support::observed_executor::ObservedExecutor;
@@ -36,9 +36,9 @@ fn ends_after(manual: &mut ManualExecutor, time: Duration) {
     let executor = manual.executor().clone();
     let nearly = time.checked_sub(Duration::from_nanos(1)).unwrap();
     manual.run_for(nearly);
-    assert_eq!(executor.state(), State::ShuttingDown, "a moment before");
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown, "a moment before");
     manual.run_for(Duration::from_nanos(1));
-    assert_eq!(executor.state(), State::Terminated);
+    assert_eq!(executor.state(), ExecutorState::Terminated);
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn e15_a_timeout_below_the_quiet_period_is_an_error() {
     assert_eq!(invalid, InvalidShutdown { quiet, timeout });
     let told = invalid.to_string();
     assert!(told.contains("2s") && told.contains("1s"), "{told}");
-    assert_eq!(executor.state(), State::NotStarted);
+    assert_eq!(executor.state(), ExecutorState::NotStarted);
     assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7);
     assert!(executor.shutdown_gracefully(secs(2), secs(1)).is_err());
-    assert_eq!(executor.state(), State::Started, "not even begun");
+    assert_eq!(executor.state(), ExecutorState::Started, "not even begun");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn e15_a_never_started_executor_terminates() {
 fn e15_a_never_started_executor_accepts_tasks_in_its_quiet_period() {
     let executor = executor();
     let ended = executor.shutdown_gracefully(HOUR, HOUR).unwrap();
-    assert_eq!(executor.state(), State::ShuttingDown);
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown);
     assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7);
     drop(executor.shutdown());
     ended.wait_timeout(SOON).unwrap();
@@ -196,10 +196,10 @@ fn e15_quiet_zero_ends_as_soon_as_the_queue_is_empty() {
     executor.execute(move || inner.execute(follow_up).unwrap()).unwrap();
     drop(executor.shutdown_gracefully(ZERO, HOUR));
     manual.run_now();
-    assert_eq!(executor.state(), State::ShuttingDown, "the queue is not empty");
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown, "the queue is not empty");
     executor.execute(ran.task()).unwrap();
     manual.run_now();
-    assert_eq!((executor.state(), ran.ran()), (State::Terminated, 2));
+    assert_eq!((executor.state(), ran.ran()), (ExecutorState::Terminated, 2));
     assert_eq!(clock.now(), VirtualClock::new().now(), "no time passed");
 }
 
@@ -207,7 +207,7 @@ fn e15_quiet_zero_ends_as_soon_as_the_queue_is_empty() {
 fn e15_the_timeout_bounds_the_whole() {
     let (mut manual, executor, clock) = manual();
     let log = Log::new();
-    fn each_second(executor: &EventExecutor, clock: &VirtualClock, log: &Log<State>) {
+    fn each_second(executor: &EventExecutor, clock: &VirtualClock, log: &Log<ExecutorState>) {
         let (inner, later, seen) = (executor.clone(), clock.clone(), log.clone());
         let task = move || {
             seen.add(inner.state());
@@ -221,8 +221,8 @@ fn e15_the_timeout_bounds_the_whole() {
     each_second(&executor, &clock, &log);
     drop(executor.shutdown_gracefully(secs(2), secs(10)));
     within_turns(&mut manual, 100);
-    let mut expected = vec![State::ShuttingDown; 10];
-    expected.extend([State::Shutdown, State::Shutdown]); // The last one runs; its successor is refused.
+    let mut expected = vec![ExecutorState::ShuttingDown; 10];
+    expected.extend([ExecutorState::Shutdown, ExecutorState::Shutdown]); // The last one runs; its successor is refused.
     assert_eq!(log.take(), expected);
 }
 
@@ -249,9 +249,9 @@ fn e15_the_timeout_is_checked_every_64_tasks() {
     manual.run_now();
     let states = log.take();
     assert_eq!(states.len(), 199, "what was accepted has run");
-    let in_time = states.iter().take_while(|s| **s == State::ShuttingDown);
+    let in_time = states.iter().take_while(|s| **s == ExecutorState::ShuttingDown);
     assert_eq!(in_time.count(), 63, "with the one that took so long");
-    assert!(states[63..].iter().all(|state| *state == State::Shutdown));
+    assert!(states[63..].iter().all(|state| *state == ExecutorState::Shutdown));
 }
 
 #[test]
@@ -286,13 +286,13 @@ fn e15_shutdown_refuses_new_tasks_at_once_and_runs_what_is_queued() {
     let gate = Gate::hold(&executor);
     (0..10).for_each(|_| executor.execute(ran.task()).unwrap());
     let ended = executor.shutdown();
-    assert_eq!(executor.state(), State::Shutdown);
+    assert_eq!(executor.state(), ExecutorState::Shutdown);
     let refused = executor.submit(|| 7).unwrap_err();
     assert_eq!(refused.into_task()(), 7);
     assert_eq!(ran.ran(), 0);
     gate.open();
     ended.wait_timeout(SOON).unwrap();
-    assert_eq!((ran.ran(), executor.state()), (10, State::Terminated));
+    assert_eq!((ran.ran(), executor.state()), (10, ExecutorState::Terminated));
 }
 
 #[test]

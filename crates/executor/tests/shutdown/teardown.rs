@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
-    Clock, ErrorKind, EventExecutor, Fault, GlobalExecutor, LoopBody, LoopLocal, NoExtension,
-    State, TokenPark, UserCode, WaitError,
+    Clock, ErrorKind, EventExecutor, ExecutorState, Fault, GlobalExecutor, LoopBody, LoopLocal,
+    NoExtension, TokenPark, UserCode, WaitError,
 };
 
 use crate::support::{Counter, Faults, Gate, Log, SOON, SupplyBy, blow, end, lock, within};
 
-type Steps = Log<(&'static str, State)>;
+type Steps = Log<(&'static str, ExecutorState)>;
 
 /// Something whose end is a step of the teardown.
 struct Step {
@@ -33,7 +33,7 @@ impl Drop for Step {
 }
 
 /// The state of the executor whose loop runs here.
-fn here() -> State {
+fn here() -> ExecutorState {
     EventExecutor::current().expect("on the loop").state()
 }
 
@@ -44,10 +44,10 @@ struct Mortal {
     _driver: Step,
 }
 
-impl Work<NoExtension> for Mortal {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+impl LoopWork<NoExtension> for Mortal {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.park);
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         if self.die.load(Ordering::SeqCst) {
             blow("the driver is on fire");
         }
@@ -76,7 +76,7 @@ impl ObservedTeardown {
         let seed = Box::new(move || {
             let (name, steps) = ("driver", driver_steps);
             Box::new(Mortal { park, die: dies, _driver: Step { name, steps, panics } })
-                as Box<dyn Work<NoExtension>>
+                as Box<dyn LoopWork<NoExtension>>
         });
         let builder = EventExecutor::builder().name("mortal").reporter(faults.clone());
         let executor = builder.build_loop(unpark, seed).unwrap();
@@ -119,11 +119,11 @@ impl ObservedTeardown {
     }
 }
 
-const IN_ORDER: [(&str, State); 4] = [
-    ("hook", State::ShuttingDown),
-    ("straggler", State::Shutdown),
-    ("driver", State::Shutdown),
-    ("loop-local", State::Shutdown),
+const IN_ORDER: [(&str, ExecutorState); 4] = [
+    ("hook", ExecutorState::ShuttingDown),
+    ("straggler", ExecutorState::Shutdown),
+    ("driver", ExecutorState::Shutdown),
+    ("loop-local", ExecutorState::Shutdown),
 ];
 
 #[test]
@@ -136,11 +136,11 @@ fn e16_the_steps_come_in_order() {
         told.send(()).unwrap();
     });
     watched.end_with_a_straggler();
-    assert_eq!(watched.executor.state(), State::Terminated, "before waiters are told");
+    assert_eq!(watched.executor.state(), ExecutorState::Terminated, "before waiters are told");
     is_told.recv_timeout(SOON).unwrap();
     let steps = watched.steps.take();
     assert_eq!(steps[..4], IN_ORDER);
-    assert_eq!(steps[4..], [("termination future", State::Terminated)]);
+    assert_eq!(steps[4..], [("termination future", ExecutorState::Terminated)]);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn e16_a_loop_that_died_is_torn_down_all_the_same() {
         watched.die_with(|_| ());
         let names: Vec<_> = watched.steps.take().iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["hook", "driver", "loop-local"]);
-        assert_eq!(watched.executor.state(), State::Terminated);
+        assert_eq!(watched.executor.state(), ExecutorState::Terminated);
         assert_eq!(watched.executor.join(), Ok(()));
         let left = |fault: &Fault| matches!(fault, Fault::TasksLeft { .. });
         assert!(!watched.faults.take().iter().any(left), "no task was left");
@@ -243,7 +243,7 @@ fn e16_a_loop_that_cannot_even_be_made_has_died() {
     let faults = Faults::new();
     let park = TokenPark::new(Clock::Monotonic);
     let (go, gone) = mpsc::channel::<()>();
-    let seed = Box::new(move || -> Box<dyn Work<NoExtension>> {
+    let seed = Box::new(move || -> Box<dyn LoopWork<NoExtension>> {
         let _ = gone.recv();
         blow("no driver")
     });

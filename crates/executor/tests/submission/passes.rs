@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use waterwheel_executor::engine::{CommandAccess, LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{CommandAccess, LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{Clock, EventExecutor, TokenPark};
 
 use crate::support::{Log, SOON, end};
@@ -18,13 +18,13 @@ type Mark = &'static str;
 /// A loop that tells how many tasks each pass ran.
 struct Passing {
     park: TokenPark,
-    pass: Pass,
+    pass: PassLimit,
     ran: Sender<usize>,
     marks: Log<Mark>,
 }
 
-impl Work<Mark> for Passing {
-    fn turn(&mut self, core: &mut LoopCore<Mark>) -> Turn {
+impl LoopWork<Mark> for Passing {
+    fn turn(&mut self, core: &mut LoopCore<Mark>) -> TurnOutcome {
         core.wait(&mut self.park);
         let marks = &self.marks;
         let ran = core.run_tasks(self.pass, &mut |mark| marks.add(mark));
@@ -49,7 +49,7 @@ struct Paused {
 }
 
 impl Paused {
-    fn new(pass: Pass) -> Self {
+    fn new(pass: PassLimit) -> Self {
         let park = TokenPark::new(Clock::Monotonic);
         let (unpark, marks) = (park.unparker(), Log::new());
         let (go, started) = mpsc::channel();
@@ -57,7 +57,8 @@ impl Paused {
         let inner_marks = marks.clone();
         let seed = Box::new(move || {
             let _: Result<(), _> = started.recv();
-            Box::new(Passing { park, pass, ran: ran_in, marks: inner_marks }) as Box<dyn Work<Mark>>
+            Box::new(Passing { park, pass, ran: ran_in, marks: inner_marks })
+                as Box<dyn LoopWork<Mark>>
         });
         let executor = EventExecutor::builder().build_loop(unpark, seed).unwrap();
         Self { executor, go, ran, marks }
@@ -79,7 +80,7 @@ impl Paused {
 
 #[test]
 fn e11_an_unbounded_pass_runs_the_tasks_queued_at_its_start() {
-    let paused = Paused::new(Pass::Queued);
+    let paused = Paused::new(PassLimit::Queued);
     let inner = paused.executor.clone();
     let queues_more = move || (0..5).for_each(|_| inner.execute(|| ()).unwrap());
     paused.executor.execute(queues_more).unwrap();
@@ -90,7 +91,7 @@ fn e11_an_unbounded_pass_runs_the_tasks_queued_at_its_start() {
 
 #[test]
 fn e11_an_unbounded_pass_ends_under_a_task_that_submits_itself_again() {
-    let paused = Paused::new(Pass::Queued);
+    let paused = Paused::new(PassLimit::Queued);
     again(&paused.executor, &Arc::new(AtomicBool::new(false)));
     paused.go();
     assert_eq!(paused.passes(5), [1; 5]);
@@ -99,7 +100,7 @@ fn e11_an_unbounded_pass_ends_under_a_task_that_submits_itself_again() {
 
 #[test]
 fn e11_a_budget_of_zero_is_at_most_64_tasks() {
-    let paused = Paused::new(Pass::Within(Duration::ZERO));
+    let paused = Paused::new(PassLimit::Within(Duration::ZERO));
     paused.queue(200);
     paused.go();
     assert_eq!(paused.passes(4), [64, 64, 64, 8]);
@@ -108,7 +109,7 @@ fn e11_a_budget_of_zero_is_at_most_64_tasks() {
 #[test]
 fn e11_a_bounded_pass_looks_at_the_clock_every_64_tasks() {
     const BUDGET: Duration = Duration::from_millis(2);
-    let paused = Paused::new(Pass::Within(BUDGET));
+    let paused = Paused::new(PassLimit::Within(BUDGET));
     // The first task alone uses up the budget; nobody looks before the 64th has run.
     paused.executor.execute(|| spin(BUDGET)).unwrap();
     paused.queue(99);
@@ -118,7 +119,7 @@ fn e11_a_bounded_pass_looks_at_the_clock_every_64_tasks() {
 
 #[test]
 fn e11_a_bounded_pass_runs_what_is_queued_meanwhile() {
-    let paused = Paused::new(Pass::Within(HOUR));
+    let paused = Paused::new(PassLimit::Within(HOUR));
     let inner = paused.executor.clone();
     let queues_more = move || (0..100).for_each(|_| inner.execute(|| ()).unwrap());
     paused.executor.execute(queues_more).unwrap();
@@ -129,7 +130,7 @@ fn e11_a_bounded_pass_runs_what_is_queued_meanwhile() {
 #[test]
 fn e11_a_bounded_pass_ends_under_a_task_that_submits_itself_again() {
     for budget in [Duration::ZERO, Duration::from_millis(1)] {
-        let paused = Paused::new(Pass::Within(budget));
+        let paused = Paused::new(PassLimit::Within(budget));
         let enough = Arc::new(AtomicBool::new(false));
         again(&paused.executor, &enough);
         paused.go();
@@ -143,7 +144,7 @@ fn e11_a_bounded_pass_ends_under_a_task_that_submits_itself_again() {
 
 #[test]
 fn e11_commands_of_the_layer_above_keep_their_place_in_the_queue() {
-    let paused = Paused::new(Pass::Queued);
+    let paused = Paused::new(PassLimit::Queued);
     let (first, second) = (paused.marks.clone(), paused.marks.clone());
     paused.executor.execute(move || first.add("task 1")).unwrap();
     paused.executor.send("command 1").unwrap();

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use waterwheel_executor::engine::CommandAccess;
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
     BackOff, BuildError, Clock, EventExecutor, MAX_QUEUE_BOUND, MIN_QUEUE_BOUND, OnFull, Origin,
     QueueFull, Reject, RejectReason, RejectionPolicy, TokenPark, UserCode,
@@ -265,10 +265,10 @@ fn e08_a_task_whose_making_panics_gives_its_place_back() {
 /// A loop with commands of its own.
 struct Commands(TokenPark, Log<u8>);
 
-impl Work<u8> for Commands {
-    fn turn(&mut self, core: &mut LoopCore<u8>) -> Turn {
+impl LoopWork<u8> for Commands {
+    fn turn(&mut self, core: &mut LoopCore<u8>) -> TurnOutcome {
         core.wait(&mut self.0);
-        core.run_tasks(Pass::Queued, &mut |command| self.1.add(command));
+        core.run_tasks(PassLimit::Queued, &mut |command| self.1.add(command));
         core.check_shutdown()
     }
 
@@ -281,7 +281,7 @@ impl Work<u8> for Commands {
 fn e16_a_command_whose_making_panics_keeps_no_shutdown_waiting() {
     let (park, log) = (TokenPark::new(Clock::Monotonic), Log::new());
     let (unpark, commands) = (park.unparker(), log.clone());
-    let seed = Box::new(move || Box::new(Commands(park, commands)) as Box<dyn Work<u8>>);
+    let seed = Box::new(move || Box::new(Commands(park, commands)) as Box<dyn LoopWork<u8>>);
     let executor = EventExecutor::builder().build_loop::<u8>(unpark, seed).unwrap();
     let send = || executor.send_with(7, |_| -> u8 { blow("on purpose") }).is_ok();
     assert!(catch_unwind(AssertUnwindSafe(send)).is_err(), "the panic is the caller's");

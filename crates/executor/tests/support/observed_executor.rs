@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
     Clock, EventExecutor, EventExecutorBuilder, Nanos, NoExtension, Park, TokenPark, Unpark,
 };
@@ -36,7 +36,7 @@ impl ObservedExecutor {
         let (hold, parks) = (Arc::default(), Arc::default());
         let park =
             ObservedPark { inner, announce, hold: Arc::clone(&hold), parks: Arc::clone(&parks) };
-        let seed = Box::new(move || Box::new(TaskLoop(park)) as Box<dyn Work<NoExtension>>);
+        let seed = Box::new(move || Box::new(TaskLoop(park)) as Box<dyn LoopWork<NoExtension>>);
         let executor = builder.build_loop(Arc::new(unpark), seed).unwrap();
         Self { executor, hold, parks, unparks, announced }
     }
@@ -99,10 +99,10 @@ impl Park for ObservedPark {
 
 struct TaskLoop(ObservedPark);
 
-impl Work<NoExtension> for TaskLoop {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+impl LoopWork<NoExtension> for TaskLoop {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.0);
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         core.check_shutdown()
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use waterwheel_executor::{
-    ErrorKind, EventExecutor, RejectReason, State, ThreadFactory, ThreadPool, WaitError,
+    ErrorKind, EventExecutor, ExecutorState, RejectReason, ThreadFactory, ThreadPool, WaitError,
 };
 
 use crate::support::{Counter, Gate, SOON, blow, end, within};
@@ -66,7 +66,7 @@ fn e05_an_executor_that_keeps_its_thread_is_refused_by_a_pool_and_told_what_to_d
     for word in ["greedy", "build_pooled", "ThreadFactory"] {
         assert!(cause.to_string().contains(word), "{cause}");
     }
-    assert_eq!(executor.state(), State::NotStarted);
+    assert_eq!(executor.state(), ExecutorState::NotStarted);
     rejected.into_task()();
     assert_eq!(ran.ran(), 1, "the task is ours again");
 }
@@ -91,7 +91,7 @@ fn l12_a_pool_that_is_shut_down_runs_the_turns_it_has_and_refuses_the_rest() {
     pool.shutdown();
     let rejected = late.execute(|| ()).unwrap_err();
     assert!(rejected.to_string().contains("the thread pool is shut down"), "{rejected}");
-    assert_eq!(late.state(), State::NotStarted);
+    assert_eq!(late.state(), ExecutorState::NotStarted);
     gate.open();
     assert_eq!(ran.join().unwrap(), 7);
     let joined = pool.clone();

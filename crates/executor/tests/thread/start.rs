@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 
 use waterwheel_executor::{
-    ErrorKind, EventExecutor, Fault, LoopBody, RejectReason, State, ThreadFactory, ThreadSupplier,
+    ErrorKind, EventExecutor, ExecutorState, Fault, LoopBody, RejectReason, ThreadFactory,
+    ThreadSupplier,
 };
 
 use crate::support::{
@@ -23,9 +24,9 @@ fn e04_the_thread_starts_with_the_first_submission_and_once() {
     let executor = supplied_by(supplier.clone());
     let (_promise, _future) = executor.new_promise::<()>();
     drop(executor.succeeded(7));
-    assert_eq!((supplier.calls(), executor.state()), (0, State::NotStarted));
+    assert_eq!((supplier.calls(), executor.state()), (0, ExecutorState::NotStarted));
     executor.execute(|| ()).unwrap();
-    assert_eq!((supplier.calls(), executor.state()), (1, State::Started));
+    assert_eq!((supplier.calls(), executor.state()), (1, ExecutorState::Started));
     for _ in 0..100 {
         executor.execute(|| ()).unwrap();
     }
@@ -86,8 +87,8 @@ fn e04_started_is_published_after_the_supplier_accepted_and_tasks_are_queued_aft
     *lock(&executor_cell) = Some(executor.clone());
     let in_task = executor.clone();
     let state = executor.submit(move || in_task.state()).unwrap();
-    assert_eq!(*lock(&seen), Some((State::NotStarted, 0)));
-    assert_eq!(state.join().unwrap(), State::Started);
+    assert_eq!(*lock(&seen), Some((ExecutorState::NotStarted, 0)));
+    assert_eq!(state.join().unwrap(), ExecutorState::Started);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn e04_a_loop_run_early_waits_until_it_is_published() {
         })));
         let in_task = executor.clone();
         let state = executor.submit(move || in_task.state()).unwrap();
-        assert_eq!(state.join().unwrap(), State::Started);
+        assert_eq!(state.join().unwrap(), ExecutorState::Started);
     }
 }
 
@@ -121,7 +122,7 @@ fn e04_without_a_thread_the_caller_gets_the_cause_and_its_task_back_and_may_retr
             assert!(told.contains(cause), "{answer:?}: {told}");
             assert!(matches!(rejected.reason(), RejectReason::NotStarted(_)));
             assert_eq!(rejected.into_task()(), 7, "{answer:?}");
-            assert_eq!(executor.state(), State::NotStarted, "{answer:?}");
+            assert_eq!(executor.state(), ExecutorState::NotStarted, "{answer:?}");
         }
         assert_eq!(executor.submit(|| 8).unwrap().join().unwrap(), 8);
         assert_eq!(supplier.calls(), 3, "{answer:?}");
@@ -163,10 +164,10 @@ fn e04_a_loop_lost_after_its_start_fails_what_was_accepted() {
     let executor = builder.reporter(faults.clone()).build().unwrap();
     let handle = executor.submit(|| 7).unwrap();
     executor.execute(|| ()).unwrap();
-    assert_eq!(executor.state(), State::Started);
+    assert_eq!(executor.state(), ExecutorState::Started);
     drop(supplier.take_kept());
     assert!(handle.join().is_err());
-    assert_eq!(executor.state(), State::Terminated);
+    assert_eq!(executor.state(), ExecutorState::Terminated);
     let cause = executor.termination().join().unwrap_err();
     assert!(matches!(cause.kind(), ErrorKind::LoopDied { .. }), "{cause}");
     assert!(executor.execute(|| ()).is_err());
@@ -184,7 +185,7 @@ fn e04_a_supplier_cannot_run_the_loop_in_place() {
         let executor = supplied_by(Arc::new(in_place));
         let rejected = executor.execute(|| ()).unwrap_err();
         assert!(matches!(rejected.reason(), RejectReason::NotStarted(_)));
-        assert_eq!(executor.state(), State::NotStarted);
+        assert_eq!(executor.state(), ExecutorState::NotStarted);
     });
 }
 
@@ -288,7 +289,7 @@ fn e05_a_core_that_is_not_there_is_an_error_each_time() {
             );
             assert_eq!(rejected.into_task()(), 7);
         }
-        assert_eq!(executor.state(), State::NotStarted);
+        assert_eq!(executor.state(), ExecutorState::NotStarted);
     }
 }
 
@@ -339,11 +340,11 @@ fn e04_a_loop_that_was_refused_a_thread_does_not_run_after_all() {
     });
     let executor = EventExecutor::builder().thread_supplier(Arc::new(supplier)).build().unwrap();
     assert!(executor.execute(|| ()).is_err());
-    assert_eq!(executor.state(), State::NotStarted);
+    assert_eq!(executor.state(), ExecutorState::NotStarted);
     executor.shutdown().wait_timeout(SOON).expect("it ends without a thread");
-    assert_eq!(executor.state(), State::Terminated);
+    assert_eq!(executor.state(), ExecutorState::Terminated);
     let body = lock(&kept).take().expect("kept");
     within(move || body.run());
     assert!(executor.thread_properties().is_none(), "it ran: {:?}", executor.thread_properties());
-    assert_eq!((executor.state(), executor.stats().turns), (State::Terminated, 0));
+    assert_eq!((executor.state(), executor.stats().turns), (ExecutorState::Terminated, 0));
 }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
-    Clock, EventExecutor, ManualExecutor, NoExtension, PromiseFuture, RejectReason, Rejected,
-    State, TokenPark, UserCode, VirtualClock,
+    Clock, EventExecutor, ExecutorState, ManualExecutor, NoExtension, PromiseFuture, RejectReason,
+    Rejected, TokenPark, UserCode, VirtualClock,
 };
 
 use crate::support::{Counter, Faults, Gate, SOON, blow, end};
@@ -121,16 +121,16 @@ fn e15_timers_scheduled_while_shutting_down_are_accepted_and_cancelled_and_prolo
     let rate = executor.schedule_at_fixed_rate(ms(10), ms(10), tick).unwrap();
     manual.run_for(ms(100));
     assert!(off_loop.is_cancelled() && rate.is_cancelled());
-    assert_eq!(executor.state(), State::ShuttingDown);
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown);
     assert_eq!(manual.run_for(ms(399)), 0);
-    assert_eq!(executor.state(), State::ShuttingDown, "at 999");
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown, "at 999");
     // A task does prolong it, what it schedules does not.
     let schedules = move || inner.schedule(ms(10), || ()).unwrap();
     let on_loop = executor.submit(schedules).unwrap();
     manual.run_now();
     assert!(on_loop.join().unwrap().is_cancelled());
     manual.run_for(ms(999));
-    assert_eq!(executor.state(), State::ShuttingDown, "at 1998");
+    assert_eq!(executor.state(), ExecutorState::ShuttingDown, "at 1998");
     manual.run_for(ms(1));
     assert!(executor.is_terminated(), "at 1999");
 }
@@ -231,10 +231,10 @@ fn e15_a_destructor_that_panics_while_timers_are_cancelled_is_reported_and_the_r
 /// A loop that turns until it is told to die.
 struct Mortal(TokenPark, mpsc::Receiver<()>);
 
-impl Work<NoExtension> for Mortal {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+impl LoopWork<NoExtension> for Mortal {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.0);
-        core.run_tasks(Pass::Queued, &mut |none| match none {});
+        core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         if self.1.try_recv().is_ok() {
             blow("the loop is broken");
         }
@@ -250,7 +250,7 @@ impl Work<NoExtension> for Mortal {
 fn mortal() -> (EventExecutor, mpsc::Sender<()>) {
     let park = TokenPark::new(Clock::Monotonic);
     let (unpark, (kill, killed)) = (park.unparker(), mpsc::channel());
-    let seed = Box::new(|| Box::new(Mortal(park, killed)) as Box<dyn Work<NoExtension>>);
+    let seed = Box::new(|| Box::new(Mortal(park, killed)) as Box<dyn LoopWork<NoExtension>>);
     let builder = EventExecutor::builder().reporter(Faults::new());
     (builder.build_loop(unpark, seed).unwrap(), kill)
 }

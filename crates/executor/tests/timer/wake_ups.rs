@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use waterwheel_executor::engine::{LoopCore, Pass, Turn, Work};
+use waterwheel_executor::engine::{LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{
     Clock, EventExecutor, ManualExecutor, NoExtension, TokenPark, UserCode, VirtualClock,
 };
@@ -153,10 +153,10 @@ fn e11_a_task_that_submits_itself_again_starves_no_timer() {
 }
 
 /// A task loop with passes of a given kind.
-struct Passing(TokenPark, Pass);
+struct Passing(TokenPark, PassLimit);
 
-impl Work<NoExtension> for Passing {
-    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> Turn {
+impl LoopWork<NoExtension> for Passing {
+    fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.0);
         core.run_tasks(self.1, &mut |none| match none {});
         core.check_shutdown()
@@ -169,10 +169,11 @@ impl Work<NoExtension> for Passing {
 
 #[test]
 fn e11_nor_with_passes_of_any_length() {
-    for pass in [Pass::Queued, Pass::Within(Duration::ZERO), Pass::Within(ms(1))] {
+    for pass in [PassLimit::Queued, PassLimit::Within(Duration::ZERO), PassLimit::Within(ms(1))] {
         let park = TokenPark::new(Clock::Monotonic);
         let (unpark, builder) = (park.unparker(), EventExecutor::builder());
-        let seed = Box::new(move || Box::new(Passing(park, pass)) as Box<dyn Work<NoExtension>>);
+        let seed =
+            Box::new(move || Box::new(Passing(park, pass)) as Box<dyn LoopWork<NoExtension>>);
         let executor = builder.build_loop(unpark, seed).unwrap();
         again_and_again(&executor);
         let once = executor.schedule(ms(1), || ()).unwrap();

@@ -102,7 +102,7 @@ fn cause(report: &Report<'_>) -> Option<Cause> {
     match &report.fault {
         Fault::Panicked { message, .. } => message.contains("on purpose").then_some(Cause::Panic),
         Fault::Slow(work) => {
-            let place = work.activity.place.as_ref()?;
+            let place = work.activity.call_site.as_ref()?;
             (&*place.name == "slow").then_some(Cause::Held)
         }
         Fault::Unhandled(_) | Fault::Driver(_) if text.contains("Too many open files") => {

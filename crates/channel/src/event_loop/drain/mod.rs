@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{
-    DEFAULT_SHUTDOWN_TIMEOUT, Error, InvalidShutdown, Nanos, Promise, SharedFuture, State,
+    DEFAULT_SHUTDOWN_TIMEOUT, Error, ExecutorState, InvalidShutdown, Nanos, Promise, SharedFuture,
 };
 
 use crate::event_loop::command::LoopCommand;
@@ -229,8 +229,8 @@ impl EventLoop {
 
     fn begin_drain(&self, drain: Drain) {
         match self.state() {
-            State::NotStarted => drain.end(Drained::Complete),
-            State::Started => {
+            ExecutorState::NotStarted => drain.end(Drained::Complete),
+            ExecutorState::Started => {
                 // Refused by a loop that is over: then it is dropped, and says so.
                 let begin = LoopCommand::of_any_size(|here| here.begin_drain(drain));
                 drop(self.send(begin));

@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterwheel_executor::engine::{LoopCore, Turn, Work, report};
+use waterwheel_executor::engine::{LoopCore, LoopWork, TurnOutcome, report};
 use waterwheel_executor::{Error, Fault, Nanos, Origin, TokenPark, UserCode};
 
 use crate::driver::WaitSummary;
@@ -333,19 +333,19 @@ impl LoopRunner {
     /// Phase 5: a drain that is over becomes a shutdown, which first lets go of everything that is
     /// registered.
     #[inline]
-    fn check_shutdown(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
+    fn check_shutdown(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
         if !core.is_shutting_down() && !self.local.drain().is_on() {
-            return Turn::Again;
+            return TurnOutcome::Again;
         }
         self.go_on_ending(core)
     }
 
     #[inline(never)]
-    fn go_on_ending(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
+    fn go_on_ending(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
         self.idle = false;
         self.local.check_drain();
         if !core.is_shutting_down() {
-            return Turn::Again;
+            return TurnOutcome::Again;
         }
         self.local.begin_closing();
         self.local.finish_ended();
@@ -354,8 +354,8 @@ impl LoopRunner {
     }
 }
 
-impl Work<LoopCommand> for LoopRunner {
-    fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> Turn {
+impl LoopWork<LoopCommand> for LoopRunner {
+    fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
         let selected = self.select(core);
         let waited = core.now();
         let events = self.process_ready();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use waterwheel_executor::engine::Pass;
+use waterwheel_executor::engine::PassLimit;
 
 /// The share of I/O when nothing is said: half.
 pub const DEFAULT_IO_RATIO: u8 = 50;
@@ -17,9 +17,9 @@ pub(crate) struct TaskBudget {
 
 impl TaskBudget {
     /// How much the task phase may do after `io` was spent on events; `None`: there were none.
-    pub(crate) fn pass(self, io: Option<Duration>) -> Pass {
+    pub(crate) fn pass(self, io: Option<Duration>) -> PassLimit {
         let share = match (self.io_ratio, io) {
-            (100, _) => return self.quantum.map_or(Pass::Queued, Pass::Within),
+            (100, _) => return self.quantum.map_or(PassLimit::Queued, PassLimit::Within),
             // Nothing to measure by: one batch, then look for events again.
             (_, None) => Duration::ZERO,
             (ratio, Some(io)) => {
@@ -28,7 +28,7 @@ impl TaskBudget {
                 Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
             }
         };
-        Pass::Within(self.quantum.map_or(share, |quantum| share.min(quantum)))
+        PassLimit::Within(self.quantum.map_or(share, |quantum| share.min(quantum)))
     }
 }
 
@@ -51,34 +51,34 @@ mod tests {
     #[test]
     fn l04_tasks_get_the_share_that_the_ratio_leaves_them() {
         let after = |ratio, io| budget(ratio).pass(Some(io));
-        assert_eq!(after(50, 7 * MICRO), Pass::Within(7 * MICRO));
-        assert_eq!(after(80, 8 * MICRO), Pass::Within(2 * MICRO));
-        assert_eq!(after(1, MICRO), Pass::Within(99 * MICRO));
-        assert_eq!(after(99, 99 * MICRO), Pass::Within(MICRO));
+        assert_eq!(after(50, 7 * MICRO), PassLimit::Within(7 * MICRO));
+        assert_eq!(after(80, 8 * MICRO), PassLimit::Within(2 * MICRO));
+        assert_eq!(after(1, MICRO), PassLimit::Within(99 * MICRO));
+        assert_eq!(after(99, 99 * MICRO), PassLimit::Within(MICRO));
     }
 
     #[test]
     fn l04_a_ratio_of_100_does_not_limit_the_tasks() {
-        assert_eq!(budget(100).pass(Some(MICRO)), Pass::Queued);
-        assert_eq!(budget(100).pass(None), Pass::Queued);
+        assert_eq!(budget(100).pass(Some(MICRO)), PassLimit::Queued);
+        assert_eq!(budget(100).pass(None), PassLimit::Queued);
     }
 
     #[test]
     fn l04_without_events_there_is_one_batch() {
-        assert_eq!(budget(50).pass(None), Pass::Within(Duration::ZERO));
+        assert_eq!(budget(50).pass(None), PassLimit::Within(Duration::ZERO));
     }
 
     #[test]
     fn l04_a_quantum_caps_them_all() {
         let capped = |io_ratio| TaskBudget { io_ratio, quantum: Some(5 * MICRO) };
-        assert_eq!(capped(50).pass(Some(9 * MICRO)), Pass::Within(5 * MICRO));
-        assert_eq!(capped(50).pass(Some(3 * MICRO)), Pass::Within(3 * MICRO));
-        assert_eq!(capped(100).pass(Some(MICRO)), Pass::Within(5 * MICRO));
+        assert_eq!(capped(50).pass(Some(9 * MICRO)), PassLimit::Within(5 * MICRO));
+        assert_eq!(capped(50).pass(Some(3 * MICRO)), PassLimit::Within(3 * MICRO));
+        assert_eq!(capped(100).pass(Some(MICRO)), PassLimit::Within(5 * MICRO));
     }
 
     #[test]
     fn l04_an_endless_round_of_events_saturates() {
         let endless = budget(1).pass(Some(Duration::MAX));
-        assert_eq!(endless, Pass::Within(Duration::from_nanos(u64::MAX)));
+        assert_eq!(endless, PassLimit::Within(Duration::from_nanos(u64::MAX)));
     }
 }

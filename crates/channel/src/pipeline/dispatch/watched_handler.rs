@@ -11,7 +11,7 @@
 use std::any::Any;
 
 use waterwheel_executor::engine::run_at;
-use waterwheel_executor::{Error, Station};
+use waterwheel_executor::{CallSite, Error};
 
 use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
@@ -27,7 +27,7 @@ use crate::pipeline::typed::signature::Signature;
 /// A handler, and the name under which the watchdog knows it.
 struct WatchedHandler {
     handler: Box<dyn Handler>,
-    call_site: Station,
+    call_site: CallSite,
 }
 
 impl ChannelCore {
@@ -57,8 +57,8 @@ pub(crate) fn handler_call_site(
     name: String,
     channel: ChannelId,
     type_name: &'static str,
-) -> Station {
-    Station::new(name, format!("{channel:?}"), type_name, METHOD_NAMES)
+) -> CallSite {
+    CallSite::new(name, format!("{channel:?}"), type_name, METHOD_NAMES)
 }
 
 macro_rules! handler_methods {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_executor::engine::{report, run_at};
-use waterwheel_executor::{Error, EventExecutor, Fault, Station};
+use waterwheel_executor::{CallSite, Error, EventExecutor, Fault};
 
 use super::executor_side::RemoteHandlerState;
 use super::fifo::Fifo;
@@ -29,7 +29,7 @@ use crate::token::Token;
 pub(crate) struct OffloadLink {
     owner: LinkOwner,
     /// What it is known by, if its executor is watched.
-    call_site: Option<Station>,
+    call_site: Option<CallSite>,
     commands: Fifo<HandlerCommand>,
     emissions: Fifo<Emission>,
     pub(super) handler_state: Mutex<Option<RemoteHandlerState>>,

@@ -100,7 +100,7 @@ fn c05_rule_11_a_panic_in_the_middle_of_a_pipeline_closes_it_in_order() {
             "app on_read x",
             "first dropped",
             "app dropped",
-            &format!("write failed: the channel is closed: the task from {HANDLER} panicked: oh"),
+            &format!("write failed: the channel is closed: code from {HANDLER} panicked: oh"),
             "closed ok",
             "last on_inactive",
             "last on_unregistered",

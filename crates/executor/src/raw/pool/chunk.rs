@@ -24,31 +24,31 @@ const CHUNK: usize = SLOT * SLOTS;
 
 /// The header of a chunk.
 ///
-/// The pool's thread and all that give slots back read it; `missing` is written by the pool when it is dropped and by
+/// The pool's thread and all that give slots back read it; `outstanding` is written by the pool when it is dropped and by
 /// those that give slots back afterwards.
 pub(super) struct Chunk {
-    pub(super) returns: Arc<Returns>,
+    pub(super) returns: Arc<ReturnList>,
     /// The index of the chunk in its pool.
     pub(super) number: u32,
     /// Slots that are missing, once the pool is gone; below zero (wrapping) until the pool has added them.
-    missing: AtomicU32,
+    outstanding: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Chunk>() <= SLOT && size_of::<Returned>() <= SLOT);
+const _: () = assert!(size_of::<Chunk>() <= SLOT && size_of::<ReturnedSlot>() <= SLOT);
 
 /// The slots of a pool that other threads gave back, as a linked list. Any thread adds to it; the pool's thread takes
 /// all of it at once, and closes it when the pool goes.
-pub(super) struct Returns {
+pub(super) struct ReturnList {
     /// The slot given back last; [`closed`] if the pool is gone.
-    last: AtomicPtr<Returned>,
+    last: AtomicPtr<ReturnedSlot>,
 }
 
 /// A slot in the list of returns.
-pub(super) struct Returned {
-    before: UnsafeCell<*mut Returned>,
+pub(super) struct ReturnedSlot {
+    before: UnsafeCell<*mut ReturnedSlot>,
 }
 
-impl Returned {
+impl ReturnedSlot {
     /// Returns the slot that was given back before this one.
     ///
     /// # Safety
@@ -60,11 +60,11 @@ impl Returned {
 }
 
 /// The end of a list whose pool is gone.
-fn closed() -> *mut Returned {
-    ptr::without_provenance_mut(align_of::<Returned>())
+fn closed() -> *mut ReturnedSlot {
+    ptr::without_provenance_mut(align_of::<ReturnedSlot>())
 }
 
-impl Returns {
+impl ReturnList {
     pub(super) fn new() -> Self {
         Self { last: AtomicPtr::new(ptr::null_mut()) }
     }
@@ -73,10 +73,10 @@ impl Returns {
     ///
     /// # Safety
     /// As for [`give_back`](super::give_back); the slot is of the pool whose list this is.
-    unsafe fn push(&self, slot: NonNull<Returned>) -> bool {
+    unsafe fn push(&self, slot: NonNull<ReturnedSlot>) -> bool {
         let mut last = self.last.load(Ordering::Acquire);
         while last != closed() {
-            let returned = Returned { before: UnsafeCell::new(last) };
+            let returned = ReturnedSlot { before: UnsafeCell::new(last) };
             // SAFETY: the slot is the caller's until it is linked.
             unsafe { slot.write(returned) };
             let linked = self.last.compare_exchange_weak(
@@ -94,7 +94,7 @@ impl Returns {
     }
 
     /// Takes all slots; returns the last.
-    pub(super) fn take_all(&self) -> *mut Returned {
+    pub(super) fn take_all(&self) -> *mut ReturnedSlot {
         if self.last.load(Ordering::Relaxed).is_null() {
             return ptr::null_mut();
         }
@@ -102,7 +102,7 @@ impl Returns {
     }
 
     /// Takes all slots, and lets nobody add to the list any more; returns the last.
-    pub(super) fn close(&self) -> *mut Returned {
+    pub(super) fn close(&self) -> *mut ReturnedSlot {
         self.last.swap(closed(), Ordering::AcqRel)
     }
 }
@@ -113,7 +113,7 @@ impl Returns {
 /// As for [`give_back`](super::give_back).
 pub(super) unsafe fn give_back_elsewhere(slot: NonNull<u8>) {
     // SAFETY: as the caller promises.
-    let (chunk, _) = unsafe { place_of(slot) };
+    let (chunk, _) = unsafe { locate_slot(slot) };
     // SAFETY: the chunk lives as long as this slot is taken, and so do its returns.
     let returns = &unsafe { chunk.as_ref() }.returns;
     // SAFETY: as the caller promises. Once linked, the chunk may go at any time.
@@ -121,8 +121,8 @@ pub(super) unsafe fn give_back_elsewhere(slot: NonNull<u8>) {
         return;
     }
     // SAFETY: the pool is gone, so the chunk lives until nothing is missing; and this slot is.
-    let missing = &unsafe { chunk.as_ref() }.missing;
-    if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+    let outstanding = &unsafe { chunk.as_ref() }.outstanding;
+    if outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
         // SAFETY: this was the last, and nobody else has found that.
         unsafe { free_chunk(chunk) };
     }
@@ -133,7 +133,7 @@ pub(super) unsafe fn give_back_elsewhere(slot: NonNull<u8>) {
 /// # Safety
 /// The slot is one of a chunk.
 #[inline]
-pub(super) unsafe fn place_of(slot: NonNull<u8>) -> (NonNull<Chunk>, usize) {
+pub(super) unsafe fn locate_slot(slot: NonNull<u8>) -> (NonNull<Chunk>, usize) {
     let chunk = slot.as_ptr().map_addr(|address| address & !(CHUNK - 1));
     let at = (slot.as_ptr().addr() - chunk.addr()) / SLOT + 1;
     // SAFETY: a chunk is aligned to its size, and the caller promises that the slot is in one; the header is
@@ -147,8 +147,8 @@ const LAYOUT: Layout = match Layout::from_size_align(CHUNK - SLOT, CHUNK) {
 };
 
 /// Allocates a chunk. `None` without memory.
-pub(super) fn new_chunk(returns: Arc<Returns>, number: u32) -> Option<NonNull<Chunk>> {
-    let header = Chunk { returns, number, missing: AtomicU32::new(0) };
+pub(super) fn new_chunk(returns: Arc<ReturnList>, number: u32) -> Option<NonNull<Chunk>> {
+    let header = Chunk { returns, number, outstanding: AtomicU32::new(0) };
     // SAFETY: the layout is not empty.
     let chunk = NonNull::new(unsafe { alloc(LAYOUT) })?.cast::<Chunk>();
     // SAFETY: just allocated, and large enough.
@@ -170,10 +170,10 @@ pub(super) unsafe fn slot_of(chunk: NonNull<Chunk>, slot: usize) -> NonNull<u8> 
 ///
 /// # Safety
 /// `taken` slots of it have not come back, and the list of returns is closed.
-pub(super) unsafe fn leave_chunk(chunk: NonNull<Chunk>, taken: u32) {
+pub(super) unsafe fn abandon_chunk(chunk: NonNull<Chunk>, taken: u32) {
     // SAFETY: until this has added what is missing, nobody can find it to be zero.
-    let missing = &unsafe { chunk.as_ref() }.missing;
-    if missing.fetch_add(taken, Ordering::AcqRel).wrapping_add(taken) == 0 {
+    let outstanding = &unsafe { chunk.as_ref() }.outstanding;
+    if outstanding.fetch_add(taken, Ordering::AcqRel).wrapping_add(taken) == 0 {
         // SAFETY: nothing is missing, and nobody else has found that.
         unsafe { free_chunk(chunk) };
     }

@@ -5,7 +5,7 @@
 //!     free slots      chunk 1  │ header │ slot │ slot │ …    │   the address of a slot tells its chunk
 //!     chunks          …        └───┬────┴──────┴──────┴──────┘
 //!                                  ▼
-//!                     Arc<Returns>: the slots that other threads gave back, as a linked list
+//!                     Arc<ReturnList>: the slots that other threads gave back, as a linked list
 //! ```
 //!
 //! For timers: a loop has them by the thousand, of the same size, and takes and gives back most of them
@@ -15,9 +15,9 @@
 //! 1. The pool and the free slots belong to the thread: it alone takes slots, and gives its own back without an
 //!    atomic operation.
 //! 2. A slot that is taken belongs to whoever has it. Another thread that gives it back adds it to
-//!    `Returns`; the pool collects those when it has no free slot left, and when it looks for chunks to free.
-//! 3. A chunk holds its pool's `Returns`. As long as it does, that address names one pool.
-//! 4. A pool that goes closes its `Returns`. From then on each of its chunks counts the slots that are missing,
+//!    `ReturnList`; the pool collects those when it has no free slot left, and when it looks for chunks to free.
+//! 3. A chunk holds its pool's `ReturnList`. As long as it does, that address names one pool.
+//! 4. A pool that goes closes its `ReturnList`. From then on each of its chunks counts the slots that are missing,
 //!    and whoever brings the count to zero frees it: the pool adds all that are missing, each slot that comes back
 //!    subtracts one.
 
@@ -31,8 +31,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use self::chunk::{
-    ALIGN, Chunk, RESERVED, Returned, Returns, SLOT, SLOTS, free_chunk, give_back_elsewhere,
-    leave_chunk, new_chunk, place_of, slot_of,
+    ALIGN, Chunk, RESERVED, ReturnList, ReturnedSlot, SLOT, SLOTS, abandon_chunk, free_chunk,
+    give_back_elsewhere, locate_slot, new_chunk, slot_of,
 };
 use crate::raw::free_slots::FreeSlots;
 use crate::sync::per_thread;
@@ -81,7 +81,7 @@ pub(crate) fn shrink() {
 /// The slots of a thread. See the module's documentation.
 pub(crate) struct Pool {
     /// Made with the first chunk.
-    returns: Option<Arc<Returns>>,
+    returns: Option<Arc<ReturnList>>,
     chunks: Vec<Option<NonNull<Chunk>>>,
     slots: FreeSlots,
     /// Slots that are taken, or given back and not collected.
@@ -115,7 +115,7 @@ impl Pool {
     #[inline]
     pub(crate) unsafe fn give_back_own(&mut self, slot: NonNull<u8>) -> bool {
         // SAFETY: as the caller promises.
-        let (chunk, at) = unsafe { place_of(slot) };
+        let (chunk, at) = unsafe { locate_slot(slot) };
         // SAFETY: a chunk lives at least as long as one of its slots is taken, and its header is shared.
         let header = unsafe { chunk.as_ref() };
         let is_own = self.returns.as_ref().is_some_and(|own| Arc::ptr_eq(own, &header.returns));
@@ -136,7 +136,7 @@ impl Pool {
             return;
         }
         self.given_back = 0;
-        self.slots.forget_recent();
+        self.slots.flush_recent();
         for at in (0..self.chunks.len()).rev() {
             if self.slots.free() < self.taken + SPARE + SLOTS {
                 break;
@@ -154,14 +154,14 @@ impl Pool {
     /// Makes the slots free that other threads gave back.
     fn collect(&mut self) {
         let last = self.returns.as_ref().map_or(ptr::null_mut(), |returns| returns.take_all());
-        self.take_in(last);
+        self.collect_list(last);
     }
 
     /// Makes the slots of a list free.
-    fn take_in(&mut self, mut last: *mut Returned) {
+    fn collect_list(&mut self, mut last: *mut ReturnedSlot) {
         while let Some(slot) = NonNull::new(last) {
             // SAFETY: the list was taken, and this slot is the last one of what is left of it.
-            last = unsafe { Returned::before(slot) };
+            last = unsafe { ReturnedSlot::before(slot) };
             // SAFETY: it was linked into the returns of this pool, so it is of this pool, and came back.
             let own = unsafe { self.give_back_own(slot.cast()) };
             debug_assert!(own);
@@ -178,7 +178,7 @@ impl Pool {
         let freed = self.chunks.iter().position(Option::is_none);
         let at = freed.unwrap_or(self.chunks.len());
         let number = u32::try_from(at).ok().filter(|at| *at < u32::MAX / SLOTS as u32)?;
-        let returns = self.returns.get_or_insert_with(|| Arc::new(Returns::new())).clone();
+        let returns = self.returns.get_or_insert_with(|| Arc::new(ReturnList::new())).clone();
         let chunk = new_chunk(returns, number)?;
         match freed {
             Some(at) => self.chunks[at] = Some(chunk),
@@ -191,14 +191,14 @@ impl Pool {
 
 /// A slot in the hands of a model, which has no unsafe code.
 #[cfg(test)]
-pub(crate) struct Lent(NonNull<u8>);
+pub(crate) struct LentSlot(NonNull<u8>);
 
 // SAFETY: a slot belongs to whoever has it.
 #[cfg(test)]
-unsafe impl Send for Lent {}
+unsafe impl Send for LentSlot {}
 
 #[cfg(test)]
-impl Lent {
+impl LentSlot {
     pub(crate) fn give_back_elsewhere(self) {
         // SAFETY: taken from a pool by `lend`, and gone with this.
         unsafe { give_back_elsewhere(self.0) };
@@ -208,8 +208,8 @@ impl Lent {
 /// For the models.
 #[cfg(test)]
 impl Pool {
-    pub(crate) fn lend(&mut self) -> Lent {
-        Lent(self.take().expect("there is memory"))
+    pub(crate) fn lend(&mut self) -> LentSlot {
+        LentSlot(self.take().expect("there is memory"))
     }
 
     pub(crate) fn collect_returned(&mut self) {
@@ -230,13 +230,13 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let Some(returns) = self.returns.clone() else { return };
-        self.take_in(returns.close());
-        self.slots.forget_recent();
+        self.collect_list(returns.close());
+        self.slots.flush_recent();
         for at in 0..self.chunks.len() {
             let Some(chunk) = self.chunks[at].take() else { continue };
             let taken = self.slots.taken_in_segment(at) as u32;
             // SAFETY: so many slots are out, and the list of returns was closed above.
-            unsafe { leave_chunk(chunk, taken) };
+            unsafe { abandon_chunk(chunk, taken) };
         }
     }
 }

@@ -36,7 +36,7 @@ fn give_back_elsewhere(slots: Slots) {
 }
 
 /// How many chunks of a pool live.
-fn chunks(returns: &Arc<Returns>, pool_lives: bool) -> usize {
+fn chunks(returns: &Arc<ReturnList>, pool_lives: bool) -> usize {
     Arc::strong_count(returns) - 1 - usize::from(pool_lives)
 }
 
@@ -53,7 +53,7 @@ fn slots_are_apart_and_neighbours_are_taken_one_after_the_other() {
     let mut backwards = slots;
     backwards.0.reverse();
     give_back(&mut pool, backwards);
-    pool.slots.forget_recent();
+    pool.slots.flush_recent();
     let again = take(&mut pool, PER_CHUNK);
     assert_eq!(again.0, first);
     give_back(&mut pool, again);
