@@ -1,4 +1,4 @@
-//! Whom to tell what became of an outbound operation.
+//! Completions: the receiver of the result of an outbound operation.
 
 use std::fmt;
 use std::mem;
@@ -8,18 +8,22 @@ use waterwheel_executor::{Error, Origin, Promise, UserCode};
 
 use crate::channel::error::ChannelError;
 
-/// Told once what became of a write, a close, a connect. Nobody, a closure on the loop, or a promise
-/// for any thread; asking for nothing costs nothing.
+/// Receives the result of one outbound operation: a write, a close, a connect, ….
 ///
-/// A handler that is given one passes it on with what it emits ([`take`](Self::take)), completes it,
-/// or keeps it for later. If the handler's method returns an error while the completion is still in
-/// its place, it gets that error; one that is dropped uncompleted fails.
+/// A completion is one of three: [none](Self::none), for a caller that does not want the result, which
+/// costs nothing; a [closure](Self::local) called on the loop; or a [`Promise`], whose future may be
+/// awaited on any thread.
+///
+/// A handler that is given a completion moves it on with what it emits ([`take`](Self::take)),
+/// completes it, or keeps it for later. If the handler's method returns an error and has not taken the
+/// completion, the completion fails with that error. A completion that is dropped without a result
+/// fails.
 ///
 /// ```
 /// use waterwheel_channel::{Completion, Ctx, Handler, HandlerResult, Msg};
 /// use waterwheel_executor::Error;
 ///
-/// /// Writes text with its length before it.
+/// /// Writes the length of a text, then the text.
 /// struct Prefix;
 ///
 /// impl Handler for Prefix {
@@ -32,10 +36,10 @@ use crate::channel::error::ChannelError;
 ///             }
 ///         };
 ///         if text.is_empty() {
-///             return Err(Error::new("nothing to write")); // `done` is told so.
+///             return Err(Error::new("nothing to write")); // `done` fails with this error.
 ///         }
 ///         ctx.write(text.len() as u64);
-///         ctx.write_with(text, done.take()); // Done when the last part is.
+///         ctx.write_with(text, done.take()); // Completed when the last part is written.
 ///         Ok(())
 ///     }
 /// }
@@ -53,29 +57,30 @@ enum CompletionKind {
 }
 
 impl Completion {
-    /// Nobody wants to know.
+    /// Returns a completion that ignores the result.
     pub const fn none() -> Self {
         Self(CompletionKind::Ignored)
     }
 
-    /// Calls `f` on the loop.
+    /// Returns a completion that calls `f` with the result, on the loop.
     #[track_caller]
     pub fn local(f: impl FnOnce(Result<(), Error>) + 'static) -> Self {
         Self(CompletionKind::Local(Origin::here(), Box::new(f)))
     }
 
-    /// Takes it out of its place: the caller sees to it from now on.
+    /// Takes the completion, leaving [`none`](Self::none) in its place. The caller is responsible for
+    /// it from then on.
     pub fn take(&mut self) -> Self {
         mem::take(self)
     }
 
-    /// Whether nobody wants to know.
+    /// True if the result is ignored.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self.0, CompletionKind::Ignored)
     }
 
-    /// True if it is a promise whose future was dropped, so that nobody will learn what it is told.
+    /// True for a promise whose future was dropped: nobody will see the result.
     pub(crate) fn is_detached(&self) -> bool {
         matches!(
             &self.0,
@@ -83,17 +88,17 @@ impl Completion {
         )
     }
 
-    /// It is done.
+    /// Completes the operation successfully.
     pub fn succeed(self) {
         self.complete(Ok(()));
     }
 
-    /// It failed.
+    /// Completes the operation with an error.
     pub fn fail(self, error: Error) {
         self.complete(Err(error));
     }
 
-    /// It ended in this way. A panic of the closure is caught and reported.
+    /// Completes the operation with `result`. A panic of the closure is caught and reported.
     pub fn complete(mut self, result: Result<(), Error>) {
         match mem::take(&mut self.0) {
             CompletionKind::Ignored => {}
@@ -106,10 +111,10 @@ impl Completion {
         }
     }
 
-    /// The promise, if it is one.
+    /// Returns the promise.
     ///
     /// # Errors
-    /// Itself, if it is something else.
+    /// Returns the completion unchanged if it is not a promise.
     pub(crate) fn into_promise(mut self) -> Result<Promise<()>, Self> {
         match mem::take(&mut self.0) {
             CompletionKind::Shared(promise) => Ok(promise),
@@ -117,21 +122,22 @@ impl Completion {
         }
     }
 
-    /// Calls `f` when it is cancelled, on whichever thread does that. Only a promise can be.
+    /// Calls `f` when the operation is cancelled, on the thread that cancels it. Only a promise can be
+    /// cancelled.
     pub(crate) fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         if let CompletionKind::Shared(promise) = &mut self.0 {
             promise.on_cancel(f);
         }
     }
 
-    /// Whether the one who waits has cancelled it.
+    /// True if the future of the promise was cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         matches!(&self.0, CompletionKind::Shared(promise) if promise.is_cancelled())
     }
 
-    /// Marks the operation as begun: it cannot be cancelled any more. Returns `false` if it was cancelled before;
-    /// then it is not to be performed. For handlers that write a message in several parts: without it, a
-    /// cancel could take the last part out from behind the others.
+    /// Marks the operation as begun, so that it can no longer be cancelled. Returns `false` if it was
+    /// cancelled before: then it must not be performed. For handlers that write a message in several
+    /// parts: without this call, a cancel could remove the last part after the others were written.
     pub fn begin(&mut self) -> bool {
         match &mut self.0 {
             CompletionKind::Ignored | CompletionKind::Local(..) => true,
@@ -148,7 +154,7 @@ impl From<Promise<()>> for Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        // A promise looks after itself.
+        // A promise that is dropped fails by itself.
         if let CompletionKind::Local(..) = self.0 {
             self.take().fail(Error::new(ChannelError::CompletionDropped));
         }

@@ -1,11 +1,12 @@
-//! What can be wrong with a change of a pipeline.
+//! Errors of changes to a pipeline.
 
 use waterwheel_executor::Error;
 
 use super::slots::slot_list::SlotId;
 use super::typed::type_check::TypeMismatch;
 
-/// Why a pipeline could not be changed. In a handler's method `?` makes it the [`Error`] of that method:
+/// The reason why a change to a pipeline was refused. In a handler's method, `?` converts it to the
+/// [`Error`] of that method:
 ///
 /// ```
 /// use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
@@ -14,7 +15,7 @@ use super::typed::type_check::TypeMismatch;
 ///
 /// impl Handler for Pass {}
 ///
-/// /// Puts another handler in its place once the first message has come.
+/// /// Replaces itself by another handler when the first message arrives.
 /// struct Greeting;
 ///
 /// impl Handler for Greeting {
@@ -31,39 +32,39 @@ use super::typed::type_check::TypeMismatch;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
-    /// There is a handler of this name.
-    #[error("there is already a handler named `{name}`")]
+    /// The name is used by another handler of the pipeline.
+    #[error("the pipeline already has a handler named `{name}`")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// There is no handler of this name.
-    #[error("there is no handler named `{name}`; there are {there}")]
+    /// The pipeline has no handler of this name.
+    #[error("the pipeline has no handler named `{name}`; its handlers are: {present}")]
     UnknownName {
         /// The name.
         name: String,
-        /// The names there are.
-        there: String,
+        /// The names of the handlers in the pipeline, joined by commas.
+        present: String,
     },
-    /// The handler of this slot has been removed.
-    #[error("the handler of {slot:?} is no longer in the pipeline")]
+    /// The handler of this slot was removed.
+    #[error("the handler of {slot:?} was removed from the pipeline")]
     UnknownSlot {
         /// The slot.
         slot: SlotId,
     },
-    /// The types of messages do not fit.
+    /// The message types of two neighbours do not fit.
     #[error(transparent)]
     Types(#[from] TypeMismatch),
-    /// A handler could not work here; it has been removed again.
+    /// A handler refused to be added; it was removed again.
     #[error("`{name}` could not be added: {cause}")]
     NotAdded {
         /// The handler's name.
         name: String,
-        /// What its [`on_added`](super::Handler::on_added) said.
+        /// The error of its [`on_added`](super::Handler::on_added).
         cause: Error,
     },
-    /// The channel is closed: its handlers have been removed, or are about to be.
-    #[error("the channel is closed, its pipeline can no longer be changed")]
+    /// The channel is closed: its handlers were removed, or are being removed.
+    #[error("the channel is closed; its pipeline can no longer be changed")]
     Closed,
 }
 

@@ -1,10 +1,10 @@
-//! Which events a handler wants to see.
+//! Sets of events, as bits: the interest of a handler.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// A set of events. A handler is called for those in its [interest](super::Handler::interest) and
-/// skipped for all others, which cost it nothing.
+/// A set of events. A handler is called for the events in its [interest](super::Handler::interest);
+/// all others skip it at no cost.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Events(u32);
 
@@ -21,62 +21,62 @@ macro_rules! events {
 events! {
     /// The channel was registered with its loop.
     REGISTERED = 0;
-    /// The channel left its loop.
+    /// The channel was deregistered from its loop.
     UNREGISTERED = 1;
     /// The channel is connected, or bound.
     ACTIVE = 2;
     /// The channel is no longer active.
     INACTIVE = 3;
-    /// A message came in.
+    /// A message was read.
     READ = 4;
-    /// That was all for now.
+    /// A round of reads ended.
     READ_COMPLETE = 5;
-    /// Somebody fired an event of the user's own.
+    /// A user event was fired.
     USER_EVENT = 6;
-    /// The channel became writable, or stopped being so.
+    /// The channel became writable or stopped being writable.
     WRITABILITY_CHANGED = 7;
-    /// An error came in.
+    /// An error was fired.
     ERROR = 8;
-    /// To be bound to an address.
+    /// Request to bind to an address.
     BIND = 16;
-    /// To be connected.
+    /// Request to connect.
     CONNECT = 17;
-    /// To be disconnected.
+    /// Request to disconnect.
     DISCONNECT = 18;
-    /// To be closed.
+    /// Request to close.
     CLOSE = 19;
-    /// To leave the loop.
+    /// Request to deregister from the loop.
     DEREGISTER = 20;
-    /// More is to be read.
+    /// Request to read more.
     BEGIN_READ = 21;
-    /// A message is to go out.
+    /// Request to write a message.
     WRITE = 22;
-    /// What was written is to be sent.
+    /// Request to flush what was written.
     FLUSH = 23;
-    /// The output is to be shut down.
+    /// Request to shut down the output.
     SHUTDOWN_OUTPUT = 24;
 }
 
 impl Events {
-    /// None.
+    /// The empty set.
     pub const NONE: Events = Events(0);
-    /// Everything that comes from the transport: from `REGISTERED` to `ERROR`.
+    /// All inbound events, which come from the transport: from `REGISTERED` to `ERROR`.
     pub const INBOUND: Events = Events(0x01ff);
-    /// Everything that goes to the transport: from `BIND` to `SHUTDOWN_OUTPUT`.
+    /// All outbound events, which go to the transport: from `BIND` to `SHUTDOWN_OUTPUT`.
     pub const OUTBOUND: Events = Events(0x01ff_0000);
-    /// All of them.
+    /// All events.
     pub const ALL: Events = Events(Self::INBOUND.0 | Self::OUTBOUND.0);
 
-    /// Whether all of these are among them.
+    /// True if this set contains every event of `others`.
     #[must_use]
-    pub const fn contains(self, all: Events) -> bool {
-        self.0 & all.0 == all.0
+    pub const fn contains(self, others: Events) -> bool {
+        self.0 & others.0 == others.0
     }
 
-    /// Without these.
+    /// Returns this set without the events of `others`.
     #[must_use]
-    pub const fn without(self, these: Events) -> Events {
-        Events(self.0 & !these.0)
+    pub const fn without(self, others: Events) -> Events {
+        Events(self.0 & !others.0)
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
             inbound += usize::from(is_in);
             outbound += usize::from(is_out);
         }
-        assert_eq!((inbound, outbound), (9, 9), "as many as the contract lists");
+        assert_eq!((inbound, outbound), (9, 9), "as many as docs/PIPELINE.md lists");
         assert_eq!(Events::ALL.0.count_ones(), 18);
     }
 }

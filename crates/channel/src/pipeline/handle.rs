@@ -1,4 +1,4 @@
-//! The pipeline of a channel, as a whole.
+//! `Pipeline`: the public handle to the pipeline of a channel.
 
 use std::any::TypeId;
 use std::fmt;
@@ -23,11 +23,12 @@ use crate::address::{Address, ConnectTarget};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 
-/// The handlers of a channel, in order, from the transport inward. To be had on the loop only:
-/// [`Ctx::pipeline`](super::Ctx::pipeline), [`Channel::with_pipeline`](crate::Channel::with_pipeline).
+/// The pipeline of a channel: its handlers in order, from the transport inward. Available on the
+/// channel's loop only, from [`Ctx::pipeline`](super::Ctx::pipeline) and
+/// [`Channel::with_pipeline`](crate::Channel::with_pipeline).
 ///
-/// What is fired here comes to the first handler first, as if it came from the transport; what is
-/// written here, to the last one first.
+/// Inbound events fired here start at the first handler, as if they came from the transport. Outbound
+/// operations start at the last handler.
 ///
 /// ```
 /// use waterwheel_channel::driver::TaskOnly;
@@ -45,7 +46,7 @@ use crate::channel::error::ChannelError;
 ///         pipeline.add_last("second", Pass)?;
 ///         pipeline.add_before("second", "first", Pass)?;
 ///         let refused = pipeline.add_last("first", Pass).unwrap_err();
-///         assert_eq!(refused.to_string(), "there is already a handler named `first`");
+///         assert_eq!(refused.to_string(), "the pipeline already has a handler named `first`");
 ///         Ok::<_, waterwheel_channel::PipelineError>(pipeline.names())
 ///     });
 ///     Ok::<_, waterwheel_executor::Error>(names)
@@ -64,7 +65,7 @@ impl<'a> Pipeline<'a> {
         Self { core }
     }
 
-    /// Whether the channel is active; if not, why.
+    /// Returns an error that says why the channel is not active.
     pub(crate) fn expect_active(&self) -> Result<(), Error> {
         if self.core.is_active() {
             Ok(())
@@ -75,12 +76,13 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Changes it: all that `f` asks for, or nothing if `f` fails or the types would not fit. Those that
-    /// came and those that went are told at the end, in the order of the changes.
+    /// Applies several changes as one: all changes that `f` makes, or none if `f` fails or the types
+    /// would not fit. Then `on_added` of the new handlers and `on_removed` of the removed ones are
+    /// called, in the order of the changes.
     ///
     /// # Errors
-    /// What `f` returns; [`PipelineError`] if the types do not fit, or the channel is closed. A new
-    /// handler whose `on_added` fails is removed, and the rest stays.
+    /// The error of `f`; [`PipelineError`] if the types do not fit, or the channel is closed. A new
+    /// handler whose `on_added` fails is removed; the other changes stay.
     pub fn edit<R, E: From<PipelineError>>(
         &self,
         f: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
@@ -88,10 +90,10 @@ impl<'a> Pipeline<'a> {
         Edit::perform(self.core, f)
     }
 
-    /// Puts a handler first, next to the transport.
+    /// Adds a handler at the front, next to the transport.
     ///
     /// # Errors
-    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    /// [`PipelineError`] tells what was wrong; the pipeline is unchanged.
     pub fn add_first(
         &self,
         name: impl Into<Name>,
@@ -100,10 +102,10 @@ impl<'a> Pipeline<'a> {
         self.edit(|edit| edit.add_first(name, handler))
     }
 
-    /// Puts a handler last.
+    /// Adds a handler at the back.
     ///
     /// # Errors
-    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    /// [`PipelineError`] tells what was wrong; the pipeline is unchanged.
     pub fn add_last(
         &self,
         name: impl Into<Name>,
@@ -112,10 +114,10 @@ impl<'a> Pipeline<'a> {
         self.edit(|edit| edit.add_last(name, handler))
     }
 
-    /// Puts a handler before another: nearer to the transport.
+    /// Adds a handler before another one: nearer to the transport.
     ///
     /// # Errors
-    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    /// [`PipelineError`] tells what was wrong; the pipeline is unchanged.
     pub fn add_before<'b>(
         &self,
         at: impl Into<At<'b>>,
@@ -125,10 +127,10 @@ impl<'a> Pipeline<'a> {
         self.edit(|edit| edit.add_before(at, name, handler))
     }
 
-    /// Puts a handler behind another: further from the transport.
+    /// Adds a handler after another one: further from the transport.
     ///
     /// # Errors
-    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    /// [`PipelineError`] tells what was wrong; the pipeline is unchanged.
     pub fn add_after<'b>(
         &self,
         at: impl Into<At<'b>>,
@@ -141,23 +143,23 @@ impl<'a> Pipeline<'a> {
     /// Removes a handler.
     ///
     /// # Errors
-    /// [`PipelineError`]: it is not there, or what is left does not fit.
+    /// [`PipelineError`]: there is no such handler, or the types of the remaining ones do not fit.
     pub fn remove<'b>(&self, at: impl Into<At<'b>>) -> Result<(), PipelineError> {
         self.edit(|edit| edit.remove(at))
     }
 
-    /// Removes a handler if it is there. Returns whether it was.
+    /// Removes a handler if the pipeline has it. Returns true if it was removed.
     ///
     /// # Errors
-    /// [`PipelineError`]: what is left does not fit, or the channel is closed.
+    /// [`PipelineError`]: the types of the remaining handlers do not fit, or the channel is closed.
     pub fn remove_if_present<'b>(&self, at: impl Into<At<'b>>) -> Result<bool, PipelineError> {
         self.edit(|edit| edit.remove_if_present(at))
     }
 
-    /// Puts a handler in the place of another.
+    /// Replaces a handler by another one.
     ///
     /// # Errors
-    /// [`PipelineError`] names what was wrong; the pipeline is as it was.
+    /// [`PipelineError`] tells what was wrong; the pipeline is unchanged.
     pub fn replace<'b>(
         &self,
         at: impl Into<At<'b>>,
@@ -167,22 +169,22 @@ impl<'a> Pipeline<'a> {
         self.edit(|edit| edit.replace(at, name, handler))
     }
 
-    /// The place of the handler with this name.
+    /// Returns the slot of the handler with this name.
     #[must_use]
     pub fn slot(&self, name: &str) -> Option<SlotId> {
         let slots = self.core.pipeline.slots.borrow();
         slots.find_by_name(name).map(|at| slots.id(at))
     }
 
-    /// The place of the first handler of this type.
+    /// Returns the slot of the first handler of type `H`.
     #[must_use]
     pub fn slot_of<H: Handler>(&self) -> Option<SlotId> {
         let slots = self.core.pipeline.slots.borrow();
         slots.find_by_type(TypeId::of::<H>()).map(|at| slots.id(at))
     }
 
-    /// Calls `f` with the handler of this type in this place. `None` if there is none, or it runs at
-    /// this very moment.
+    /// Calls `f` with the handler at `at`, which must be of type `H`. Returns `None` if there is no such
+    /// handler, or if it is running at the moment.
     pub fn with_handler<'b, H: Handler, R>(
         &self,
         at: impl Into<At<'b>>,
@@ -202,85 +204,85 @@ impl<'a> Pipeline<'a> {
         result
     }
 
-    /// The names of the handlers, in order.
+    /// Returns the names of the handlers, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.core.handler_names()
     }
 
-    /// Lets a message come in, to the first handler.
+    /// Passes a message to the first handler, as if it was read from the transport.
     pub fn fire_read(&self, msg: impl Into<Msg>) {
         self.core.send_from(HEAD, Read(msg.into()));
     }
 
-    /// Tells the handlers that this was all for now.
+    /// Fires the end of a round of reads.
     pub fn fire_read_complete(&self) {
         self.core.send_from(HEAD, ReadComplete);
     }
 
-    /// Fires an event of the user's own.
+    /// Fires a user event.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
         self.core.send_from(HEAD, UserEvent(event.into()));
     }
 
-    /// Lets an error come in.
+    /// Passes an error to the `on_error` of the first handler.
     pub fn fire_error(&self, error: Error) {
         self.core.send_from(HEAD, Failure(error));
     }
 
-    /// Writes a message, to the last handler first.
+    /// Writes a message, through all handlers from the last to the first.
     pub fn write(&self, msg: impl Into<Msg>) {
         self.write_with(msg, Completion::none());
     }
 
-    /// Writes a message, and tells `done`.
+    /// Writes a message; `done` receives the result.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Write(msg.into(), done.into()));
     }
 
-    /// Writes a message and flushes, and tells `done` of the write.
+    /// Writes a message and flushes; `done` receives the result of the write.
     pub fn write_and_flush_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
         self.write_with(msg, done);
         self.flush();
     }
 
-    /// Sends what was written.
+    /// Flushes what was written.
     pub fn flush(&self) {
         self.core.send_from(TAIL, Flush);
     }
 
-    /// Asks for more to be read.
+    /// Requests one round of reads.
     pub fn read(&self) {
         self.core.send_from(TAIL, BeginRead);
     }
 
-    /// Binds the channel, and tells `done`.
+    /// Binds the channel; `done` receives the result.
     pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Bind(to.into(), done.into()));
     }
 
-    /// Connects the channel, and tells `done`.
+    /// Connects the channel; `done` receives the result.
     pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Connect(to.into(), done.into()));
     }
 
-    /// Disconnects the channel, and tells `done`.
+    /// Disconnects the channel; `done` receives the result.
     pub fn disconnect_with(&self, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Disconnect(done.into()));
     }
 
-    /// Closes the channel, and tells `done`.
+    /// Closes the channel; `done` receives the result.
     pub fn close_with(&self, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Close(done.into()));
     }
 
-    /// Lets the channel leave its loop, and tells `done`.
+    /// Deregisters the channel from its loop; `done` receives the result.
     pub fn deregister_with(&self, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Deregister(done.into()));
     }
 
-    /// Writes what was flushed, tells the peer that this was all, and tells `done`: see
-    /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
+    /// Shuts down the output (half-close) after everything flushed was written; `done` receives the
+    /// result. See [`Channel::shutdown_output`](crate::Channel::shutdown_output).
     pub fn shutdown_output_with(&self, done: impl Into<Completion>) {
         self.core.send_from(TAIL, ShutdownOutput(done.into()));
     }

@@ -1,4 +1,4 @@
-//! What a user writes: a handler.
+//! The `Handler` trait: what a user implements to process the events of a channel.
 
 use std::any::Any;
 
@@ -11,16 +11,24 @@ use super::message::Msg;
 use super::typed::signature::Signature;
 use crate::address::{Address, ConnectTarget};
 
-/// One station of a pipeline. It lives on the channel's loop, is called by nobody else, and need not
-/// be `Send`. Every method passes its event on by default, so a handler writes the ones it is about.
+/// Processes the events of a channel: one handler of its pipeline.
 ///
-/// Methods named `on_…` tell what happened, and come from the transport's side; the others ask for
-/// something, and are on their way to the transport. While one of them runs the handler is out of its
-/// place and nothing is borrowed: it may write, close, fire and edit the pipeline as it likes. What
-/// reaches it meanwhile waits until it returns (rule 2 of `docs/PIPELINE.md`).
+/// A handler lives on its channel's event loop and is called on that thread only, so it need not be
+/// `Send`. Every method forwards its event to the next handler by default; a handler overrides those
+/// it is interested in.
 ///
-/// An error returned by an `on_…` method goes to the same handler's [`on_error`](Self::on_error); one
-/// returned by an operation with a completion, to that completion.
+/// - Inbound methods, named `on_…`, report what happened. Their events travel from the transport
+///   inward, to the tail of the pipeline.
+/// - Outbound methods, named by a plain verb (`write`, `close`, …), request an operation. Their events
+///   travel outward, to the transport.
+///
+/// While one of its methods runs, the handler is taken out of its slot and nothing of the pipeline is
+/// borrowed: the method may write, close, fire events and edit the pipeline. Events that reach the
+/// handler meanwhile are queued and delivered when the method returns (rule 2 of `docs/PIPELINE.md`).
+///
+/// An error returned by an inbound method, by `read`, `flush` or `on_timer`, is passed to the same
+/// handler's [`on_error`](Self::on_error). An error returned by an operation that has a completion
+/// fails that completion; if the completion ignores the result, the error is reported.
 ///
 /// ```
 /// use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg};
@@ -43,103 +51,112 @@ use crate::address::{Address, ConnectTarget};
 ///     }
 /// }
 /// ```
-#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+#[allow(
+    unused_variables,
+    reason = "overriding methods need the parameters that the defaults ignore"
+)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
-    note = "what implements another trait goes into a pipeline in a wrapper: \
+    note = "a type that implements one of the other handler traits is added in a wrapper: \
             `In(inbound_handler)`, `Out(outbound_handler)`, `Decode::new(decoder)`, \
             `Encode::new(encoder)`, `Inbound(stage)`, `Offloaded::new(&group, || remote_handler)`"
 )]
 pub trait Handler: Any {
-    /// The events it is called for. Asked once, when it is added.
+    /// Returns the events this handler is called for; all others skip it. Called once, when the handler
+    /// is added.
     fn interest(&self) -> Events {
         Events::ALL
     }
 
-    /// The types of the messages it takes and gives. Asked once, when it is added.
+    /// Returns the types of the messages this handler accepts and emits, for the check that neighbours
+    /// fit. Called once, when the handler is added.
     fn signature(&self) -> Signature {
         Signature::any()
     }
 
-    /// It is in the pipeline now, and events will come.
+    /// Called when the handler was added to the pipeline, before its first event.
     ///
     /// # Errors
-    /// It cannot work here: it is removed again, and whoever added it gets the error.
+    /// The handler cannot work in this pipeline. It is removed again, and the caller that added it
+    /// receives the error.
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         Ok(())
     }
 
-    /// It has left the pipeline; this is the last call. Not after a panic of its own: then it is only
-    /// dropped.
+    /// Called when the handler was removed from the pipeline. This is the last call; a handler that
+    /// panicked is dropped without it.
     fn on_removed(&mut self, ctx: &Ctx<'_>) {}
 
-    /// The channel was registered with its loop.
+    /// Called when the channel was registered with its event loop.
     fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_registered();
         Ok(())
     }
 
-    /// The channel left its loop.
+    /// Called when the channel was deregistered from its event loop.
     fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_unregistered();
         Ok(())
     }
 
-    /// The channel is connected, or bound.
+    /// Called when the channel became active: connected, or bound.
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_active();
         Ok(())
     }
 
-    /// The channel is no longer active: nothing can be written any more.
+    /// Called when the channel became inactive: nothing can be written any more.
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_inactive();
         Ok(())
     }
 
-    /// A message came in.
+    /// Called with a message that was read.
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         ctx.fire_read(msg);
         Ok(())
     }
 
-    /// That was all that could be read for now.
+    /// Called at the end of a round of reads: everything that could be read for now was passed to
+    /// `on_read`. The usual place to flush.
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_read_complete();
         Ok(())
     }
 
-    /// Somebody fired an event of the user's own.
+    /// Called with a user event: a message fired by [`Ctx::fire_user_event`], or an event of the channel
+    /// such as [`HalfClosed`](crate::HalfClosed).
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         ctx.fire_user_event(event);
         Ok(())
     }
 
-    /// The channel became writable, or stopped being so: [`Ctx::is_writable`] says which.
+    /// Called when the channel became writable or stopped being writable;
+    /// [`Ctx::is_writable`] tells which.
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_writability_changed();
         Ok(())
     }
 
-    /// Something failed: one of this handler's own methods, or something before it that nobody has
-    /// dealt with. An error returned from here is reported, and goes no further.
+    /// Called with an error: of one of this handler's own methods, or one that no handler before it has
+    /// handled. An error returned from this method is reported and goes no further.
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
         ctx.fire_error(error);
         Ok(())
     }
 
-    /// A timer set with [`Ctx::schedule`] is due.
+    /// Called when a timer set by [`Ctx::schedule`] is due, with the tag given there.
     fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
         Ok(())
     }
 
-    /// The channel is to be bound.
+    /// Requests to bind the channel to an address.
     fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
         ctx.bind_with(to, done.take());
         Ok(())
     }
 
-    /// The channel is to be connected.
+    /// Requests to connect the channel.
     fn connect(
         &mut self,
         ctx: &Ctx<'_>,
@@ -150,49 +167,49 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// The channel is to be disconnected.
+    /// Requests to disconnect the channel.
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.disconnect_with(done.take());
         Ok(())
     }
 
-    /// The channel is to be closed.
+    /// Requests to close the channel.
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.close_with(done.take());
         Ok(())
     }
 
-    /// The channel is to leave its loop.
+    /// Requests to deregister the channel from its event loop.
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.deregister_with(done.take());
         Ok(())
     }
 
-    /// The output is to be shut down, after what was flushed. A handler that has something to say at the
-    /// end says it here.
+    /// Requests to shut down the output, after everything flushed was written. A handler whose protocol
+    /// ends with a message writes it here.
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.shutdown_output_with(done.take());
         Ok(())
     }
 
-    /// More is to be read.
+    /// Requests to read more.
     fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.read();
         Ok(())
     }
 
-    /// A message is to go out.
+    /// Requests to write a message.
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
     }
 
-    /// What was written is to be sent.
+    /// Requests to flush: to send what was written.
     fn flush(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.flush();
         Ok(())
     }
 }
 
-/// What a handler's methods return: one word.
+/// The result of a handler's method. One machine word.
 pub type HandlerResult = Result<(), Error>;

@@ -1,4 +1,4 @@
-//! What travels through a pipeline.
+//! Messages: the values that handlers read and write.
 
 use std::any::{Any, TypeId};
 use std::convert::Infallible;
@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::payload::{AncillaryMessage, Datagram, FileRegion};
 
-/// A type whose values travel through pipelines. `Send`, because a message may come from, or go to,
-/// another thread.
+/// A type whose values can be read and written by handlers. `Send`, because a message may come from,
+/// or go to, another thread.
 ///
 /// ```
 /// use waterwheel_channel::{Message, Msg};
@@ -31,23 +31,24 @@ use crate::payload::{AncillaryMessage, Datagram, FileRegion};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a message",
-    note = "messages are declared: `impl Message for {Self} {{}}` will do if it weighs nothing"
+    note = "declare it with `impl Message for {Self} {{}}`; override `size_hint` if it counts for the water marks"
 )]
 pub trait Message: Any + Send {
-    /// How many bytes it stands for, roughly, while it waits to be written: what the water marks
-    /// count. A message that says nothing weighs nothing, and nothing holds its writer back.
+    /// Returns roughly how many bytes this message takes while it waits to be written. The
+    /// high-water and low-water marks count these bytes. Zero by default: such messages never make
+    /// the channel unwritable.
     fn size_hint(&self) -> usize {
         0
     }
 
-    /// The name of its type, for errors.
+    /// Returns the name of the message's type, for errors and logs.
     fn type_name(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
 }
 
-/// A message whose type is not known at compile time. Bytes are kept as they are, anything else in a
-/// box; either moves through a pipeline without being copied or allocated anew.
+/// A message whose type is not known at compile time. [`Bytes`] are stored inline, any other type in a
+/// box; neither is copied or allocated again on its way through a pipeline.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -55,7 +56,7 @@ pub trait Message: Any + Send {
 ///
 /// let msg = Msg::from(Bytes::from_static(b"hello"));
 /// assert!(msg.is::<Bytes>());
-/// // Not a `String`: it comes back as it was.
+/// // Not a `String`: the message is returned unchanged.
 /// let msg = msg.take::<String>().unwrap_err();
 /// assert_eq!(msg.take::<Bytes>().unwrap(), "hello");
 /// ```
@@ -63,32 +64,32 @@ pub struct Msg(MsgRepr);
 
 enum MsgRepr {
     Bytes(Bytes),
-    /// Never bytes: what a type is kept as depends on the type alone.
+    /// Never [`Bytes`]: the representation depends on the type alone.
     Any(Box<dyn Message>),
 }
 
 impl Msg {
-    /// Wraps a message.
+    /// Wraps a message of any type.
     pub fn new<T: Message>(value: T) -> Self {
         let mut value = Some(value);
         match (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().and_then(Option::take) {
             Some(bytes) => Self(MsgRepr::Bytes(bytes)),
             None => match value {
                 Some(value) => Self(MsgRepr::Any(Box::new(value))),
-                None => unreachable!("taken only as bytes"),
+                None => unreachable!("the value is taken only if it is `Bytes`"),
             },
         }
     }
 
-    /// Wraps a message that is in a box already; bytes never are.
+    /// Wraps a message that is boxed already. Not for [`Bytes`], which are never boxed.
     pub(crate) fn from_box(message: Box<impl Message>) -> Self {
         Self(MsgRepr::Any(message))
     }
 
-    /// The message, if it is a `T`.
+    /// Returns the message as a `T`.
     ///
     /// # Errors
-    /// Itself, if it is something else.
+    /// Returns the message unchanged if it is of another type.
     pub fn take<T: Message>(self) -> Result<T, Msg> {
         match self.0 {
             MsgRepr::Bytes(bytes) => {
@@ -97,20 +98,20 @@ impl Msg {
                 match (found.and_then(Option::take), bytes) {
                     (Some(found), _) => Ok(found),
                     (None, Some(bytes)) => Err(Self(MsgRepr::Bytes(bytes))),
-                    (None, None) => unreachable!("taken only when found"),
+                    (None, None) => unreachable!("the bytes are taken only if `T` is `Bytes`"),
                 }
             }
             MsgRepr::Any(any) if (&*any as &dyn Any).is::<T>() => {
                 match (any as Box<dyn Any>).downcast::<T>() {
                     Ok(value) => Ok(*value),
-                    Err(_) => unreachable!("it was just found to be one"),
+                    Err(_) => unreachable!("the type was just checked"),
                 }
             }
             any @ MsgRepr::Any(_) => Err(Self(any)),
         }
     }
 
-    /// A look at the message, if it is a `T`.
+    /// Returns a reference to the message if it is a `T`.
     #[must_use]
     pub fn get<T: Message>(&self) -> Option<&T> {
         match &self.0 {
@@ -119,10 +120,10 @@ impl Msg {
         }
     }
 
-    /// The bytes, if that is what it is.
+    /// Returns the message as [`Bytes`].
     ///
     /// # Errors
-    /// Itself, if it is something else.
+    /// Returns the message unchanged if it is of another type.
     #[inline]
     pub fn into_bytes(self) -> Result<Bytes, Msg> {
         match self.0 {
@@ -131,7 +132,7 @@ impl Msg {
         }
     }
 
-    /// Whether it is a `T`.
+    /// True if the message is a `T`.
     #[must_use]
     pub fn is<T: Message>(&self) -> bool {
         self.type_id_of_value() == TypeId::of::<T>()
@@ -144,7 +145,7 @@ impl Msg {
         }
     }
 
-    /// The name of its type.
+    /// Returns the name of the message's type.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match &self.0 {
@@ -153,7 +154,8 @@ impl Msg {
         }
     }
 
-    /// How many bytes it stands for: see [`Message::size_hint`].
+    /// Returns how many bytes the message counts for while it waits to be written: see
+    /// [`Message::size_hint`].
     #[must_use]
     pub fn size_hint(&self) -> usize {
         match &self.0 {
@@ -178,7 +180,7 @@ impl fmt::Debug for Msg {
     }
 }
 
-/// There is none of it: what a stage emits that emits nothing.
+/// The output type of a [`Stage`](super::Stage) that emits nothing: there is no value of it.
 impl Message for Infallible {}
 
 impl Message for Bytes {
@@ -211,17 +213,17 @@ impl Message for Vec<u8> {
     }
 }
 
-// What drivers carry besides bytes. Declared here, because drivers know no pipelines.
+// The payloads of drivers besides bytes. Declared as messages here, because drivers do not know pipelines.
 
 impl Message for Datagram {
-    /// An empty one weighs something too: it takes a place in the queue like any other.
+    /// An empty datagram counts as one byte, because it takes a place in the queue as any other.
     fn size_hint(&self) -> usize {
         self.bytes().len().max(1)
     }
 }
 
 impl Message for AncillaryMessage {
-    /// An empty one weighs something too: it takes a place in the queue like any other.
+    /// An empty message counts as one byte, because it takes a place in the queue as any other.
     fn size_hint(&self) -> usize {
         self.bytes.len().max(1) + self.passed_pending_bytes()
     }

@@ -1,14 +1,14 @@
-//! Pipelines: the handlers of a channel, and how events go through them.
+//! Pipelines: the handlers of a channel, and how events pass through them.
 //!
 //! ```text
-//!               inbound: on_read, on_active …  fire_… passes on
+//!               inbound: on_read, on_active …  forwarded by fire_…
 //!            ────────────────────────────────────────────────────►
 //!   transport ⇄ head ⇄ "lines" ⇄ "app" ⇄ … ⇄ tail
 //!            ◄────────────────────────────────────────────────────
-//!               outbound: write, flush, close …  the same verb passes on
+//!               outbound: write, flush, close …  forwarded by the same verb
 //! ```
 //!
-//! The contract is `docs/PIPELINE.md`: twelve rules, numbered there and named here where they are kept.
+//! The contract is `docs/PIPELINE.md`: twelve numbered rules. The code cites them ("rule 4") where it keeps them.
 //!
 //! | to understand | read |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A handler's place, to be kept on its loop.
+//! `LocalCtx`: a handler's context that can be kept, on its loop.
 
 use std::fmt;
 use std::rc::Rc;
@@ -12,8 +12,8 @@ use crate::pipeline::context::Ctx;
 use crate::pipeline::slots::slot_list::SlotId;
 use crate::token::Token;
 
-/// A [`Ctx`] to be kept: in a completion, in a future on the same loop. Not `Send`, and it keeps
-/// neither the channel nor the handler: once they are gone, it says so.
+/// A [`Ctx`] that can be kept: in a completion, or in a future on the same loop. Not `Send`. It keeps
+/// neither the channel nor the handler alive; once one of them is gone, [`run`](Self::run) fails.
 ///
 /// ```
 /// # use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
@@ -42,29 +42,29 @@ impl LocalCtx {
         Self { here: here.clone(), channel, slot }
     }
 
-    /// Calls `f` with the handler's context, as if the handler did what `f` does. If too many channels
-    /// have called each other, one inside the other, that is done a little later.
+    /// Calls `f` with the handler's context, as if the handler itself ran `f`. If calls between channels
+    /// are nested too deeply, `f` is called a little later.
     ///
     /// # Errors
-    /// The handler has been removed, or the channel is closed. `f` was not called then.
+    /// The handler was removed, or the channel is closed; `f` is not called.
     pub fn run(&self, f: impl FnOnce(&Ctx<'_>) + 'static) -> Result<(), Error> {
         let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
         let slot = self.slot;
         core.enter_or_defer(move |core| {
             let mut slots = core.pipeline.slots.borrow_mut();
             let Some(at) = slots.find(slot) else { return };
-            // Out of its slot, as for any call: so that one that is removed meanwhile keeps its place.
+            // The handler is taken out, as for any call, so that it keeps its place if `f` removes it.
             let handler = slots.at_mut(at).begin_call();
             drop(slots);
             match handler {
                 Some(handler) => core.call(at, handler, |_, ctx| f(ctx)),
-                None => f(&Ctx::new(core, at)), // It runs, and has a place until it returns.
+                None => f(&Ctx::new(core, at)), // The handler is running, and keeps its slot until it returns.
             }
         });
         Ok(())
     }
 
-    /// Whether handler and channel are still there.
+    /// True while the handler is in the pipeline and the channel is open.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.find().is_some()

@@ -1,4 +1,4 @@
-//! A handler's view of its pipeline, while it runs.
+//! `Ctx`: how a handler acts on its pipeline and its channel while it runs.
 
 pub(crate) mod local_context;
 mod operations;
@@ -30,10 +30,13 @@ use crate::channel::lifecycle::hold::Hold;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::payload::Credentials;
 
-/// Where a handler stands, for the duration of a call. `fire_…` passes something inward, to the
-/// handlers behind it; the plain verbs ask for something outward, of the handlers before it.
+/// A handler's position in its pipeline, for the duration of one call.
 ///
-/// It cannot be kept beyond the call: [`to_local`](Self::to_local) makes something that can.
+/// `fire_…` sends an inbound event from here to the handlers behind this one, toward the tail. The
+/// plain verbs (`write`, `flush`, `close`, …) send an outbound event to the handlers before this one,
+/// toward the transport. Both are plain calls: they return when those handlers have returned.
+///
+/// A `Ctx` cannot be kept beyond the call; [`to_local`](Self::to_local) returns one that can.
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     core: &'a Rc<ChannelCore>,
@@ -59,179 +62,186 @@ impl<'a> Ctx<'a> {
         self.core.send_from(self.at, event);
     }
 
-    /// For events that are not worth a copy of the way in every handler.
+    /// Sends an event through one shared copy of the dispatch code, for events that are too rare to inline it into
+    /// every handler.
     #[inline(never)]
     pub(super) fn send_outlined(&self, event: impl Event) {
         self.core.send_from(self.at, event);
     }
 
-    // Inward.
+    // Inbound events, for the handlers behind this one.
 
-    /// The channel was registered.
+    /// Forwards that the channel was registered.
     pub fn fire_registered(&self) {
         self.send_outlined(Registered);
     }
 
-    /// The channel left its loop.
+    /// Forwards that the channel was deregistered from its loop.
     pub fn fire_unregistered(&self) {
         self.send_outlined(Unregistered);
     }
 
-    /// The channel became active.
+    /// Forwards that the channel became active.
     pub fn fire_active(&self) {
         self.send_outlined(Active);
     }
 
-    /// The channel is no longer active.
+    /// Forwards that the channel became inactive.
     pub fn fire_inactive(&self) {
         self.send_outlined(Inactive);
     }
 
-    /// A message came in.
+    /// Passes a message to the `on_read` of the next handler.
     #[inline]
     pub fn fire_read(&self, msg: impl Into<Msg>) {
         self.send(Read(msg.into()));
     }
 
-    /// That was all for now.
+    /// Forwards the end of a round of reads.
     #[inline]
     pub fn fire_read_complete(&self) {
         self.send(ReadComplete);
     }
 
-    /// An event of the user's own.
+    /// Fires a user event: a message of any type for the `on_user_event` of the next handler.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
         self.send_outlined(UserEvent(event.into()));
     }
 
-    /// The channel became writable, or stopped being so.
+    /// Forwards that the channel became writable or stopped being writable.
     pub fn fire_writability_changed(&self) {
         self.send_outlined(WritabilityChanged);
     }
 
-    /// Something failed.
+    /// Passes an error to the `on_error` of the next handler.
     pub fn fire_error(&self, error: Error) {
         self.send_outlined(Failure(error));
     }
 
-    // Looking around.
+    // State of the channel and of this handler.
 
-    /// Whether the channel takes more: its pending bytes have not risen above the high water mark, or
-    /// have fallen below the low one since.
+    /// True while the channel is writable: its pending bytes have not exceeded the high-water mark, or
+    /// have fallen below the low-water mark since.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.core.is_writable()
     }
 
-    /// How many bytes may be written before the channel stops being writable; none if it is not.
+    /// Returns how many bytes may be written before the channel becomes unwritable; zero if it is
+    /// unwritable.
     #[must_use]
     pub fn bytes_before_unwritable(&self) -> usize {
         self.core.bytes_before_unwritable()
     }
 
-    /// How many bytes must be sent before the channel is writable again; none if it is.
+    /// Returns how many bytes must be sent before the channel becomes writable again; zero if it is
+    /// writable.
     #[must_use]
     pub fn bytes_before_writable(&self) -> usize {
         self.core.bytes_before_writable()
     }
 
     /// Returns how many bytes may be written before a write is refused with
-    /// [`BufferFull`](crate::ChannelError::BufferFull). A handler that writes a frame in several parts asks first:
-    /// one part might be accepted, and the next one not.
+    /// [`BufferFull`](crate::ChannelError::BufferFull). A handler that writes a frame in several parts
+    /// checks this first: otherwise one part could be accepted and the next one refused.
     #[must_use]
     pub fn bytes_before_refusal(&self) -> usize {
         self.core.bytes_before_refusal()
     }
 
-    /// Whether the channel is connected, or bound.
+    /// True while the channel is active: connected, or bound.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.core.is_active()
     }
 
-    /// Whether the channel reads by itself, or only when it is asked to.
+    /// True if the channel reads by itself; false if it reads only on [`read`](Self::read).
     #[must_use]
     pub fn is_auto_read(&self) -> bool {
         self.core.is_auto_read()
     }
 
-    /// Whether this handler was removed by something it called: it gets nothing more, and hands on
-    /// what it still holds.
+    /// True if this handler was removed during the current call, by itself or by a handler it called. It
+    /// receives no further events, and should pass on the data it still holds.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         let slots = self.core.pipeline.slots.borrow();
         matches!(slots.at(self.at).state, SlotState::Removed | SlotState::Leaving)
     }
 
-    /// How many handlers have been removed so far. As long as it is the same, this one was not.
+    /// Returns how many handlers were removed from this pipeline so far. While the number is unchanged,
+    /// this handler was not removed.
     #[inline]
     pub(crate) fn removals(&self) -> u32 {
         self.core.pipeline.removals.get()
     }
 
-    /// This handler's place.
+    /// Returns the slot of this handler.
     #[must_use]
     pub fn slot(&self) -> SlotId {
         self.core.pipeline.slots.borrow().id(self.at)
     }
 
-    /// This handler's name.
+    /// Returns the name of this handler.
     #[must_use]
     pub fn name(&self) -> String {
         self.core.name_of(self.at)
     }
 
-    /// The whole pipeline.
+    /// Returns the pipeline of this channel, to edit it or to send events from its ends.
     #[must_use]
     pub fn pipeline(&self) -> Pipeline<'a> {
         Pipeline::new(self.core)
     }
 
-    /// The channel, for any thread.
+    /// Returns a handle to the channel that may be used on any thread.
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.core.channel()
     }
 
-    /// Who the channel is connected to: the process at the other end of a Unix stream, as it was when the
-    /// connection was made.
+    /// Returns the credentials of the process at the other end of a Unix stream (SO_PEERCRED), as they
+    /// were when the connection was made.
     ///
     /// # Errors
-    /// The transport knows its peers by their addresses, if at all; the channel is not connected.
+    /// The transport has no peer credentials, or the channel is not connected.
     pub fn peer_credentials(&self) -> Result<Credentials, Error> {
         self.core.with_transport(|transport, up| transport.peer_credentials(up))
     }
 
-    /// Sets what [`Channel::peer_address`] returns from now on: the address that a trusted proxy names in place of its own.
+    /// Sets the address that [`Channel::peer_address`] returns from now on: for example the client
+    /// address that a trusted proxy reports (PROXY protocol).
     pub fn set_peer_address(&self, peer: impl Into<Address>) {
         self.core.shared().set_peer_address(peer.into());
     }
 
-    /// Keeps a drain of the loop waiting while there is work in progress: see [`Hold`].
+    /// Makes a drain of the loop wait for this channel until the returned [`Hold`] is dropped.
     pub fn hold(&self) -> Hold {
         self.channel().hold()
     }
 
-    /// The loop this runs on.
+    /// Returns the event loop of this channel, which runs this call.
     #[must_use]
     pub fn event_loop(&self) -> &'a LocalLoop {
         &self.core.here
     }
 
-    /// The time, by the loop's clock.
+    /// Returns the current time of the loop's clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.core.here.now()
     }
 
-    /// When something of this channel's was last handed to its transport; `None` if nothing was. It is
-    /// noted from the first time that anybody asks, and costs a look at the clock per write then.
+    /// Returns when data of this channel was last handed to its transport; `None` if none was. The
+    /// time is recorded from the first call of this method on, at the price of reading the clock per
+    /// write.
     #[must_use]
     pub fn last_write(&self) -> Option<Nanos> {
         self.core.last_write()
     }
 
-    /// A context to be kept, on this loop. It does not keep the channel alive.
+    /// Returns a context that can be kept beyond this call, on this loop. It does not keep the channel
+    /// alive.
     #[must_use]
     pub fn to_local(&self) -> LocalCtx {
         LocalCtx::new(&self.core.here, self.core.token(), self.slot())
@@ -239,20 +249,21 @@ impl<'a> Ctx<'a> {
 
     // Timers.
 
-    /// Calls [`Handler::on_timer`] of this handler with `tag` after a while. Costs no allocation. The
-    /// timer goes with the handler when that is removed.
+    /// Schedules a call of this handler's [`Handler::on_timer`] with `tag` after `delay`. Allocates
+    /// nothing. The timer is cancelled when the handler is removed.
     pub fn schedule(&self, delay: Duration, tag: u32) -> TimerId {
         self.core.schedule(self.at, delay, tag)
     }
 
-    /// Takes a timer of this handler back. `false` if it was due already.
+    /// Cancels a timer of this handler. Returns `false` if it has fired already.
     pub fn cancel(&self, timer: TimerId) -> bool {
         self.core.cancel_timer(self.at, timer)
     }
 
-    // How calls end.
+    // Results of handler methods.
 
-    /// An inbound method, or one without a completion, has failed (rule 10).
+    /// Handles the error of an inbound method, or of one without a completion: calls the handler's `on_error`
+    /// (rule 10).
     #[cold]
     pub(crate) fn handler_failed(&self, handler: &mut dyn Handler, event: Events, error: Error) {
         let failed =
@@ -263,7 +274,8 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// An operation has failed, or has left its completion where it was (rule 10).
+    /// Handles an operation that returned an error, or that did not take its completion: the completion fails
+    /// (rule 10).
     #[cold]
     pub(crate) fn operation_ended(&self, result: HandlerResult, done: Completion) {
         let error = result

@@ -1,7 +1,7 @@
 //! The outbound operations of a handler's context.
 //!
-//! Each operation comes in three forms: plain, which tells nobody; `_with`, which tells a [`Completion`] or a
-//! promise; `_then`, which calls a closure on the loop.
+//! Each operation has three forms: the plain one ignores the result; `_with` takes a [`Completion`] or a promise
+//! that receives it; `_then` takes a closure that is called with it on the loop.
 
 use waterwheel_executor::Error;
 
@@ -19,12 +19,12 @@ impl Ctx<'_> {
         self.bind_with(to, Completion::none());
     }
 
-    /// Binds the channel, and tells `done`.
+    /// Binds the channel; `done` receives the result.
     pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<Completion>) {
         self.send_outlined(Bind(to.into(), done.into()));
     }
 
-    /// Binds the channel, and calls `f` on the loop when it is bound, or could not be.
+    /// Binds the channel, and calls `f` on the loop with the result.
     #[track_caller]
     pub fn bind_then(&self, to: impl Into<Address>, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.bind_with(to, Completion::local(f));
@@ -35,12 +35,12 @@ impl Ctx<'_> {
         self.connect_with(to, Completion::none());
     }
 
-    /// Connects the channel, and tells `done`.
+    /// Connects the channel; `done` receives the result.
     pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<Completion>) {
         self.send_outlined(Connect(to.into(), done.into()));
     }
 
-    /// Connects the channel, and calls `f` on the loop when it is connected, or could not be.
+    /// Connects the channel, and calls `f` on the loop with the result.
     #[track_caller]
     pub fn connect_then(
         &self,
@@ -50,60 +50,61 @@ impl Ctx<'_> {
         self.connect_with(to, Completion::local(f));
     }
 
-    /// Disconnects the channel; of a transport without connections, closes it.
+    /// Disconnects the channel. On a transport without connections this closes it.
     pub fn disconnect(&self) {
         self.disconnect_with(Completion::none());
     }
 
-    /// Disconnects the channel, and tells `done`.
+    /// Disconnects the channel; `done` receives the result.
     pub fn disconnect_with(&self, done: impl Into<Completion>) {
         self.send_outlined(Disconnect(done.into()));
     }
 
-    /// Disconnects the channel, and calls `f` on the loop when that is done.
+    /// Disconnects the channel, and calls `f` on the loop with the result.
     #[track_caller]
     pub fn disconnect_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.disconnect_with(Completion::local(f));
     }
 
-    /// Closes the channel: after what was flushed has been handed to the transport.
+    /// Closes the channel, after everything flushed was handed to the transport.
     pub fn close(&self) {
         self.close_with(Completion::none());
     }
 
-    /// Closes the channel, and tells `done`.
+    /// Closes the channel; `done` receives the result.
     pub fn close_with(&self, done: impl Into<Completion>) {
         self.send_outlined(Close(done.into()));
     }
 
-    /// Closes the channel, and calls `f` on the loop when that is done.
+    /// Closes the channel, and calls `f` on the loop with the result.
     #[track_caller]
     pub fn close_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.close_with(Completion::local(f));
     }
 
-    /// Lets the channel leave its loop.
+    /// Deregisters the channel from its loop.
     pub fn deregister(&self) {
         self.deregister_with(Completion::none());
     }
 
-    /// Lets the channel leave its loop, and tells `done`.
+    /// Deregisters the channel from its loop; `done` receives the result.
     pub fn deregister_with(&self, done: impl Into<Completion>) {
         self.send_outlined(Deregister(done.into()));
     }
 
-    /// Lets the channel leave its loop, and calls `f` there when it has left, or could not.
+    /// Deregisters the channel from its loop, and calls `f` on that loop with the result.
     #[track_caller]
     pub fn deregister_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.deregister_with(Completion::local(f));
     }
 
-    /// Reads nothing more: see [`Channel::shutdown_input`](crate::Channel::shutdown_input).
+    /// Shuts down the input, so that nothing more is read: see
+    /// [`Channel::shutdown_input`](crate::Channel::shutdown_input).
     pub fn shutdown_input(&self) {
         self.shutdown_input_with(Completion::none());
     }
 
-    /// Reads nothing more, and tells `done`.
+    /// Shuts down the input; `done` receives the result.
     pub fn shutdown_input_with(&self, done: impl Into<Completion>) {
         let mut done = done.into();
         self.core().enter_or_defer(move |core| {
@@ -113,77 +114,80 @@ impl Ctx<'_> {
         });
     }
 
-    /// Reads nothing more, and calls `f` on the loop when that is done, or could not be.
+    /// Shuts down the input, and calls `f` on the loop with the result.
     #[track_caller]
     pub fn shutdown_input_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.shutdown_input_with(Completion::local(f));
     }
 
-    /// Writes what was flushed, then tells the peer that this was all: see
+    /// Shuts down the output (half-close) after everything flushed was written: see
     /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
     pub fn shutdown_output(&self) {
         self.shutdown_output_with(Completion::none());
     }
 
-    /// Shuts the output down after what was flushed, and tells `done`.
+    /// Shuts down the output after everything flushed was written; `done` receives the result.
     pub fn shutdown_output_with(&self, done: impl Into<Completion>) {
         self.send_outlined(ShutdownOutput(done.into()));
     }
 
-    /// Shuts the output down after what was flushed, and calls `f` on the loop when that is done, or could not be.
+    /// Shuts down the output after everything flushed was written, and calls `f` on the loop with the
+    /// result.
     #[track_caller]
     pub fn shutdown_output_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.shutdown_output_with(Completion::local(f));
     }
 
-    /// Asks for more to be read: one round of it, if the channel does not read by itself.
+    /// Requests one round of reads. Needed only if the channel does not read by itself
+    /// ([`is_auto_read`](Self::is_auto_read)).
     pub fn read(&self) {
         self.send_outlined(BeginRead);
     }
 
-    /// Writes a message: it waits in the channel until it is flushed. Costs no allocation.
+    /// Writes a message. It stays in the channel's outbound buffer until it is flushed. Allocates
+    /// nothing.
     #[inline]
     pub fn write(&self, msg: impl Into<Msg>) {
         self.core().write_from(self.at(), msg.into());
     }
 
-    /// Writes a message, and tells `done`.
+    /// Writes a message; `done` receives the result.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
         self.send_outlined(Write(msg.into(), done.into()));
     }
 
-    /// Writes a message, and calls `f` on the loop when it was sent, or could not be.
+    /// Writes a message, and calls `f` on the loop when it was sent, or failed.
     #[track_caller]
     pub fn write_then(&self, msg: impl Into<Msg>, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.write_with(msg, Completion::local(f));
     }
 
-    /// Sends what was written, at the end of the outermost call into a channel.
+    /// Flushes what was written: it is sent when the outermost call into a channel returns.
     #[inline]
     pub fn flush(&self) {
         self.core().flush_from(self.at());
     }
 
-    /// Sends what was written at once, as far as it has reached the transport's end.
+    /// Flushes, and sends at once what has reached the transport's end of the pipeline.
     pub fn flush_now(&self) {
         self.flush();
         self.core().write_out();
     }
 
-    /// Writes and flushes.
+    /// Writes a message and flushes.
     #[inline]
     pub fn write_and_flush(&self, msg: impl Into<Msg>) {
         self.write(msg);
         self.flush();
     }
 
-    /// Writes and flushes, and tells `done` of the write.
+    /// Writes a message and flushes; `done` receives the result of the write.
     pub fn write_and_flush_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
         self.write_with(msg, done);
         self.flush();
     }
 
-    /// Writes and flushes, and calls `f` on the loop when the message was sent, or could not be.
+    /// Writes a message and flushes, and calls `f` on the loop when the message was sent, or failed.
     #[track_caller]
     pub fn write_and_flush_then(
         &self,

@@ -1,4 +1,4 @@
-//! Timers of handlers: a tag and no closure, gone with their slot.
+//! Timers of handlers: they carry a tag instead of a closure, and are cancelled when the handler is removed.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,15 +8,17 @@ use waterwheel_executor::TimerKey;
 use crate::channel::core::ChannelCore;
 use crate::event_loop::command::LoopCommand;
 
-/// A timer of a handler, to take it back by. Made by [`Ctx::schedule`](crate::Ctx::schedule).
+/// Identifies a timer of a handler, to [cancel](crate::Ctx::cancel) it. Returned by
+/// [`Ctx::schedule`](crate::Ctx::schedule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId(Option<TimerKey>);
 
-/// A timer that is not due yet, as its slot knows it.
+/// A timer that is not due yet, in the list of its slot.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotTimer {
-    /// Tells the timers of a channel apart. What is due goes by this and the slot's index, which fit a command
-    /// together with the channel: another handler in the same place has no timer of this number.
+    /// Unique within the channel. A timer that fires is found by this number and the slot's index, which fit into
+    /// one command together with the channel's token. If another handler uses the slot by then, it has no timer of
+    /// this number.
     number: u32,
     tag: u32,
     pub(crate) key: TimerKey,
@@ -31,7 +33,7 @@ impl ChannelCore {
         let on_time = LoopCommand::new(move |here| {
             here.channels().with(token, |core| core.enter(|core| core.on_timer(at, number)));
         });
-        // Refused after the loop's last pass: then nothing is due any more.
+        // Refused after the last pass of the loop; no timer fires after that.
         let key = self.here.sender().send_at(due, on_time).ok();
         let mut slots = self.pipeline.slots.borrow_mut();
         if let (Some(key), Some(info)) = (key, slots.at_mut(at).info_mut()) {
@@ -46,7 +48,7 @@ impl ChannelCore {
         timer.is_some() && self.here.sender().take_back(key).is_some()
     }
 
-    /// A timer is due: it goes to its handler, unless that has been removed.
+    /// Delivers a timer that is due to its handler, unless the handler was removed.
     fn on_timer(self: &Rc<Self>, at: u32, number: u32) {
         let Some(timer) = self.take_timer(at, |own| own.number == number) else { return };
         let Some(handler) = self.pipeline.slots.borrow_mut().at_mut(at).begin_call() else {

@@ -1,10 +1,11 @@
-//! What waits at a slot whose handler runs: how it gets there, and how it is delivered (rules 2 to 4).
+//! The backlog of a slot: events that arrive while its handler runs are queued, and delivered when the call returns
+//! (rules 2 to 4).
 //!
 //! ```text
-//!   wait ──► [a b c] ──► the call returns ──► finish_call: a, b, c, and what they cause
-//!               ▲                                  │ keeps causing more
-//!               │ other channels, tasks, timers    ▼
-//!               └──────────────────────────────── park ──► after too many: the channel is closed
+//!   queue_at_slot ──► [a b c] ──► the call returns ──► finish_call: a, b, c, and the events these add
+//!                        ▲                                  │ too many added
+//!                        │ other channels, tasks, timers    ▼
+//!                        └─────────────────────── suspend_delivery ──► far too many: the channel is closed
 //! ```
 
 use std::cell::RefMut;
@@ -23,24 +24,25 @@ use crate::pipeline::handler::Handler;
 use crate::pipeline::slots::slot::{Backlog, QueuedEvent, SlotState};
 use crate::pipeline::slots::slot_list::{SlotId, SlotList};
 
-/// A slot with more writes than this waiting makes its channel unwritable (rule 6): they may weigh
-/// nothing, and would be counted by nobody.
+/// A slot with more queued writes than this makes its channel unwritable (rule 6). The number of writes is limited
+/// because messages without a size hint add no pending bytes.
 pub(crate) const MAX_QUEUED_WRITES: usize = 64;
 
-/// A slot whose backlog grows by more than this while it is delivered lets others have their turn before the
-/// rest: other channels then, tasks and timers after 16 such visits, which is about 4,096 events.
+/// If one delivery adds more events than this to its backlog, the rest is delivered after other channels had a turn;
+/// tasks and timers get a turn after 16 such deliveries, which is about 4,096 events.
 const ADDED_PER_DELIVERY: usize = 256;
 
-/// A handler that causes more events for itself than this, without its backlog ever being empty, will not come
-/// to an end: 4,096 visits, more than a hundred turns of the loop. The channel is closed.
+/// If a handler adds more events to its own backlog than this without the backlog ever being empty, the delivery is
+/// considered endless, and the channel is closed: 4,096 deliveries, more than a hundred turns of the loop.
 const MAX_ADDED: usize = 1 << 20;
 
-/// Nor will one whose backlog is longer than this and still grows while it is delivered: that is memory.
+/// A backlog that is longer than this and has grown during a delivery is considered endless too, because it takes
+/// memory.
 const MAX_GROWING: usize = 16 * 1024;
 
 impl ChannelCore {
-    /// Delivers what came while the handler ran; then puts it back or, if it was removed, takes leave
-    /// of it. If that keeps causing more, the rest is delivered when others have had their turn.
+    /// Delivers the events queued while the handler ran. Then puts the handler back or, if it was removed, calls its
+    /// `on_removed` and discards it. If the delivery adds too many events, the rest is delivered later.
     #[cold]
     pub(super) fn finish_call(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
         let mut call = HandlerCall::begin(self, at, handler);
@@ -48,7 +50,7 @@ impl ChannelCore {
         let (added_before, len_before) =
             self.pipeline.slots.borrow_mut().at_mut(at).begin_delivery();
         loop {
-            // One that has taken its leave would do so again: it is not parked.
+            // After `on_removed` the delivery is never suspended: resuming it would call `on_removed` again.
             let max_added =
                 if on_removed_called { MAX_ADDED } else { added_before + ADDED_PER_DELIVERY };
             while let Some(queued) = self.next_queued(at, max_added) {
@@ -84,7 +86,7 @@ impl ChannelCore {
         }
     }
 
-    /// Lets others have their turn before the rest of what waits at a slot. Its handler counts as running
+    /// Suspends the delivery of a backlog, so that other channels get a turn. The handler counts as running
     /// meanwhile.
     fn suspend_delivery(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
         let slot = {
@@ -95,7 +97,7 @@ impl ChannelCore {
         self.continue_backlog_later(slot);
     }
 
-    /// Goes on with what waits at a slot that was parked.
+    /// Resumes the delivery of a backlog that was suspended.
     pub(crate) fn resume_backlog(self: &Rc<Self>, slot: SlotId) {
         let suspended = {
             let mut slots = self.pipeline.slots.borrow_mut();
@@ -107,7 +109,7 @@ impl ChannelCore {
         }
     }
 
-    /// What waits at a slot would never come to an end: it fails, and the channel is closed.
+    /// Closes the channel because the delivery of a backlog would not end; the queued events fail.
     fn close_for_endless_backlog(self: &Rc<Self>, at: u32) {
         let events = self.pipeline.slots.borrow().at(at).added_during_delivery();
         let error = ChannelError::EndlessBacklog { handler: self.name_of(at), events };
@@ -117,7 +119,7 @@ impl ChannelCore {
         self.fail_backlog(backlog);
     }
 
-    /// Lets an event wait at a slot whose handler runs.
+    /// Queues an event at a slot whose handler is running.
     #[cold]
     pub(super) fn queue_at_slot(
         self: &Rc<Self>,
@@ -126,8 +128,8 @@ impl ChannelCore {
         event: AnyEvent,
         for_handler: bool,
     ) {
-        // What a message weighs it is asked where nothing is borrowed. The slot is there afterwards: its
-        // handler is on the stack.
+        // A message's size hint is user code: it is called while nothing is borrowed. The slot exists afterwards,
+        // because its handler is on the stack.
         drop(slots);
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
@@ -142,6 +144,7 @@ impl ChannelCore {
         }
     }
 
+    /// Takes the next queued event, and subtracts it from the pending bytes.
     fn next_queued(self: &Rc<Self>, at: u32, max_added: usize) -> Option<QueuedEvent> {
         let next = self.pipeline.slots.borrow_mut().at_mut(at).next_queued(max_added);
         let (queued, before, after) = next?;
@@ -149,6 +152,7 @@ impl ChannelCore {
         Some(queued)
     }
 
+    /// Subtracts an event that is no longer queued from the pending bytes and the overflowing slots.
     fn release_queued(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
         self.remove_pending(bytes);
         if writes_before > MAX_QUEUED_WRITES && writes_after <= MAX_QUEUED_WRITES {
@@ -156,6 +160,7 @@ impl ChannelCore {
         }
     }
 
+    /// Fails all events of a backlog, with the error of a closed channel.
     pub(super) fn fail_backlog(self: &Rc<Self>, mut backlog: Backlog) {
         if backlog.is_empty() {
             return;
@@ -165,7 +170,7 @@ impl ChannelCore {
             let before = backlog.writes();
             let Some(queued) = backlog.pop() else { return };
             self.release_queued(queued.bytes, before, backlog.writes());
-            // One by one: a destructor that panics keeps none of the others.
+            // Each guarded on its own: a destructor that panics does not affect the other events.
             let _ = catch_user_panic(UserCode::Destructor, "message", || {
                 queued.event.fail(self, &error)
             });

@@ -1,5 +1,5 @@
-//! The events themselves: one small type for each, so that an event on its way through a pipeline is
-//! a direct call in the shape of its own, and one enum of them all for those that have to wait.
+//! The events: one small type for each, so that dispatch is compiled for each event separately, and one enum of all
+//! of them for events that have to be queued.
 
 use std::rc::Rc;
 
@@ -13,28 +13,28 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
 use crate::pipeline::message::Msg;
 
-/// Something that travels from slot to slot.
+/// An event that passes from slot to slot.
 pub(crate) trait Event: Sized {
-    /// Its bit in the handlers' interest.
+    /// The event's bit in the interest of handlers.
     const BIT: Events;
-    /// From the transport, or to it.
+    /// True if the event comes from the transport, false if it goes to it.
     const INBOUND: bool;
 
-    /// Calls the handler's method, and sees to what it returns.
+    /// Calls the method of the handler for this event, and handles its result.
     fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>);
 
-    /// It has passed every handler.
+    /// Handles the event at the end of the pipeline, when it has passed every handler.
     fn reach_end(self, core: &Rc<ChannelCore>);
 
-    /// To wait.
+    /// Converts the event to the enum, to be queued.
     fn into_any(self) -> AnyEvent;
 }
 
 macro_rules! events {
     (
         inbound { $($in:ident $(($in_arg:ident: $in_ty:ty))? = $in_bit:ident, $on:ident, $at_tail:expr;)* }
-        asking { $($out:ident $(($out_arg:ident: $out_ty:ty))? = $out_bit:ident, $verb:ident, $at_head:expr;)* }
-        signalling { $($sig:ident = $sig_bit:ident, $sig_verb:ident, $sig_head:expr;)* }
+        operation { $($out:ident $(($out_arg:ident: $out_ty:ty))? = $out_bit:ident, $verb:ident, $at_head:expr;)* }
+        signal { $($sig:ident = $sig_bit:ident, $sig_verb:ident, $sig_head:expr;)* }
     ) => {
         /// Any event.
         pub(crate) enum AnyEvent {
@@ -129,7 +129,7 @@ macro_rules! events {
         )*
 
         impl AnyEvent {
-            /// Calls the handler's method.
+            /// Calls the method of the handler for this event.
             pub(crate) fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
                 match self {
                     $(AnyEvent::$in(event) => event.deliver(handler, ctx),)*
@@ -138,7 +138,7 @@ macro_rules! events {
                 }
             }
 
-            /// Goes on its way, from this slot on.
+            /// Sends the event onward from the slot `from`.
             pub(crate) fn forward_from(self, core: &Rc<ChannelCore>, from: u32) {
                 match self {
                     $(AnyEvent::$in(event) => core.send_from(from, event),)*
@@ -162,7 +162,7 @@ events! {
         WritabilityChanged = WRITABILITY_CHANGED, on_writability_changed, |_: &_| ();
         Failure(error: Error) = ERROR, on_error, ChannelCore::unhandled_error;
     }
-    asking {
+    operation {
         Bind(to: Address) = BIND, bind, ChannelCore::bind;
         Connect(to: ConnectTarget) = CONNECT, connect, ChannelCore::connect;
         Disconnect = DISCONNECT, disconnect, ChannelCore::disconnect;
@@ -171,21 +171,21 @@ events! {
         ShutdownOutput = SHUTDOWN_OUTPUT, shutdown_output, ChannelCore::shutdown_output;
         Write(msg: Msg) = WRITE, write, ChannelCore::write;
     }
-    signalling {
+    signal {
         BeginRead = BEGIN_READ, read, ChannelCore::begin_read;
         Flush = FLUSH, flush, ChannelCore::flush;
     }
 }
 
-/// True if the one who asked has cancelled the operation: then no handler sees it any more. A cancelled write
-/// is skipped when its turn comes, in order, by the outbound buffer.
+/// True if the operation was cancelled, so that no further handler sees it. Writes are exempt: the outbound buffer
+/// skips a cancelled write when its turn comes.
 #[inline(always)]
 fn is_cancelled(operation: Events, done: &Completion) -> bool {
     operation != Events::WRITE && done.is_cancelled()
 }
 
-/// True if the operation is to be carried out. From here on it cannot be cancelled, but for a write, which can
-/// until it is handed to the transport, and a connect, which is broken off.
+/// Returns true if the operation is to be performed. From here on it cannot be cancelled, except for a write, until it
+/// is handed to the transport, and a connect, which is aborted.
 #[inline(always)]
 fn begin_operation(operation: Events, done: &mut Completion) -> bool {
     match operation {
@@ -196,7 +196,7 @@ fn begin_operation(operation: Events, done: &mut Completion) -> bool {
 }
 
 impl AnyEvent {
-    /// What it adds to the bytes that wait to be written.
+    /// Returns how many pending bytes the event adds while it is queued.
     pub(crate) fn pending_bytes(&self) -> usize {
         match self {
             AnyEvent::Write(write) => write.0.size_hint(),
@@ -204,7 +204,7 @@ impl AnyEvent {
         }
     }
 
-    /// Nobody will see to it any more.
+    /// Fails the event's completion: the event will not be delivered.
     pub(crate) fn fail(self, core: &Rc<ChannelCore>, error: &Error) {
         match self {
             AnyEvent::Bind(Bind(_, done))
@@ -213,7 +213,7 @@ impl AnyEvent {
             | AnyEvent::Deregister(Deregister(done))
             | AnyEvent::ShutdownOutput(ShutdownOutput(done))
             | AnyEvent::Write(Write(_, done)) => core.complete_later(done, Err(error.clone())),
-            // What it asks for is what happens.
+            // The channel is being closed anyway, so a close succeeds.
             AnyEvent::Close(Close(done)) => core.close(None, done),
             _ => {}
         }

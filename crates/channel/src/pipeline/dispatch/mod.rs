@@ -1,13 +1,19 @@
-//! How an event goes from slot to slot.
+//! Dispatch: how an event passes from slot to slot.
 //!
 //! ```text
-//!   go ──► walk to the next slot that stops for it ──► its handler is there:   taken out, called, put back
-//!    ▲                                            └──► its handler runs:       the event waits (rule 2)
-//!    └────────────── ctx.fire_…, ctx.write, … ◄──────── the handler
+//!   send_from ──► next slot that stops for the event ──► its handler is idle:     taken out, called, put back
+//!       ▲                                           └──► its handler is running:  the event is queued (rule 2)
+//!       └──────────── ctx.fire_…, ctx.write, … ◄──────── the handler
 //! ```
 //!
-//! Nothing is borrowed while a handler runs (rule 1). A handler runs at most once at a time, so the
+//! Nothing is borrowed while a handler runs (rule 1). A handler is on the stack at most once, so the
 //! stack is never deeper than the pipeline is long (rule 7).
+//!
+//! | to understand | read |
+//! |---|---|
+//! | the events, and which method of a handler each one calls | `event` |
+//! | how events are queued at a running handler, and delivered | `backlog_delivery` |
+//! | how the watchdog learns which handler runs | `watched_handler` |
 
 pub(crate) mod backlog_delivery;
 pub(crate) mod event;
@@ -26,25 +32,25 @@ use super::slots::slot::{ColdSlotState, HandlerInfo, SlotState};
 use super::slots::slot_list::{HEAD, SlotList, TAIL};
 use crate::channel::core::{ChannelCore, DeferredWork};
 
-/// The handlers of a channel.
+/// The pipeline of a channel: its slots, and what holds for all of them.
 pub(crate) struct PipelineState {
     pub(crate) slots: RefCell<SlotList>,
-    /// What some slot has ever stopped for, which is everything once something had to wait: nothing
-    /// else needs a walk.
+    /// The events that some slot has ever stopped for; all events once one had to be queued. Any other event goes
+    /// to the end of the pipeline without looking at the slots.
     ever_stopped_for: Cell<Events>,
-    /// Whose handler has panicked: [`HEAD`] if none has.
+    /// The slot whose handler panicked; [`HEAD`] if none did.
     panicked_slot: Cell<u32>,
-    /// How many handlers have got a name of their type's.
+    /// How many names were generated from handler types.
     pub(crate) generated_names: Cell<u32>,
-    /// They are being removed, all of them, and no others may come.
+    /// True once all handlers are being removed and no more may be added.
     pub(crate) is_closed: Cell<bool>,
-    /// The removal of all of them goes on when the next slot is gone.
+    /// True while the removal of all handlers waits for a slot to be discarded.
     pub(crate) is_removal_waiting: Cell<bool>,
-    /// True if handlers that take long to be removed are not waited for.
+    /// True if the removal of all handlers does not wait for slots that are being removed already.
     pub(crate) skips_lingering: Cell<bool>,
-    /// How many have been removed, so that one can tell cheaply that it was not.
+    /// How many handlers were removed: a cheap way for a handler to see that it was not.
     pub(crate) removals: Cell<u32>,
-    /// How many timers they have set, to number them.
+    /// How many timers the handlers have set; numbers the next one.
     pub(crate) timers_set: Cell<u32>,
 }
 
@@ -65,12 +71,12 @@ impl PipelineState {
 }
 
 impl PipelineState {
-    /// Some slot stops for these from now on.
+    /// Records that some slot stops for these events from now on.
     pub(crate) fn add_stop_events(&self, events: Events) {
         self.ever_stopped_for.set(self.ever_stopped_for.get() | events);
     }
 
-    /// False if no slot stops for this event.
+    /// False if no slot has ever stopped for this event.
     #[inline]
     pub(crate) fn may_stop_for(&self, event: Events) -> bool {
         self.ever_stopped_for.get().contains(event)
@@ -78,7 +84,7 @@ impl PipelineState {
 }
 
 impl ChannelCore {
-    /// Sends an event on its way from one end of the pipeline to the other.
+    /// Sends an event through the whole pipeline: an inbound one from the head, an outbound one from the tail.
     #[inline(always)]
     pub(crate) fn send_through<E: Event>(self: &Rc<Self>, event: E) {
         if self.pipeline.may_stop_for(E::BIT) {
@@ -88,7 +94,7 @@ impl ChannelCore {
         }
     }
 
-    /// Sends an event on its way, inward or outward, from this slot on.
+    /// Sends an event inward or outward, starting behind the slot `from`.
     #[inline(always)]
     pub(crate) fn send_from<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         let mut slots = self.pipeline.slots.borrow_mut();
@@ -110,15 +116,15 @@ impl ChannelCore {
                 self.call(at, handler, |handler, ctx| event.deliver(handler, ctx));
             }
             None => {
-                // Removed meanwhile: it goes past, but not past what came before.
+                // If the running handler was removed, the event goes past it, but behind what is queued there.
                 let for_handler = slots.at(at).state != SlotState::Removed;
                 self.queue_at_slot(slots, at, event.into_any(), for_handler);
             }
         }
     }
 
-    /// Sends what was read on its way, as the last of its round. Mostly the same handler stops for it and
-    /// for the end of the round, which it is then told without being put back in between: whether it was.
+    /// Sends the last message of a round of reads. If the handler that receives it is also the first to stop for
+    /// `READ_COMPLETE`, the usual case, that event is delivered within the same call; returns true if it was.
     #[inline(always)]
     pub(crate) fn send_last_read(self: &Rc<Self>, msg: Msg) -> bool {
         let mut slots = self.pipeline.slots.borrow_mut();
@@ -141,8 +147,8 @@ impl ChannelCore {
         is_completed
     }
 
-    /// A write that nobody waits for, and a flush: mostly the last steps of an answer. One copy of the
-    /// way does for all handlers, and each step is one call.
+    /// Sends a write without a completion from the slot `from`. Not inlined, as [`flush_from`](Self::flush_from): the
+    /// two usually end an answer, and one copy of the code serves all handlers with one call each.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
         if self.pipeline.may_stop_for(Write::BIT) {
@@ -152,6 +158,7 @@ impl ChannelCore {
         }
     }
 
+    /// Sends a flush from the slot `from`.
     #[inline(never)]
     pub(crate) fn flush_from(self: &Rc<Self>, from: u32) {
         if self.pipeline.may_stop_for(Flush::BIT) {
@@ -161,12 +168,14 @@ impl ChannelCore {
         }
     }
 
+    /// Calls [`send_from`](Self::send_from) without inlining it.
     #[inline(never)]
     fn send_from_outlined<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         self.send_from(from, event);
     }
 
-    /// Calls a handler that was taken out of its slot, and puts it back.
+    /// Calls a handler that was taken out of its slot, and puts it back. If events were queued meanwhile, or the
+    /// handler was removed, [`finish_call`](Self::finish_call) does the rest.
     #[inline(always)]
     pub(crate) fn call(
         self: &Rc<Self>,
@@ -187,13 +196,13 @@ impl ChannelCore {
         }
     }
 
-    /// Removes a live slot: at once if its handler does not run, else when it returns.
+    /// Removes a live slot: at once, or when its handler returns if it is running.
     pub(crate) fn remove_slot(self: &Rc<Self>, at: u32) {
         self.pipeline.removals.set(self.pipeline.removals.get().wrapping_add(1));
         let mut slots = self.pipeline.slots.borrow_mut();
         let slot = slots.at_mut(at);
         slot.state = SlotState::Removed;
-        // What waits here keeps its place: others stop behind it, and go past it in turn (rule 4).
+        // A backlog keeps its place: later events queue behind it, and go past the handler in turn (rule 4).
         let stops_for = if slot.has_backlog() { Events::ALL } else { Events::NONE };
         self.pipeline.add_stop_events(stops_for);
         slots.set_stops_for(at, stops_for);
@@ -203,7 +212,7 @@ impl ChannelCore {
         }
     }
 
-    /// Takes a slot out of the order, with all that is in it. Destructors run outside of any borrow.
+    /// Unlinks a slot and drops what is in it; queued events fail. Destructors run outside of any borrow.
     pub(crate) fn discard_slot(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
         let info = self.pipeline.slots.borrow_mut().unlink(at);
         let type_name = info.as_ref().map_or("handler", |info| info.handler_type.name());
@@ -223,7 +232,7 @@ impl ChannelCore {
         }
     }
 
-    /// After a panic: the name and the type of the handler it happened in.
+    /// Returns the name and the type of the handler that panicked, and clears the record.
     pub(crate) fn take_panicked_handler(&self) -> (String, &'static str) {
         let slots = self.pipeline.slots.borrow();
         let slot = slots.at(self.pipeline.panicked_slot.replace(HEAD)).info();
@@ -231,7 +240,7 @@ impl ChannelCore {
         known.unwrap_or_else(|| (String::from("channel"), "channel"))
     }
 
-    /// After a panic: the handlers it passed through have been put back, and are only dropped now.
+    /// Drops the handlers that a panic has passed through. They were put back during the unwinding.
     pub(crate) fn discard_poisoned_slots(self: &Rc<Self>) {
         while let Some(at) = self.find_poisoned_slot() {
             let (handler, link) = {
@@ -240,7 +249,7 @@ impl ChannelCore {
                 (slots.at_mut(at).handler.take(), link)
             };
             self.discard_slot(at, handler);
-            // Its other half, on its executor, has no part in it.
+            // The remote half of an offloaded handler did not panic: it is removed in the usual way.
             if let Some(link) = link {
                 link.send_removed();
             }
@@ -251,15 +260,17 @@ impl ChannelCore {
         self.find_poisoned_slot().is_some()
     }
 
-    /// Looked for anew each time: a destructor may call the channel, and a panic there discards them too.
+    /// Returns a poisoned slot. Searches from the start each time: a destructor may call the channel, and a panic
+    /// in that call discards poisoned slots too.
     fn find_poisoned_slot(&self) -> Option<u32> {
         let slots = self.pipeline.slots.borrow();
         slots.linked().find(|at| slots.at(*at).state == SlotState::Poisoned)
     }
 }
 
-/// A handler out of its slot. A panic puts it back, poisoned: to be dropped when the unwinding is
-/// over, because a destructor that panics meanwhile would end the process.
+/// A handler that is out of its slot for a call. If the call panics, the handler is put back and its slot is marked
+/// as poisoned. It is dropped when the unwinding is over, because a destructor that panics during an unwinding aborts
+/// the process.
 pub(super) struct HandlerCall<'a> {
     core: &'a Rc<ChannelCore>,
     at: u32,
@@ -283,11 +294,11 @@ impl<'a> HandlerCall<'a> {
     #[inline(always)]
     pub(super) fn end(mut self) -> Box<dyn Handler> {
         let handler = self.handler.take();
-        // Spares the common way out a destructor that finds nothing to do.
+        // The handler was taken, so the destructor has nothing to do: saves its check on the common path.
         std::mem::forget(self);
         match handler {
             Some(handler) => handler,
-            None => unreachable!("taken at its end only"),
+            None => unreachable!("only this method takes the handler"),
         }
     }
 }
@@ -296,7 +307,7 @@ impl Drop for HandlerCall<'_> {
     #[cold]
     fn drop(&mut self) {
         if let Some(handler) = self.handler.take() {
-            // The innermost comes first.
+            // The innermost call unwinds first: its handler is the one that panicked.
             let panicked_slot = &self.core.pipeline.panicked_slot;
             panicked_slot.set(if panicked_slot.get() == HEAD {
                 self.at
@@ -309,7 +320,7 @@ impl Drop for HandlerCall<'_> {
             slot.state = SlotState::Poisoned;
             slots.set_stops_for(self.at, Events::NONE);
             drop(slots);
-            // Whoever catches the panic need not be the channel.
+            // The panic may be caught outside of the channel, which would not learn of it otherwise.
             self.core.mark_deferred(DeferredWork::POISONED);
         }
     }

@@ -1,12 +1,12 @@
-//! Handlers of loops that are watched: while one is called, the watchdog can tell which, of which
-//! channel, and what for (O02).
+//! The wrapper around handlers on loops with a watchdog: while a handler is called, the watchdog can report its name,
+//! its channel and the method (O02).
 //!
 //! ```text
-//!   slot ──► Watched ──► says "`app` of channel 7, in on_read" ──► the handler ──► says what was said before
+//!   slot ──► WatchedHandler ──► publishes "`app` of channel 7, in on_read" ──► the handler ──► restores the previous entry
 //! ```
 //!
-//! A handler is put into this wrapper when it is added, if its loop has a watchdog; otherwise it goes into
-//! its slot as it is, and an event on its way pays nothing.
+//! A handler is wrapped when it is added, if its loop has a watchdog. Without a watchdog it is stored unwrapped, and
+//! events pay nothing.
 
 use std::any::Any;
 
@@ -24,14 +24,14 @@ use crate::pipeline::message::Msg;
 use crate::pipeline::slots::name::Name;
 use crate::pipeline::typed::signature::Signature;
 
-/// A handler, and the name under which the watchdog knows it.
+/// A handler, and the call site under which the watchdog reports it.
 struct WatchedHandler {
     handler: Box<dyn Handler>,
     call_site: CallSite,
 }
 
 impl ChannelCore {
-    /// Boxes a handler for its slot, wrapped if somebody watches.
+    /// Boxes a handler for its slot, wrapped if its loop has a watchdog.
     pub(crate) fn box_handler<H: Handler>(&self, name: &Name, handler: H) -> Box<dyn Handler> {
         if !self.here.sender().is_watched() {
             return Box::new(handler);
@@ -42,7 +42,7 @@ impl ChannelCore {
     }
 }
 
-/// The handler itself, watched or not, if it is of this type.
+/// Returns the handler inside of the wrapper, or the unwrapped handler, if it is of type `H`.
 pub(crate) fn downcast<H: Handler>(handler: &mut dyn Handler) -> Option<&mut H> {
     let handler: &mut dyn Any = handler;
     if handler.is::<WatchedHandler>() {
@@ -52,7 +52,7 @@ pub(crate) fn downcast<H: Handler>(handler: &mut dyn Handler) -> Option<&mut H> 
     handler.downcast_mut()
 }
 
-/// What the watchdog knows a handler by.
+/// Returns the call site under which the watchdog reports a handler.
 pub(crate) fn handler_call_site(
     name: String,
     channel: ChannelId,
@@ -66,8 +66,8 @@ macro_rules! handler_methods {
         methods { $($call:ident($($arg:ident: $type:ty),*) -> $result:ty;)* }
         others { $($other:ident;)* }
     ) => {
-        /// What a handler is called for.
-        #[allow(non_camel_case_types, reason = "they are the names of the methods")]
+        /// A call of a handler: one of its methods, its construction or its destructor.
+        #[allow(non_camel_case_types, reason = "the variants are named after the methods")]
         #[derive(Clone, Copy, Debug)]
         #[repr(u8)]
         pub(crate) enum HandlerMethod {
@@ -127,7 +127,7 @@ handler_methods! {
     }
 }
 
-/// What is left when the handler has gone.
+/// Takes the place of a handler that is being dropped.
 struct NoHandler;
 
 impl Handler for NoHandler {}
@@ -144,13 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn o02_no_event_is_kept_from_a_handler_that_is_watched() {
-        // Besides events: added, removed, a timer; and what is no method.
+    fn o02_a_watched_handler_receives_every_event() {
+        // Not events: `on_added`, `on_removed` and `on_timer`; and `build` and `drop`, which are not methods.
         let others = 3 + 2;
         assert_eq!(
             METHOD_NAMES.len() - others,
             Events::NAMES.len(),
-            "a new event is passed on here too"
+            "every event is forwarded by the wrapper"
         );
         assert_eq!(METHOD_NAMES[HandlerMethod::on_read as usize], "on_read");
         assert_eq!(METHOD_NAMES[HandlerMethod::drop as usize], "drop");

@@ -1,10 +1,10 @@
-//! Changing a pipeline: several changes as one, checked before any of it takes effect.
+//! Editing a pipeline: several changes as one, checked before any of them takes effect.
 //!
 //! ```text
-//!   edit ──► changes are staged: new slots are linked, nothing stops at them yet
+//!   edit ──► changes are staged: new slots are linked, but no event stops at them yet
 //!              │
-//!              ├─ the closure fails, or types do not fit ──► everything is as it was
-//!              └─ fits ──► in the order of the changes: on_added of what came, on_removed of what went
+//!              ├─ the closure fails, or the types do not fit ──► every change is undone
+//!              └─ the types fit ──► in the order of the changes: on_added of new handlers, on_removed of removed ones
 //! ```
 
 use std::any::type_name;
@@ -23,10 +23,11 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
 use crate::pipeline::typed::type_check::{TransportTypes, TypeMismatch, check};
 
-/// Changes of a pipeline that take effect together, or not at all.
+/// Changes to a pipeline that take effect together, or not at all.
 ///
-/// An initialiser gets one, and [`Pipeline::edit`](crate::Pipeline::edit) gives one. Types are checked
-/// once, at the end: so what fits only when it is complete can be put together step by step.
+/// A channel initialiser receives an `Edit`; later changes use
+/// [`Pipeline::edit`](crate::Pipeline::edit). Message types are checked once, at the end, so that a
+/// pipeline may be assembled in several steps that fit only together.
 ///
 /// ```
 /// use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
@@ -42,7 +43,7 @@ use crate::pipeline::typed::type_check::{TransportTypes, TypeMismatch, check};
 ///             edit.add_first("compressor", Compressor)?;
 ///             edit.replace(ctx.slot(), "next", NextProtocol)
 ///         })?;
-///         ctx.fire_read(msg); // To the one that stands in its place now.
+///         ctx.fire_read(msg); // Reaches the handler that replaced this one.
 ///         Ok(())
 ///     }
 /// }
@@ -52,14 +53,15 @@ pub struct Edit<'a> {
     changes: EditChanges,
 }
 
-/// By their names, not by their places: what runs meanwhile may change the pipeline, too.
+/// One change of an edit. Stores slot ids instead of indices, because handlers that run during the commit may change
+/// the pipeline, too.
 #[derive(Clone, Copy, Debug)]
 enum EditChange {
     Added(SlotId),
     Removed(SlotId),
 }
 
-/// The changes of an edit, in order. Most edits are of one handler, and allocate nothing.
+/// The changes of an edit, in order. An edit of one handler, the common case, allocates nothing here.
 #[derive(Default)]
 struct EditChanges {
     first: Option<EditChange>,
@@ -85,7 +87,7 @@ impl EditChanges {
 }
 
 impl<'a> Edit<'a> {
-    /// Calls `f` with an edit, and carries it out.
+    /// Calls `f` with an edit, and commits it.
     pub(crate) fn perform<R, E: From<PipelineError>>(
         core: &'a Rc<ChannelCore>,
         f: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
@@ -93,14 +95,14 @@ impl<'a> Edit<'a> {
         if !core.accepts_edits() {
             return Err(PipelineError::Closed.into());
         }
-        // A panic of `f` rolls back too, in the destructor.
+        // If `f` fails or panics, the destructor of the edit rolls back.
         let mut edit = Edit { core, changes: EditChanges::default() };
         let result = f(&mut edit)?;
         edit.commit()?;
         Ok(result)
     }
 
-    /// Puts a handler first, next to the transport.
+    /// Adds a handler at the front, next to the transport.
     ///
     /// # Errors
     /// [`PipelineError`]: the name is in use.
@@ -112,7 +114,7 @@ impl<'a> Edit<'a> {
         self.insert(HEAD, name.into(), handler)
     }
 
-    /// Puts a handler last.
+    /// Adds a handler at the back.
     ///
     /// # Errors
     /// [`PipelineError`]: the name is in use.
@@ -125,10 +127,10 @@ impl<'a> Edit<'a> {
         self.insert(last, name.into(), handler)
     }
 
-    /// Puts a handler before another: nearer to the transport.
+    /// Adds a handler before another one: nearer to the transport.
     ///
     /// # Errors
-    /// [`PipelineError`]: the name is in use, or the other is not there.
+    /// [`PipelineError`]: the name is in use, or the pipeline does not have the other handler.
     pub fn add_before<'b>(
         &mut self,
         at: impl Into<At<'b>>,
@@ -140,10 +142,10 @@ impl<'a> Edit<'a> {
         self.insert(before, name.into(), handler)
     }
 
-    /// Puts a handler behind another: further from the transport.
+    /// Adds a handler after another one: further from the transport.
     ///
     /// # Errors
-    /// [`PipelineError`]: the name is in use, or the other is not there.
+    /// [`PipelineError`]: the name is in use, or the pipeline does not have the other handler.
     pub fn add_after<'b>(
         &mut self,
         at: impl Into<At<'b>>,
@@ -154,8 +156,9 @@ impl<'a> Edit<'a> {
         self.insert(at, name.into(), handler)
     }
 
-    /// Puts the two halves of a codec last, as `name/decoder` and `name/encoder`. Two slots, so that
-    /// what is written while something is decoded does not have to wait for it.
+    /// Adds the two halves of a codec at the back, as `name/decoder` and `name/encoder`. They take two
+    /// slots, so that a message written during decoding is encoded at once instead of waiting for the
+    /// decoder to return.
     ///
     /// # Errors
     /// [`PipelineError`]: the name is in use.
@@ -174,13 +177,13 @@ impl<'a> Edit<'a> {
     /// Removes a handler.
     ///
     /// # Errors
-    /// [`PipelineError`]: it is not there.
+    /// [`PipelineError`]: the pipeline does not have this handler.
     pub fn remove<'b>(&mut self, at: impl Into<At<'b>>) -> Result<(), PipelineError> {
         let at = self.find(at.into())?;
         let mut slots = self.core.pipeline.slots.borrow_mut();
         let id = slots.id(at);
         if slots.at(at).state == SlotState::Staged {
-            // It came with this very edit, or with one around it: it was never there.
+            // Added by this edit, or by one around it: it never took part in the pipeline.
             drop(slots);
             self.remove_staged(id);
         } else {
@@ -193,17 +196,18 @@ impl<'a> Edit<'a> {
     /// Removes the two halves of a codec.
     ///
     /// # Errors
-    /// [`PipelineError`]: they are not there.
+    /// [`PipelineError`]: the pipeline does not have this codec.
     pub fn remove_codec(&mut self, name: &str) -> Result<(), PipelineError> {
         self.remove(&*format!("{name}/decoder"))?;
         self.remove(&*format!("{name}/encoder"))
     }
 
-    /// Puts a handler in the place of another. What the old one still passes inward while it takes
-    /// its leave reaches the new one.
+    /// Replaces a handler by another one. What the old handler fires inward in its `on_removed` reaches
+    /// the new one.
     ///
     /// # Errors
-    /// [`PipelineError`]: the name is in use by a third, or the old one is not there.
+    /// [`PipelineError`]: the name is in use by a third handler, or the pipeline does not have the old
+    /// one.
     pub fn replace<'b>(
         &mut self,
         at: impl Into<At<'b>>,
@@ -212,7 +216,7 @@ impl<'a> Edit<'a> {
     ) -> Result<SlotId, PipelineError> {
         let old = self.find(at.into())?;
         let name = name.into();
-        // Its name may be used again.
+        // The new handler may take the name of the old one.
         self.check_name(&name, Some(old))?;
         let new = self.insert_unchecked(old, name, handler);
         let old = self.core.pipeline.slots.borrow().id(old);
@@ -220,22 +224,22 @@ impl<'a> Edit<'a> {
         Ok(new)
     }
 
-    /// The names, in order.
+    /// Returns the names of the handlers, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.core.handler_names()
     }
 
-    /// The channel, for any thread.
+    /// Returns a handle to the channel that may be used on any thread.
     #[must_use]
     pub fn channel(&self) -> Channel {
         self.core.channel()
     }
 
-    /// Removes a handler if it is there. Returns whether it was.
+    /// Removes a handler if the pipeline has it. Returns true if it was removed.
     ///
     /// # Errors
-    /// [`PipelineError`]: as for [`remove`](Self::remove), but for a handler that is not there.
+    /// [`PipelineError`], as for [`remove`](Self::remove); a missing handler is no error.
     pub fn remove_if_present<'b>(&mut self, at: impl Into<At<'b>>) -> Result<bool, PipelineError> {
         let at = at.into();
         let is_present = self.find(at).is_ok();
@@ -280,7 +284,7 @@ impl<'a> Edit<'a> {
     fn commit(mut self) -> Result<(), PipelineError> {
         self.core.check_types()?;
         let mut outcome = Ok(());
-        // One at a time: after a panic of a handler the rest is undone.
+        // One at a time: if a handler panics, the destructor undoes the rest.
         while let Some(change) = self.changes.pop_front() {
             match change {
                 EditChange::Added(slot) => {
@@ -294,7 +298,7 @@ impl<'a> Edit<'a> {
         outcome
     }
 
-    /// Takes a slot out again, if it is still only staged.
+    /// Removes a slot again, if it is still staged.
     fn remove_staged(&self, slot: SlotId) {
         let mut slots = self.core.pipeline.slots.borrow_mut();
         let staged = slots.find_in_state(slot, SlotState::Staged);
@@ -306,7 +310,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// What was not carried out is undone, the last change first.
+/// Undoes the changes that were not committed, the last one first.
 impl Drop for Edit<'_> {
     fn drop(&mut self) {
         while let Some(change) = self.changes.pop_back() {
@@ -324,22 +328,23 @@ impl Drop for Edit<'_> {
 }
 
 impl ChannelCore {
+    /// Checks that the message types of neighbouring handlers fit.
     fn check_types(&self) -> Result<(), TypeMismatch> {
         let slots = self.pipeline.slots.borrow();
         let infos = slots.present().filter_map(|at| slots.at(at).info());
         if !infos.clone().any(HandlerInfo::has_signature) {
-            return Ok(()); // Of handlers that say nothing, nothing can be wrong.
+            return Ok(()); // No handler declares types, so there is nothing to check.
         }
         let transport: TransportTypes = self.transport_types();
         check(transport, infos.map(|info| (&info.name as &dyn fmt::Display, info.signature())))
     }
 
-    /// A staged handler takes its place: from now on events stop there.
+    /// Makes a staged handler live, so that events stop at its slot, and calls its `on_added`.
     fn activate_slot(self: &Rc<Self>, slot: SlotId) -> Result<(), PipelineError> {
         let mut slots = self.pipeline.slots.borrow_mut();
         let staged = slots.find_in_state(slot, SlotState::Staged);
         let Some(at) = staged else {
-            return Ok(()); // Removed by a handler that was added along with it.
+            return Ok(()); // Removed by a handler that the same edit added.
         };
         let slot = slots.at_mut(at);
         slot.state = SlotState::Live;
@@ -351,9 +356,9 @@ impl ChannelCore {
         let mut added = Ok(());
         self.call(at, handler, |handler, ctx| {
             added = handler.on_added(ctx).map_err(|cause| {
-                // The name goes with the slot.
+                // Read now: the slot may be gone afterwards.
                 let name = ctx.core().name_of(at);
-                // Removed while it runs: `on_removed` follows when this call ends.
+                // The handler is running, so `on_removed` follows when this call ends.
                 ctx.core().remove_slot_if_present(at);
                 PipelineError::NotAdded { name, cause }
             });
@@ -375,7 +380,8 @@ impl ChannelCore {
         }
     }
 
-    /// The last slot before the tail. One that is on its way out counts, unless nobody waits for it.
+    /// Returns the slot to remove next when a channel closes: the last before the tail. A slot that is being removed
+    /// already counts, so that its removal is awaited, unless `skips_lingering` is set.
     pub(crate) fn next_to_remove(&self) -> Option<SlotId> {
         let slots = self.pipeline.slots.borrow();
         let mut from_tail = slots.linked().rev();

@@ -1,9 +1,9 @@
-//! The name of a handler in its pipeline.
+//! Names of handlers.
 
 use std::fmt;
 
-/// What a handler is called in its pipeline. A literal costs nothing; [`Name::auto`] makes one from
-/// the handler's type.
+/// The name of a handler in its pipeline. A string literal allocates nothing; with [`Name::auto`] the
+/// name is generated from the handler's type.
 ///
 /// ```
 /// use waterwheel_channel::Name;
@@ -15,8 +15,8 @@ pub struct Name {
     text: NameText,
 }
 
-/// Three words: with the half beside the text in each variant there is no fourth for it. A channel has a name for
-/// each of its handlers.
+/// The text of a name and the half of the codec it stands for. Three machine words, because each variant stores the
+/// half beside the text: outside the enum it would take a fourth. A channel stores a name for each of its handlers.
 #[derive(Clone, Debug)]
 enum NameText {
     Literal(CodecHalf, &'static str),
@@ -41,23 +41,23 @@ impl CodecHalf {
 }
 
 impl Name {
-    /// To be made from the handler's type: `Echo#0`.
+    /// Requests a name generated from the handler's type, such as `Echo#0`.
     #[must_use]
     pub const fn auto() -> Self {
         Self { text: NameText::Literal(CodecHalf::Whole, "") }
     }
 
-    /// The inbound half of the codec with this name.
+    /// Returns the name of the inbound half of the codec with this name.
     pub(crate) fn decoder(self) -> Self {
-        self.of_half(CodecHalf::Decoder)
+        self.with_half(CodecHalf::Decoder)
     }
 
-    /// The outbound half of the codec with this name.
+    /// Returns the name of the outbound half of the codec with this name.
     pub(crate) fn encoder(self) -> Self {
-        self.of_half(CodecHalf::Encoder)
+        self.with_half(CodecHalf::Encoder)
     }
 
-    fn of_half(mut self, of: CodecHalf) -> Self {
+    fn with_half(mut self, of: CodecHalf) -> Self {
         let (NameText::Literal(half, _) | NameText::Made(half, _)) = &mut self.text;
         *half = of;
         self
@@ -75,7 +75,7 @@ impl Name {
         *half
     }
 
-    /// Whether both read the same, however they were put together.
+    /// True if both names display as the same text, whichever part of it is the codec suffix.
     pub(crate) fn has_same_text(&self, other: &Name) -> bool {
         self.bytes().eq(other.bytes())
     }
@@ -88,7 +88,7 @@ impl Name {
         self.base().is_empty()
     }
 
-    /// A name made from a type's name: without its path, and numbered.
+    /// Returns a name made from a type's name, without path and generic parameters, and a number.
     pub(crate) fn of_type(type_name: &str, number: u32) -> Self {
         let plain = type_name.split('<').next().unwrap_or(type_name);
         let short = plain.rsplit("::").next().unwrap_or(plain);

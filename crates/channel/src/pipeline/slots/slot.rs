@@ -1,10 +1,10 @@
-//! One place of a pipeline: its handler, what is known of it, and what waits there.
+//! One slot of a pipeline: its handler, the handler's name and types, and the events queued for it.
 //!
 //! ```text
-//!   slot ─┬ handler     None while it runs
-//!         ├ stops       what the walk stops for
-//!         └ about       its name, its types; and for those that have them
-//!             └ more    timers, the way to another executor, what came while it ran (rules 2 to 4)
+//!   slot ─┬ handler     None while the handler runs
+//!         ├ stops_for   the events that stop at this slot
+//!         └ info        name, type and signature of the handler
+//!             └ cold    timers, the link to another executor, the backlog (rules 2 to 4); allocated on first use
 //! ```
 
 use std::collections::VecDeque;
@@ -21,14 +21,14 @@ use crate::pipeline::typed::signature::{Signature, TypeTag};
 use crate::queue_capacity::shrink_if_empty;
 
 pub(crate) struct Slot {
-    /// `None` while it runs, at both ends, and when the slot is free.
+    /// `None` while the handler runs, at both ends of the pipeline, and in a free slot.
     pub(crate) handler: Option<Box<dyn Handler>>,
     pub(crate) next: u32,
     pub(crate) prev: u32,
-    /// What the walk stops for.
+    /// The events that stop at this slot; all others skip it.
     pub(super) stops_for: Events,
     pub(crate) state: SlotState,
-    /// Something waits here.
+    /// True while events are queued at this slot.
     has_backlog: bool,
     pub(super) info: Option<Box<HandlerInfo>>,
 }
@@ -36,67 +36,68 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
     Free,
-    /// Added in an edit that is not through yet: in its place, but nothing stops here.
+    /// Added by an edit that is not committed yet: linked in its place, but no event stops here.
     Staged,
     Live,
-    /// To be removed by an edit that is not through yet.
+    /// Marked for removal by an edit that is not committed yet.
     Leaving,
-    /// Removed while it runs: gone when the call returns.
+    /// Removed while its handler runs; unlinked when the call returns.
     Removed,
-    /// Removed, but events stop here until what was on its way to its offloaded handler has come
-    /// through.
+    /// Removed, but all events stop here until its offloaded handler has processed everything that was
+    /// queued for it.
     Lingering,
-    /// A panic has passed through its handler.
+    /// Its handler panicked, or a panic of a handler that it called passed through it.
     Poisoned,
 }
 
-/// What is known of a handler besides the handler.
+/// What a slot stores about its handler.
 pub(crate) struct HandlerInfo {
     pub(crate) name: Name,
-    /// Its type.
+    /// The type of the handler.
     pub(crate) handler_type: &'static TypeTag,
     pub(crate) interest: Events,
-    /// Tells it from those that were in the same place before.
+    /// Distinguishes the handler from earlier ones in the same slot.
     pub(super) generation: u32,
-    /// `None` if it says nothing.
+    /// `None` if the handler declares no types.
     signature: Option<Box<Signature>>,
-    /// Made when it is first needed, kept from then on.
+    /// Allocated on first use, kept from then on.
     cold: Option<Box<ColdSlotState>>,
 }
 
-/// What few handlers have.
+/// The part of a slot's state that few handlers need.
 #[derive(Default)]
 pub(crate) struct ColdSlotState {
-    /// Its timers that are not due yet.
+    /// The handler's timers that are not due yet.
     pub(crate) timers: Vec<SlotTimer>,
-    /// If it runs on another executor: the way there.
+    /// The link to the executor of an offloaded handler.
     pub(crate) offload_link: Option<Arc<OffloadLink>>,
     pub(crate) backlog: Backlog,
-    /// The handler, while others have their turn before the rest of the backlog: it counts as running.
+    /// The handler while the delivery of its backlog is suspended, so that other channels get a turn. The handler
+    /// counts as running meanwhile.
     pub(crate) suspended: Option<Box<dyn Handler>>,
 }
 
-/// What came to a slot while its handler ran.
+/// The events that reached a slot while its handler ran.
 #[derive(Default)]
 pub(crate) struct Backlog {
     events: VecDeque<QueuedEvent>,
-    /// How many of them were there before the running call began.
+    /// How many of the events were queued before the current call of the handler began.
     older_than_call: usize,
-    /// How many of them are writes.
+    /// How many of the events are writes.
     writes: usize,
-    /// They are being delivered.
+    /// True while the backlog is being delivered.
     is_delivering: bool,
-    /// How many have come while others were delivered, since there were none: those that the handler causes
-    /// itself, and that may go on for ever.
+    /// How many events were queued during deliveries since the backlog was last empty. The handler causes these
+    /// events itself, possibly without end.
     added_during_delivery: usize,
 }
 
-/// An event that waits at a slot.
+/// An event queued at a slot.
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
-    /// What it adds to the bytes that wait to be written. Asked once: a message may change its mind.
+    /// How many pending bytes the event adds. Computed once, because a message may change its size hint.
     pub(crate) bytes: usize,
-    /// For the handler; otherwise past it, to the next one.
+    /// True if the event is for the handler; false if it goes past it, to the next slot.
     pub(crate) for_handler: bool,
 }
 
@@ -107,7 +108,7 @@ impl Backlog {
         self.events.push_back(queued);
     }
 
-    /// The next one; whatever is left is older than the call that follows.
+    /// Takes the next event. The remaining ones count as older than the call that follows.
     pub(crate) fn pop(&mut self) -> Option<QueuedEvent> {
         let queued = self.events.pop_front()?;
         self.writes -= usize::from(matches!(queued.event, AnyEvent::Write(_)));
@@ -138,7 +139,7 @@ impl HandlerInfo {
         }
     }
 
-    /// What few handlers have, if it does.
+    /// Returns the cold state, if it was allocated.
     pub(crate) fn cold(&self) -> Option<&ColdSlotState> {
         self.cold.as_deref()
     }
@@ -155,7 +156,7 @@ impl HandlerInfo {
         self.cold()?.offload_link.clone()
     }
 
-    /// True if it says something of its types.
+    /// True if the handler declares its types.
     pub(crate) fn has_signature(&self) -> bool {
         self.signature.is_some()
     }
@@ -182,21 +183,21 @@ impl Slot {
         }
     }
 
-    /// Whether something waits here.
+    /// True while events are queued at this slot.
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
         self.has_backlog
     }
 
-    /// Whether something came since the running call began: what the handler emits outward from now
-    /// on has to stand behind it (rule 3).
+    /// True if an event was queued since the current call of the handler began. What the handler emits outward from
+    /// then on has to queue behind it (rule 3).
     #[inline]
     pub(crate) fn must_queue_outbound(&self) -> bool {
         self.has_backlog
             && self.backlog().is_some_and(|backlog| backlog.events.len() > backlog.older_than_call)
     }
 
-    /// Takes the handler out, to be called. What waits here is older than that call.
+    /// Takes the handler out for a call. Events queued so far count as older than that call.
     #[inline]
     pub(crate) fn begin_call(&mut self) -> Option<Box<dyn Handler>> {
         let handler = self.handler.take()?;
@@ -212,8 +213,8 @@ impl Slot {
     #[inline]
     pub(crate) fn end_call(&mut self, handler: Box<dyn Handler>) {
         let previous = self.handler.replace(handler);
-        debug_assert!(previous.is_none(), "it was backlog out");
-        std::mem::forget(previous); // Spares the way out a destructor that finds nothing to do.
+        debug_assert!(previous.is_none(), "the handler was taken out");
+        std::mem::forget(previous); // Always `None`: saves the check of its destructor on the way out.
     }
 
     fn backlog(&self) -> Option<&Backlog> {
@@ -224,17 +225,19 @@ impl Slot {
         self.info_mut()?.cold.as_deref_mut().map(|cold| &mut cold.backlog)
     }
 
-    /// Lets an event wait; how many writes do so now.
+    /// Queues an event. Returns how many writes are queued now.
     pub(crate) fn enqueue(&mut self, queued: QueuedEvent) -> usize {
         self.has_backlog = true;
-        let Some(info) = self.info_mut() else { unreachable!("nothing waits at the ends") };
+        let Some(info) = self.info_mut() else {
+            unreachable!("events are never queued at the ends of a pipeline")
+        };
         let backlog = &mut info.cold_mut().backlog;
         backlog.push(queued);
         backlog.writes
     }
 
-    /// Begins to deliver what waits here. Returns how many came while others were delivered, and
-    /// how many wait now.
+    /// Begins a delivery of the backlog. Returns how many events earlier deliveries have added, and how
+    /// many are queued now.
     pub(crate) fn begin_delivery(&mut self) -> (usize, usize) {
         self.backlog_mut().map_or((0, 0), |backlog| {
             backlog.is_delivering = true;
@@ -242,17 +245,17 @@ impl Slot {
         })
     }
 
-    /// Returns how many of the waiting events came while others were delivered.
+    /// Returns how many events were queued during deliveries since the backlog was last empty.
     pub(crate) fn added_during_delivery(&self) -> usize {
         self.backlog().map_or(0, |backlog| backlog.added_during_delivery)
     }
 
-    /// How many wait here.
+    /// Returns how many events are queued here.
     pub(crate) fn backlog_len(&self) -> usize {
         self.backlog().map_or(0, |backlog| backlog.events.len())
     }
 
-    /// Everything that has waited here was delivered, and the handler is put back.
+    /// Ends the delivery of the backlog, which is empty now, and puts the handler back.
     pub(crate) fn end_delivery(&mut self, handler: Box<dyn Handler>) {
         if let Some(backlog) = self.backlog_mut() {
             (backlog.is_delivering, backlog.added_during_delivery) = (false, 0);
@@ -260,7 +263,7 @@ impl Slot {
         self.handler = Some(handler);
     }
 
-    /// The rest is delivered later.
+    /// Suspends the delivery; the rest of the backlog is delivered later.
     pub(crate) fn suspend(&mut self, handler: Box<dyn Handler>) {
         if let Some(cold) = self.info_mut().map(HandlerInfo::cold_mut) {
             cold.backlog.is_delivering = false;
@@ -268,12 +271,12 @@ impl Slot {
         }
     }
 
-    /// Takes the handler out that was parked.
+    /// Takes the handler whose delivery was suspended.
     pub(crate) fn take_suspended(&mut self) -> Option<Box<dyn Handler>> {
         self.info_mut()?.cold.as_mut()?.suspended.take()
     }
 
-    /// Takes out all that waits here.
+    /// Takes all queued events.
     pub(crate) fn take_backlog(&mut self) -> Backlog {
         self.has_backlog = false;
         let backlog = self.backlog_mut().map(std::mem::take).unwrap_or_default();
@@ -281,7 +284,8 @@ impl Slot {
         backlog
     }
 
-    /// The next one that waits, with how many writes did so before and do now. None if so many were caused.
+    /// Takes the next queued event, and returns it with the number of queued writes before and after. `None` if the
+    /// backlog is empty, or if deliveries have added more than `max_added` events.
     pub(crate) fn next_queued(&mut self, max_added: usize) -> Option<(QueuedEvent, usize, usize)> {
         let backlog =
             self.backlog_mut().filter(|backlog| backlog.added_during_delivery <= max_added)?;
@@ -300,7 +304,7 @@ impl Slot {
         self.info.as_deref_mut()
     }
 
-    /// Whether it is part of the pipeline as an edit under way sees it.
+    /// True if the slot is part of the pipeline as an edit in progress sees it.
     pub(crate) fn is_present(&self) -> bool {
         matches!(self.state, SlotState::Live | SlotState::Staged)
     }

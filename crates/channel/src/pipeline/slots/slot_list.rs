@@ -1,14 +1,14 @@
-//! The places of a pipeline, linked in order.
+//! The slots of a pipeline, as a doubly linked list.
 //!
 //! ```text
-//!   0 head ⇄ 2 "lines" ⇄ 5 "app" ⇄ 1 tail       slots by index, linked both ways
+//!   0 head ⇄ 2 "lines" ⇄ 5 "app" ⇄ 1 tail       indices into a vector, linked both ways
 //! ```
 //!
-//! A slot that is removed while its handler runs stays linked until the call returns: so it still
-//! has neighbours to pass things on to (rule 5), and its place in the order of what goes out
-//! (rule 4). Nothing but its own backlog stops at it any more. Its index is used again only after that.
+//! A slot that is removed while its handler runs stays linked until the call returns. So the handler still has
+//! neighbours to pass events to (rule 5), and outbound events keep their order (rule 4). Only events that have to queue
+//! behind its backlog stop at it. Its index is reused only after it was unlinked.
 //!
-//! Nothing in here calls a handler.
+//! Nothing in this file calls a handler.
 
 use std::any::TypeId;
 use std::fmt;
@@ -17,12 +17,13 @@ use super::slot::{HandlerInfo, Slot, SlotState};
 use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
 
-/// The transport's end. No handler; its slot is there to be linked.
+/// Index of the head, the transport's end of the pipeline. Its slot has no handler.
 pub(crate) const HEAD: u32 = 0;
-/// The other end.
+/// Index of the tail, the other end of the pipeline. Its slot has no handler.
 pub(crate) const TAIL: u32 = 1;
 
-/// Names a place in a pipeline, and stops doing so when its handler has been removed.
+/// Identifies a handler of a pipeline by its slot. Invalid once the handler was removed: slots are
+/// reused, but never with the same generation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SlotId {
     pub(crate) index: u32,
@@ -37,19 +38,19 @@ impl fmt::Debug for SlotId {
 
 pub(crate) struct SlotList {
     slots: Vec<Slot>,
-    /// The first that is free, from which the others follow; the head if none is.
+    /// The first free slot; free slots are linked by `next`. [`HEAD`] if no slot is free.
     first_free: u32,
-    /// How many handlers there have been.
+    /// The generation given to the latest handler.
     last_generation: u32,
-    /// The first slot that stops for what was read, and for the end of a round; the tail if none does. Every event of
-    /// the transport begins here, so the walk is made once for all of them.
+    /// The first slot that stops for `READ`, and the first that stops for `READ_COMPLETE`; the tail if none does.
+    /// Cached, because every read of the transport starts there.
     first_read: u32,
     first_read_complete: u32,
 }
 
 impl SlotList {
     pub(crate) fn new() -> Self {
-        // Both ends, and one handler.
+        // Room for both ends and one handler.
         let mut slots = Vec::with_capacity(3);
         slots.extend([Slot::end(HEAD, TAIL), Slot::end(HEAD, TAIL)]);
         Self {
@@ -71,7 +72,7 @@ impl SlotList {
         &mut self.slots[index as usize]
     }
 
-    /// The next slot inward that stops for this event; the tail does for all.
+    /// Returns the next slot inward that stops for this event; the tail stops for every event.
     #[inline]
     pub(crate) fn next_inward(&self, from: u32, event: Events) -> u32 {
         let mut at = self.at(from).next;
@@ -81,21 +82,21 @@ impl SlotList {
         at
     }
 
-    /// Returns the first slot that stops for what was read; the tail if none does.
+    /// Returns the first slot that stops for `READ`; the tail if none does.
     #[inline]
     pub(crate) fn first_read(&self) -> u32 {
         self.first_read
     }
 
-    /// Whether this slot, whose handler runs, is the first that the end of a round comes to, and nothing
-    /// waits there.
+    /// True if this slot, whose handler is running, is the first that stops for `READ_COMPLETE`, and has no backlog:
+    /// then that event may be delivered within the same call.
     #[inline]
     pub(crate) fn may_get_read_complete(&self, at: u32) -> bool {
         let slot = self.at(at);
         self.first_read_complete == at && slot.state == SlotState::Live && !slot.has_backlog()
     }
 
-    /// Makes a slot stop for these events, and for no others.
+    /// Sets the events that stop at a slot.
     pub(crate) fn set_stops_for(&mut self, at: u32, stops_for: Events) {
         self.at_mut(at).stops_for = stops_for;
         self.update_first_slots();
@@ -106,7 +107,7 @@ impl SlotList {
         self.first_read_complete = self.next_inward(HEAD, Events::READ_COMPLETE);
     }
 
-    /// The next slot outward that stops for this event; the head does for all.
+    /// Returns the next slot outward that stops for this event; the head stops for every event.
     #[inline]
     pub(crate) fn next_outward(&self, from: u32, event: Events) -> u32 {
         let mut at = self.at(from).prev;
@@ -121,18 +122,18 @@ impl SlotList {
         SlotId { index, generation }
     }
 
-    /// The index, if the slot is still in use.
+    /// Returns the index of a slot, if its handler is still there.
     pub(crate) fn find(&self, id: SlotId) -> Option<u32> {
         let info = self.slots.get(id.index as usize)?.info()?;
         (info.generation == id.generation).then_some(id.index)
     }
 
-    /// The index, if the slot is in this state.
+    /// Returns the index of a slot, if it is in this state.
     pub(crate) fn find_in_state(&self, id: SlotId, state: SlotState) -> Option<u32> {
         self.find(id).filter(|at| self.at(*at).state == state)
     }
 
-    /// The handlers' slots in order, those on their way out included.
+    /// Iterates over the slots of all handlers in order, including those being removed.
     pub(crate) fn linked(&self) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
         SlotIter {
             slots: self,
@@ -142,7 +143,7 @@ impl SlotList {
         }
     }
 
-    /// The handlers' slots further inward than this one, those on their way out included.
+    /// Iterates over the slots of the handlers further inward than this slot, including those being removed.
     pub(crate) fn linked_after(&self, from: u32) -> impl Iterator<Item = u32> + '_ {
         SlotIter {
             slots: self,
@@ -152,7 +153,7 @@ impl SlotList {
         }
     }
 
-    /// The handlers' slots in order, as an edit under way sees them.
+    /// Iterates over the slots of the handlers in order, as an edit in progress sees them.
     pub(crate) fn present(&self) -> impl DoubleEndedIterator<Item = u32> + Clone + '_ {
         self.linked().filter(|index| self.at(*index).is_present())
     }
@@ -167,7 +168,7 @@ impl SlotList {
         })
     }
 
-    /// Puts a handler behind the slot `after`, staged.
+    /// Links a handler in behind the slot `after`, in state [`SlotState::Staged`].
     pub(crate) fn insert(
         &mut self,
         after: u32,
@@ -194,27 +195,28 @@ impl SlotList {
             let next = self.at(self.first_free).next;
             return std::mem::replace(&mut self.first_free, next);
         }
-        // Few are added, and none of them in a hurry.
+        // Exactly one: memory per channel matters more than the speed of adding a handler.
         self.slots.reserve_exact(1);
         self.slots.push(Slot::free());
-        u32::try_from(self.slots.len() - 1).unwrap_or_else(|_| unreachable!("four billion"))
+        u32::try_from(self.slots.len() - 1)
+            .unwrap_or_else(|_| unreachable!("a pipeline has fewer than 2^32 slots"))
     }
 
-    /// Takes a slot out of the order; its index may be used again. The caller drops what was in it
-    /// outside of any borrow.
+    /// Unlinks a slot; its index may be reused. The caller drops what was in it outside of any borrow.
     pub(crate) fn unlink(&mut self, index: u32) -> Option<Box<HandlerInfo>> {
         let slot = self.at_mut(index);
         let (prev, next) = (slot.prev, slot.next);
-        let left = slot.info.take();
+        let info = slot.info.take();
         *slot = Slot::free();
         self.at_mut(prev).next = next;
         self.at_mut(next).prev = prev;
         self.update_first_slots();
         self.at_mut(index).next = std::mem::replace(&mut self.first_free, index);
-        left
+        info
     }
 }
 
+/// Iterates over linked slots from either side.
 #[derive(Clone)]
 struct SlotIter<'a> {
     slots: &'a SlotList,
@@ -224,7 +226,7 @@ struct SlotIter<'a> {
 }
 
 impl SlotIter<'_> {
-    fn step(&mut self, at: u32) -> Option<u32> {
+    fn advance(&mut self, at: u32) -> Option<u32> {
         if self.is_done || self.front == TAIL || self.back == HEAD {
             return None;
         }
@@ -237,7 +239,7 @@ impl Iterator for SlotIter<'_> {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        let at = self.step(self.front)?;
+        let at = self.advance(self.front)?;
         self.front = self.slots.at(at).next;
         Some(at)
     }
@@ -245,7 +247,7 @@ impl Iterator for SlotIter<'_> {
 
 impl DoubleEndedIterator for SlotIter<'_> {
     fn next_back(&mut self) -> Option<u32> {
-        let at = self.step(self.back)?;
+        let at = self.advance(self.back)?;
         self.back = self.slots.at(at).prev;
         Some(at)
     }

@@ -234,22 +234,22 @@ fn fails_without_trace(
 fn c03_an_error_in_an_edit_undoes_all_of_it() {
     assert_eq!(
         fails_without_trace(|edit, log| Ok(edit.add_last("a", log.recorder()).map(|_| ())?)),
-        "there is already a handler named `a`"
+        "the pipeline already has a handler named `a`"
     );
     assert_eq!(
         fails_without_trace(|edit, _| Ok(edit.remove("nobody")?)),
-        "there is no handler named `nobody`; there are new, a, other"
+        "the pipeline has no handler named `nobody`; its handlers are: new, a, other"
     );
     assert_eq!(
         fails_without_trace(|edit, _| Ok(edit.remove("b")?)),
-        "there is no handler named `b`; there are new, a, other",
+        "the pipeline has no handler named `b`; its handlers are: new, a, other",
         "it was removed already"
     );
     assert_eq!(
         fails_without_trace(|edit, log| Ok(edit
             .replace("a", "new", log.recorder())
             .map(|_| ())?)),
-        "there is already a handler named `new`"
+        "the pipeline already has a handler named `new`"
     );
     assert_eq!(fails_without_trace(|_, _| Err(error("of its own"))), "of its own");
 }
@@ -258,7 +258,7 @@ fn c03_an_error_in_an_edit_undoes_all_of_it() {
 fn c03_an_unknown_name_in_an_empty_pipeline_is_an_error() {
     let mut bench = quiet(|_, _| Ok(()));
     let removed = bench.with_pipeline(|pipeline| pipeline.remove("x")).expect("it is open");
-    let message = "there is no handler named `x`; there are none";
+    let message = "the pipeline has no handler named `x`; its handlers are: none";
     assert_eq!(removed.expect_err("there is none").to_string(), message);
 }
 
@@ -369,7 +369,7 @@ fn c03_a_closed_channel_cannot_be_edited() {
         Ok(())
     });
     bench.close();
-    let refused = "the channel is closed, its pipeline can no longer be changed";
+    let refused = "the channel is closed; its pipeline can no longer be changed";
     assert_eq!(bench.errors(), [refused]);
     assert!(bench.with_pipeline(|pipeline| pipeline.names()).is_none(), "it is gone");
     let mut asked = bench.on_loop(|channel| channel.with_pipeline(|pipeline| pipeline.names()));
