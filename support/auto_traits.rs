@@ -1,50 +1,50 @@
-//! Who may cross threads: what the tests that list every public type of a crate have in common.
+//! Checks `Send`, `Sync` and `Unpin` of every public type of a crate.
 //!
-//! A type that gains or loses `Send`, `Sync` or `Unpin` changes the API without a line of it being
-//! touched. Here it fails a test; and so does a public type that is not listed.
+//! A type can gain or lose an auto trait without a change to its own lines, which changes the API. A test that
+//! lists every type with its auto traits fails then, and also when a public type is not listed.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
-/// Asks whether a type is `Send`, `Sync`, `Unpin`: the inherent constant is there only if it is, and
-/// then it hides the trait's.
-pub(crate) struct Ask<T: ?Sized>(PhantomData<T>);
+/// Detects whether a type is `Send`, `Sync`, `Unpin`: the inherent constant exists only if it is, and then it hides
+/// the constant of the trait.
+pub(crate) struct AutoTraits<T: ?Sized>(PhantomData<T>);
 
-#[allow(dead_code, reason = "a list in which everything is `Send` does not come to it")]
-pub(crate) trait Otherwise {
+#[allow(dead_code, reason = "unused by a list in which every type has all auto traits")]
+pub(crate) trait NotImplemented {
     const SEND: bool = false;
     const SYNC: bool = false;
     const UNPIN: bool = false;
 }
 
-impl<T: ?Sized> Otherwise for Ask<T> {}
+impl<T: ?Sized> NotImplemented for AutoTraits<T> {}
 
-impl<T: ?Sized + Send> Ask<T> {
+impl<T: ?Sized + Send> AutoTraits<T> {
     pub(crate) const SEND: bool = true;
 }
 
-impl<T: ?Sized + Sync> Ask<T> {
+impl<T: ?Sized + Sync> AutoTraits<T> {
     pub(crate) const SYNC: bool = true;
 }
 
-impl<T: ?Sized + Unpin> Ask<T> {
+impl<T: ?Sized + Unpin> AutoTraits<T> {
     pub(crate) const UNPIN: bool = true;
 }
 
-/// A line of the list: the type, what it should be, what it is.
+/// Makes a line of the list: the type, the expected auto traits, the actual ones.
 macro_rules! is {
     ($ty:ty: $send:literal $sync:literal $unpin:literal) => {{
-        let found = (<Ask<$ty>>::SEND, <Ask<$ty>>::SYNC, <Ask<$ty>>::UNPIN);
+        let found = (<AutoTraits<$ty>>::SEND, <AutoTraits<$ty>>::SYNC, <AutoTraits<$ty>>::UNPIN);
         (stringify!($ty), ($send, $sync, $unpin), found)
     }};
 }
 pub(crate) use is;
 
-/// A line of the list: the type, whether it should be `Send`, `Sync`, `Unpin`, and whether it is.
+/// A line of the list: the type, the expected `Send`, `Sync`, `Unpin`, and the actual ones.
 pub(crate) type Line = (&'static str, (bool, bool, bool), (bool, bool, bool));
 
-/// Fails if a line is wrong, or if what is listed is not what is public: the types that these sources
-/// re-export, and `others`.
+/// Panics if a line is wrong, or if the listed types are not the public ones: those that `sources` re-export, and
+/// `others`.
 pub(crate) fn check(listed: &[Line], sources: &[&'static str], others: &[&'static str]) {
     let changed: Vec<_> = listed.iter().filter(|(_, expected, found)| expected != found).collect();
     assert!(changed.is_empty(), "(type, listed Send Sync Unpin, found): {changed:#?}");
@@ -55,13 +55,13 @@ pub(crate) fn check(listed: &[Line], sources: &[&'static str], others: &[&'stati
     assert_eq!(listed, public, "left: listed here, right: exported");
 }
 
-/// `dyn Work<X>` is `Work`.
+/// Returns the type's name without `dyn` and generics: `dyn Work<X>` is `Work`.
 fn base_name(ty: &str) -> &str {
     let name = ty.trim_start_matches("dyn ");
     name.split(['<', ' ']).next().unwrap_or(name)
 }
 
-/// The names of types and traits that the crate re-exports; constants and functions left out.
+/// Returns the names of the types and traits that the crate re-exports, without constants and functions.
 fn exported_types(lib: &str) -> Vec<&str> {
     let statements = lib
         .split("pub use ")

@@ -1,10 +1,12 @@
-//! An allocator that counts, for budgets that are exact on a noisy machine.
+//! A counting global allocator, for allocation budgets that are exact on a noisy machine.
 //!
-//! A test or benchmark includes this file as a module (`#[path = "…"] mod counting_allocator;`) and
-//! with that runs on it. Each thread counts for itself, so neighbours that run at the same time do
-//! not disturb a measurement; what a loop allocates is asked for on the loop. What the whole process has is
-//! counted too.
-#![allow(unsafe_code, reason = "an allocator cannot be written without; every block has its note")]
+//! A test or benchmark that includes this file as a module (`#[path = "…"] mod counting_allocator;`) runs on it.
+//! Each thread has its own counts, so tests that run at the same time do not disturb a measurement; the allocations
+//! of a loop are read on the loop. The bytes of the whole process are counted too.
+#![allow(
+    unsafe_code,
+    reason = "an allocator cannot be written without unsafe; every block has its SAFETY note"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,73 +18,73 @@ static ALLOCATOR: Counting = Counting;
 thread_local! {
     /// Needs neither an initialiser nor a destructor: reaching it never allocates.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// What was asked for, less what was given back.
+    /// Bytes allocated, less bytes freed.
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What all threads have asked for, less what they gave back. Any thread adds and subtracts; it orders
-/// nothing.
+/// Bytes allocated by all threads, less bytes freed. Any thread adds and subtracts with Relaxed ordering: the count
+/// orders nothing.
 static BYTES_OF_ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// How often the calling thread has asked for memory so far; growing a block is asking again.
+/// Returns how many allocations the calling thread has made so far; growing a block (`realloc`) counts as one.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// How many bytes the calling thread has asked for so far and not given back, as if all were its own;
-/// with what it gave back of others', it wraps.
-#[allow(dead_code, reason = "each test that includes this file has its own questions")]
+/// Returns how many bytes the calling thread has allocated so far, less those it has freed. The count wraps when the
+/// thread has freed more than it allocated, because it freed blocks of other threads.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
 pub(crate) fn bytes() -> usize {
     BYTES.get()
 }
 
-/// How many bytes all threads have asked for so far and not given back.
-#[allow(dead_code, reason = "each test that includes this file has its own questions")]
+/// Returns how many bytes all threads have allocated so far and not freed.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
 pub(crate) fn bytes_of_all() -> usize {
     BYTES_OF_ALL.load(Ordering::Relaxed)
 }
 
-/// What the calling thread allocates in `f`.
-#[allow(dead_code, reason = "each test that includes this file has its own questions")]
+/// Calls `f` and returns how many allocations the calling thread made in it.
+#[allow(dead_code, reason = "not every test that includes this file needs it")]
 pub(crate) fn allocations_in<R>(f: impl FnOnce() -> R) -> (u64, R) {
     let before = allocations();
     let result = f();
     (allocations() - before, result)
 }
 
-/// The system's allocator, with a tally.
+/// The system's allocator with counters.
 struct Counting;
 
 fn count(given: usize, taken: usize) {
     BYTES.set(BYTES.get().wrapping_add(given).wrapping_sub(taken));
-    BYTES_OF_ALL.fetch_add(given.wrapping_sub(taken), Ordering::Relaxed); // It wraps, as that does.
+    BYTES_OF_ALL.fetch_add(given.wrapping_sub(taken), Ordering::Relaxed); // Wraps, as above.
     ALLOCATIONS.set(ALLOCATIONS.get() + u64::from(given > 0));
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches a plain cell of
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches a plain cell of
 // this thread and an atomic number, and neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size, layout.size());
-        // SAFETY: the caller's promise, passed on; the pointer came from `System`.
+        // SAFETY: the caller's promise is passed on; the pointer came from `System`.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: the caller's promise, passed on; the pointer came from `System`.
+        // SAFETY: the caller's promise is passed on; the pointer came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -35,7 +35,7 @@ use waterwheel_channel::{
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
 
-use auto_traits::{Ask, Otherwise, is};
+use auto_traits::{AutoTraits, NotImplemented, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {

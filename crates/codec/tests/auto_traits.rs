@@ -14,7 +14,7 @@ use waterwheel_codec::{
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
 
-use auto_traits::{Ask, is};
+use auto_traits::{AutoTraits, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {

@@ -1,12 +1,12 @@
-//! What the executor's small operations cost: submitting, scheduling, promising.
+//! Benchmarks of the executor's small operations: submitting tasks, scheduling timers, completing promises.
 //!
 //! `cargo bench -p waterwheel-executor`. The figures are for comparing one version of this crate
-//! with the next on the same machine; `micro` (see `CONTRIBUTING.md`) sets them beside other
-//! libraries'.
+//! with the next on the same machine; `micro` (see `CONTRIBUTING.md`) compares them with other
+//! libraries.
 //!
 //! - `submit`: a thousand tasks, until the last has run; off the loop from one thread, on the loop
 //!   from a task.
-//! - `timer`: one schedule and cancel, with 100,000 other timers standing; with a closure and a
+//! - `timer`: one schedule and cancel while 100,000 other timers are pending; with a closure and a
 //!   future on the loop and off it, and as a bare command on the loop.
 //! - `promise`: create, complete, take; on one thread.
 
@@ -21,10 +21,10 @@ use waterwheel_executor::{Clock, EventExecutor, ManualExecutor, TokenPark};
 /// Tasks in one measurement of `submit`.
 const TASKS: u64 = 1000;
 
-/// Timers that stand in the heap while others come and go.
+/// Timers that stay pending while others are scheduled and cancelled.
 const STANDING: u64 = 100_000;
 
-/// Timers that come and go off the loop before it gets to clear their places.
+/// Timers scheduled and cancelled off the loop before the loop clears their entries.
 const BATCH: u64 = 64;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -77,7 +77,7 @@ fn timer(c: &mut Criterion) {
     executor.submit(standing).unwrap().join().unwrap();
     group.throughput(Throughput::Elements(BATCH));
     group.bench_function("off the loop, 64 schedule and cancel", |b| {
-        // Cancelled places are cleared when the loop turns; let it, once in a while.
+        // The loop clears cancelled entries when it turns; let it turn before each batch.
         b.iter_batched(
             || executor.submit(|| ()).unwrap().join().unwrap(),
             |()| {
@@ -157,7 +157,7 @@ fn promise(c: &mut Criterion) {
     group.finish();
 }
 
-/// A loop whose commands are bare numbers.
+/// A loop whose commands are plain numbers.
 fn command_loop() -> EventExecutor<u32> {
     struct Commands(TokenPark);
     fn consume(command: u32) {

@@ -1,4 +1,4 @@
-//! Who may cross threads: every public type, listed.
+//! `Send`, `Sync` and `Unpin` of every public type.
 
 use std::cell::Cell;
 use std::marker::PhantomPinned;
@@ -23,12 +23,12 @@ use waterwheel_executor::{
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
 
-use auto_traits::{Ask, Otherwise, is};
+use auto_traits::{AutoTraits, NotImplemented, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {
     let listed = [
-        // Executors: handles go anywhere, a loop's own half stays.
+        // Executors: handles may cross threads, the loop's own half may not.
         is!(EventExecutor: true true true),
         is!(EventExecutor<Cell<u8>>: true true true),
         is!(EventExecutorBuilder: true true true),
@@ -62,14 +62,14 @@ fn public_types_cross_threads_as_listed() {
         is!(ProgressiveFuture<u8>: true true true),
         is!(ProgressiveFuture<Cell<u8>>: true false true),
         is!(Canceller: true true true),
-        // Loop-local values stay on their loop; the key to them is shared.
+        // Loop-local values stay on their loop; the key that finds them is shared.
         is!(LoopLocal<Rc<u8>>: true true true),
-        // What comes back is as free as what went in.
+        // A rejected task has the auto traits of the task.
         is!(Rejected<u8>: true true true),
         is!(Rejected<Cell<u8>>: true false true),
         is!(Rejected<Rc<u8>>: false false true),
         is!(Rejected<PhantomPinned>: true true false),
-        // Seams for the user's own.
+        // Traits and types that users implement or plug in.
         is!(dyn ExecutorAttachment: true true false),
         is!(dyn Chooser: true true false),
         is!(dyn Park: false false false),

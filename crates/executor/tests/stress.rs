@@ -1,4 +1,4 @@
-//! Long races, for the optimised build: E04, E07, E10 under load.
+//! Long races between threads, run on an optimised build: E04, E07, E10, E21 under load.
 
 mod support;
 
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
-use support::{Counter, SOON, SupplyBy, blow, end, spawn};
+use support::{Counter, FnSupplier, TIMEOUT, panic_quietly, shut_down, spawn};
 use waterwheel_executor::{EventExecutor, LoopBody, RejectReason, SharedFuture};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// Runs `f` on this many threads at once, and returns what each of them gives.
+/// Runs `f` on `count` threads at once and returns the value of each.
 fn on_threads<T: Send + 'static>(
     count: usize,
     f: impl Fn(usize) -> T + Clone + Send + 'static,
@@ -32,21 +32,21 @@ fn on_threads<T: Send + 'static>(
     threads.into_iter().map(|t| t.join().unwrap()).collect()
 }
 
-/// Rounds of "threads spam `execute` while it shuts down".
-fn submitted_is_ran_plus_handed_back(begin: fn(&EventExecutor) -> SharedFuture<()>) {
+/// Runs rounds in which threads call `execute` while the executor shuts down.
+fn race_submissions_with_shutdown(begin: fn(&EventExecutor) -> SharedFuture<()>) {
     const ROUNDS: usize = 1000;
     const THREADS: usize = 3;
     for round in 0..ROUNDS {
         let (executor, ran, back) = (executor(), Counter::new(), Counter::new());
         let (spam, runs, comes_back) = (executor.clone(), ran.clone(), back.clone());
-        // The last thread shuts down: after more and more tasks, and sometimes before any.
+        // The last thread shuts down: in later rounds after more tasks, and sometimes before any.
         let submitted = on_threads(THREADS, move |n| {
             if n == THREADS - 1 {
                 (0..round % 50).for_each(|_| std::thread::yield_now());
                 drop(begin(&spam));
                 return 0;
             }
-            // Not without end: a graceful shutdown waits for the queue to be empty once.
+            // Bounded, because a graceful shutdown waits until the queue has been empty once.
             let (mut submitted, mut refused) = (0, 0);
             while refused < 10 && submitted < 2000 {
                 submitted += 1;
@@ -59,7 +59,7 @@ fn submitted_is_ran_plus_handed_back(begin: fn(&EventExecutor) -> SharedFuture<(
             }
             submitted
         });
-        executor.await_termination(SOON).expect("it terminates");
+        executor.await_termination(TIMEOUT).expect("the executor terminates");
         let submitted: usize = submitted.iter().sum();
         assert_eq!(ran.ran() + back.ran(), submitted, "round {round}");
         assert_eq!(executor.stats().tasks, ran.ran() as u64, "round {round}");
@@ -69,22 +69,22 @@ fn submitted_is_ran_plus_handed_back(begin: fn(&EventExecutor) -> SharedFuture<(
 
 #[test]
 #[ignore = "run by the stress stage"]
-fn e07_every_task_runs_or_comes_back_when_it_shuts_down_gracefully() {
-    submitted_is_ran_plus_handed_back(|executor| {
-        executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap()
+fn e07_every_task_runs_or_is_returned_at_a_graceful_shutdown() {
+    race_submissions_with_shutdown(|executor| {
+        executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap()
     });
 }
 
 #[test]
 #[ignore = "run by the stress stage"]
-fn e07_every_task_runs_or_comes_back_when_it_shuts_down_at_once() {
-    submitted_is_ran_plus_handed_back(EventExecutor::shutdown);
+fn e07_every_task_runs_or_is_returned_at_an_immediate_shutdown() {
+    race_submissions_with_shutdown(EventExecutor::shutdown);
 }
 
 #[test]
 #[ignore = "run by the stress stage"]
-fn e07_every_task_runs_or_comes_back_when_the_timeout_is_over_at_once() {
-    submitted_is_ran_plus_handed_back(|executor| {
+fn e07_every_task_runs_or_is_returned_at_a_shutdown_with_no_timeout() {
+    race_submissions_with_shutdown(|executor| {
         executor.shutdown_gracefully(Duration::ZERO, Duration::ZERO).unwrap()
     });
 }
@@ -103,7 +103,7 @@ fn e07_each_threads_tasks_run_in_its_order_under_load() {
         for n in 0..TASKS {
             let (seen, inner, misplaced) = (seen.clone(), submitter.clone(), wrong.clone());
             let on_loop = move || {
-                // Every fourth takes the way through the loop's own queue as well.
+                // Every fourth task also submits a task through the loop's own queue.
                 if n % 4 == 0 {
                     inner.execute(|| ()).unwrap();
                 }
@@ -114,7 +114,7 @@ fn e07_each_threads_tasks_run_in_its_order_under_load() {
             submitter.execute(on_loop).unwrap();
         }
     });
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(misplaced.ran(), 0, "tasks out of order");
     assert!(next.iter().all(|seen| seen.load(Ordering::Relaxed) == TASKS));
     assert_eq!(executor.stats().tasks, (THREADS * TASKS * 5 / 4) as u64);
@@ -130,7 +130,7 @@ fn e10_a_million_tasks_per_producer_wake_the_loop_at_most_once_per_sleep() {
         on_threads(producers, move |_| {
             (0..TASKS).for_each(|_| submitter.execute(|| ()).unwrap());
         });
-        end(&executor);
+        shut_down(&executor);
         let stats = executor.stats();
         assert!(stats.wake_ups <= stats.sleeps, "{producers} producers: {stats:?}");
         assert_eq!(stats.tasks, producers as u64 * TASKS);
@@ -139,7 +139,7 @@ fn e10_a_million_tasks_per_producer_wake_the_loop_at_most_once_per_sleep() {
 
 #[test]
 #[ignore = "run by the stress stage"]
-fn e10_tasks_that_come_one_at_a_time_wake_the_loop_at_most_once_per_sleep() {
+fn e10_tasks_submitted_one_at_a_time_wake_the_loop_at_most_once_per_sleep() {
     let executor = executor();
     let submitter = executor.clone();
     on_threads(2, move |_| {
@@ -147,7 +147,7 @@ fn e10_tasks_that_come_one_at_a_time_wake_the_loop_at_most_once_per_sleep() {
             assert_eq!(submitter.submit(move || n).unwrap().join().unwrap(), n);
         }
     });
-    end(&executor);
+    shut_down(&executor);
     let stats = executor.stats();
     assert!(stats.wake_ups <= stats.sleeps, "{stats:?}");
     assert!(stats.sleeps > 100, "it did sleep in between: {stats:?}");
@@ -155,7 +155,7 @@ fn e10_tasks_that_come_one_at_a_time_wake_the_loop_at_most_once_per_sleep() {
 
 #[test]
 #[ignore = "run by the stress stage"]
-fn e10_three_idle_seconds_are_not_a_single_turn() {
+fn e10_an_idle_loop_takes_no_turn_in_three_seconds() {
     let executor = executor();
     executor.submit(|| ()).unwrap().join().unwrap();
     let (_never, nothing) = mpsc::channel::<()>();
@@ -166,23 +166,25 @@ fn e10_three_idle_seconds_are_not_a_single_turn() {
     assert_eq!(executor.stats(), before);
 }
 
-/// A supplier that fails in one way or another, three times out of four.
-fn unreliable(started: &Counter) -> SupplyBy<impl Fn(LoopBody) -> io::Result<Handle> + use<>> {
+/// A thread supplier of which three calls out of four fail, in three different ways.
+fn unreliable_supplier(
+    started: &Counter,
+) -> FnSupplier<impl Fn(LoopBody) -> io::Result<Handle> + use<>> {
     let (calls, started) = (AtomicUsize::new(0), started.clone());
-    SupplyBy(move |body: LoopBody| match scramble(calls.fetch_add(1, Ordering::SeqCst)) % 4 {
+    FnSupplier(move |body: LoopBody| match scramble(calls.fetch_add(1, Ordering::SeqCst)) % 4 {
         0 => {
             started.task()();
             spawn(body).map(Some)
         }
         1 => Err(io::Error::other("no thread")),
-        2 => blow("no thread at all"),
+        2 => panic_quietly("no thread at all"),
         _ => Ok(None),
     })
 }
 
 type Handle = Option<std::thread::JoinHandle<()>>;
 
-/// A different sequence every time, the same in every run of the whole.
+/// Returns a number of a sequence that differs between calls and is the same in every test run.
 fn scramble(n: usize) -> usize {
     static SALT: AtomicUsize = AtomicUsize::new(0);
     let salted = n.wrapping_add(SALT.fetch_add(1, Ordering::SeqCst));
@@ -196,7 +198,7 @@ fn e04_threads_race_for_the_first_submission_with_an_unreliable_supplier() {
     const TASKS: usize = 10;
     for round in 0..1000 {
         let (started, ran, back) = (Counter::new(), Counter::new(), Counter::new());
-        let supplier = Arc::new(unreliable(&started));
+        let supplier = Arc::new(unreliable_supplier(&started));
         let executor = EventExecutor::builder().thread_supplier(supplier).build().unwrap();
         let (submitter, runs, comes_back) = (executor.clone(), ran.clone(), back.clone());
         on_threads(THREADS, move |_| {
@@ -207,9 +209,9 @@ fn e04_threads_race_for_the_first_submission_with_an_unreliable_supplier() {
                 }
             }
         });
-        // At the latest now it starts, so that there is always a thread to count.
+        // Starts the executor if it has not started, so that there is always one thread to count.
         while executor.execute(|| ()).is_err() {}
-        end(&executor);
+        shut_down(&executor);
         assert_eq!(ran.ran() + back.ran(), THREADS * TASKS, "round {round}");
         assert_eq!(started.ran(), 1, "round {round}");
     }
@@ -220,19 +222,19 @@ fn e04_threads_race_for_the_first_submission_with_an_unreliable_supplier() {
 fn e04_starts_and_shutdowns_race_with_an_unreliable_supplier() {
     for round in 0..1000 {
         let (started, ran, back) = (Counter::new(), Counter::new(), Counter::new());
-        let supplier = Arc::new(unreliable(&started));
+        let supplier = Arc::new(unreliable_supplier(&started));
         let executor = EventExecutor::builder().thread_supplier(supplier).build().unwrap();
         let (user, runs, comes_back) = (executor.clone(), ran.clone(), back.clone());
         let quiet = Duration::from_micros(round % 2);
         on_threads(3, move |n| match n {
             0 if round % 3 == 0 => drop(user.shutdown()),
-            0 => drop(user.shutdown_gracefully(quiet, SOON).unwrap()),
+            0 => drop(user.shutdown_gracefully(quiet, TIMEOUT).unwrap()),
             _ => (0..10).for_each(|_| match user.execute(runs.task()) {
                 Ok(()) => {}
                 Err(_) => comes_back.task()(),
             }),
         });
-        executor.await_termination(SOON).expect("it terminates");
+        executor.await_termination(TIMEOUT).expect("the executor terminates");
         assert_eq!(ran.ran() + back.ran(), 20, "round {round}");
         assert!(started.ran() <= 1, "round {round}");
     }
@@ -256,7 +258,7 @@ fn e21_last_handles_dropped_at_once_lose_no_task() {
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
-        ended.wait_timeout(SOON).unwrap();
+        ended.wait_timeout(TIMEOUT).unwrap();
         assert_eq!(ran.ran(), 30, "round {round}");
     }
 }

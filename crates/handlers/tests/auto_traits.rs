@@ -5,7 +5,7 @@ use waterwheel_handlers::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, 
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
 
-use auto_traits::{Ask, is};
+use auto_traits::{AutoTraits, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {

@@ -8,7 +8,7 @@ use waterwheel_net::{
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
 
-use auto_traits::{Ask, Otherwise, is};
+use auto_traits::{AutoTraits, NotImplemented, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {

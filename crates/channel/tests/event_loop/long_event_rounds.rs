@@ -15,7 +15,7 @@ use waterwheel_executor::{Nanos, SlowWork, UserCode};
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappingFactory};
 use waterwheel_testkit::manual::Manual;
 
-use crate::told::Told;
+use crate::slow_reports::SlowReports;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -116,7 +116,7 @@ fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
     let (end, _source) = manual.foreign();
     let (seen, when) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (tell, told) = mpsc::channel();
+    let (tell, reports) = mpsc::channel();
     let (event_loop, at_task) = (group.next(), when.clone());
     let ready = on_ready(move |(): &(), _, _| {
         let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
@@ -134,7 +134,7 @@ fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
     script.lock().unwrap().left = MANY;
     group.submit(|| ()).unwrap().wait_timeout(LONG).expect("it is awake");
-    told.recv_timeout(LONG).expect("all events");
+    reports.recv_timeout(LONG).expect("all events");
     let when = when.load(Ordering::Relaxed);
     assert!(when > 0 && when < MANY, "the task ran after {when} of {MANY} events");
     let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
@@ -143,7 +143,7 @@ fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
 
 #[test]
 fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
-    let (watchdog, told) = Told::watchdog();
+    let (watchdog, reports) = SlowReports::watchdog();
     let manual = Manual::readiness();
     let (driver, script) = talkative(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).watchdog(&watchdog).build().unwrap();
@@ -153,7 +153,7 @@ fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
     let (tell, slow) = mpsc::channel();
     let is_round = |work: &SlowWork| work.activity.what == UserCode::Round && !work.is_over;
-    let inside = told.clone();
+    let inside = reports.clone();
     let hold = move || tell.send(inside.next(is_round)).unwrap();
     script.lock().unwrap().first.push_back(Box::new(hold));
     // A task may be run in the turn that goes on, and the loop sleep after it: until a round begins there is another.
@@ -165,6 +165,6 @@ fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     let slow = slow.expect("a round that is told to be slow");
     let text = "the round of events from the driver has held the loop for ";
     assert!(slow.to_string().starts_with(text), "{slow}");
-    let over = told.next(|work| work.activity.what == UserCode::Round && work.is_over);
+    let over = reports.next(|work| work.activity.what == UserCode::Round && work.is_over);
     assert!(over.held_for >= slow.held_for);
 }

@@ -2,8 +2,8 @@
 //! has more, over every driver.
 
 mod panicking_driver;
-#[path = "../../../../support/told.rs"]
-mod told;
+#[path = "../../../../support/slow_reports.rs"]
+mod slow_reports;
 
 mod driver_back_off;
 mod futures_across_loops;

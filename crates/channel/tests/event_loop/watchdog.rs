@@ -18,7 +18,7 @@ use waterwheel_testkit::loop_suite::{Bench, blow};
 use waterwheel_testkit::manual::Manual;
 use waterwheel_testkit::recorder::{HandlerMethod, Log};
 
-use crate::told::{LIMIT, Told};
+use crate::slow_reports::{LIMIT, SlowReports};
 
 fn embedded(
     watchdog: &Watchdog,
@@ -43,8 +43,8 @@ fn of(what: UserCode) -> impl Fn(&SlowWork) -> bool {
 
 #[test]
 fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
-    let (watchdog, told) = Told::watchdog();
-    let (log, inside) = (Log::new(), told.clone());
+    let (watchdog, reports) = SlowReports::watchdog();
+    let (log, inside) = (Log::new(), reports.clone());
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |edit| {
         let read = move |_: &Ctx<'_>| {
@@ -70,7 +70,7 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
 
 /// Passes reads on, and is slow before or after.
 struct Slow {
-    told: Told,
+    reports: SlowReports,
     name: &'static str,
     before: bool,
     tell: mpsc::Sender<SlowWork>,
@@ -78,7 +78,7 @@ struct Slow {
 
 impl Handler for Slow {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let slow = || self.tell.send(self.told.next(call(self.name, "on_read"))).unwrap();
+        let slow = || self.tell.send(self.reports.next(call(self.name, "on_read"))).unwrap();
         if self.before {
             slow();
         }
@@ -92,9 +92,10 @@ impl Handler for Slow {
 
 #[test]
 fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
-    let (watchdog, told) = Told::watchdog();
+    let (watchdog, reports) = SlowReports::watchdog();
     let (tell, slow) = mpsc::channel();
-    let handler = |name, before| Slow { told: told.clone(), name, before, tell: tell.clone() };
+    let handler =
+        |name, before| Slow { reports: reports.clone(), name, before, tell: tell.clone() };
     let mut channel = embedded(&watchdog, |edit| {
         edit.add_last("outer", handler("outer", false))?;
         edit.add_last("inner", handler("inner", true))?;
@@ -121,12 +122,12 @@ fn o02_each_method_of_a_handler_has_its_name() {
         (HandlerMethod::Removed, "on_removed"),
     ];
     for (moment, method) in moments {
-        let (watchdog, told) = Told::watchdog();
+        let (watchdog, reports) = SlowReports::watchdog();
         let log = Log::new();
         let (tell, slow) = mpsc::channel();
         let mut channel = embedded(&watchdog, |edit| {
             let held = move |_: &Ctx<'_>| {
-                tell.send(told.next(call("app", method))).unwrap();
+                tell.send(reports.next(call("app", method))).unwrap();
                 Ok(())
             };
             edit.add_last("app", log.recorder().at(moment, held))?;
@@ -144,7 +145,7 @@ fn o02_each_method_of_a_handler_has_its_name() {
 
 #[test]
 fn o02_timers_and_destructors_of_handlers_are_named() {
-    struct Late(Told, mpsc::Sender<SlowWork>);
+    struct Late(SlowReports, mpsc::Sender<SlowWork>);
     impl Handler for Late {
         fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
             ctx.schedule(Duration::from_secs(1), 7);
@@ -160,10 +161,10 @@ fn o02_timers_and_destructors_of_handlers_are_named() {
             self.1.send(self.0.next(call("late", "drop"))).unwrap();
         }
     }
-    let (watchdog, told) = Told::watchdog();
+    let (watchdog, reports) = SlowReports::watchdog();
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |edit| {
-        edit.add_last("late", Late(told, tell))?;
+        edit.add_last("late", Late(reports, tell))?;
         Ok(())
     });
     channel.advance(Duration::from_secs(1));
@@ -174,10 +175,10 @@ fn o02_timers_and_destructors_of_handlers_are_named() {
 
 #[test]
 fn o02_a_completion_is_named_inside_of_what_completes_it() {
-    let (watchdog, told) = Told::watchdog();
+    let (watchdog, reports) = SlowReports::watchdog();
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |_| Ok(()));
-    let done = Completion::local(move |_| tell.send(told.next(of(UserCode::Listener))).unwrap());
+    let done = Completion::local(move |_| tell.send(reports.next(of(UserCode::Listener))).unwrap());
     channel.with_pipeline(|pipeline| {
         pipeline.write_with(Bytes::from_static(b"out"), done);
         pipeline.flush();
@@ -188,7 +189,7 @@ fn o02_a_completion_is_named_inside_of_what_completes_it() {
 
 #[test]
 fn o02_a_watched_handler_that_panics_is_no_longer_shown_as_running() {
-    let (watchdog, _told) = Told::watchdog();
+    let (watchdog, _reports) = SlowReports::watchdog();
     let reports = Log::new();
     let builder = Embedded::builder().watchdog(&watchdog).reporter(Arc::new(reports.clone()));
     let log = Log::new();
@@ -206,7 +207,7 @@ fn o02_a_watched_handler_that_panics_is_no_longer_shown_as_running() {
 
 #[test]
 fn o02_a_watchdog_changes_nothing_that_handlers_see() {
-    let (watchdog, _told) = Told::watchdog();
+    let (watchdog, _reports) = SlowReports::watchdog();
     let scene = |builder: waterwheel_testkit::embedded::EmbeddedBuilder| {
         let log = Log::new();
         let make = |edit: &mut Edit<'_>| {
@@ -240,10 +241,10 @@ fn o02_a_watchdog_changes_nothing_that_handlers_see() {
 
 #[test]
 fn o02_futures_and_callbacks_are_named() {
-    let (watchdog, told) = Told::watchdog();
+    let (watchdog, reports) = SlowReports::watchdog();
     let group = EventLoopGroup::builder(TaskOnly).threads(2).name("io").watchdog(&watchdog);
     let group = group.build().unwrap();
-    let inside = told.clone();
+    let inside = reports.clone();
     let future = async move { inside.next(of(UserCode::Future)) };
     let slow = group.spawn(future).unwrap().join().unwrap();
     assert_eq!(slow.activity.origin.location().unwrap().file(), file!());
@@ -255,7 +256,7 @@ fn o02_futures_and_callbacks_are_named() {
     let (tell, slow) = mpsc::channel();
     let foreign = Foreign::new(Arc::new(()), end);
     let handler = on_ready(move |(): &(), _, _| {
-        tell.send(told.next(of(UserCode::Callback))).unwrap();
+        tell.send(reports.next(of(UserCode::Callback))).unwrap();
         Ok(())
     });
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
@@ -267,7 +268,7 @@ fn o02_futures_and_callbacks_are_named() {
 }
 
 /// A remote handler that is slow to read.
-struct Remote(Told, mpsc::Sender<SlowWork>);
+struct Remote(SlowReports, mpsc::Sender<SlowWork>);
 
 impl RemoteHandler for Remote {
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
@@ -279,12 +280,12 @@ impl RemoteHandler for Remote {
 
 #[test]
 fn o02_an_offloaded_handler_is_named_on_its_executor() {
-    let (watchdog, told) = Told::watchdog();
+    let (watchdog, reports) = SlowReports::watchdog();
     let group = EventExecutorGroup::builder().threads(1).name("far").watchdog(&watchdog);
     let group = group.build().unwrap();
     let (tell, slow) = mpsc::channel();
     let make = |edit: &mut Edit<'_>| {
-        edit.add_last("far", Offloaded::new(&group, move || Remote(told, tell)))?;
+        edit.add_last("far", Offloaded::new(&group, move || Remote(reports, tell)))?;
         Ok(())
     };
     let mut channel = Embedded::new(make).unwrap();

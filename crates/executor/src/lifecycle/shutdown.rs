@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn e15_the_timeout_bounds_the_whole() {
+    fn e15_the_timeout_bounds_the_whole_shutdown() {
         let plan = plan(100, 150);
         let last = Some(Nanos(1140));
         assert_eq!(plan.next_step(Nanos(1141), last, false), ShutdownStep::QuietUntil(Nanos(1150)));

@@ -1,5 +1,5 @@
-//! How many allocations the hot paths make, to the allocation. A binary of its own: it replaces the
-//! global allocator by one that counts.
+//! Exact allocation budgets. A binary of its own, because it replaces the
+//! global allocator with a counting one.
 
 #[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;

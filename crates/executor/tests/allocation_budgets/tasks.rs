@@ -1,4 +1,4 @@
-//! What the hot paths may allocate, to the allocation.
+//! How many allocations submitting, running and completing make.
 
 use std::hint::black_box;
 use std::io;
@@ -15,10 +15,10 @@ use waterwheel_executor::{
 use crate::counting_allocator::{allocations, allocations_in, bytes};
 use crate::support::futures::LIMIT;
 
-/// The queue between threads takes its memory in blocks of this many entries.
+/// Entries per block of the queue between threads.
 const QUEUE_BLOCK: u64 = 31;
 
-/// So many blocks are filled in a measurement.
+/// Blocks that a measurement fills.
 const BLOCKS: u64 = 100;
 
 const TASKS: u64 = QUEUE_BLOCK * BLOCKS;
@@ -28,7 +28,7 @@ fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
     future.join().unwrap()
 }
 
-/// Sums what tasks bring, so that their captures are not optimised away.
+/// The sum of the numbers in all tasks, so that their captures are not optimised away.
 static SUM: AtomicU64 = AtomicU64::new(0);
 
 /// A task with one word in it.
@@ -38,8 +38,8 @@ fn task(n: u64) -> impl FnOnce() + Send + 'static {
     }
 }
 
-/// Warmed up: the thread is there, its queue has its first block and the deque its room.
-fn warm() -> EventExecutor {
+/// Returns an executor whose thread, queue block and deque have been allocated.
+fn warmed_up_executor() -> EventExecutor {
     let executor = EventExecutor::builder().build().unwrap();
     (0..TASKS).for_each(|n| executor.execute(task(n)).unwrap());
     let own = executor.clone();
@@ -49,8 +49,8 @@ fn warm() -> EventExecutor {
     executor
 }
 
-/// What the loop's own thread has allocated so far.
-fn on_the_loop(executor: &EventExecutor) -> u64 {
+/// Returns how many allocations the loop's thread has made so far.
+fn allocations_of_the_loop(executor: &EventExecutor) -> u64 {
     get(executor.submit(allocations).unwrap())
 }
 
@@ -73,14 +73,14 @@ fn the_counter_counts_this_thread_alone() {
 
 #[test]
 fn execute_off_the_loop_allocates_queue_blocks_only() {
-    let executor = warm();
-    let loop_before = on_the_loop(&executor);
+    let executor = warmed_up_executor();
+    let loop_before = allocations_of_the_loop(&executor);
     let (here, ()) = allocations_in(|| (0..TASKS).for_each(|n| executor.execute(task(n)).unwrap()));
-    // One block per 31 tasks at the most and nothing per task: 0.032 allocations each. Less where the
-    // loop keeps up, and a block comes back before the next one is needed.
+    // At most one block per 31 tasks and nothing per task: 0.032 allocations each. Fewer if the
+    // loop keeps up and a block is reused before the next one is needed.
     assert!(here <= BLOCKS, "{here} for {BLOCKS} blocks");
-    // To ask costs the loop nothing either: the answer's promise is made here.
-    assert_eq!(on_the_loop(&executor) - loop_before, 0, "taking and running");
+    // The question itself costs the loop nothing: its promise is allocated on this thread.
+    assert_eq!(allocations_of_the_loop(&executor) - loop_before, 0, "taking and running");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_queue_that_only_grows_allocates_a_block_per_31_tasks() {
     let mut manual = ManualExecutor::new();
     let executor = manual.executor().clone();
     let fill = || (0..TASKS).for_each(|n| executor.execute(task(n)).unwrap());
-    // The next block is made by whoever takes the last place of this one.
+    // The producer that takes the last entry of a block allocates the next one.
     assert_eq!(allocations_in(fill), (1 + BLOCKS, ()));
     assert_eq!(manual.run_now() as u64, TASKS);
     assert_eq!(allocations_in(fill), (BLOCKS - 1, ()), "one block is kept");
@@ -110,20 +110,20 @@ fn a_steady_trickle_allocates_nothing() {
 
 #[test]
 fn execute_on_the_loop_allocates_nothing() {
-    let executor = warm();
+    let executor = warmed_up_executor();
     let own = executor.clone();
     let submitting =
         move || allocations_in(|| (0..TASKS).for_each(|n| own.execute(task(n)).unwrap())).0;
-    let loop_before = on_the_loop(&executor);
+    let loop_before = allocations_of_the_loop(&executor);
     assert_eq!(get(executor.submit(submitting).unwrap()), 0, "submitting");
-    assert_eq!(on_the_loop(&executor) - loop_before, 0, "and running");
+    assert_eq!(allocations_of_the_loop(&executor) - loop_before, 0, "and running");
 }
 
-/// What the loop's own thread holds: its deque is all that a burst makes large.
+/// Measures the loop's own thread: its deque is the only part that a burst enlarges.
 #[test]
-fn k14_the_memory_of_a_burst_of_tasks_is_given_back() {
+fn k14_the_memory_of_a_burst_of_tasks_is_freed() {
     const BURST: u64 = 100_000;
-    let executor = warm();
+    let executor = warmed_up_executor();
     let before = get(executor.submit(bytes).unwrap());
     let own = executor.clone();
     let burst = executor.submit(move || {
@@ -132,7 +132,7 @@ fn k14_the_memory_of_a_burst_of_tasks_is_given_back() {
     });
     let during = get(burst.unwrap()).wrapping_sub(before);
     assert!(during > 1 << 20, "the burst took {during} bytes");
-    // What is submitted now runs behind all of it.
+    // A task submitted now runs after the whole burst.
     let after = get(executor.submit(bytes).unwrap()).wrapping_sub(before) as isize;
     assert!(after < 1 << 18, "{after} bytes are kept of the burst");
 }
@@ -167,16 +167,16 @@ fn a_promise_is_one_allocation() {
     assert_eq!((counted, cancelled), (1, true));
 }
 
-/// Neither to be started nor to be woken.
-struct Untouchable;
+/// An unparker and thread supplier that fail the test when they are called.
+struct MustNotBeCalled;
 
-impl Unpark for Untouchable {
+impl Unpark for MustNotBeCalled {
     fn unpark(&self) {
         panic!("the executor was woken");
     }
 }
 
-impl ThreadSupplier for Untouchable {
+impl ThreadSupplier for MustNotBeCalled {
     fn start(&self, _: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         panic!("the executor was started");
     }
@@ -185,8 +185,8 @@ impl ThreadSupplier for Untouchable {
 #[test]
 fn p03_completing_without_listeners_allocates_nothing_and_touches_no_executor() {
     let executor = EventExecutor::builder()
-        .thread_supplier(Arc::new(Untouchable))
-        .build_loop::<NoExtension>(Arc::new(Untouchable), Box::new(|| panic!("it was started")))
+        .thread_supplier(Arc::new(MustNotBeCalled))
+        .build_loop::<NoExtension>(Arc::new(MustNotBeCalled), Box::new(|| panic!("it was started")))
         .unwrap();
     let before = executor.stats();
     let promises: Vec<_> = (0..100).map(|_| executor.new_promise()).collect();
@@ -203,21 +203,21 @@ fn p03_completing_without_listeners_allocates_nothing_and_touches_no_executor() 
 
 #[test]
 fn submit_off_the_loop_is_one_allocation_and_queue_blocks() {
-    let executor = warm();
+    let executor = warmed_up_executor();
     let mut futures = Vec::with_capacity(usize::try_from(TASKS).unwrap());
-    let loop_before = on_the_loop(&executor);
+    let loop_before = allocations_of_the_loop(&executor);
     let (here, ()) = allocations_in(|| {
         futures.extend((0..TASKS).map(|n| executor.submit(move || black_box(n)).unwrap()));
     });
     assert!((TASKS..=TASKS + BLOCKS).contains(&here), "{here} for {TASKS} and {BLOCKS} blocks");
     let (joining, sum) = allocations_in(|| futures.into_iter().map(get).sum::<u64>());
     assert_eq!((joining, sum), (0, TASKS * (TASKS - 1) / 2));
-    assert_eq!(on_the_loop(&executor) - loop_before, 0, "running and completing");
+    assert_eq!(allocations_of_the_loop(&executor) - loop_before, 0, "running and completing");
 }
 
 #[test]
 fn submit_on_the_loop_is_one_allocation() {
-    let executor = warm();
+    let executor = warmed_up_executor();
     let own = executor.clone();
     let submitting = move || {
         allocations_in(|| {

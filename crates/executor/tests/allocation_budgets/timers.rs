@@ -1,4 +1,4 @@
-//! What timers may allocate, to the allocation.
+//! How many allocations and bytes timers take.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use waterwheel_executor::{
 
 use crate::counting_allocator::{allocations, allocations_in, bytes};
 
-/// How long a test waits for something that must happen.
+/// How long a test waits for something that must happen, on a slow machine too.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Timers in a measurement.
+/// Timers per measurement.
 const TIMERS: u64 = 1000;
 
-/// The queue between threads takes its memory in blocks of this many entries.
+/// Entries per block of the queue between threads.
 const QUEUE_BLOCK: u64 = 31;
 
 fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
@@ -26,10 +26,10 @@ fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
     future.join().unwrap()
 }
 
-/// A loop whose commands are bare numbers.
-struct Commands(TokenPark);
+/// A loop whose commands are plain numbers.
+struct CommandLoop(TokenPark);
 
-impl LoopWork<u32> for Commands {
+impl LoopWork<u32> for CommandLoop {
     fn turn(&mut self, core: &mut LoopCore<u32>) -> TurnOutcome {
         core.wait(&mut self.0);
         core.run_tasks(PassLimit::Queued, &mut |command| drop(black_box(Box::new(command))));
@@ -44,10 +44,10 @@ impl LoopWork<u32> for Commands {
 fn command_loop() -> EventExecutor<u32> {
     let park = TokenPark::new(Clock::Monotonic);
     let unpark = park.unparker();
-    EventExecutor::builder().build_loop(unpark, Box::new(|| Box::new(Commands(park)))).unwrap()
+    EventExecutor::builder().build_loop(unpark, Box::new(|| Box::new(CommandLoop(park)))).unwrap()
 }
 
-/// Schedules commands and takes them back, in another order: how many came back.
+/// Schedules commands and takes them back in another order; returns how many were returned.
 fn schedule_and_cancel(executor: &EventExecutor<u32>, keys: &mut Vec<TimerKey>) -> usize {
     for n in 0..TIMERS {
         let delay = HOUR + Duration::from_millis(n * 7919 % TIMERS);
@@ -83,16 +83,16 @@ fn e13_a_timer_without_closure_fires_without_allocating() {
             allocations()
         };
         let before = get(executor.submit(schedule).unwrap());
-        // Behind all of them: due later than any.
+        // Due later than all of them.
         get(executor.schedule(Duration::from_millis(1), allocations).unwrap()) - before
     };
     fired_by(TIMERS);
-    // One box each in the test's own loop, which shows that they all came, and nothing beside.
+    // One box per command in the test's own loop, which shows that all of them arrived, and nothing else.
     assert_eq!(fired_by(TIMERS), TIMERS);
 }
 
-/// A manual executor whose wheel, pool and queues have grown.
-fn warm() -> (ManualExecutor, EventExecutor) {
+/// Returns a manual executor whose timer wheel, pool and queues have been allocated.
+fn warmed_up_executor() -> (ManualExecutor, EventExecutor) {
     let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
     let executor = manual.executor().clone();
     let inner = executor.clone();
@@ -109,7 +109,7 @@ fn warm() -> (ManualExecutor, EventExecutor) {
     (manual, executor)
 }
 
-/// Calls `f` on the loop: what it allocated there.
+/// Calls `f` on the loop and returns how many allocations it made.
 fn on_loop<R: Send + 'static>(
     manual: &mut ManualExecutor,
     f: impl FnOnce() -> R + Send + 'static,
@@ -133,11 +133,11 @@ fn e13_a_large_closure_scheduled_on_the_loop_is_one_allocation() {
     assert_eq!(allocations_on_loop(large), TIMERS);
 }
 
-/// Schedules closures that `make` makes, and cancels them: what scheduling them allocated.
+/// Schedules and cancels closures created by `make`; returns how many allocations scheduling made.
 fn allocations_on_loop<F: FnOnce() -> u64 + Send + 'static>(
     make: impl Fn(u64) -> F + Send + 'static,
 ) -> u64 {
-    let (mut manual, executor) = warm();
+    let (mut manual, executor) = warmed_up_executor();
     let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
     let schedule = move || {
         futures.extend((0..TIMERS).map(|n| executor.schedule(HOUR, make(n)).unwrap()));
@@ -156,7 +156,7 @@ fn allocations_on_loop<F: FnOnce() -> u64 + Send + 'static>(
 
 #[test]
 fn e13_scheduling_a_closure_off_the_loop_is_one_allocation_and_queue_blocks() {
-    let (mut manual, executor) = warm();
+    let (mut manual, executor) = warmed_up_executor();
     let mut futures = Vec::with_capacity(usize::try_from(TIMERS).unwrap());
     let (counted, ()) = allocations_in(|| {
         let schedule = |n| executor.schedule(HOUR, move || black_box(n)).unwrap();
@@ -174,8 +174,8 @@ fn e13_scheduling_a_closure_off_the_loop_is_one_allocation_and_queue_blocks() {
 }
 
 #[test]
-fn e13_firing_allocates_nothing_once_or_again() {
-    let (mut manual, executor) = warm();
+fn e13_firing_allocates_nothing_for_one_shot_and_periodic_timers() {
+    let (mut manual, executor) = warmed_up_executor();
     let tick = Duration::from_millis(1);
     let mut futures = Vec::new();
     for n in 0..TIMERS {
@@ -192,9 +192,9 @@ fn e13_firing_allocates_nothing_once_or_again() {
 }
 
 #[test]
-fn e13_memory_that_a_burst_of_timers_took_is_given_back_although_some_stay() {
+fn e13_the_memory_of_a_burst_of_timers_is_freed_although_some_stay() {
     const BURST: usize = 50_000;
-    let (mut manual, executor) = warm();
+    let (mut manual, executor) = warmed_up_executor();
     let before = bytes();
     let burst = move || {
         let timers: Vec<_> = (0..BURST).map(|_| executor.schedule(HOUR, || ()).unwrap()).collect();
@@ -215,8 +215,8 @@ fn e13_memory_that_a_burst_of_timers_took_is_given_back_although_some_stay() {
 }
 
 #[test]
-fn e13_timers_dropped_on_another_thread_leave_their_memory_to_the_loop() {
-    let (mut manual, executor) = warm();
+fn e13_timers_dropped_on_another_thread_return_their_memory_to_the_loop() {
+    let (mut manual, executor) = warmed_up_executor();
     let mut round = || {
         let inner = executor.clone();
         let schedule = move || {
@@ -240,7 +240,7 @@ fn e13_timers_dropped_on_another_thread_leave_their_memory_to_the_loop() {
 }
 
 #[test]
-fn e13_memory_for_timers_is_taken_with_the_first_one() {
+fn e13_memory_for_timers_is_allocated_with_the_first_one() {
     let before = bytes();
     let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
     let without = bytes() - before;

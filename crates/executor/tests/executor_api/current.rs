@@ -1,4 +1,4 @@
-//! E06: which executor's loop runs on this thread.
+//! E06: `EventExecutor::current`, the executor whose loop runs on this thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
@@ -8,14 +8,16 @@ use waterwheel_executor::{
     Clock, EventExecutor, ExecutorId, LoopLocal, ManualExecutor, NoExtension, TokenPark,
 };
 
-use crate::support::{Answer, Log, Supplier, blow, end, within};
+use crate::support::{
+    Log, ScriptedSupplier, SupplierAnswer, panic_quietly, shut_down, with_timeout,
+};
 
 fn current() -> Option<ExecutorId> {
     EventExecutor::current().map(|executor| executor.id())
 }
 
 #[test]
-fn e06_current_knows_the_executor_of_this_thread() {
+fn e06_current_returns_the_executor_of_this_thread() {
     let one = EventExecutor::builder().build().unwrap();
     let other = EventExecutor::builder().build().unwrap();
     assert_eq!(current(), None);
@@ -34,25 +36,25 @@ fn e06_the_current_executor_is_a_full_handle() {
         again.execute(move || done.send(()).unwrap()).unwrap();
     };
     executor.execute(task).unwrap();
-    is_done.recv_timeout(crate::support::SOON).unwrap();
+    is_done.recv_timeout(crate::support::TIMEOUT).unwrap();
 }
 
-/// Where a loop's own code ran, and what was current there.
-type Seen = Log<(&'static str, Option<ExecutorId>)>;
+/// Which part of the loop's code ran, and the current executor there.
+type CurrentLog = Log<(&'static str, Option<ExecutorId>)>;
 
-/// Asks for the current executor wherever a loop's own code runs.
-struct Asking {
+/// A loop that logs the current executor wherever its own code runs.
+struct CurrentLoggingLoop {
     park: TokenPark,
-    log: Seen,
+    log: CurrentLog,
     dies: bool,
 }
 
-impl LoopWork<NoExtension> for Asking {
+impl LoopWork<NoExtension> for CurrentLoggingLoop {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.park);
         self.log.add(("turn", current()));
         if self.dies {
-            blow("out of water");
+            panic_quietly("out of water");
         }
         core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         core.check_shutdown()
@@ -63,29 +65,29 @@ impl LoopWork<NoExtension> for Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for CurrentLoggingLoop {
     fn drop(&mut self) {
         self.log.add(("driver closed", current()));
     }
 }
 
-struct Local(Seen);
+struct LogsOnDrop(CurrentLog);
 
-impl Drop for Local {
+impl Drop for LogsOnDrop {
     fn drop(&mut self) {
         self.0.add(("loop-local dropped", current()));
     }
 }
 
-/// An executor that asks for the current one wherever it can, its loop in the test's hands.
-fn asking(dies: bool) -> (EventExecutor, Arc<Supplier>, Seen) {
-    let (log, supplier) = (Log::new(), Supplier::new([Answer::Keep]));
+/// Returns an executor that logs the current executor in every part of its loop; the supplier keeps the loop body.
+fn logging_executor(dies: bool) -> (EventExecutor, Arc<ScriptedSupplier>, CurrentLog) {
+    let (log, supplier) = (Log::new(), ScriptedSupplier::new([SupplierAnswer::Keep]));
     let park = TokenPark::new(Clock::Monotonic);
     let (unpark, made) = (park.unparker(), log.clone());
     let seed = Box::new(move || {
         made.add(("made", current()));
         let log = made;
-        Box::new(Asking { park, log, dies }) as Box<dyn LoopWork<NoExtension>>
+        Box::new(CurrentLoggingLoop { park, log, dies }) as Box<dyn LoopWork<NoExtension>>
     });
     let builder = EventExecutor::builder().thread_supplier(supplier.clone());
     let executor = builder.build_loop(unpark, seed).unwrap();
@@ -93,11 +95,12 @@ fn asking(dies: bool) -> (EventExecutor, Arc<Supplier>, Seen) {
 }
 
 #[test]
-fn e06_it_is_set_for_the_whole_loop_body() {
-    static LOCAL: LoopLocal<std::cell::RefCell<Option<Local>>> = LoopLocal::new(Default::default);
-    let (executor, supplier, log) = asking(false);
+fn e06_current_is_set_for_the_whole_loop_body() {
+    static LOCAL: LoopLocal<std::cell::RefCell<Option<LogsOnDrop>>> =
+        LoopLocal::new(Default::default);
+    let (executor, supplier, log) = logging_executor(false);
     let (local, hook) = (log.clone(), log.clone());
-    let keep = move || LOCAL.with(|slot| *slot.borrow_mut() = Some(Local(local)));
+    let keep = move || LOCAL.with(|slot| *slot.borrow_mut() = Some(LogsOnDrop(local)));
     let keep = executor.submit(keep).unwrap();
     let on_hook = move || hook.add(("hook", current()));
     executor.add_shutdown_hook(on_hook).unwrap();
@@ -106,7 +109,7 @@ fn e06_it_is_set_for_the_whole_loop_body() {
         move || body.run()
     });
     keep.join().unwrap();
-    end(&executor);
+    shut_down(&executor);
     thread.join().unwrap();
     let log = log.take();
     let here = Some(executor.id());
@@ -117,12 +120,12 @@ fn e06_it_is_set_for_the_whole_loop_body() {
 }
 
 #[test]
-fn e06_it_is_restored_when_a_loop_ends_on_a_borrowed_thread() {
+fn e06_current_is_restored_when_a_loop_ends_on_a_borrowed_thread() {
     for dies in [false, true] {
-        let (before, inside, after) = within(move || {
-            let (executor, supplier, log) = asking(dies);
+        let (before, inside, after) = with_timeout(move || {
+            let (executor, supplier, log) = logging_executor(dies);
             executor.execute(|| ()).unwrap();
-            drop(executor.shutdown_gracefully(Default::default(), crate::support::SOON));
+            drop(executor.shutdown_gracefully(Default::default(), crate::support::TIMEOUT));
             let body = supplier.take_kept();
             let mut host = ManualExecutor::new();
             let host_id = host.executor().id();
@@ -143,7 +146,7 @@ fn e06_it_is_restored_when_a_loop_ends_on_a_borrowed_thread() {
 }
 
 #[test]
-fn e06_it_is_restored_on_unwind() {
+fn e06_current_is_restored_when_a_panic_unwinds() {
     let mut outer = ManualExecutor::new();
     let mut inner = ManualExecutor::new();
     let (outer_id, inner_id) = (outer.executor().id(), inner.executor().id());
@@ -155,13 +158,13 @@ fn e06_it_is_restored_on_unwind() {
             inner.executor().execute(move || task.add(current())).unwrap();
             inner.run_now();
             seen.add(current());
-            blow("the future is broken")
+            panic_quietly("the future is broken")
         })
     }));
     assert!(unwound.is_err());
     assert_eq!(seen.take(), [outer_id, inner_id, outer_id].map(Some));
     assert_eq!(current(), None);
-    // The executor is none the worse for it.
+    // The executor still works.
     let value = outer.executor().submit(|| 7).unwrap();
     assert_eq!(outer.block_on(value).unwrap().unwrap(), 7);
 }

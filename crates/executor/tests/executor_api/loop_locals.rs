@@ -1,4 +1,4 @@
-//! E22: values of which every loop has its own.
+//! E22: loop-local values.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,26 +6,26 @@ use std::thread::ThreadId;
 
 use waterwheel_executor::{EventExecutor, ExecutorState, LoopLocal, ManualExecutor, UserCode};
 
-use crate::support::{Faults, Log, blow, end};
+use crate::support::{FaultLog, Log, panic_quietly, shut_down};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// Tells where and when it was dropped.
-struct Told {
+/// Logs the thread and the executor's state when it is dropped.
+struct DropLog {
     log: Log<(ThreadId, bool, ExecutorState)>,
     executor: EventExecutor,
 }
 
-impl Told {
+impl DropLog {
     fn new(executor: &EventExecutor, log: &Log<(ThreadId, bool, ExecutorState)>) -> Self {
         let (executor, log) = (executor.clone(), log.clone());
         Self { log, executor }
     }
 }
 
-impl Drop for Told {
+impl Drop for DropLog {
     fn drop(&mut self) {
         let (on_loop, state) = (self.executor.in_event_loop(), self.executor.state());
         self.log.add((std::thread::current().id(), on_loop, state));
@@ -33,7 +33,7 @@ impl Drop for Told {
 }
 
 #[test]
-fn e22_every_loop_has_one_and_keeps_it() {
+fn e22_every_loop_has_its_own_value() {
     static COUNT: LoopLocal<Cell<u32>> = LoopLocal::new(|| Cell::new(0));
     static MADE: AtomicUsize = AtomicUsize::new(0);
     static MADE_LATE: LoopLocal<usize> = LoopLocal::new(|| MADE.fetch_add(1, Ordering::SeqCst));
@@ -49,23 +49,23 @@ fn e22_every_loop_has_one_and_keeps_it() {
 }
 
 #[test]
-fn e22_there_is_none_where_no_loop_runs() {
+fn e22_a_thread_without_a_loop_has_no_value() {
     static LOCAL: LoopLocal<u32> = LoopLocal::new(|| unreachable!("made outside of a loop"));
     assert_eq!(LOCAL.with(|n| *n), None);
 }
 
 #[test]
 fn e22_the_value_is_dropped_on_the_loop_when_it_ends() {
-    static LOCAL: LoopLocal<RefCell<Option<Told>>> = LoopLocal::new(Default::default);
+    static LOCAL: LoopLocal<RefCell<Option<DropLog>>> = LoopLocal::new(Default::default);
     let (executor, log) = (executor(), Log::new());
-    let told = Told::new(&executor, &log);
+    let drop_log = DropLog::new(&executor, &log);
     let keep = move || {
-        LOCAL.with(|slot| *slot.borrow_mut() = Some(told));
+        LOCAL.with(|slot| *slot.borrow_mut() = Some(drop_log));
         std::thread::current().id()
     };
     let loop_thread = executor.submit(keep).unwrap().join().unwrap();
     assert!(log.take().is_empty(), "kept for the life of the loop");
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), [(loop_thread, true, ExecutorState::Shutdown)]);
 }
 
@@ -78,11 +78,11 @@ fn e22_a_value_need_not_be_send() {
 }
 
 #[test]
-fn e22_a_manual_executors_values_go_with_it() {
-    static LOCAL: LoopLocal<RefCell<Option<Told>>> = LoopLocal::new(Default::default);
+fn e22_dropping_a_manual_executor_drops_its_values() {
+    static LOCAL: LoopLocal<RefCell<Option<DropLog>>> = LoopLocal::new(Default::default);
     let (mut manual, log) = (ManualExecutor::new(), Log::new());
-    let told = Told::new(manual.executor(), &log);
-    let keep = move || LOCAL.with(|slot| *slot.borrow_mut() = Some(told));
+    let drop_log = DropLog::new(manual.executor(), &log);
+    let keep = move || LOCAL.with(|slot| *slot.borrow_mut() = Some(drop_log));
     drop(manual.executor().submit(keep).unwrap());
     manual.run_now();
     assert!(LOCAL.with(|_| ()).is_none(), "not between the calls");
@@ -93,7 +93,7 @@ fn e22_a_manual_executors_values_go_with_it() {
 }
 
 #[test]
-fn e22_values_may_use_each_other_while_they_are_made_used_and_dropped() {
+fn e22_values_may_use_each_other_during_creation_use_and_drop() {
     static BASE: LoopLocal<Cell<u32>> = LoopLocal::new(|| Cell::new(10));
     static DERIVED: LoopLocal<Derived> =
         LoopLocal::new(|| Derived(BASE.with(|base| base.get() + 1).unwrap()));
@@ -113,31 +113,31 @@ fn e22_values_may_use_each_other_while_they_are_made_used_and_dropped() {
         })
     };
     assert_eq!(executor.submit(nested).unwrap().join().unwrap(), Some(Some(22)));
-    end(&executor);
-    // Its own base, or a new one if that was gone already.
+    shut_down(&executor);
+    // The loop's own base, or a new one if that was dropped already.
     assert!([10, 20].contains(&DROPPED_WITH.load(Ordering::SeqCst)));
 }
 
 #[test]
-fn e22_a_panicking_destructor_is_reported_and_the_others_go_on() {
-    static FIRST: LoopLocal<Broken> = LoopLocal::new(|| Broken);
-    static SECOND: LoopLocal<RefCell<Option<Told>>> = LoopLocal::new(Default::default);
-    struct Broken;
-    impl Drop for Broken {
+fn e22_a_panicking_destructor_is_reported_and_the_others_run() {
+    static FIRST: LoopLocal<PanicsOnDrop> = LoopLocal::new(|| PanicsOnDrop);
+    static SECOND: LoopLocal<RefCell<Option<DropLog>>> = LoopLocal::new(Default::default);
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
-            blow("the destructor is broken");
+            panic_quietly("the destructor is broken");
         }
     }
-    let (faults, log) = (Faults::new(), Log::new());
+    let (faults, log) = (FaultLog::new(), Log::new());
     let builder = EventExecutor::builder().reporter(faults.clone());
     let executor = builder.build().unwrap();
-    let told = Told::new(&executor, &log);
+    let drop_log = DropLog::new(&executor, &log);
     let keep = move || {
         FIRST.with(|_| ());
-        SECOND.with(|slot| *slot.borrow_mut() = Some(told));
+        SECOND.with(|slot| *slot.borrow_mut() = Some(drop_log));
     };
     executor.execute(keep).unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take().len(), 1);
     let panics = faults.take_panics();
     assert_eq!(panics.len(), 1);
@@ -146,11 +146,11 @@ fn e22_a_panicking_destructor_is_reported_and_the_others_go_on() {
 }
 
 #[test]
-fn e22_a_value_that_cannot_be_made_fails_the_task_and_is_tried_again() {
+fn e22_a_panicking_initialiser_fails_the_task_and_is_retried() {
     static ATTEMPTS: AtomicUsize = AtomicUsize::new(0);
     static LOCAL: LoopLocal<u32> =
         LoopLocal::new(|| match ATTEMPTS.fetch_add(1, Ordering::SeqCst) {
-            0 => blow("not today"),
+            0 => panic_quietly("not today"),
             _ => 7,
         });
     let executor = executor();

@@ -1,4 +1,4 @@
-//! What an executor offers beside running tasks: its states, the current executor, loop-local values.
+//! The executor's API besides running tasks: states, properties, the current executor, loop-local values.
 
 #[path = "../support/mod.rs"]
 mod support;

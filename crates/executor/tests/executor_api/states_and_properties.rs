@@ -1,4 +1,4 @@
-//! E02, E03, E20: what an executor offers, and what can be seen of it from outside.
+//! E02, E03, E20: submitting, states, thread properties, the running task.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use waterwheel_executor::{
     Error, ErrorKind, EventExecutor, ExecutorState, GlobalExecutor, Origin, RejectReason,
 };
 
-use crate::support::{Gate, Log, SOON, blow, end};
+use crate::support::{Gate, Log, TIMEOUT, panic_quietly, shut_down};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().name("viewed").build().unwrap()
 }
 
 #[test]
-fn e02_submit_gives_the_value_or_the_panic() {
+fn e02_submit_returns_the_value_or_the_panic() {
     let executor = executor();
     assert_eq!(executor.submit(|| "value").unwrap().join().unwrap(), "value");
-    let task = || -> u8 { blow("no value") };
+    let task = || -> u8 { panic_quietly("no value") };
     let line = line!() + 1;
     let failed = executor.submit(task).unwrap().join().unwrap_err();
     let ErrorKind::Panicked { origin, message } = failed.kind() else {
@@ -36,13 +36,13 @@ fn e02_a_cancelled_submission_does_not_run() {
     let future = executor.submit(move || ran.send(()).unwrap()).unwrap();
     assert!(future.cancel());
     gate.open();
-    let dropped = has_run.recv_timeout(SOON);
+    let dropped = has_run.recv_timeout(TIMEOUT);
     assert_eq!(dropped, Err(mpsc::RecvTimeoutError::Disconnected));
     assert!(future.join().unwrap_err().is_cancelled());
 }
 
 #[test]
-fn e02_in_event_loop_is_true_on_its_own_thread_alone() {
+fn e02_in_event_loop_is_true_only_on_its_own_thread() {
     let (one, other) = (executor(), executor());
     let (inner_one, inner_other) = (one.clone(), other.clone());
     let on_one = one.submit(move || (inner_one.in_event_loop(), inner_other.in_event_loop()));
@@ -51,7 +51,7 @@ fn e02_in_event_loop_is_true_on_its_own_thread_alone() {
 }
 
 #[test]
-fn e02_promises_are_bound_to_it() {
+fn e02_promises_are_bound_to_their_executor() {
     let executor = executor();
     let (promise, mut future) = executor.new_promise();
     assert_eq!(future.executor(), executor.id());
@@ -59,12 +59,12 @@ fn e02_promises_are_bound_to_it() {
     let inner = executor.clone();
     future.add_listener(move |_| tell.send(inner.in_event_loop()).unwrap());
     promise.set_success(7);
-    assert!(told.recv_timeout(SOON).unwrap(), "its listeners run on it");
+    assert!(told.recv_timeout(TIMEOUT).unwrap(), "its listeners run on it");
     assert_eq!(future.join().unwrap(), 7);
 }
 
 #[test]
-fn e02_progressive_promises_are_bound_to_it() {
+fn e02_progressive_promises_are_bound_to_their_executor() {
     let executor = executor();
     let (mut promise, mut future) = executor.new_progressive_promise();
     let (tell, told) = mpsc::channel();
@@ -74,7 +74,7 @@ fn e02_progressive_promises_are_bound_to_it() {
     };
     future.add_progress_listener(listener);
     promise.set_progress(3, Some(10)).unwrap();
-    assert_eq!(told.recv_timeout(SOON).unwrap(), (3, Some(10), true));
+    assert_eq!(told.recv_timeout(TIMEOUT).unwrap(), (3, Some(10), true));
     promise.set_success("done");
     assert_eq!(future.into_future().join().unwrap(), "done");
 }
@@ -90,13 +90,13 @@ fn e02_ready_made_futures_are_complete_from_the_start() {
     let (tell, told) = mpsc::channel();
     let inner = executor.clone();
     succeeded.add_listener(move |_| tell.send(inner.in_event_loop()).unwrap());
-    assert!(told.recv_timeout(SOON).unwrap());
+    assert!(told.recv_timeout(TIMEOUT).unwrap());
     assert_eq!(succeeded.join().unwrap(), 7);
     assert_eq!(failed.join().unwrap_err().to_string(), "no luck");
 }
 
 #[test]
-fn e02_a_decorated_executor_can_be_unwrapped() {
+fn e02_a_labelled_executor_can_be_unwrapped() {
     let (executor, other) = (executor(), executor());
     let labelled = executor.labelled("decorated");
     assert_eq!(labelled.inner(), &executor);
@@ -115,10 +115,10 @@ fn e03_states_only_ever_move_forward() {
     executor.add_shutdown_hook(note()).unwrap();
     executor.execute(note()).unwrap();
     let gate = Gate::hold(&executor);
-    executor.execute(note()).unwrap(); // The last pass runs it: the timeout comes first.
+    executor.execute(note()).unwrap(); // Run by the last pass, because the timeout expires first.
     drop(executor.shutdown_gracefully(Duration::ZERO, Duration::ZERO));
     gate.open();
-    executor.await_termination(SOON).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
     note()();
     drop(executor.shutdown_gracefully(Duration::ZERO, Duration::ZERO));
     drop(executor.shutdown());
@@ -133,7 +133,7 @@ fn e03_states_only_ever_move_forward() {
 fn e03_tasks_are_accepted_while_shutting_down_and_refused_from_shutdown_on() {
     let executor = executor();
     let gate = Gate::hold(&executor);
-    drop(executor.shutdown_gracefully(SOON, SOON).unwrap());
+    drop(executor.shutdown_gracefully(TIMEOUT, TIMEOUT).unwrap());
     let flags = |e: &EventExecutor| (e.is_shutting_down(), e.is_shut_down(), e.is_terminated());
     assert_eq!(executor.state(), ExecutorState::ShuttingDown);
     assert_eq!(flags(&executor), (true, false, false));
@@ -144,7 +144,7 @@ fn e03_tasks_are_accepted_while_shutting_down_and_refused_from_shutdown_on() {
     assert!(executor.execute(|| ()).is_err());
     gate.open();
     assert_eq!(accepted.join().unwrap(), 7);
-    executor.await_termination(SOON).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
     assert_eq!(flags(&executor), (true, true, true));
     assert!(executor.execute(|| ()).is_err());
 }
@@ -160,7 +160,7 @@ fn e03_an_executor_that_runs_is_not_shutting_down() {
 }
 
 #[test]
-fn e20_thread_properties_tell_name_id_life_and_start() {
+fn e20_thread_properties_report_name_id_liveness_and_start_time() {
     let executor = executor();
     assert!(executor.thread_properties().is_none(), "there is no thread yet");
     let id = executor.submit(|| std::thread::current().id()).unwrap();
@@ -170,16 +170,16 @@ fn e20_thread_properties_tell_name_id_life_and_start() {
     assert_eq!(thread.id, id);
     assert!(thread.is_alive);
     let age = thread.started_at.elapsed().unwrap_or_default();
-    assert!(age < SOON, "{age:?}");
+    assert!(age < TIMEOUT, "{age:?}");
     let started_at = thread.started_at;
-    end(&executor);
+    shut_down(&executor);
     let thread = executor.thread_properties().unwrap();
     assert!(!thread.is_alive);
     assert_eq!((thread.id, thread.started_at), (id, started_at));
 }
 
 #[test]
-fn e20_the_running_task_is_named_by_its_label_or_its_line() {
+fn e20_running_returns_the_label_or_source_line_of_the_running_task() {
     let executor = executor();
     assert_eq!(executor.running(), None);
     let doing = |hold: &dyn Fn(Box<dyn FnOnce() + Send>)| -> Origin {
@@ -189,7 +189,7 @@ fn e20_the_running_task_is_named_by_its_label_or_its_line() {
             inside.send(()).unwrap();
             let _ = may_leave.recv();
         }));
-        is_inside.recv_timeout(SOON).unwrap();
+        is_inside.recv_timeout(TIMEOUT).unwrap();
         let running = executor.running().expect("it is in the task");
         drop(leave);
         running
@@ -204,33 +204,33 @@ fn e20_the_running_task_is_named_by_its_label_or_its_line() {
     assert_eq!((at.file(), at.line()), (file!(), line));
     let hook = doing(&|task| {
         executor.add_shutdown_hook(task).unwrap();
-        drop(executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+        drop(executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
     });
     assert_eq!(hook.location().unwrap().file(), file!());
-    executor.await_termination(SOON).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
     assert_eq!(executor.running(), None);
 }
 
 #[test]
-fn e20_what_has_run_is_off_display() {
+fn e20_running_no_longer_returns_a_finished_task() {
     let executor = executor();
     for _ in 0..100 {
         let (promise, mut future) = executor.new_promise();
         executor.execute(|| ()).unwrap();
-        executor.execute(|| blow("a panic does not stay on display")).unwrap();
-        // A listener sees that the tasks before it are off display, and that it is on.
+        executor.execute(|| panic_quietly("a panic does not stay on display")).unwrap();
+        // A listener sees itself as running, and no longer the tasks before it.
         let (tell, told) = mpsc::channel();
         let inner = executor.clone();
         let line = line!() + 1;
         future.add_listener(move |_| tell.send(inner.running()).unwrap());
         promise.set_success(());
-        let running = told.recv_timeout(SOON).unwrap().unwrap();
+        let running = told.recv_timeout(TIMEOUT).unwrap().unwrap();
         assert_eq!(running.location().unwrap().line(), line);
     }
 }
 
 #[test]
-fn e20_an_executor_can_be_printed() {
+fn e20_an_executor_implements_debug() {
     let executor = executor();
     let shown = format!("{executor:?}");
     assert!(shown.contains("viewed") && shown.contains("NotStarted"), "{shown}");
@@ -252,7 +252,7 @@ fn e02_a_rejection_becomes_an_error_with_its_reason() {
     }
     let executor = executor();
     assert_eq!(submits(&executor).unwrap(), 7);
-    end(&executor);
+    shut_down(&executor);
     let refused = submits(&executor).unwrap_err();
     assert!(matches!(refused.kind(), ErrorKind::Rejected(RejectReason::ShutDown)), "{refused:?}");
     assert_eq!(refused.to_string(), "task rejected: the executor is shut down");

@@ -1,4 +1,4 @@
-//! E19: the executor that runs tasks where they are submitted.
+//! E19: the immediate executor, which runs tasks on the submitting thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use waterwheel_executor::{EventExecutor, ImmediateExecutor, UserCode};
 
-use crate::support::{Counter, Faults, Log, SOON, blow, within};
+use crate::support::{Counter, FaultLog, Log, TIMEOUT, panic_quietly, with_timeout};
 
 /// Calls `f` on a thread with a stack of 64 KiB.
 fn on_a_small_stack<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
@@ -17,7 +17,7 @@ fn on_a_small_stack<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -
 #[test]
 fn e19_an_immediate_task_has_run_when_execute_returns() {
     let (here, ran) = (std::thread::current().id(), Rc::new(RefCell::new(None)));
-    let inner = ran.clone(); // It need not be `Send`: it goes nowhere.
+    let inner = ran.clone(); // Need not be `Send`: the task stays on this thread.
     ImmediateExecutor.execute(move || *inner.borrow_mut() = Some(std::thread::current().id()));
     assert_eq!(*ran.borrow(), Some(here));
 }
@@ -27,7 +27,7 @@ fn e19_an_immediate_submission_is_done_when_it_returns() {
     let mut done = ImmediateExecutor.submit(|| 7);
     assert!(done.is_done() && !done.cancel());
     assert_eq!(done.try_take().unwrap().unwrap(), 7);
-    let failed = ImmediateExecutor.submit(|| blow("at once"));
+    let failed = ImmediateExecutor.submit(|| panic_quietly("at once"));
     assert!(failed.join().unwrap_err().to_string().contains("at once"));
 }
 
@@ -85,13 +85,13 @@ fn e19_a_hundred_thousand_chained_promises_fit_a_small_stack() {
 
 #[test]
 fn e12_a_panic_of_an_immediate_task_is_reported_by_the_loop_it_runs_on_and_others_still_run() {
-    let (faults, ran) = (Faults::new(), Counter::new());
+    let (faults, ran) = (FaultLog::new(), Counter::new());
     let executor = EventExecutor::builder().reporter(faults.clone()).build().unwrap();
     let (after, next) = (ran.task(), ran.task());
     let panics = move || {
         ImmediateExecutor.execute(move || {
             ImmediateExecutor.execute(after);
-            blow("immediately");
+            panic_quietly("immediately");
         });
         ImmediateExecutor.execute(next);
         line!() - 5
@@ -103,13 +103,13 @@ fn e12_a_panic_of_an_immediate_task_is_reported_by_the_loop_it_runs_on_and_other
 }
 
 #[test]
-fn e12_a_panic_of_an_immediate_task_does_not_reach_whoever_submits_it() {
-    ImmediateExecutor.execute(|| blow("to the log"));
+fn e12_a_panic_of_an_immediate_task_does_not_reach_its_submitter() {
+    ImmediateExecutor.execute(|| panic_quietly("to the log"));
     assert_eq!(ImmediateExecutor.submit(|| 7).join().unwrap(), 7);
 }
 
 #[test]
-fn e19_listeners_of_its_promises_run_on_the_thread_that_completes_them() {
+fn e19_listeners_of_an_immediate_promise_run_on_the_completing_thread() {
     let (promise, mut future) = ImmediateExecutor.new_promise();
     let (tell, told) = mpsc::channel();
     let listener = move |_: &Result<i32, _>| tell.send(std::thread::current().id()).unwrap();
@@ -122,12 +122,12 @@ fn e19_listeners_of_its_promises_run_on_the_thread_that_completes_them() {
     assert_eq!(listened, Some(there), "and before completing returns");
     let (tell, told) = mpsc::channel();
     future.add_listener(move |_| tell.send(std::thread::current().id()).unwrap());
-    assert_eq!(told.recv_timeout(SOON).unwrap(), std::thread::current().id(), "a late one here");
+    assert_eq!(told.recv_timeout(TIMEOUT).unwrap(), std::thread::current().id(), "a late one here");
 }
 
 #[test]
 fn p04_an_immediate_task_cannot_wait_for_one_that_runs_after_it() {
-    let outcome = within(|| {
+    let outcome = with_timeout(|| {
         let inside = || ImmediateExecutor.submit(|| 7).join();
         ImmediateExecutor.submit(inside).join()
     });
@@ -137,22 +137,22 @@ fn p04_an_immediate_task_cannot_wait_for_one_that_runs_after_it() {
 
 /// Panics when it is dropped.
 #[derive(Debug)]
-struct Bomb;
+struct PanicsOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
-        blow("in a destructor");
+        panic_quietly("in a destructor");
     }
 }
 
 #[test]
-fn e19_a_value_whose_destructor_panics_does_not_stop_the_thread_from_running_others() {
-    let executor = EventExecutor::builder().reporter(Faults::new()).build().unwrap();
+fn e19_a_panicking_destructor_does_not_stop_later_immediate_tasks() {
+    let executor = EventExecutor::builder().reporter(FaultLog::new()).build().unwrap();
     let drops_the_last = || {
         let (promise, mut future) = ImmediateExecutor.new_promise();
         future.add_listener(|_| ());
         drop(future);
-        promise.set_success(Bomb); // Told after this task, and dropped with it.
+        promise.set_success(PanicsOnDrop); // The listener runs after this task, and then the value is dropped.
     };
     let _ = executor.submit(move || ImmediateExecutor.execute(drops_the_last)).unwrap().join();
     let still_runs = executor.submit(|| ImmediateExecutor.submit(|| 7).try_take().is_some());
@@ -161,7 +161,7 @@ fn e19_a_value_whose_destructor_panics_does_not_stop_the_thread_from_running_oth
 
 #[test]
 fn p04_a_completed_future_is_joined_inside_an_immediate_task() {
-    let joined = within(|| {
+    let joined = with_timeout(|| {
         let (tell, told) = mpsc::channel();
         ImmediateExecutor.execute(move || {
             let (promise, mut future) = ImmediateExecutor.new_promise();

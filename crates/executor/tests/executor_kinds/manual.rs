@@ -1,4 +1,4 @@
-//! E19: the manual executor and the global one.
+//! E19: the manual executor: `run_now`, `run_for`, `block_on`.
 
 use std::future::poll_fn;
 use std::sync::mpsc::{self, Sender};
@@ -10,13 +10,13 @@ use waterwheel_executor::{
     VirtualClock, WouldDeadlock,
 };
 
-use crate::support::{Counter, Faults, Log, SOON, blow, within};
+use crate::support::{Counter, FaultLog, Log, TIMEOUT, panic_quietly, with_timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn e19_a_manual_executor_runs_its_tasks_on_the_callers_thread_when_it_is_told_to() {
+fn e19_a_manual_executor_runs_its_tasks_on_the_callers_thread_in_run_now() {
     let mut manual = ManualExecutor::new();
     let executor = manual.executor().clone();
     let ran = Counter::new();
@@ -35,7 +35,7 @@ fn e19_a_manual_executor_runs_its_tasks_on_the_callers_thread_when_it_is_told_to
 }
 
 #[test]
-fn e19_run_now_leaves_what_its_tasks_submit_for_the_next_call() {
+fn e19_run_now_leaves_tasks_submitted_meanwhile_for_the_next_call() {
     let mut manual = ManualExecutor::new();
     let executor = manual.executor().clone();
     fn again(executor: &EventExecutor) {
@@ -69,7 +69,7 @@ fn e19_run_for_moves_a_virtual_clock_by_exactly_that_much() {
 }
 
 #[test]
-fn e19_run_for_takes_its_time_by_the_real_clock() {
+fn e19_run_for_on_the_real_clock_takes_that_long() {
     let (time, mut manual) = (Duration::from_millis(20), ManualExecutor::default());
     let begun = Clock::Monotonic.now();
     assert_eq!(manual.run_for(time), 0);
@@ -77,15 +77,15 @@ fn e19_run_for_takes_its_time_by_the_real_clock() {
 }
 
 #[test]
-fn e19_run_for_runs_tasks_as_they_come_and_returns_when_the_executor_ends() {
-    let ran = within(|| {
+fn e19_run_for_runs_arriving_tasks_and_returns_when_the_executor_terminates() {
+    let ran = with_timeout(|| {
         let mut manual = ManualExecutor::new();
         let executor = manual.executor().clone();
         let other = std::thread::spawn(move || {
             for n in 0..100 {
                 assert_eq!(executor.submit(move || n).unwrap().join().unwrap(), n);
             }
-            drop(executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+            drop(executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
         });
         let ran = manual.run_for(HOUR);
         other.join().unwrap();
@@ -100,7 +100,7 @@ fn e19_run_for_returns_even_if_a_task_submits_itself_again_and_again() {
     fn again(executor: &EventExecutor) {
         let inner = executor.clone();
         let task = move || {
-            // Gives up by itself, so that a failure of this test is a failure and not a hang.
+            // Gives up after a million turns, so that a failure of this test does not hang.
             if inner.stats().turns < 1_000_000 {
                 again(&inner);
             }
@@ -129,7 +129,7 @@ fn e19_block_on_runs_tasks_until_the_future_is_ready() {
     assert!(!executor.in_event_loop());
 }
 
-/// A future that is ready once its waker, sent to another thread, was called there.
+/// A future that sends its waker to another thread and is ready once that thread has called it.
 async fn woken_by(waker_to: Sender<Waker>) {
     let mut asked = false;
     let once = poll_fn(move |context| match std::mem::replace(&mut asked, true) {
@@ -142,7 +142,7 @@ async fn woken_by(waker_to: Sender<Waker>) {
     once.await;
 }
 
-/// Calls the wakers it is sent, a little later: by then whoever waits sleeps.
+/// Starts a thread that calls the wakers it receives a little later, when the waiting thread sleeps.
 fn wakes_later() -> Sender<Waker> {
     let (to, wakers) = mpsc::channel::<Waker>();
     std::thread::spawn(move || {
@@ -156,7 +156,7 @@ fn wakes_later() -> Sender<Waker> {
 
 #[test]
 fn e19_block_on_is_woken_from_another_thread() {
-    within(|| {
+    with_timeout(|| {
         let (mut manual, wake) = (ManualExecutor::new(), wakes_later());
         for _ in 0..10 {
             manual.block_on(woken_by(wake.clone())).unwrap();
@@ -166,15 +166,15 @@ fn e19_block_on_is_woken_from_another_thread() {
 
 #[test]
 fn e19_block_on_is_woken_with_a_virtual_clock_too() {
-    within(|| {
+    with_timeout(|| {
         let mut manual = ManualExecutor::with_virtual_clock(VirtualClock::new());
         manual.block_on(woken_by(wakes_later())).unwrap();
     });
 }
 
 #[test]
-fn e19_block_on_still_works_when_the_executor_has_ended() {
-    within(|| {
+fn e19_block_on_works_on_a_terminated_executor() {
+    with_timeout(|| {
         let mut manual = ManualExecutor::new();
         drop(manual.executor().shutdown());
         manual.run_now();
@@ -185,12 +185,12 @@ fn e19_block_on_still_works_when_the_executor_has_ended() {
 }
 
 #[test]
-fn e19_block_on_goes_on_when_the_executor_ends_meanwhile() {
-    within(|| {
+fn e19_block_on_continues_when_the_executor_terminates_meanwhile() {
+    with_timeout(|| {
         let (mut manual, wake) = (ManualExecutor::new(), wakes_later());
         let executor = manual.executor().clone();
         let outlives = async {
-            drop(executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+            drop(executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
             executor.termination().await.unwrap();
             woken_by(wake).await;
         };
@@ -212,7 +212,7 @@ fn e19_block_on_is_refused_on_a_thread_that_runs_a_loop() {
 }
 
 #[test]
-fn e19_a_dropped_manual_executor_runs_what_was_accepted() {
+fn e19_a_dropped_manual_executor_runs_accepted_tasks() {
     let manual = ManualExecutor::new();
     let (executor, log) = (manual.executor().clone(), Log::new());
     let (task, hook) = (log.clone(), log.clone());
@@ -230,15 +230,15 @@ fn e19_a_dropped_manual_executor_runs_what_was_accepted() {
 #[test]
 fn e19_a_manual_executor_survives_a_panicking_task() {
     let mut manual = ManualExecutor::new();
-    manual.executor().execute(|| blow("by hand")).unwrap();
+    manual.executor().execute(|| panic_quietly("by hand")).unwrap();
     let value = manual.executor().submit(|| 7).unwrap();
     assert_eq!(manual.run_now(), 2);
     assert_eq!(value.join().unwrap(), 7);
 }
 
 #[test]
-fn e19_block_on_sleeps_when_the_manual_executor_has_ended() {
-    let turns = within(|| {
+fn e19_block_on_sleeps_on_a_terminated_executor() {
+    let turns = with_timeout(|| {
         let mut manual = ManualExecutor::new();
         let executor = manual.executor().clone();
         let ended = executor
@@ -246,7 +246,7 @@ fn e19_block_on_sleeps_when_the_manual_executor_has_ended() {
             .unwrap();
         let (promise, future) = GlobalExecutor::get().new_promise();
         let other = std::thread::spawn(move || {
-            ended.wait_timeout(SOON).expect("it ends in block_on");
+            ended.wait_timeout(TIMEOUT).expect("it ends in block_on");
             let (_never, nothing) = mpsc::channel::<()>();
             let _ = nothing.recv_timeout(Duration::from_millis(300));
             promise.set_success(())
@@ -260,7 +260,7 @@ fn e19_block_on_sleeps_when_the_manual_executor_has_ended() {
 }
 
 #[test]
-fn e20_a_manual_executors_thread_is_the_one_that_made_it() {
+fn e20_a_manual_executors_thread_is_the_one_that_created_it() {
     let thread = std::thread::Builder::new().name("maker".to_owned()).spawn(|| {
         let manual = ManualExecutor::new();
         let executor = manual.executor().clone();
@@ -277,7 +277,7 @@ fn e20_a_manual_executors_thread_is_the_one_that_made_it() {
 
 #[test]
 fn e19_a_manual_executor_is_built_with_a_reporter_and_a_virtual_clock() {
-    let (faults, clock) = (Faults::new(), VirtualClock::new());
+    let (faults, clock) = (FaultLog::new(), VirtualClock::new());
     let mut manual = EventExecutor::builder()
         .name("driven")
         .reporter(faults.clone())
@@ -286,19 +286,20 @@ fn e19_a_manual_executor_is_built_with_a_reporter_and_a_virtual_clock() {
     let executor = manual.executor().clone();
     assert_eq!(executor.name(), "driven");
     let labelled = executor.labelled("late");
-    let timer = executor.schedule(HOUR, move || labelled.execute(|| blow("after an hour")).is_ok());
+    let timer = executor
+        .schedule(HOUR, move || labelled.execute(|| panic_quietly("after an hour")).is_ok());
     assert_eq!(manual.run_for(HOUR), 2);
     assert_eq!(Duration::from_nanos(clock.now().0), HOUR);
     let expected = (UserCode::Task, "late".to_owned(), "after an hour".to_owned());
     assert_eq!(faults.take_panics(), [expected]);
     let timer = timer.unwrap();
-    timer.wait_timeout(SOON).unwrap();
+    timer.wait_timeout(TIMEOUT).unwrap();
     assert!(timer.join().unwrap());
     assert_eq!(executor.submit(|| 7).map(|_| ()).map_err(|_| ()), Ok(()), "it lives on");
 }
 
 #[test]
-fn e19_a_manual_executor_is_built_by_the_same_rules() {
+fn e19_building_a_manual_executor_checks_its_properties() {
     let built = EventExecutor::builder().queue_bound(15).build_manual(Clock::Monotonic);
     assert_eq!(built.map(|_| ()).unwrap_err(), BuildError::QueueBound { bound: 15 });
 }

@@ -1,4 +1,4 @@
-//! E19: timers in the manual executor and the global one, and groups to offload work to.
+//! E19: timers of the manual executor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use waterwheel_executor::{
     Clock, EventExecutor, ManualExecutor, Nanos, PromiseFuture, VirtualClock,
 };
 
-use crate::support::{Counter, Log, SOON, within};
+use crate::support::{Counter, Log, TIMEOUT, with_timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -25,7 +25,7 @@ fn manual() -> (VirtualClock, ManualExecutor, EventExecutor) {
 }
 
 fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
-    future.wait_timeout(SOON).expect("completed in time");
+    future.wait_timeout(TIMEOUT).expect("completed in time");
     future.join().unwrap()
 }
 
@@ -54,7 +54,7 @@ fn e19_run_now_runs_timers_that_are_due_and_never_moves_the_clock() {
 }
 
 #[test]
-fn e19_run_now_runs_a_timer_that_was_due_before_the_loop_heard_of_it() {
+fn e19_run_now_runs_a_timer_that_was_due_before_the_loop_saw_it() {
     let (clock, mut manual, executor) = manual();
     let (at_once, overdue) = (Counter::new(), Counter::new());
     drop(executor.schedule(ms(1), overdue.task()).unwrap());
@@ -79,8 +79,8 @@ fn e19_run_for_leaves_no_timer_that_is_due_at_its_end() {
 }
 
 #[test]
-fn e19_run_for_any_time_returns_once_nothing_is_left() {
-    within(|| {
+fn e19_run_for_an_unlimited_time_returns_when_nothing_is_left() {
+    with_timeout(|| {
         let (_, mut manual, executor) = manual();
         drop(executor.schedule(HOUR, || ()).unwrap());
         assert_eq!(manual.run_for(Duration::MAX), 1);
@@ -88,8 +88,8 @@ fn e19_run_for_any_time_returns_once_nothing_is_left() {
 }
 
 #[test]
-fn e19_a_timer_that_never_comes_does_not_come_because_a_virtual_clock_has_nothing_else_to_do() {
-    within(|| {
+fn e19_an_idle_virtual_clock_does_not_jump_to_a_timer_of_unlimited_delay() {
+    with_timeout(|| {
         let (clock, mut manual, executor) = manual();
         let never = executor.schedule(Duration::MAX, || ()).unwrap();
         let (promise, future) = executor.new_promise();
@@ -106,7 +106,7 @@ fn e19_a_timer_that_never_comes_does_not_come_because_a_virtual_clock_has_nothin
 }
 
 #[test]
-fn e19_by_the_real_clock_run_for_sleeps_until_timers_are_due() {
+fn e19_run_for_on_the_real_clock_sleeps_until_timers_are_due() {
     let mut manual = ManualExecutor::new();
     let executor = manual.executor().clone();
     let before = Clock::Monotonic.now();
@@ -135,13 +135,13 @@ fn e19_block_on_a_timer_moves_a_virtual_clock_to_its_deadline() {
 fn within_virtual_time<F: Future>(manual: &mut ManualExecutor, future: F) -> F::Output {
     let before = Clock::Monotonic.now();
     let output = manual.block_on(future).unwrap();
-    assert!(Clock::Monotonic.now().since(before) < SOON, "hours pass in no time");
+    assert!(Clock::Monotonic.now().since(before) < TIMEOUT, "hours pass in no time");
     output
 }
 
 #[test]
-fn e19_block_on_by_the_real_clock_hears_of_timers_from_other_threads() {
-    within(|| {
+fn e19_block_on_on_the_real_clock_runs_timers_from_other_threads() {
+    with_timeout(|| {
         let mut manual = ManualExecutor::new();
         let executor = manual.executor().clone();
         let (promise, future) = executor.new_promise();
@@ -167,7 +167,7 @@ fn e19_a_dropped_manual_executor_cancels_its_timers() {
 
 #[test]
 fn e19_a_virtual_clock_does_not_jump_past_a_task_that_a_listener_submits() {
-    within(|| {
+    with_timeout(|| {
         let clock = VirtualClock::new();
         let mut manual = ManualExecutor::with_virtual_clock(clock.clone());
         let executor = manual.executor().clone();

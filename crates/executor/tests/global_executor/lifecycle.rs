@@ -1,4 +1,4 @@
-//! E19: the global executor: one thread for all, which ends when idle and comes back.
+//! E19: the global executor's thread: shared by all, ends when idle, restarts on demand.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{self, Sender};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use waterwheel_executor::{Clock, EventExecutor, GlobalExecutor};
 
 use super::global_alone;
-use crate::support::{Log, SOON, blow};
+use crate::support::{Log, TIMEOUT, panic_quietly};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,7 +20,7 @@ fn e19_the_global_executor_is_one_thread_for_all() {
     };
     let expected = (Some("waterwheel-global".to_owned()), true);
     assert_eq!(global.submit(who).unwrap().join().unwrap(), expected);
-    // Asked on the executor itself: it ends by itself after a second, and a busy machine may take that.
+    // Asked on the executor itself, because it ends after an idle second, which a busy machine may take.
     assert!(global.submit(|| GlobalExecutor::get().is_running()).unwrap().join().unwrap());
     assert!(!global.in_event_loop());
     let log = Log::new();
@@ -35,9 +35,9 @@ fn e19_the_global_executor_is_one_thread_for_all() {
 #[test]
 fn e19_the_global_executor_survives_panics_and_shutdowns_by_its_tasks() {
     let (_alone, global) = global_alone();
-    global.execute(|| blow("globally")).unwrap();
+    global.execute(|| panic_quietly("globally")).unwrap();
     let current = || EventExecutor::current().unwrap();
-    let graceful = move || drop(current().shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+    let graceful = move || drop(current().shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
     let immediate = move || drop(current().shutdown());
     for round in 0..20 {
         match round % 2 {
@@ -45,13 +45,13 @@ fn e19_the_global_executor_survives_panics_and_shutdowns_by_its_tasks() {
             _ => global.execute(immediate).unwrap(),
         }
         let next = global.submit(move || round).unwrap();
-        next.wait_timeout(SOON).unwrap();
+        next.wait_timeout(TIMEOUT).unwrap();
         assert_eq!(next.join().unwrap(), round);
     }
 }
 
 #[test]
-fn e19_promises_of_the_global_executor_are_told_on_it() {
+fn e19_listeners_of_global_promises_run_on_the_global_executor() {
     let (_alone, global) = global_alone();
     let (promise, mut future) = global.new_promise();
     let (tell, told) = mpsc::channel();
@@ -60,10 +60,10 @@ fn e19_promises_of_the_global_executor_are_told_on_it() {
     };
     future.add_listener(listener);
     promise.set_success(());
-    assert!(told.recv_timeout(SOON).unwrap());
+    assert!(told.recv_timeout(TIMEOUT).unwrap());
 }
 
-/// Tells when its thread ends.
+/// Sends a message when its thread ends.
 struct AtExit(Sender<()>);
 
 impl Drop for AtExit {
@@ -86,7 +86,7 @@ fn e19_the_global_thread_ends_after_a_second_without_work_and_comes_back_on_dema
     };
     let before = Clock::Monotonic.now();
     let first = global.submit(watch).unwrap().join().unwrap();
-    exited.recv_timeout(SOON).expect("the thread ends");
+    exited.recv_timeout(TIMEOUT).expect("the thread ends");
     assert!(Clock::Monotonic.now().since(before) >= SECOND);
     let second = global.submit(|| std::thread::current().id()).unwrap();
     assert_ne!(second.join().unwrap(), first);

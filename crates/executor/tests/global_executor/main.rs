@@ -1,5 +1,5 @@
 //! The global executor (E19). A binary of its own: the process has one global executor, and these tests
-//! end it and watch it idle, one at a time.
+//! shut it down or wait until it is idle, one test at a time.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -14,7 +14,7 @@ mod timers;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The global executor, for the calling test alone as long as the guard lives.
+/// Returns the global executor, for the calling test alone while the guard lives.
 fn global_alone() -> (MutexGuard<'static, ()>, &'static GlobalExecutor) {
     (support::lock(&ALONE), GlobalExecutor::get())
 }

@@ -8,14 +8,14 @@ use waterwheel_executor::{
 };
 
 use super::global_alone;
-use crate::support::{Counter, SOON};
+use crate::support::{Counter, TIMEOUT};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
 fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
-    future.wait_timeout(SOON).expect("completed in time");
+    future.wait_timeout(TIMEOUT).expect("completed in time");
     future.join().unwrap()
 }
 
@@ -36,11 +36,11 @@ fn e19_the_global_executor_has_timers() {
     });
     let mut left = ["rate", "delay", "rate", "delay"].to_vec();
     while !left.is_empty() {
-        let ticked = told.recv_timeout(SOON).unwrap();
+        let ticked = told.recv_timeout(TIMEOUT).unwrap();
         left.iter().position(|what| *what == ticked).map(|at| left.remove(at));
     }
     assert!(rate.unwrap().cancel() && delay.unwrap().cancel());
-    while told.recv_timeout(SOON).is_ok() {} // Until both closures are gone.
+    while told.recv_timeout(TIMEOUT).is_ok() {} // Until both closures have been dropped.
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn e19_the_global_executor_refuses_a_period_of_zero() {
 fn e19_the_global_thread_stays_while_a_timer_waits() {
     let thread = || std::thread::current().id();
     let (_alone, global) = global_alone();
-    // Longer than the second after which it would go. Nothing else is to wake it meanwhile, but
-    // should it, the thread must be the same all the more.
+    // Longer than the second after which an idle global thread ends. Nothing else should wake it meanwhile;
+    // if something does, the thread must be the same even so.
     let later = global.schedule(ms(1300), thread).unwrap();
     let now = get(global.submit(thread).unwrap());
     assert_eq!(get(later), now);
@@ -76,10 +76,10 @@ fn e19_a_timer_given_to_the_global_executor_while_its_thread_ends_is_not_lost() 
     let (_alone, global) = global_alone();
     let ends_and_schedules = || {
         let current: EventExecutor = EventExecutor::current().unwrap();
-        drop(current.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+        drop(current.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
         GlobalExecutor::get().schedule(ms(1), || 7).unwrap()
     };
     let timer = get(global.submit(ends_and_schedules).unwrap());
-    timer.wait_timeout(SOON).unwrap();
+    timer.wait_timeout(TIMEOUT).unwrap();
     assert_eq!(timer.join().unwrap(), 7, "it cannot be shut down");
 }

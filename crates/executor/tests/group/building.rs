@@ -1,4 +1,4 @@
-//! E17: how a group is built, and what its properties do to the children.
+//! E17: how a group is built, and how its properties reach the children.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use waterwheel_executor::{
 };
 
 use super::{end_group, get, group, ms};
-use crate::support::{Counter, Gate, SOON, lock};
+use crate::support::{Counter, Gate, TIMEOUT, lock};
 
 #[test]
 fn e17_a_group_without_threads_is_an_error() {
@@ -29,7 +29,7 @@ fn e17_by_default_there_are_two_children_for_each_core() {
 }
 
 #[test]
-fn e17_children_are_there_at_once_and_their_threads_when_they_are_used() {
+fn e17_children_exist_at_once_and_their_threads_start_on_first_use() {
     let group = group(3);
     let states = || group.children().map(|child| child.state()).collect::<Vec<_>>();
     assert_eq!(states(), [ExecutorState::NotStarted; 3]);
@@ -44,32 +44,32 @@ fn e17_children_are_there_at_once_and_their_threads_when_they_are_used() {
 
 /// Why a child could not be built.
 #[derive(Debug, PartialEq)]
-enum NoChild {
+enum ChildError {
     Third,
     Invalid(BuildError),
 }
 
-impl From<BuildError> for NoChild {
+impl From<BuildError> for ChildError {
     fn from(invalid: BuildError) -> Self {
         Self::Invalid(invalid)
     }
 }
 
 #[test]
-fn e17_if_a_child_cannot_be_built_those_before_it_are_shut_down_and_awaited() {
+fn e17_a_child_that_cannot_be_built_shuts_down_those_before_it() {
     let (built, ran) = (Mutex::new(Vec::new()), Counter::new());
     let outcome = EventExecutorGroup::builder().threads(5).build_with(|builder| {
         if lock(&built).len() == 2 {
-            return Err(NoChild::Third);
+            return Err(ChildError::Third);
         }
         let child = builder.build()?;
         if lock(&built).is_empty() {
-            child.execute(ran.task()).unwrap(); // One of them has even started.
+            child.execute(ran.task()).unwrap(); // The first child has started.
         }
         lock(&built).push(child.clone());
         Ok(child)
     });
-    assert_eq!(outcome.unwrap_err(), NoChild::Third);
+    assert_eq!(outcome.unwrap_err(), ChildError::Third);
     let states: Vec<_> = lock(&built).iter().map(EventExecutor::state).collect();
     assert_eq!(states, [ExecutorState::Terminated; 2], "nobody was asked for more");
     assert_eq!(ran.ran(), 1, "what was accepted has run");
@@ -78,7 +78,7 @@ fn e17_if_a_child_cannot_be_built_those_before_it_are_shut_down_and_awaited() {
 }
 
 #[test]
-fn e17_an_invalid_property_of_the_children_is_the_groups() {
+fn e17_an_invalid_property_of_a_child_fails_the_group() {
     let outcome = EventExecutorGroup::builder().threads(2).queue_bound(15).build();
     assert_eq!(outcome.unwrap_err(), BuildError::QueueBound { bound: 15 });
 }
@@ -97,7 +97,7 @@ fn e17_children_and_threads_are_named_after_the_group() {
     assert_eq!(threads[1], format!("crew-{pool}-2"));
 }
 
-/// The cores the calling thread may run on, as the kernel writes them.
+/// Returns the cores on which the calling thread may run (`Cpus_allowed_list` in `/proc`).
 fn allowed_cores() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -119,7 +119,7 @@ fn e17_children_are_pinned_to_cores_in_turn() {
 }
 
 #[test]
-fn e17_a_core_that_is_not_there_is_named_and_the_closure_comes_back() {
+fn e17_a_missing_core_is_named_and_the_closure_is_returned() {
     let threads = Arc::new(ThreadFactory::new("nowhere").pin_to([1023]));
     let builder = EventExecutorGroup::builder().threads(2).thread_supplier(threads);
     let group = builder.build().unwrap();
@@ -134,10 +134,10 @@ fn e17_a_core_that_is_not_there_is_named_and_the_closure_comes_back() {
     end_group(&group);
 }
 
-/// Counts how often it was asked, and refuses.
-struct Asked(Arc<Counter>);
+/// A rejection policy that counts its calls and always rejects.
+struct CountingPolicy(Arc<Counter>);
 
-impl RejectionPolicy for Asked {
+impl RejectionPolicy for CountingPolicy {
     fn on_full(&self, full: &QueueFull) -> OnFull {
         assert_eq!(full.bound, 16);
         self.0.task()();
@@ -149,7 +149,7 @@ impl RejectionPolicy for Asked {
 fn e17_the_queue_bound_and_the_rejection_policy_reach_every_child() {
     let asked = Arc::new(Counter::new());
     let builder = EventExecutorGroup::builder().threads(2).queue_bound(16);
-    let group = builder.rejection(Asked(asked.clone())).build().unwrap();
+    let group = builder.rejection(CountingPolicy(asked.clone())).build().unwrap();
     let gates: Vec<_> = group.children().map(|child| Gate::hold(&child)).collect();
     (0..32).for_each(|_| group.execute(|| ()).unwrap());
     for n in 1..=2 {
@@ -162,7 +162,7 @@ fn e17_the_queue_bound_and_the_rejection_policy_reach_every_child() {
 }
 
 #[test]
-fn e17_the_same_executor_twice_is_an_error() {
+fn e17_adding_the_same_executor_twice_is_an_error() {
     let mut first = None::<EventExecutor>;
     let twice = |builder: EventExecutorBuilder| {
         let child = first.clone().map_or_else(|| builder.build(), Ok)?;
@@ -176,7 +176,7 @@ fn e17_the_same_executor_twice_is_an_error() {
 }
 
 #[test]
-fn e17_a_child_of_another_group_is_an_error_and_stays_what_it_is() {
+fn e17_adding_a_child_of_another_group_is_an_error_and_leaves_it_there() {
     let group = EventExecutorGroup::builder().name("home").threads(1).build().unwrap();
     let child = group.next();
     let lent = child.clone();
@@ -187,5 +187,5 @@ fn e17_a_child_of_another_group_is_an_error_and_stays_what_it_is() {
     assert_eq!(refused, BuildError::AlreadyInGroup { executor: "home-0".to_owned() });
     assert_eq!(child.parent().as_ref().map(|parent| parent.next()), Some(child.clone()));
     assert_eq!(child.submit(|| 7).unwrap().join().unwrap(), 7);
-    group.shutdown().wait_timeout(SOON).expect("the group ends");
+    group.shutdown().wait_timeout(TIMEOUT).expect("the group ends");
 }

@@ -10,9 +10,9 @@ use waterwheel_executor::{
 };
 
 use super::{end_group, get, group, ms};
-use crate::support::{Counter, Faults, Gate, SOON, blow};
+use crate::support::{Counter, FaultLog, Gate, TIMEOUT, panic_quietly};
 
-/// The executor whose loop runs the calling code.
+/// Returns the executor whose loop runs the calling code.
 fn here() -> EventExecutor {
     EventExecutor::current().expect("on a loop")
 }
@@ -36,7 +36,7 @@ fn e01_submissions_go_to_the_next_child() {
     for child in &children {
         let tell = tell.clone();
         group.execute(move || tell.send(here()).unwrap()).unwrap();
-        assert_eq!(told.recv_timeout(SOON).unwrap(), *child);
+        assert_eq!(told.recv_timeout(TIMEOUT).unwrap(), *child);
     }
     for child in &children {
         assert_eq!(get(group.submit(here).unwrap()), *child);
@@ -53,7 +53,7 @@ fn e01_submissions_go_to_the_next_child() {
                 .schedule_with_fixed_delay(ms(0), ms(1), move || tell.send(here()).unwrap())
                 .unwrap(),
         };
-        let twice = [told.recv_timeout(SOON).unwrap(), told.recv_timeout(SOON).unwrap()];
+        let twice = [told.recv_timeout(TIMEOUT).unwrap(), told.recv_timeout(TIMEOUT).unwrap()];
         assert_eq!(twice, [child.clone(), child.clone()]);
         assert!(future.cancel());
         get(child.submit(|| ()).unwrap());
@@ -63,14 +63,14 @@ fn e01_submissions_go_to_the_next_child() {
 }
 
 #[test]
-fn e01_a_submitted_tasks_panic_is_its_futures_error() {
-    let faults = Faults::new();
+fn e01_a_panicking_task_fails_its_future() {
+    let faults = FaultLog::new();
     let builder = EventExecutorGroup::builder().threads(2).reporter(faults.clone());
     let group = builder.build().unwrap();
-    let failed = group.submit(|| blow("in a group")).unwrap();
+    let failed = group.submit(|| panic_quietly("in a group")).unwrap();
     let line = line!() - 1;
     assert!(failed.join().unwrap_err().to_string().contains("in a group"));
-    group.schedule(ms(1), || blow("later")).unwrap().join().unwrap_err();
+    group.schedule(ms(1), || panic_quietly("later")).unwrap().join().unwrap_err();
     let expected = [
         (UserCode::Task, format!("{}:{line}", file!()), "in a group".to_owned()),
         (UserCode::Timer, format!("{}:{}", file!(), line + 3), "later".to_owned()),
@@ -79,14 +79,14 @@ fn e01_a_submitted_tasks_panic_is_its_futures_error() {
 }
 
 #[test]
-fn e01_all_gathers_what_the_children_return() {
+fn e01_all_collects_the_values_of_the_children() {
     let group = group(3);
     let squares = group.all((0..30).map(|n| group.submit(move || n * n).unwrap()));
     assert_eq!(get(squares), (0..30).map(|n| n * n).collect::<Vec<_>>());
 }
 
 #[test]
-fn e01_a_period_of_zero_comes_back_from_a_group_too() {
+fn e01_a_group_rejects_a_period_of_zero() {
     fn check<F: FnMut()>(outcome: Result<PromiseFuture<()>, Rejected<F>>) {
         let rejected = outcome.unwrap_err();
         assert!(matches!(rejected.reason(), RejectReason::ZeroPeriod));
@@ -103,22 +103,22 @@ fn e01_a_period_of_zero_comes_back_from_a_group_too() {
 }
 
 #[test]
-fn e01_a_group_is_in_a_state_when_all_its_children_are() {
+fn e01_a_group_reaches_a_state_when_all_children_have() {
     let group = group(2);
     let states = || (group.is_shutting_down(), group.is_shut_down(), group.is_terminated());
     let children: Vec<_> = group.children().collect();
     let gate = Gate::hold(&children[1]);
-    drop(children[0].shutdown_gracefully(Duration::ZERO, SOON).unwrap());
-    children[0].await_termination(SOON).unwrap();
+    drop(children[0].shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
+    children[0].await_termination(TIMEOUT).unwrap();
     assert_eq!(states(), (false, false, false), "one of two");
-    drop(children[1].shutdown_gracefully(Duration::ZERO, SOON).unwrap());
+    drop(children[1].shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
     assert_eq!(states(), (true, false, false), "the other is held");
     drop(children[1].shutdown());
     assert_eq!(states(), (true, true, false));
     assert!(!group.termination().is_done());
     assert_eq!(group.await_termination(ms(1)), Err(WaitError::TimedOut));
     gate.open();
-    group.await_termination(SOON).unwrap();
+    group.await_termination(TIMEOUT).unwrap();
     assert_eq!(states(), (true, true, true));
     group.termination().join().unwrap();
 }
@@ -127,7 +127,7 @@ fn e01_a_group_is_in_a_state_when_all_its_children_are() {
 fn e01_waiting_for_a_group_on_the_thread_of_a_child_is_refused() {
     let group = EventExecutorGroup::builder().threads(2).name("crew").build().unwrap();
     let (inner, waited) = (group.clone(), group.children().nth(1).unwrap());
-    let waited = get(waited.submit(move || inner.await_termination(SOON)).unwrap());
+    let waited = get(waited.submit(move || inner.await_termination(TIMEOUT)).unwrap());
     let Err(WaitError::WouldDeadlock(refused)) = waited else { panic!("{waited:?}") };
     assert_eq!(refused.executor, "crew-1");
 }
@@ -161,7 +161,7 @@ fn p04_a_child_that_started_before_its_group_refuses_to_wait_for_the_group() {
 }
 
 #[test]
-fn e19_a_group_takes_work_off_a_loop_and_the_answer_comes_back_to_it() {
+fn e19_work_offloaded_to_a_group_answers_on_the_submitting_loop() {
     let offload = EventExecutorGroup::builder().threads(2).name("offload").build().unwrap();
     let home = EventExecutor::builder().name("home").never_block().build().unwrap();
     let (tell, told) = mpsc::channel();
@@ -183,8 +183,8 @@ fn e19_a_group_takes_work_off_a_loop_and_the_answer_comes_back_to_it() {
     home.execute(asks).unwrap();
     assert_eq!(get(home.submit(|| "free").unwrap()), "free", "while the work blocks a worker");
     go.send(42).unwrap();
-    let (told_at_home, (answer, worked_at_home)) = told.recv_timeout(SOON).unwrap();
+    let (told_at_home, (answer, worked_at_home)) = told.recv_timeout(TIMEOUT).unwrap();
     assert_eq!((told_at_home, answer, worked_at_home), (true, 42, false));
-    drop(offload.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
-    offload.await_termination(SOON).unwrap();
+    drop(offload.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
+    offload.await_termination(TIMEOUT).unwrap();
 }

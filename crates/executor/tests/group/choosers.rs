@@ -8,22 +8,22 @@ use waterwheel_executor::{
     Fault, LeastLoaded, ManualExecutor, NoExtension, UserCode,
 };
 
-use crate::support::{Faults, Gate, SOON, blow};
+use crate::support::{FaultLog, Gate, TIMEOUT, panic_quietly};
 
 fn group(threads: usize, chooser: impl Chooser + 'static) -> EventExecutorGroup {
     EventExecutorGroup::builder().threads(threads).chooser(chooser).build().unwrap()
 }
 
 /// A chooser made of a closure.
-struct ChooseBy<F>(F);
+struct FnChooser<F>(F);
 
-impl<F: Fn(&Choice<'_>) -> usize + Send + Sync> Chooser for ChooseBy<F> {
+impl<F: Fn(&Choice<'_>) -> usize + Send + Sync> Chooser for FnChooser<F> {
     fn choose(&self, choice: &Choice<'_>) -> usize {
         (self.0)(choice)
     }
 }
 
-/// The children's numbers in the order in which they are picked.
+/// Picks `count` children and returns their indices, in order.
 fn picks(group: &EventExecutorGroup, count: usize) -> Vec<usize> {
     (0..count).map(|_| number(group, &group.next())).collect()
 }
@@ -66,7 +66,7 @@ fn e18_least_loaded_takes_the_child_with_the_shortest_queue() {
         (0..queued).for_each(|_| child.execute(|| ()).unwrap());
     }
     assert_eq!(picks(&group, 3), [1, 1, 1], "looking changes nothing");
-    // Filled up to its neighbour's level, then in turn.
+    // The shortest queue is filled up to the next one's length, then both in turn.
     let mut filled = [0; 3];
     for _ in 0..5 {
         let child = group.next();
@@ -78,46 +78,46 @@ fn e18_least_loaded_takes_the_child_with_the_shortest_queue() {
 }
 
 #[test]
-fn e18_least_loaded_avoids_a_child_that_is_held_up() {
+fn e18_least_loaded_avoids_a_blocked_child() {
     let group = group(2, LeastLoaded::default());
     let (held, other) = (group.next(), group.next());
     let gate = Gate::hold(&held);
-    // Deeper than the other's queue ever gets: a batch of what has run may count for a while.
+    // Longer than the other queue ever gets: finished tasks of the current batch may still be counted.
     (0..100).for_each(|_| held.execute(|| ()).unwrap());
     for n in 0..500 {
         let done = group.submit(move || (n, EventExecutor::current())).unwrap();
-        done.wait_timeout(SOON).expect("not behind the gate");
+        done.wait_timeout(TIMEOUT).expect("not behind the gate");
         assert_eq!(done.join().unwrap(), (n, Some(other.clone())));
     }
     gate.open();
 }
 
-/// Submits itself again for as long as somebody listens, telling how often it ran.
-fn again_and_again(executor: &EventExecutor, ran: u32, tell: mpsc::Sender<u32>) {
+/// Submits itself again while the receiver lives, and sends how often it has run.
+fn resubmit_forever(executor: &EventExecutor, ran: u32, tell: mpsc::Sender<u32>) {
     let inner = executor.clone();
     if tell.send(ran).is_ok() {
-        let _ = executor.execute(move || again_and_again(&inner, ran + 1, tell));
+        let _ = executor.execute(move || resubmit_forever(&inner, ran + 1, tell));
     }
 }
 
 #[test]
-fn e18_what_has_run_is_no_load_however_busy_the_loop_is() {
+fn e18_finished_tasks_are_no_load_on_a_busy_loop() {
     let group = group(2, LeastLoaded::default());
     let (busy, held) = (group.next(), group.next());
     let gate = Gate::hold(&held);
     (0..100).for_each(|_| held.execute(|| ()).unwrap());
-    let (tell, told) = mpsc::channel();
-    again_and_again(&busy, 0, tell);
-    while told.recv_timeout(SOON).expect("it goes on") < 10_000 {}
+    let (tell, panic_of) = mpsc::channel();
+    resubmit_forever(&busy, 0, tell);
+    while panic_of.recv_timeout(TIMEOUT).expect("it goes on") < 10_000 {}
     let depth = busy.stats().queue_depth;
     assert!(depth < 100, "one task is queued at a time, not {depth}");
     assert_eq!(picks(&group, 3), [0, 0, 0]);
-    drop(told);
+    drop(panic_of);
     gate.open();
 }
 
 #[test]
-fn e18_a_manual_executor_that_has_run_everything_has_no_load() {
+fn e18_an_idle_manual_executor_has_no_load() {
     let mut manual = ManualExecutor::new();
     for _ in 0..10 {
         manual.executor().execute(|| ()).unwrap();
@@ -127,19 +127,19 @@ fn e18_a_manual_executor_that_has_run_everything_has_no_load() {
     }
 }
 
-/// Looks after so much.
-struct Lasting(AtomicUsize);
+/// Something attached to a loop that reports this load.
+struct AttachedLoad(AtomicUsize);
 
-impl ExecutorAttachment for Lasting {
+impl ExecutorAttachment for AttachedLoad {
     fn load(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 #[test]
-fn e18_what_lasts_on_a_loop_is_load_beside_what_waits_in_its_queue() {
-    let lasting: Vec<_> = [4, 2, 3].map(|n| Arc::new(Lasting(AtomicUsize::new(n)))).into();
-    let mut next = lasting.iter();
+fn e18_attached_load_counts_beside_queued_tasks() {
+    let attached: Vec<_> = [4, 2, 3].map(|n| Arc::new(AttachedLoad(AtomicUsize::new(n)))).into();
+    let mut next = attached.iter();
     let builder = EventExecutorGroup::builder().threads(3).chooser(LeastLoaded::default());
     let group = builder
         .build_with::<NoExtension, BuildError>(|child| {
@@ -147,7 +147,7 @@ fn e18_what_lasts_on_a_loop_is_load_beside_what_waits_in_its_queue() {
         })
         .unwrap();
     assert_eq!(picks(&group, 2), [1, 1]);
-    lasting[0].0.store(0, Ordering::Relaxed);
+    attached[0].0.store(0, Ordering::Relaxed);
     assert_eq!(picks(&group, 2), [0, 0]);
     let children: Vec<_> = group.children().collect();
     let gate = Gate::hold(&children[0]);
@@ -157,7 +157,7 @@ fn e18_what_lasts_on_a_loop_is_load_beside_what_waits_in_its_queue() {
 }
 
 #[test]
-fn e18_least_loaded_takes_turns_among_equals() {
+fn e18_least_loaded_rotates_among_equally_loaded_children() {
     let group = group(3, LeastLoaded::default());
     let mut picked = picks(&group, 6);
     picked.sort_unstable();
@@ -180,8 +180,8 @@ fn e18_by_key_always_takes_the_same_child_for_the_same_key() {
 }
 
 #[test]
-fn e18_a_chooser_of_the_users_sees_the_children_their_load_and_the_key() {
-    let chooser = ChooseBy(|choice: &Choice<'_>| {
+fn e18_a_custom_chooser_sees_the_children_their_load_and_the_key() {
+    let chooser = FnChooser(|choice: &Choice<'_>| {
         assert_eq!(choice.children(), 3);
         assert_eq!(choice.load(99), usize::MAX, "there is no such child");
         match choice.key() {
@@ -199,19 +199,19 @@ fn e18_a_chooser_of_the_users_sees_the_children_their_load_and_the_key() {
 }
 
 #[test]
-fn e18_a_chooser_that_panics_or_chooses_nonsense_is_reported_and_work_goes_on() {
-    let (calls, faults) = (AtomicUsize::new(0), Faults::new());
+fn e18_a_chooser_that_panics_or_returns_a_wrong_index_is_reported_and_replaced() {
+    let (calls, faults) = (AtomicUsize::new(0), FaultLog::new());
     let broken = move |_: &Choice<'_>| match calls.fetch_add(1, Ordering::SeqCst) % 3 {
-        0 => blow("cannot decide"),
+        0 => panic_quietly("cannot decide"),
         1 => 2,
         _ => usize::MAX,
     };
     let builder = EventExecutorGroup::builder().threads(2).reporter(faults.clone());
-    let group = builder.chooser(ChooseBy(broken)).build().unwrap();
+    let group = builder.chooser(FnChooser(broken)).build().unwrap();
     for n in 0..6 {
         assert_eq!(group.submit(move || n).unwrap().join().unwrap(), n);
     }
-    let reported: Vec<_> = faults.take().iter().map(told).collect();
+    let reported: Vec<_> = faults.take().iter().map(panic_of).collect();
     let nonsense = ["2 of 2".to_owned(), format!("{} of 2", usize::MAX)];
     assert_eq!(reported.len(), 6);
     for (n, (what, message)) in reported.into_iter().enumerate() {
@@ -222,13 +222,13 @@ fn e18_a_chooser_that_panics_or_chooses_nonsense_is_reported_and_work_goes_on() 
         };
         assert!(message.contains(expected), "{message}");
     }
-    // The next in turn was taken instead: both have been used.
+    // The next child in turn was taken instead, so both were used.
     drop(group.shutdown());
-    group.await_termination(SOON).unwrap();
+    group.await_termination(TIMEOUT).unwrap();
     assert!(group.children().all(|child| child.stats().tasks == 3));
 }
 
-fn told(fault: &Fault) -> (UserCode, String) {
+fn panic_of(fault: &Fault) -> (UserCode, String) {
     match fault {
         Fault::Panicked { what, message, .. } => (*what, message.clone()),
         other => panic!("not a panic: {other:?}"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use waterwheel_executor::{EventExecutorGroup, PromiseFuture};
 
-use support::SOON;
+use support::TIMEOUT;
 
 mod building;
 mod children;
@@ -24,11 +24,11 @@ fn group(threads: usize) -> EventExecutorGroup {
 }
 
 fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
-    future.wait_timeout(SOON).expect("completed in time");
+    future.wait_timeout(TIMEOUT).expect("completed in time");
     future.join().unwrap()
 }
 
 fn end_group(group: &EventExecutorGroup) {
-    drop(group.shutdown_gracefully(Duration::ZERO, SOON).unwrap());
-    group.await_termination(SOON).unwrap();
+    drop(group.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
+    group.await_termination(TIMEOUT).unwrap();
 }

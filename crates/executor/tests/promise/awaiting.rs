@@ -1,4 +1,4 @@
-//! Awaiting a promise on any runtime, and sharing what it gives (P06).
+//! Awaiting promises on any runtime, and shared futures (P06).
 
 use std::cell::Cell;
 use std::future::Future;
@@ -13,35 +13,35 @@ use std::time::Duration;
 use waterwheel_executor::{Error, ErrorKind, EventExecutor, ManualExecutor, SharedFuture};
 
 use crate::support::futures::{LIMIT, on_loop};
-use crate::support::{blow, end, lock};
+use crate::support::{lock, panic_quietly, shut_down};
 
 fn executor(name: &str) -> EventExecutor {
     EventExecutor::builder().name(name).build().unwrap()
 }
 
-/// A runtime of ten lines: it knows nothing of executors.
+/// A minimal runtime that knows nothing of executors.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        rung.recv_timeout(LIMIT).expect("woken in time");
+        woken.recv_timeout(LIMIT).expect("woken in time");
     }
 }
 
-struct Bell(mpsc::SyncSender<()>);
+struct SignalWaker(mpsc::SyncSender<()>);
 
-impl Wake for Bell {
+impl Wake for SignalWaker {
     fn wake(self: Arc<Self>) {
-        let _ = self.0.try_send(()); // Full: it has rung already.
+        let _ = self.0.try_send(()); // A full channel means that the waker was called before.
     }
 }
 
-fn bell() -> (Waker, mpsc::Receiver<()>) {
-    let (ring, rung) = mpsc::sync_channel(1);
-    (Waker::from(Arc::new(Bell(ring))), rung)
+fn signal_waker() -> (Waker, mpsc::Receiver<()>) {
+    let (ring, woken) = mpsc::sync_channel(1);
+    (Waker::from(Arc::new(SignalWaker(ring))), woken)
 }
 
 fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
@@ -80,41 +80,41 @@ fn p06_a_future_is_awaited_on_the_loop() {
 }
 
 #[test]
-fn p06_a_pending_future_wakes_the_last_one_who_asked() {
+fn p06_a_pending_future_wakes_the_last_waker() {
     let (promise, mut future) = executor("any").new_promise();
-    let ((first, first_rung), (last, last_rung)) = (bell(), bell());
+    let ((first, first_woken), (last, last_woken)) = (signal_waker(), signal_waker());
     assert!(poll_with(&mut future, &first).is_pending());
     assert!(poll_with(&mut future, &last).is_pending());
     promise.set_success(7);
-    assert!(last_rung.try_recv().is_ok());
-    assert!(first_rung.try_recv().is_err(), "it has been replaced");
+    assert!(last_woken.try_recv().is_ok());
+    assert!(first_woken.try_recv().is_err(), "it has been replaced");
     assert!(matches!(poll_with(&mut future, &last), Poll::Ready(Ok(7))));
 }
 
 #[test]
-fn p06_a_cancel_wakes_the_one_who_awaits() {
+fn p06_a_cancel_wakes_the_awaiting_task() {
     let (_promise, mut future) = executor("any").new_promise::<u8>();
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     assert!(poll_with(&mut future, &waker).is_pending());
     assert!(future.cancel());
-    assert!(rung.try_recv().is_ok());
+    assert!(woken.try_recv().is_ok());
     assert!(matches!(poll_with(&mut future, &waker), Poll::Ready(Err(e)) if e.is_cancelled()));
 }
 
 #[test]
-fn p06_the_one_who_awaits_comes_after_the_listeners() {
+fn p06_the_awaiting_task_is_woken_after_the_listeners_ran() {
     let mut manual = ManualExecutor::new();
     let (promise, mut future) = manual.executor().new_promise();
     let told = Arc::new(AtomicBool::new(false));
     let tell = told.clone();
     future.add_listener(move |_| tell.store(true, Ordering::SeqCst));
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     assert!(poll_with(&mut future, &waker).is_pending());
     promise.set_success(7);
-    assert!(rung.try_recv().is_err(), "the listener has not been called");
+    assert!(woken.try_recv().is_err(), "the listener has not been called");
     assert!(poll_with(&mut future, &waker).is_pending());
     manual.run_now();
-    assert!(told.load(Ordering::SeqCst) && rung.try_recv().is_ok());
+    assert!(told.load(Ordering::SeqCst) && woken.try_recv().is_ok());
     assert!(matches!(poll_with(&mut future, &waker), Poll::Ready(Ok(7))));
 }
 
@@ -142,24 +142,24 @@ fn p06_shared_gives_every_consumer_a_clone() {
         let (promise, future) = executor.new_promise();
         let shared = future.shared();
         let (told, listened) = mpsc::channel();
-        let at_the_door = Barrier::new(2 * CONSUMERS + 1);
+        let start = Barrier::new(2 * CONSUMERS + 1);
         thread::scope(|scope| {
             let joining = || {
                 let shared = shared.clone();
-                at_the_door.wait();
+                start.wait();
                 shared.join()
             };
             let awaiting = || {
                 let shared = shared.clone();
                 let told = told.clone();
                 shared.add_listener(move |outcome| told.send(outcome.clone()).unwrap());
-                at_the_door.wait();
+                start.wait();
                 block_on(shared)
             };
             let consumers: Vec<_> = (0..CONSUMERS)
                 .flat_map(|_| [scope.spawn(joining), scope.spawn(awaiting)])
                 .collect();
-            at_the_door.wait();
+            start.wait();
             promise.set_success(round.to_string());
             for consumer in consumers {
                 assert_eq!(consumer.join().unwrap().unwrap(), round.to_string());
@@ -188,11 +188,11 @@ fn p06_shared_consumers_share_failure_and_cancel() {
     let (promise, future) = executor.new_promise::<u8>();
     let one = future.shared();
     let mut twin = one.clone();
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     assert!(poll_with(&mut twin, &waker).is_pending());
     assert!(one.cancel() && !twin.cancel());
     assert!(promise.is_cancelled() && twin.is_cancelled());
-    assert!(rung.try_recv().is_ok());
+    assert!(woken.try_recv().is_ok());
     assert!(twin.join().unwrap_err().is_cancelled() && one.join().unwrap_err().is_cancelled());
 }
 
@@ -216,24 +216,24 @@ fn p06_a_value_that_is_not_sync_is_shared() {
 fn p06_a_dropped_clone_forgets_its_waker() {
     let (promise, future) = executor("any").new_promise::<u8>();
     let shared = future.shared();
-    let (ring, rung) = mpsc::sync_channel(1);
-    let bell = Arc::new(Bell(ring));
-    let waker = Waker::from(bell.clone());
+    let (ring, woken) = mpsc::sync_channel(1);
+    let signal_waker = Arc::new(SignalWaker(ring));
+    let waker = Waker::from(signal_waker.clone());
     let mut short_lived = shared.clone();
     assert!(poll_with(&mut short_lived, &waker).is_pending());
     drop((short_lived, waker));
-    assert_eq!(Arc::strong_count(&bell), 1);
+    assert_eq!(Arc::strong_count(&signal_waker), 1);
     promise.set_success(7);
-    assert!(rung.try_recv().is_err());
+    assert!(woken.try_recv().is_err());
 }
 
-/// The first clone of it stops half-way, then panics.
-struct Touchy {
+/// A value whose first clone waits at a barrier and then panics.
+struct PanicsOnFirstClone {
     first: Cell<bool>,
     half_way: Arc<Barrier>,
 }
 
-impl Clone for Touchy {
+impl Clone for PanicsOnFirstClone {
     fn clone(&self) -> Self {
         if self.first.replace(false) {
             self.half_way.wait();
@@ -245,31 +245,32 @@ impl Clone for Touchy {
 }
 
 #[test]
-fn p06_a_clone_that_panics_strands_nobody_else() {
+fn p06_a_clone_that_panics_does_not_strand_other_waiters() {
     let executor = executor("any");
     let half_way = Arc::new(Barrier::new(2));
-    let touchy = Touchy { first: Cell::new(true), half_way: half_way.clone() };
-    let shared = executor.succeeded(touchy).shared();
-    let unlucky = shared.clone();
-    let unlucky =
-        thread::spawn(move || catch_unwind(AssertUnwindSafe(|| unlucky.join().map(drop))));
-    half_way.wait(); // It is at the value: whoever comes now has to wait for it.
+    let panics_on_first_clone =
+        PanicsOnFirstClone { first: Cell::new(true), half_way: half_way.clone() };
+    let shared = executor.succeeded(panics_on_first_clone).shared();
+    let panicking = shared.clone();
+    let panicking =
+        thread::spawn(move || catch_unwind(AssertUnwindSafe(|| panicking.join().map(drop))));
+    half_way.wait(); // The first clone has the value: every other reader has to wait for it.
 
     let mut awaiting = shared.clone();
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     assert!(poll_with(&mut awaiting, &waker).is_pending());
     let (told, listened) = mpsc::channel();
     shared.add_listener(move |outcome| told.send(outcome.is_ok()).unwrap());
-    on_loop(&executor, || ()); // Behind the listener's first try.
+    on_loop(&executor, || ()); // Runs behind the listener's first attempt.
 
     half_way.wait();
-    assert!(unlucky.join().unwrap().is_err(), "the panic is its own");
+    assert!(panicking.join().unwrap().is_err(), "the panic is its own");
     assert_eq!(listened.recv_timeout(Duration::from_secs(5)), Ok(true), "the listener is lost");
-    rung.recv_timeout(Duration::from_secs(5)).expect("the one who awaits is lost");
+    woken.recv_timeout(Duration::from_secs(5)).expect("the one who awaits is lost");
     assert!(matches!(poll_with(&mut awaiting, &waker), Poll::Ready(Ok(_))));
 }
 
-/// A task that owns a clone of the future it waits for; its waker is what keeps it alive.
+/// A task that owns a clone of the future it waits for, and is kept alive by its own waker.
 struct Task {
     _future: SharedFuture<u8>,
 }
@@ -286,7 +287,7 @@ fn p06_a_replaced_waker_is_dropped_without_a_lock() {
     assert!(poll_with(&mut owned, Waker::noop()).is_pending());
     let task = Waker::from(Arc::new(Task { _future: owned }));
     assert!(poll_with(&mut shared, &task).is_pending());
-    drop(task); // Now the future has the last of it.
+    drop(task); // Now the future holds the last reference to the waker.
     let (told, replaced) = mpsc::channel();
     thread::spawn(move || {
         let pending = poll_with(&mut shared, Waker::noop()).is_pending();
@@ -298,34 +299,34 @@ fn p06_a_replaced_waker_is_dropped_without_a_lock() {
 }
 
 /// A waker that panics.
-struct Broken;
+struct PanickingWaker;
 
-impl Wake for Broken {
+impl Wake for PanickingWaker {
     fn wake(self: Arc<Self>) {
-        blow("the waker is broken")
+        panic_quietly("the waker is broken")
     }
 }
 
 #[test]
-fn p06_a_waker_that_panics_keeps_nobody_else_from_being_woken() {
+fn p06_a_waker_that_panics_does_not_stop_the_other_wakers() {
     let executor = executor("any");
     let (promise, future) = executor.new_promise();
     let future = future.shared();
     let (mut first, mut second) = (pin!(future.clone()), pin!(future.clone()));
-    let broken = Waker::from(Arc::new(Broken));
+    let broken = Waker::from(Arc::new(PanickingWaker));
     assert!(first.as_mut().poll(&mut Context::from_waker(&broken)).is_pending());
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let completed = catch_unwind(AssertUnwindSafe(|| promise.set_success(7)));
     assert!(matches!(completed, Ok(true)), "the panic came out of set_success");
-    rung.recv_timeout(LIMIT).expect("the second one is woken");
+    woken.recv_timeout(LIMIT).expect("the second one is woken");
     let Poll::Ready(outcome) = second.as_mut().poll(&mut Context::from_waker(&waker)) else {
         panic!("woken for nothing");
     };
     assert_eq!(outcome.unwrap(), 7);
 }
 
-/// Its first clone tells that it is under way, and waits.
+/// A value whose first clone announces itself and then waits.
 struct SlowToClone(Arc<Mutex<Option<Pause>>>);
 
 type Pause = (mpsc::Sender<()>, mpsc::Receiver<()>);
@@ -342,7 +343,7 @@ impl Clone for SlowToClone {
 }
 
 #[test]
-fn p06_who_awaits_a_shared_future_does_not_wait_for_its_listeners() {
+fn p06_awaiting_a_shared_future_does_not_wait_for_its_listeners() {
     let executor = executor("any");
     let (promise, future) = executor.new_promise();
     let future = future.shared();
@@ -356,13 +357,13 @@ fn p06_who_awaits_a_shared_future_does_not_wait_for_its_listeners() {
     let value = SlowToClone(Arc::new(Mutex::new(Some((begun, may_go_on)))));
     executor.execute(move || assert!(promise.set_success(value))).unwrap();
     has_begun.recv_timeout(LIMIT).expect("the listeners' clone is being made");
-    let (waker, rung) = bell();
+    let (waker, woken) = signal_waker();
     let mut awaited = pin!(future.clone());
     assert!(awaited.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     go_on.send(()).unwrap();
     is_listening.recv_timeout(LIMIT).expect("the listener runs");
-    rung.recv_timeout(LIMIT).expect("woken while the listener is at it");
+    woken.recv_timeout(LIMIT).expect("woken while the listener is at it");
     assert!(awaited.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
     drop(release);
-    end(&executor);
+    shut_down(&executor);
 }

@@ -1,4 +1,4 @@
-//! Blocking on a promise: where it is refused, and that it ends (P04).
+//! Blocking on a promise: where it is refused, and when it returns (P04).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -20,7 +20,7 @@ fn refusal(executor: &str) -> WouldDeadlock {
     WouldDeadlock { executor: executor.to_owned() }
 }
 
-/// Every way to block on an uncompleted promise is refused in the name of `executor`.
+/// Asserts that every way to block on an incomplete promise is refused with an error that names `executor`.
 fn assert_refused(future: PromiseFuture<u8>, shared: &SharedFuture<u8>, executor: &str) {
     let refused = Err(WaitError::WouldDeadlock(refusal(executor)));
     assert_eq!(future.wait(), refused);
@@ -37,7 +37,7 @@ fn assert_refused(future: PromiseFuture<u8>, shared: &SharedFuture<u8>, executor
 }
 
 #[test]
-fn p04_blocking_on_the_own_thread_is_refused() {
+fn p04_blocking_on_the_executors_own_thread_is_refused() {
     let own = executor("own");
     let (promise, future) = own.new_promise::<u8>();
     let (kept, shared) = own.new_promise::<u8>();
@@ -77,7 +77,7 @@ fn p04_an_ordinary_executor_may_wait_for_a_foreign_promise() {
     assert_eq!(get(joined.unwrap()).unwrap(), 7);
 }
 
-/// Blocks on completed futures in every way.
+/// Asserts that no way to block on a completed future is refused.
 fn assert_never_refused(executor: &EventExecutor) {
     let plain = executor.succeeded(7u8);
     assert_eq!(plain.wait(), Ok(()));
@@ -131,7 +131,7 @@ fn p04_a_completed_shared_future_does_not_refuse_its_own_listener() {
 }
 
 #[test]
-fn p04_a_wait_ends_when_its_time_is_up() {
+fn p04_a_wait_ends_at_its_timeout() {
     let (promise, future) = executor("late").new_promise::<u8>();
     let (clock, time) = (Clock::Monotonic, Duration::from_millis(5));
     let begun = clock.now();
@@ -146,14 +146,14 @@ fn p04_a_wait_ends_when_its_time_is_up() {
 #[test]
 fn p04_all_waiting_threads_are_released() {
     let (promise, future) = executor("any").new_promise();
-    let at_the_door = Barrier::new(5);
+    let start = Barrier::new(5);
     thread::scope(|scope| {
         let wait = || {
-            at_the_door.wait();
+            start.wait();
             future.wait_timeout(LIMIT)
         };
         let waiting: Vec<_> = (0..4).map(|_| scope.spawn(wait)).collect();
-        at_the_door.wait();
+        start.wait();
         promise.set_success(7);
         for thread in waiting {
             assert_eq!(thread.join().unwrap(), Ok(()));
@@ -163,7 +163,7 @@ fn p04_all_waiting_threads_are_released() {
 }
 
 #[test]
-fn p04_a_loop_inside_a_task_refuses_to_block_for_the_loop_outside() {
+fn p04_a_nested_loop_refuses_to_block_on_the_outer_loop() {
     for builder in [EventExecutor::builder(), EventExecutor::builder().never_block()] {
         let executor = builder.name("outer").build().unwrap();
         let outer = executor.clone();
@@ -183,7 +183,7 @@ fn p04_a_loop_inside_a_task_refuses_to_block_for_the_loop_outside() {
 }
 
 #[test]
-fn p04_a_loop_inside_a_task_never_blocks_where_the_outer_one_must_not() {
+fn p04_a_nested_loop_refuses_to_block_when_the_outer_loop_never_blocks() {
     let (_other, stranger) = executor("other").new_promise::<()>();
     let executor = EventExecutor::builder().never_block().build().unwrap();
     let nested = executor.submit(move || {

@@ -57,7 +57,7 @@ fn thens(executor: &EventExecutor) -> Chain {
     (head, (0..LINKS).fold(tail, link))
 }
 
-/// Built and completed on and off the loop.
+/// Builds a chain and completes it, on the loop and off it.
 fn assert_completes(build: fn(&EventExecutor) -> Chain) {
     let executor = small();
     let (head, tail) = build(&executor);
@@ -99,7 +99,7 @@ fn p03_100_000_chained_thens_complete_on_a_small_stack() {
 }
 
 #[test]
-fn p03_100_000_steps_one_inside_the_other_complete_on_a_small_stack() {
+fn p03_100_000_nested_thens_complete_on_a_small_stack() {
     fn steps(executor: &EventExecutor, left: u32) -> PromiseFuture<u32> {
         let own = executor.clone();
         let step = executor.submit(move || left).unwrap();
@@ -112,7 +112,7 @@ fn p03_100_000_steps_one_inside_the_other_complete_on_a_small_stack() {
 }
 
 #[test]
-fn p03_100_000_links_survive_the_end_of_their_executor() {
+fn p03_100_000_chained_maps_complete_after_their_executor_terminated() {
     let executor = small();
     let (head, tail) = maps(&executor);
     executor.shutdown().wait_timeout(LIMIT).unwrap();

@@ -1,4 +1,4 @@
-//! Futures made of futures, and promises that tell how far they are (P07).
+//! Combinators: `map`, `then`, `all`, `first` (P07).
 
 use std::sync::mpsc;
 
@@ -10,7 +10,7 @@ fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// The source line and the message of a panic that became an error.
+/// Returns the source line and the message of an error that stands for a panic.
 fn panic_of(error: &Error) -> (u32, &str) {
     match error.kind() {
         ErrorKind::Panicked { origin, message } => (origin.location().unwrap().line(), message),
@@ -32,7 +32,7 @@ fn p07_map_runs_on_the_executor() {
 }
 
 #[test]
-fn p07_a_failure_passes_map_and_then_by() {
+fn p07_a_failure_skips_map_and_then() {
     let executor = executor();
     let mapped = executor.failed::<u8>(Error::new("lost")).map(|_| panic!("called"));
     assert_eq!(get::<()>(mapped).unwrap_err().to_string(), "lost");
@@ -60,7 +60,7 @@ fn p07_a_panic_in_map_or_then_becomes_a_failure_with_its_origin() {
     let panics = |_: u8| -> PromiseFuture<u8> { panic!("in then") };
     let (line, then) = (line!(), executor.succeeded(1).then(panics));
     assert_eq!(panic_of(&get(then).unwrap_err()), (line, "in then"));
-    on_loop(&executor, || ()); // The loop lives on.
+    on_loop(&executor, || ()); // The loop still runs tasks.
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn p07_cancelling_a_derived_future_cancels_its_source() {
 
     let (second, second_future) = executor.new_promise::<u8>();
     let then = executor.succeeded(1).then(move |_| second_future);
-    on_loop(&executor, || ()); // Now the second is under way.
+    on_loop(&executor, || ()); // Now `then` waits for the second future.
     assert!(then.cancel());
     assert!(second.is_cancelled());
 }
@@ -111,7 +111,7 @@ fn p07_cancelling_a_source_fails_what_was_derived() {
 }
 
 #[test]
-fn p07_a_source_that_cannot_be_cancelled_goes_on_alone() {
+fn p07_an_uncancellable_source_completes_although_the_derived_future_is_cancelled() {
     let executor = executor();
     let (mut promise, future) = executor.new_promise::<u8>();
     assert!(promise.set_uncancellable());
@@ -123,7 +123,7 @@ fn p07_a_source_that_cannot_be_cancelled_goes_on_alone() {
 }
 
 #[test]
-fn p07_all_gives_the_values_in_the_order_of_the_futures() {
+fn p07_all_returns_the_values_in_the_order_of_the_futures() {
     let (own, foreign) = (executor(), executor());
     let (late, late_future) = foreign.new_promise();
     let (later, later_future) = own.new_promise();
@@ -187,7 +187,7 @@ fn p07_cancelling_all_or_first_cancels_each() {
 }
 
 #[test]
-fn p07_what_is_made_of_a_cancelled_future_is_cancelled() {
+fn p07_a_future_derived_from_a_cancelled_one_is_cancelled() {
     let executor = executor();
     let (_promise, inner) = executor.new_promise::<u8>();
     let canceller = inner.canceller();

@@ -1,4 +1,4 @@
-//! What a promise and its future owe each other (P01, P02, P05, P08).
+//! Completing, cancelling and dropping promises and futures (P01, P02, P05, P08).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,14 +10,14 @@ use waterwheel_executor::{
 
 use crate::support::futures::{LIMIT, get};
 
-/// How often a race is run.
+/// How many times a race is repeated.
 const ROUNDS: u32 = 2_000;
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// Runs both at the same time.
+/// Runs both closures at the same time, on two threads.
 fn race<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
     let here = AtomicU32::new(0);
     let meet = || {
@@ -236,7 +236,7 @@ fn p02_on_cancel_is_never_missed() {
     }
 }
 
-/// The place an error says its promise was created at.
+/// Returns the source line at which an error says its promise was created.
 fn created(error: &Error) -> (&str, u32) {
     match error.kind() {
         ErrorKind::PromiseDropped { created } | ErrorKind::AlreadyTaken { created } => {
@@ -246,7 +246,7 @@ fn created(error: &Error) -> (&str, u32) {
     }
 }
 
-/// Takes a completed future's value, then once more: the second error says where it was created.
+/// Takes the value of a completed future twice and returns the source line named by the second, failing take.
 fn created_at<T: Send + 'static>(mut future: PromiseFuture<T>) -> (String, u32) {
     future.wait_timeout(LIMIT).unwrap();
     let _ = future.try_take().expect("no listeners, so it is there");
@@ -275,7 +275,7 @@ fn p05_a_dropped_promise_fails_its_future_and_names_its_creation() {
 }
 
 #[test]
-fn p05_a_promise_lost_in_a_panic_fails_its_future() {
+fn p05_a_promise_dropped_by_a_panic_fails_its_future() {
     let executor = executor();
     let (line, (promise, future)) = (line!(), executor.new_promise::<u8>());
     let task = move || {
@@ -287,7 +287,7 @@ fn p05_a_promise_lost_in_a_panic_fails_its_future() {
 }
 
 #[test]
-fn p05_whatever_makes_a_promise_names_the_callers_line() {
+fn p05_every_way_to_create_a_promise_names_the_callers_line() {
     let executor = executor();
     let done = || executor.succeeded(1);
     let here = |line| (file!().to_owned(), line);
@@ -371,10 +371,10 @@ fn p08_the_listeners_of_a_detached_future_run() {
 }
 
 #[test]
-fn p08_a_promise_knows_that_nobody_will_learn_its_outcome() {
+fn p08_is_detached_is_true_when_no_future_or_listener_is_left() {
     let executor = executor();
     let (mut promise, future) = executor.new_promise::<u8>();
-    promise.on_cancel(|| {}); // Learns of a cancel only.
+    promise.on_cancel(|| {}); // Is called at a cancel only.
     let canceller = future.canceller();
     assert!(!promise.is_detached());
     drop(future);

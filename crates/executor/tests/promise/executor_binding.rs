@@ -1,4 +1,5 @@
-//! A promise and its executor: untouched without listeners, replaced when it is gone (P03).
+//! A promise and its executor (P03): without listeners the executor is not touched; once it has
+//! terminated, its listeners run on the global executor.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,22 +20,22 @@ fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// To be unparked is a failure.
-struct Untouchable;
+/// An unparker and thread supplier that fail the test when they are called.
+struct MustNotBeCalled;
 
-impl Unpark for Untouchable {
+impl Unpark for MustNotBeCalled {
     fn unpark(&self) {
         panic!("the executor was woken");
     }
 }
 
-impl ThreadSupplier for Untouchable {
+impl ThreadSupplier for MustNotBeCalled {
     fn start(&self, _: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         panic!("the executor was started");
     }
 }
 
-impl Wake for Untouchable {
+impl Wake for MustNotBeCalled {
     fn wake(self: Arc<Self>) {}
 }
 
@@ -55,8 +56,8 @@ fn complete_without_listeners(executor: &EventExecutor) {
     let shared = future.shared();
     promise.set_success(7);
     assert_eq!(shared.join().unwrap(), 7);
-    // One who awaits, and one who blocks.
-    let waker = Waker::from(Arc::new(Untouchable));
+    // A future that is awaited, and one that a thread blocks on.
+    let waker = Waker::from(Arc::new(MustNotBeCalled));
     let (promise, mut future) = executor.new_promise();
     let poll = |future: &mut PromiseFuture<u8>| {
         std::pin::Pin::new(future).poll(&mut Context::from_waker(&waker))
@@ -79,8 +80,8 @@ fn complete_without_listeners(executor: &EventExecutor) {
 #[test]
 fn p03_without_listeners_the_executor_is_not_touched() {
     let executor = EventExecutor::builder()
-        .thread_supplier(Arc::new(Untouchable))
-        .build_loop::<NoExtension>(Arc::new(Untouchable), Box::new(|| panic!("it was started")))
+        .thread_supplier(Arc::new(MustNotBeCalled))
+        .build_loop::<NoExtension>(Arc::new(MustNotBeCalled), Box::new(|| panic!("it was started")))
         .unwrap();
     let before = executor.stats();
     complete_without_listeners(&executor);
@@ -88,21 +89,21 @@ fn p03_without_listeners_the_executor_is_not_touched() {
     assert_eq!(executor.stats(), before);
 }
 
-/// Says when the loop is about to sleep, and whether the task had run by then.
-struct Announced {
+/// A loop that announces each sleep, and whether the task had run by then.
+struct AnnouncingLoop {
     park: TokenPark,
     has_run: Arc<AtomicBool>,
     asleep: mpsc::Sender<bool>,
 }
 
-impl Park for Announced {
+impl Park for AnnouncingLoop {
     fn park(&mut self, until: Option<Nanos>) {
         let _ = self.asleep.send(self.has_run.load(Ordering::SeqCst));
         self.park.park(until);
     }
 }
 
-impl LoopWork<NoExtension> for Announced {
+impl LoopWork<NoExtension> for AnnouncingLoop {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(self);
         core.run_tasks(PassLimit::Queued, &mut |none| match none {});
@@ -115,18 +116,19 @@ impl LoopWork<NoExtension> for Announced {
 }
 
 #[test]
-fn p03_without_listeners_a_sleeping_loop_sleeps_on() {
+fn p03_without_listeners_a_sleeping_loop_is_not_woken() {
     let park = TokenPark::new(Clock::Monotonic);
     let unpark = park.unparker();
     let (asleep, sleeps) = mpsc::channel();
     let has_run = Arc::new(AtomicBool::new(false));
     let run = has_run.clone();
-    let seed =
-        Box::new(move || Box::new(Announced { park, has_run, asleep }) as Box<dyn LoopWork<_>>);
+    let seed = Box::new(move || {
+        Box::new(AnnouncingLoop { park, has_run, asleep }) as Box<dyn LoopWork<_>>
+    });
     let executor = EventExecutor::builder().build_loop(unpark, seed).unwrap();
     executor.execute(move || run.store(true, Ordering::SeqCst)).unwrap();
     while !sleeps.recv_timeout(LIMIT).unwrap() {}
-    let settled = executor.stats(); // Asleep, with nothing left to do.
+    let settled = executor.stats(); // The loop sleeps and has nothing left to do.
     complete_without_listeners(&executor);
     assert_eq!(executor.stats(), settled);
     let mut future = executor.succeeded(7);
@@ -142,17 +144,17 @@ fn p03_listeners_of_a_terminated_executor_run_on_the_global_one() {
     let notes = Notes::default();
     let (told, global) = mpsc::channel();
     let (promise, mut future) = executor.new_promise();
-    future.add_listener(notes.noting(1));
+    future.add_listener(notes.listener(1));
     executor.shutdown().wait_timeout(LIMIT).unwrap();
-    promise.set_success(7); // After the end.
-    future.add_listener(notes.noting(2));
+    promise.set_success(7); // After the executor has terminated.
+    future.add_listener(notes.listener(2));
     let late = notes.clone();
     future.add_listener(move |outcome| {
         late.add(*outcome.as_ref().unwrap());
         told.send(GlobalExecutor::get().in_event_loop()).unwrap();
     });
     assert_eq!(global.recv_timeout(LIMIT), Ok(true));
-    assert_eq!(notes.taken(), [1, 2, 7]);
+    assert_eq!(notes.take(), [1, 2, 7]);
     assert_eq!(get(future).unwrap(), 7, "and the consumer gets it");
 }
 
@@ -169,13 +171,14 @@ fn p03_listeners_of_an_executor_whose_handles_are_gone_run_on_the_global_one() {
 
 #[test]
 fn p03_listeners_of_an_executor_without_a_thread_run_on_the_global_one() {
-    struct Refusing;
-    impl ThreadSupplier for Refusing {
+    struct RefusingSupplier;
+    impl ThreadSupplier for RefusingSupplier {
         fn start(&self, _: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
             Err(io::Error::other("no thread today"))
         }
     }
-    let executor = EventExecutor::builder().thread_supplier(Arc::new(Refusing)).build().unwrap();
+    let executor =
+        EventExecutor::builder().thread_supplier(Arc::new(RefusingSupplier)).build().unwrap();
     let mut future = executor.succeeded(7);
     let (told, global) = mpsc::channel();
     future.add_listener(move |_| told.send(GlobalExecutor::get().in_event_loop()).unwrap());
@@ -185,8 +188,8 @@ fn p03_listeners_of_an_executor_without_a_thread_run_on_the_global_one() {
 
 #[test]
 fn p03_listeners_queued_on_a_loop_that_dies_run_on_the_global_one() {
-    struct Dying(mpsc::Receiver<()>);
-    impl LoopWork<NoExtension> for Dying {
+    struct DyingLoop(mpsc::Receiver<()>);
+    impl LoopWork<NoExtension> for DyingLoop {
         fn turn(&mut self, _: &mut LoopCore<NoExtension>) -> TurnOutcome {
             let _ = self.0.recv();
             panic!("on purpose: the loop dies");
@@ -197,7 +200,7 @@ fn p03_listeners_queued_on_a_loop_that_dies_run_on_the_global_one() {
     }
     let (die, dies) = mpsc::channel();
     let unpark = TokenPark::new(Clock::Monotonic).unparker();
-    let seed = Box::new(move || Box::new(Dying(dies)) as Box<dyn LoopWork<_>>);
+    let seed = Box::new(move || Box::new(DyingLoop(dies)) as Box<dyn LoopWork<_>>);
     let executor = EventExecutor::builder().build_loop(unpark, seed).unwrap();
     let mut future = executor.succeeded(7);
     let (told, global) = mpsc::channel();
@@ -208,7 +211,7 @@ fn p03_listeners_queued_on_a_loop_that_dies_run_on_the_global_one() {
 }
 
 #[test]
-fn p03_listeners_pass_a_full_queue() {
+fn p03_listeners_run_although_the_queue_is_full() {
     let executor = EventExecutor::builder().queue_bound(16).build().unwrap();
     let (go, gate) = mpsc::channel();
     let (told, started) = mpsc::channel();
@@ -248,7 +251,7 @@ fn p03_no_listener_is_lost_or_doubled_while_the_executor_ends() {
             scope.spawn(|| executor.shutdown());
             promises.into_iter().for_each(|promise| assert!(promise.set_success(())));
         });
-        // The channel ends when every listener is gone, called or not.
+        // The channel disconnects when every listener has been dropped, called or not.
         let mut calls: Vec<_> = calls.iter().collect();
         calls.sort_unstable();
         assert!(calls.into_iter().eq(0..PROMISES));
@@ -261,7 +264,7 @@ thread_local! {
 }
 
 #[test]
-fn p03_listeners_are_told_of_a_promise_that_dies_in_the_destructor_of_a_thread_local() {
+fn p03_listeners_run_when_a_thread_local_destructor_drops_the_promise() {
     let (tell, told) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         PROMISE.with(|kept| assert!(kept.borrow().is_none()));

@@ -1,4 +1,4 @@
-//! Listeners: their order, and what survives them (P03, P07, E12).
+//! Listeners: order, threads, panics (P03, P07, E12).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,21 +20,21 @@ fn p03_listeners_run_in_order_of_addition() {
     let mut manual = ManualExecutor::new();
     let notes = Notes::default();
     let (promise, mut future) = manual.executor().new_promise();
-    future.add_listener(notes.noting(1));
-    future.add_listener(notes.noting(2));
+    future.add_listener(notes.listener(1));
+    future.add_listener(notes.listener(2));
     promise.set_success(7);
-    future.add_listener(notes.noting(3)); // Late, but the early ones have not been called yet.
-    assert_eq!(notes.taken(), [], "only on the executor");
+    future.add_listener(notes.listener(3)); // Added after completion, but before the earlier listeners have run.
+    assert_eq!(notes.take(), [], "only on the executor");
     manual.run_now();
-    assert_eq!(notes.taken(), [1, 2, 3]);
-    future.add_listener(notes.noting(4));
-    assert_eq!(notes.taken(), []);
+    assert_eq!(notes.take(), [1, 2, 3]);
+    future.add_listener(notes.listener(4));
+    assert_eq!(notes.take(), []);
     manual.run_now();
-    assert_eq!(notes.taken(), [4]);
+    assert_eq!(notes.take(), [4]);
 }
 
 #[test]
-fn p03_order_holds_across_threads_while_it_completes() {
+fn p03_each_threads_listeners_keep_their_order_during_completion() {
     const THREADS: u32 = 4;
     const EACH: u32 = 500;
     let executor = executor();
@@ -42,22 +42,22 @@ fn p03_order_holds_across_threads_while_it_completes() {
         let (promise, future) = executor.new_promise();
         let shared = future.shared();
         let notes = Notes::default();
-        let at_the_door = Barrier::new(THREADS as usize + 1);
+        let start = Barrier::new(THREADS as usize + 1);
         thread::scope(|scope| {
             for thread in 0..THREADS {
-                let (shared, notes, door) = (&shared, &notes, &at_the_door);
+                let (shared, notes, start) = (&shared, &notes, &start);
                 scope.spawn(move || {
-                    door.wait();
-                    (0..EACH).for_each(|n| shared.add_listener(notes.noting(thread * EACH + n)));
+                    start.wait();
+                    (0..EACH).for_each(|n| shared.add_listener(notes.listener(thread * EACH + n)));
                 });
             }
-            at_the_door.wait();
+            start.wait();
             promise.set_success(7);
         });
         let (told, last) = mpsc::channel();
         shared.add_listener(move |_| told.send(()).unwrap());
         last.recv_timeout(LIMIT).unwrap();
-        let notes = notes.taken();
+        let notes = notes.take();
         assert_eq!(notes.len(), (THREADS * EACH) as usize, "the last one came last");
         for thread in 0..THREADS {
             let own = notes.iter().filter(|note| **note / EACH == thread);
@@ -67,7 +67,7 @@ fn p03_order_holds_across_threads_while_it_completes() {
 }
 
 #[test]
-fn p03_listeners_run_on_the_executor_whoever_completes() {
+fn p03_listeners_run_on_the_executor_whichever_thread_completes() {
     let (own, foreign) = (executor(), executor());
     let (told, where_) = mpsc::channel();
     let listened = || {
@@ -101,12 +101,12 @@ fn p03_on_the_loop_listeners_are_called_in_place() {
     let own = executor.clone();
     let seen = on_loop(&executor, move || {
         let (promise, mut future) = own.new_promise();
-        future.add_listener(notes.noting(1));
+        future.add_listener(notes.listener(1));
         promise.set_success(7);
         notes.add(2);
-        future.add_listener(notes.noting(3));
+        future.add_listener(notes.listener(3));
         notes.add(4);
-        notes.taken()
+        notes.take()
     });
     assert_eq!(seen, [1, 2, 3, 4]);
 }
@@ -118,31 +118,31 @@ fn p03_a_listener_added_inside_a_listener_runs_after_the_others() {
     let shared = manual.executor().succeeded(7).shared();
     let (inner, inner_notes) = (shared.clone(), notes.clone());
     shared.add_listener(move |_| {
-        inner.add_listener(inner_notes.noting(3));
+        inner.add_listener(inner_notes.listener(3));
         inner_notes.add(1);
     });
-    shared.add_listener(notes.noting(2));
+    shared.add_listener(notes.listener(2));
     manual.run_now();
-    assert_eq!(notes.taken(), [1, 2, 3]);
+    assert_eq!(notes.take(), [1, 2, 3]);
 }
 
 #[test]
-fn p03_the_consumer_comes_after_the_listeners_and_gets_the_value() {
+fn p03_the_consumer_runs_after_the_listeners_and_owns_the_value() {
     let mut manual = ManualExecutor::new();
     let notes = Notes::default();
     let (promise, mut future) = manual.executor().new_promise();
-    future.add_listener(notes.noting(1));
-    future.add_listener(notes.noting(2));
+    future.add_listener(notes.listener(1));
+    future.add_listener(notes.listener(2));
     let consumer = notes.clone();
     future.on_complete(move |outcome: Result<Box<u32>, Error>| consumer.add(*outcome.unwrap()));
     promise.set_success(Box::new(3));
-    assert_eq!(notes.taken(), []);
+    assert_eq!(notes.take(), []);
     manual.run_now();
-    assert_eq!(notes.taken(), [1, 2, 3]);
+    assert_eq!(notes.take(), [1, 2, 3]);
 }
 
 #[test]
-fn p03_cancel_and_drop_are_told_like_any_outcome() {
+fn p03_listeners_run_after_a_cancel_or_a_dropped_promise() {
     let mut manual = ManualExecutor::new();
     let (told, outcomes) = mpsc::channel();
     let (_cancelled, mut future) = manual.executor().new_promise::<u8>();
@@ -167,7 +167,7 @@ fn p07_a_late_listener_is_called_after_the_value_was_taken() {
     let late = notes.clone();
     future.add_listener(move |outcome| late.add(u32::from(outcome.is_err())));
     manual.run_now();
-    assert_eq!(notes.taken(), [1], "with an error that says so");
+    assert_eq!(notes.take(), [1], "with an error that says so");
 }
 
 thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
@@ -198,11 +198,11 @@ fn p03_listeners_nest_sixteen_deep_and_no_deeper() {
     assert_eq!(seen.load(Ordering::SeqCst), 1 + 16, "one from the queue, and those inside it");
 }
 
-/// Keeps what is reported.
+/// A reporter that collects executor names and faults.
 #[derive(Default)]
-struct Kept(Mutex<Vec<(String, Fault)>>);
+struct FaultCollector(Mutex<Vec<(String, Fault)>>);
 
-impl Reporter for Kept {
+impl Reporter for FaultCollector {
     fn report(&self, report: &Report<'_>) {
         let report = (report.executor.to_owned(), report.fault.clone());
         self.0.lock().unwrap().push(report);
@@ -211,19 +211,19 @@ impl Reporter for Kept {
 
 #[test]
 fn e12_a_panicking_listener_is_reported_with_its_origin_and_the_rest_run() {
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(FaultCollector::default());
     let executor = EventExecutor::builder().name("own").reporter(kept.clone()).build().unwrap();
     let notes = Notes::default();
     let (promise, mut future) = executor.new_promise();
-    future.add_listener(notes.noting(1));
+    future.add_listener(notes.listener(1));
     let panics = |_: &Result<u8, Error>| panic!("listener on purpose");
     let line = (line!(), future.add_listener(panics)).0;
-    future.add_listener(notes.noting(2));
+    future.add_listener(notes.listener(2));
     let panics = |_: Result<u8, Error>| panic!("consumer on purpose");
     let consumer_line = (line!(), future.on_complete(panics)).0;
     promise.set_success(7);
-    on_loop(&executor, || ()); // The loop lives on.
-    assert_eq!(notes.taken(), [1, 2]);
+    on_loop(&executor, || ()); // The loop still runs tasks.
+    assert_eq!(notes.take(), [1, 2]);
 
     let reports = std::mem::take(&mut *kept.0.lock().unwrap());
     let expected = [(line, "listener on purpose"), (consumer_line, "consumer on purpose")];
@@ -238,10 +238,10 @@ fn e12_a_panicking_listener_is_reported_with_its_origin_and_the_rest_run() {
     }
 }
 
-/// A panic's payload that panics once more when it is dropped.
-struct Payload;
+/// A panic payload that panics again when it is dropped.
+struct PanicsOnDrop;
 
-impl Drop for Payload {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         panic!("on purpose: the payload too");
     }
@@ -252,11 +252,11 @@ fn e12_a_panic_whose_payload_panics_stops_no_other_listener() {
     let executor = executor();
     let notes = Notes::default();
     let (promise, mut future) = executor.new_promise();
-    future.add_listener(|_| std::panic::panic_any(Payload));
-    future.add_listener(notes.noting(1));
+    future.add_listener(|_| std::panic::panic_any(PanicsOnDrop));
+    future.add_listener(notes.listener(1));
     promise.set_success(7);
     on_loop(&executor, || ());
-    future.add_listener(notes.noting(2));
+    future.add_listener(notes.listener(2));
     on_loop(&executor, || ());
-    assert_eq!(notes.taken(), [1, 2]);
+    assert_eq!(notes.take(), [1, 2]);
 }

@@ -14,20 +14,20 @@ fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// What listeners told, in order, until the last of them is gone.
-fn heard<R>(told: &mpsc::Receiver<R>) -> Vec<R> {
-    let mut heard = Vec::new();
+/// Collects the messages of the listeners, in order, until the last listener is dropped.
+fn messages<R>(told: &mpsc::Receiver<R>) -> Vec<R> {
+    let mut messages = Vec::new();
     loop {
         match told.recv_timeout(LIMIT) {
-            Ok(word) => heard.push(word),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return heard,
+            Ok(word) => messages.push(word),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return messages,
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("a listener is neither called nor gone"),
         }
     }
 }
 
 #[test]
-fn p07_progress_is_heard_in_order_and_before_the_outcome() {
+fn p07_progress_listeners_run_in_order_and_before_the_outcome() {
     let executor = executor();
     let (mut promise, mut future) = executor.new_progressive_promise();
     let (tell, told) = mpsc::channel();
@@ -53,7 +53,7 @@ fn p07_progress_is_heard_in_order_and_before_the_outcome() {
         (2, 2, Some(2)),
         (3, 0, None),
     ];
-    assert_eq!(heard(&told), expected);
+    assert_eq!(messages(&told), expected);
 }
 
 #[test]
@@ -67,17 +67,17 @@ fn p07_progress_from_another_thread_is_not_overtaken_by_the_outcome() {
     let (hand_over, handed) = mpsc::channel();
     let completed = executor.submit(move || {
         let promise: ProgressivePromise<u8> = handed.recv().unwrap();
-        promise.set_success(7) // The progress is queued behind this very task.
+        promise.set_success(7) // The progress is queued behind this task.
     });
     promise.set_progress(1, None).unwrap();
     hand_over.send(promise).unwrap();
     assert!(get(completed.unwrap()).unwrap());
     assert_eq!(get(future.into_future()).unwrap(), 7);
-    assert_eq!(heard(&told), [1, 99]);
+    assert_eq!(messages(&told), [1, 99]);
 }
 
 #[test]
-fn p07_progress_made_inside_a_progress_listener_comes_before_the_outcome() {
+fn p07_progress_set_inside_a_progress_listener_comes_before_the_outcome() {
     let mut manual = ManualExecutor::new();
     let (promise, mut future) = manual.executor().new_progressive_promise();
     let (tell, told) = mpsc::channel();
@@ -98,11 +98,11 @@ fn p07_progress_made_inside_a_progress_listener_comes_before_the_outcome() {
     *held.lock().unwrap() = Some(promise);
     manual.run_now();
     drop(future);
-    assert_eq!(heard(&told), [1, 2, 99]);
+    assert_eq!(messages(&told), [1, 2, 99]);
 }
 
 #[test]
-fn p07_progress_that_makes_no_sense_is_refused() {
+fn p07_invalid_progress_is_refused() {
     let mut manual = ManualExecutor::new();
     let (mut promise, mut future) = manual.executor().new_progressive_promise::<u8>();
     let (tell, told) = mpsc::channel();
@@ -121,11 +121,11 @@ fn p07_progress_that_makes_no_sense_is_refused() {
     assert!(!promise.set_success(7));
     manual.run_now();
     drop(future);
-    assert_eq!(heard(&told), [(5, Some(10)), (10, Some(10))]);
+    assert_eq!(messages(&told), [(5, Some(10)), (10, Some(10))]);
 }
 
 #[test]
-fn p07_a_progressive_promise_that_was_completed_by_a_try_form_reports_no_more() {
+fn p07_a_promise_completed_by_try_success_refuses_progress() {
     let executor = EventExecutor::builder().build().unwrap();
     let (mut promise, future) = executor.new_progressive_promise();
     assert_eq!(promise.try_success(7), Ok(()));
@@ -142,7 +142,7 @@ fn p07_a_progressive_promise_that_was_completed_by_a_try_form_reports_no_more() 
 }
 
 #[test]
-fn p07_progress_is_told_before_a_completion_by_a_try_form_on_the_executor() {
+fn p07_progress_comes_before_a_try_success_on_the_executor() {
     let executor = EventExecutor::builder().build().unwrap();
     let (mut promise, mut future) = executor.new_progressive_promise();
     let (tell, told) = std::sync::mpsc::channel();
@@ -157,7 +157,7 @@ fn p07_progress_is_told_before_a_completion_by_a_try_form_on_the_executor() {
 }
 
 #[test]
-fn p07_a_progress_listener_hears_what_comes_after_it() {
+fn p07_a_progress_listener_gets_progress_set_after_it_was_added() {
     let mut manual = ManualExecutor::new();
     let (mut promise, mut future) = manual.executor().new_progressive_promise();
     let (tell, told) = mpsc::channel();
@@ -170,11 +170,11 @@ fn p07_a_progress_listener_hears_what_comes_after_it() {
     assert_eq!(told.try_iter().count(), 0, "only on the executor");
     manual.run_now();
     assert_eq!(get(plain).unwrap(), 7);
-    assert_eq!(heard(&told), [2, 3]);
+    assert_eq!(messages(&told), [2, 3]);
 }
 
 #[test]
-fn p07_progress_of_a_terminated_executor_is_heard_on_the_global_one() {
+fn p07_progress_listeners_of_a_terminated_executor_run_on_the_global_one() {
     let executor = executor();
     let (mut promise, mut future) = executor.new_progressive_promise();
     let (tell, told) = mpsc::channel();
@@ -186,14 +186,14 @@ fn p07_progress_of_a_terminated_executor_is_heard_on_the_global_one() {
     promise.set_progress(2, None).unwrap();
     promise.set_success(7);
     assert_eq!(get(future.into_future()).unwrap(), 7);
-    assert_eq!(heard(&told), [(1, true), (2, true)]);
+    assert_eq!(messages(&told), [(1, true), (2, true)]);
 }
 
-/// Keeps the lines of what is reported.
+/// A reporter that collects the source lines of reported panics.
 #[derive(Default)]
-struct Kept(Mutex<Vec<u32>>);
+struct LineCollector(Mutex<Vec<u32>>);
 
-impl Reporter for Kept {
+impl Reporter for LineCollector {
     fn report(&self, report: &Report<'_>) {
         if let Fault::Panicked { origin, .. } = report.fault {
             self.0.lock().unwrap().push(origin.location().unwrap().line());
@@ -202,8 +202,8 @@ impl Reporter for Kept {
 }
 
 #[test]
-fn e12_a_panicking_progress_listener_is_reported_and_the_rest_hear() {
-    let kept = Arc::new(Kept::default());
+fn e12_a_panicking_progress_listener_is_reported_and_the_others_run() {
+    let kept = Arc::new(LineCollector::default());
     let executor = EventExecutor::builder().reporter(kept.clone()).build().unwrap();
     let (mut promise, mut future) = executor.new_progressive_promise();
     let (tell, told) = mpsc::channel();
@@ -214,12 +214,12 @@ fn e12_a_panicking_progress_listener_is_reported_and_the_rest_hear() {
     promise.set_progress(2, None).unwrap();
     promise.set_success(7);
     assert_eq!(get(future.into_future()).unwrap(), 7);
-    assert_eq!(heard(&told), [1, 2]);
+    assert_eq!(messages(&told), [1, 2]);
     assert_eq!(*kept.0.lock().unwrap(), [line, line], "each time, with its source line");
 }
 
 #[test]
-fn p01_a_progressive_promise_hands_back_what_comes_too_late() {
+fn p01_a_progressive_promise_returns_a_late_value_or_error() {
     let executor = executor();
     let (mut promise, future) = executor.new_progressive_promise();
     assert_eq!(promise.try_success("first"), Ok(()));

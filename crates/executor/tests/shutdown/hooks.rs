@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use waterwheel_executor::{EventExecutor, ManualExecutor, UserCode, VirtualClock};
 
-use crate::support::{Faults, Gate, Log, SOON, blow, end};
+use crate::support::{FaultLog, Gate, Log, TIMEOUT, panic_quietly, shut_down};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -27,7 +27,7 @@ fn e14_hooks_run_in_the_order_of_their_addition() {
     }
     executor.submit(|| ()).unwrap().join().unwrap();
     assert_eq!(log.take(), [], "not before the shutdown");
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), (0..20).collect::<Vec<_>>());
 }
 
@@ -37,21 +37,21 @@ fn e14_hooks_run_once_on_the_loop() {
     let (inner, seen) = (executor.clone(), log.clone());
     let hook = move || seen.add(inner.in_event_loop());
     executor.add_shutdown_hook(hook).unwrap();
-    end(&executor);
+    shut_down(&executor);
     drop(executor.shutdown());
     assert_eq!(log.take(), [true]);
 }
 
 #[test]
-fn e14_hooks_run_at_an_immediate_shutdown_and_when_the_last_handle_goes() {
+fn e14_hooks_run_at_an_immediate_shutdown_and_when_the_last_handle_is_dropped() {
     let log = Log::new();
     let (one, other) = (executor(), executor());
     one.add_shutdown_hook(note(&log, "shutdown")).unwrap();
-    one.shutdown().wait_timeout(SOON).unwrap();
+    one.shutdown().wait_timeout(TIMEOUT).unwrap();
     other.add_shutdown_hook(note(&log, "dropped")).unwrap();
     let ended = other.termination();
     drop(other);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert_eq!(log.take(), ["shutdown", "dropped"]);
 }
 
@@ -74,7 +74,7 @@ fn e14_hooks_are_added_and_removed_from_any_thread() {
         inner.add_shutdown_hook(note(&inner_log, "e")).unwrap();
     });
     on_loop.unwrap().join().unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), ["a", "c", "e"]);
 }
 
@@ -84,7 +84,7 @@ fn e14_a_removed_hook_is_dropped_without_running() {
     let (kept, is_dropped) = mpsc::channel::<()>();
     let id = executor.add_shutdown_hook(move || kept.send(()).unwrap());
     executor.remove_shutdown_hook(id.unwrap());
-    let gone = is_dropped.recv_timeout(SOON);
+    let gone = is_dropped.recv_timeout(TIMEOUT);
     assert_eq!(gone, Err(mpsc::RecvTimeoutError::Disconnected));
 }
 
@@ -96,7 +96,7 @@ fn e14_removing_a_hook_that_has_run_or_after_the_end_does_nothing() {
     let second = move || inner.remove_shutdown_hook(first);
     executor.add_shutdown_hook(second).unwrap();
     executor.add_shutdown_hook(note(&log, 3)).unwrap();
-    end(&executor);
+    shut_down(&executor);
     executor.remove_shutdown_hook(first);
     assert_eq!(log.take(), [1, 3]);
 }
@@ -112,7 +112,7 @@ fn e14_a_hook_can_remove_a_later_one() {
     let removed = executor.add_shutdown_hook(note(&log, "removed"));
     id.send(removed.unwrap()).unwrap();
     gate.open();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), [] as [&str; 0]);
 }
 
@@ -149,8 +149,8 @@ fn e14_hooks_may_add_hooks_and_tasks() {
             hook_log.add("first");
         };
         executor.add_shutdown_hook(hook).unwrap();
-        let ended = executor.shutdown_gracefully(quiet, SOON).unwrap();
-        ended.wait_timeout(SOON).unwrap();
+        let ended = executor.shutdown_gracefully(quiet, TIMEOUT).unwrap();
+        ended.wait_timeout(TIMEOUT).unwrap();
         let log = log.take();
         assert_eq!(log, ["first", "task", "second", "third"], "quiet {quiet:?}");
     }
@@ -176,15 +176,15 @@ fn e14_hooks_run_even_when_the_timeout_comes_first() {
 
 #[test]
 fn e14_a_panicking_hook_is_reported_and_skipped() {
-    let (faults, log) = (Faults::new(), Log::new());
+    let (faults, log) = (FaultLog::new(), Log::new());
     let builder = EventExecutor::builder().reporter(faults.clone());
     let executor = builder.build().unwrap();
     executor.add_shutdown_hook(note(&log, "before")).unwrap();
-    let broken = || blow("the hook is broken");
+    let broken = || panic_quietly("the hook is broken");
     let line = line!() + 1;
     executor.add_shutdown_hook(broken).unwrap();
     executor.add_shutdown_hook(note(&log, "after")).unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), ["before", "after"]);
     let origin = format!("{}:{line}", file!());
     let expected = (UserCode::Hook, origin, "the hook is broken".to_owned());

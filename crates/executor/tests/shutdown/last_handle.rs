@@ -1,44 +1,44 @@
-//! E21: what happens when nobody holds the executor any more.
+//! E21: dropping the last handle of an executor.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use waterwheel_executor::{EventExecutor, ExecutorState};
 
-use crate::support::{Counter, Gate, SOON, Supplier};
+use crate::support::{Counter, Gate, ScriptedSupplier, TIMEOUT};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
 #[test]
-fn e21_the_last_handle_ends_it_after_what_is_queued_and_without_blocking() {
+fn e21_dropping_the_last_handle_runs_queued_tasks_and_does_not_block() {
     let (executor, ran) = (executor(), Counter::new());
     let gate = Gate::hold(&executor);
     (0..1000).for_each(|_| executor.execute(ran.task()).unwrap());
     let ended = executor.termination();
-    drop(executor); // Would never return if it waited: the loop stands at the gate.
+    drop(executor); // Would never return if it waited: a gate holds the loop.
     assert!(!ended.is_done());
     gate.open();
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     ended.join().unwrap();
     assert_eq!(ran.ran(), 1000);
 }
 
 #[test]
-fn e21_the_quiet_period_is_zero() {
+fn e21_dropping_the_last_handle_has_no_quiet_period() {
     let executor = executor();
     executor.submit(|| ()).unwrap().join().unwrap();
     let ended = executor.termination();
     let begun = waterwheel_executor::Clock::Monotonic.now();
     drop(executor);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     let took = waterwheel_executor::Clock::Monotonic.now().since(begun);
     assert!(took < waterwheel_executor::DEFAULT_QUIET_PERIOD, "{took:?}");
 }
 
 #[test]
-fn e21_a_clone_anywhere_keeps_it_alive() {
+fn e21_any_clone_keeps_the_executor_alive() {
     let executor = executor();
     let (clone, labelled) = (executor.clone(), executor.labelled("label"));
     executor.execute(|| ()).unwrap();
@@ -49,11 +49,11 @@ fn e21_a_clone_anywhere_keeps_it_alive() {
     assert_eq!(labelled.submit(|| 7).unwrap().join().unwrap(), 7);
     let ended = labelled.inner().termination();
     drop(labelled);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
-fn e21_the_last_handle_may_go_on_the_loop_thread() {
+fn e21_the_last_handle_may_be_dropped_on_the_loop_thread() {
     let (executor, ran) = (executor(), Counter::new());
     let ended = executor.termination();
     let gate = Gate::hold(&executor);
@@ -66,22 +66,22 @@ fn e21_the_last_handle_may_go_on_the_loop_thread() {
     drop(executor);
     assert!(!ended.is_done(), "a task still holds one");
     gate.open();
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert_eq!(ran.ran(), 1);
 }
 
 #[test]
-fn e21_the_last_handle_may_go_on_another_executors_loop() {
+fn e21_the_last_handle_may_be_dropped_on_another_executors_loop() {
     let (executor, other) = (executor(), executor());
     executor.execute(|| ()).unwrap();
     let ended = executor.termination();
     other.execute(move || drop(executor)).unwrap();
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert_eq!(other.state(), ExecutorState::Started);
 }
 
 #[test]
-fn e21_a_handle_found_on_the_loop_counts() {
+fn e21_a_handle_from_current_keeps_the_executor_alive() {
     let executor = executor();
     let found = executor.submit(|| EventExecutor::current().unwrap());
     let found = found.unwrap().join().unwrap();
@@ -90,25 +90,25 @@ fn e21_a_handle_found_on_the_loop_counts() {
     assert_eq!(found.submit(|| 7).unwrap().join().unwrap(), 7);
     assert_eq!(found.state(), ExecutorState::Started);
     drop(found);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
-fn e21_promises_futures_and_the_loop_itself_keep_nothing_alive() {
+fn e21_promises_futures_and_the_loop_do_not_keep_the_executor_alive() {
     let executor = executor();
     let (promise, future) = executor.new_promise::<()>();
     let done = executor.submit(|| ()).unwrap();
-    done.wait_timeout(SOON).unwrap();
+    done.wait_timeout(TIMEOUT).unwrap();
     let ended = executor.termination();
     drop(executor);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert!(!future.is_done());
     promise.set_success(());
     future.join().unwrap();
 }
 
 #[test]
-fn e21_a_handle_made_after_the_last_was_gone_does_not_end_it_again() {
+fn e21_a_handle_created_after_the_last_was_dropped_does_not_shut_down_again() {
     let executor = executor();
     let gate = Gate::hold(&executor);
     let (tell, told) = mpsc::channel();
@@ -121,17 +121,17 @@ fn e21_a_handle_made_after_the_last_was_gone_does_not_end_it_again() {
     drop(executor);
     gate.open();
     assert_eq!(
-        told.recv_timeout(SOON).unwrap(),
+        told.recv_timeout(TIMEOUT).unwrap(),
         (ExecutorState::ShuttingDown, true),
         "and accepts"
     );
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     ended.join().unwrap();
 }
 
 #[test]
-fn e21_an_executor_that_was_never_started_ends_on_the_spot() {
-    let supplier = Supplier::new([]);
+fn e21_an_executor_that_was_never_started_terminates_at_once() {
+    let supplier = ScriptedSupplier::new([]);
     let builder = EventExecutor::builder().thread_supplier(supplier.clone());
     let executor = builder.build().unwrap();
     let ended = executor.termination();
@@ -146,9 +146,9 @@ fn e21_a_shutdown_under_way_keeps_its_parameters() {
     executor.submit(|| ()).unwrap().join().unwrap();
     let quiet = Duration::from_millis(100);
     let begun = waterwheel_executor::Clock::Monotonic.now();
-    let ended = executor.shutdown_gracefully(quiet, SOON).unwrap();
+    let ended = executor.shutdown_gracefully(quiet, TIMEOUT).unwrap();
     drop(executor);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert!(waterwheel_executor::Clock::Monotonic.now().since(begun) >= quiet);
 }
 
@@ -157,8 +157,8 @@ thread_local! {
 }
 
 #[test]
-fn e21_a_handle_may_die_in_the_destructor_of_a_thread_local() {
-    // The executor's own thread-locals come after ours, and so they go before it.
+fn e21_a_thread_local_destructor_may_drop_the_last_handle() {
+    // The executor's thread-locals are created after this one, and so they are destroyed before it.
     let ended = std::thread::spawn(|| {
         HANDLE.with(|executor| {
             assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7);
@@ -166,6 +166,6 @@ fn e21_a_handle_may_die_in_the_destructor_of_a_thread_local() {
         })
     });
     let ended = ended.join().expect("the thread ends in peace");
-    ended.wait_timeout(SOON).expect("the last handle is gone");
+    ended.wait_timeout(TIMEOUT).expect("the last handle is gone");
     ended.join().unwrap();
 }

@@ -1,4 +1,4 @@
-//! How an executor ends: shutdown, hooks, teardown, the last handle (E14 to E16, E21).
+//! How an executor terminates: shutdown, hooks, teardown, the last handle (E14 to E16, E21).
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! E15: graceful and immediate shutdown.
+//! E15: `shutdown_gracefully` and `shutdown`.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use waterwheel_executor::{
 };
 
 use crate::support::observed_executor::ObservedExecutor;
-use crate::support::{Answer, Counter, Gate, Log, SOON, Supplier, within};
+use crate::support::{Counter, Gate, Log, ScriptedSupplier, SupplierAnswer, TIMEOUT, with_timeout};
 
 const ZERO: Duration = Duration::ZERO;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,7 +22,7 @@ fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
 }
 
-/// An executor on a clock that stands still until `run_for` moves it.
+/// Returns an executor on a virtual clock that only `run_for` moves.
 fn manual() -> (ManualExecutor, EventExecutor, VirtualClock) {
     let clock = VirtualClock::new();
     let manual = ManualExecutor::with_virtual_clock(clock.clone());
@@ -30,9 +30,9 @@ fn manual() -> (ManualExecutor, EventExecutor, VirtualClock) {
     (manual, executor, clock)
 }
 
-/// It is through after exactly this long and not before.
+/// Asserts that the executor terminates after exactly `time`.
 #[track_caller]
-fn ends_after(manual: &mut ManualExecutor, time: Duration) {
+fn assert_terminates_after(manual: &mut ManualExecutor, time: Duration) {
     let executor = manual.executor().clone();
     let nearly = time.checked_sub(Duration::from_nanos(1)).unwrap();
     manual.run_for(nearly);
@@ -68,7 +68,7 @@ fn e15_later_calls_return_the_same_future_and_the_first_parameters_win() {
     manual.run_for(secs(1));
     let second = executor.shutdown_gracefully(ZERO, ZERO).unwrap();
     let third = executor.shutdown_gracefully(HOUR, HOUR).unwrap();
-    ends_after(&mut manual, secs(9));
+    assert_terminates_after(&mut manual, secs(9));
     assert!(first.is_done() && second.is_done() && third.is_done());
     let late = executor.shutdown_gracefully(HOUR, HOUR).unwrap();
     assert!(late.is_done() && executor.shutdown().is_done());
@@ -81,18 +81,18 @@ fn e15_a_shutdown_begun_from_several_threads_ends_once() {
         .map(|n| {
             let executor = executor.clone();
             std::thread::spawn(move || match n % 2 {
-                0 => executor.shutdown_gracefully(ZERO, SOON).unwrap().join(),
+                0 => executor.shutdown_gracefully(ZERO, TIMEOUT).unwrap().join(),
                 _ => executor.shutdown().join(),
             })
         })
         .collect();
-    within(|| threads.into_iter().for_each(|t| t.join().unwrap().unwrap()));
+    with_timeout(|| threads.into_iter().for_each(|t| t.join().unwrap().unwrap()));
     assert!(executor.is_terminated());
 }
 
 #[test]
 fn e15_a_never_started_executor_terminates() {
-    let supplier = Supplier::new([]);
+    let supplier = ScriptedSupplier::new([]);
     let build = || EventExecutor::builder().thread_supplier(supplier.clone()).build().unwrap();
     let ends = [
         build().shutdown_gracefully(ZERO, ZERO).unwrap(),
@@ -102,8 +102,8 @@ fn e15_a_never_started_executor_terminates() {
     assert!(ends.iter().all(|ended| ended.is_done()), "on the spot");
     assert_eq!(supplier.calls(), 0, "no thread was needed");
     let quiet = Duration::from_millis(5);
-    let ended = build().shutdown_gracefully(quiet, SOON).unwrap();
-    ended.wait_timeout(SOON).unwrap();
+    let ended = build().shutdown_gracefully(quiet, TIMEOUT).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
@@ -113,13 +113,13 @@ fn e15_a_never_started_executor_accepts_tasks_in_its_quiet_period() {
     assert_eq!(executor.state(), ExecutorState::ShuttingDown);
     assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7);
     drop(executor.shutdown());
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
-fn e15_a_never_started_executor_terminates_even_if_no_thread_can_be_had() {
-    for answer in [Answer::Refuse, Answer::Panic, Answer::Drop] {
-        let supplier = Supplier::new([answer]);
+fn e15_a_never_started_executor_terminates_even_without_a_thread() {
+    for answer in [SupplierAnswer::Refuse, SupplierAnswer::Panic, SupplierAnswer::Drop] {
+        let supplier = ScriptedSupplier::new([answer]);
         let builder = EventExecutor::builder().thread_supplier(supplier);
         let executor = builder.build().unwrap();
         let ended = executor.shutdown_gracefully(HOUR, HOUR).unwrap();
@@ -135,7 +135,7 @@ fn e15_without_activity_the_quiet_period_counts_from_the_start_of_the_shutdown()
     executor.execute(|| ()).unwrap();
     manual.run_for(secs(5));
     drop(executor.shutdown_gracefully(secs(10), HOUR));
-    ends_after(&mut manual, secs(10));
+    assert_terminates_after(&mut manual, secs(10));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn e15_each_task_restarts_the_quiet_period() {
     }
     // Counted from the end of the last task, not from its start.
     manual.run_now();
-    ends_after(&mut manual, secs(10));
+    assert_terminates_after(&mut manual, secs(10));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn e15_each_hook_restarts_the_quiet_period() {
     drop(executor.shutdown_gracefully(secs(10), HOUR));
     manual.run_for(secs(6));
     executor.add_shutdown_hook(|| ()).unwrap();
-    ends_after(&mut manual, secs(10));
+    assert_terminates_after(&mut manual, secs(10));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn e15_markers_do_not_restart_the_quiet_period() {
     let (mut manual, executor, _) = manual();
     drop(executor.shutdown_gracefully(secs(10), HOUR));
     manual.run_for(secs(6));
-    // A listener told from another thread, a hook taken back, another shutdown.
+    // A listener completed from another thread, a removed hook, another shutdown call.
     let (promise, mut future) = executor.new_promise();
     let (told, is_told) = mpsc::channel();
     future.add_listener(move |_| told.send(()).unwrap());
@@ -174,7 +174,7 @@ fn e15_markers_do_not_restart_the_quiet_period() {
     let hook = executor.add_shutdown_hook(|| ()).unwrap();
     executor.remove_shutdown_hook(hook);
     drop(executor.shutdown_gracefully(secs(10), HOUR));
-    ends_after(&mut manual, secs(4));
+    assert_terminates_after(&mut manual, secs(4));
     assert!(is_told.try_recv().is_ok());
 }
 
@@ -185,11 +185,11 @@ fn e15_a_cancelled_task_does_not_restart_the_quiet_period() {
     manual.run_for(secs(6));
     let cancelled = executor.submit(|| unreachable!("cancelled")).unwrap();
     assert!(cancelled.cancel());
-    ends_after(&mut manual, secs(4));
+    assert_terminates_after(&mut manual, secs(4));
 }
 
 #[test]
-fn e15_quiet_zero_ends_as_soon_as_the_queue_is_empty() {
+fn e15_a_quiet_period_of_zero_ends_when_the_queue_is_empty() {
     let (mut manual, executor, clock) = manual();
     let (ran, inner) = (Counter::new(), executor.clone());
     let follow_up = ran.task();
@@ -204,7 +204,7 @@ fn e15_quiet_zero_ends_as_soon_as_the_queue_is_empty() {
 }
 
 #[test]
-fn e15_the_timeout_bounds_the_whole() {
+fn e15_the_timeout_bounds_the_whole_shutdown() {
     let (mut manual, executor, clock) = manual();
     let log = Log::new();
     fn each_second(executor: &EventExecutor, clock: &VirtualClock, log: &Log<ExecutorState>) {
@@ -220,14 +220,14 @@ fn e15_the_timeout_bounds_the_whole() {
     }
     each_second(&executor, &clock, &log);
     drop(executor.shutdown_gracefully(secs(2), secs(10)));
-    within_turns(&mut manual, 100);
+    turn_until_terminated(&mut manual, 100);
     let mut expected = vec![ExecutorState::ShuttingDown; 10];
-    expected.extend([ExecutorState::Shutdown, ExecutorState::Shutdown]); // The last one runs; its successor is refused.
+    expected.extend([ExecutorState::Shutdown, ExecutorState::Shutdown]); // The last task runs; the one it submits is refused.
     assert_eq!(log.take(), expected);
 }
 
-/// Lets it turn until it has ended.
-fn within_turns(manual: &mut ManualExecutor, turns: usize) {
+/// Runs turns until the executor has terminated.
+fn turn_until_terminated(manual: &mut ManualExecutor, turns: usize) {
     let executor = manual.executor().clone();
     let ended = (0..turns).any(|_| {
         manual.run_now();
@@ -256,28 +256,28 @@ fn e15_the_timeout_is_checked_every_64_tasks() {
 
 #[test]
 fn e15_waiting_for_the_quiet_period_blocks_and_does_not_poll() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    watched.asleep();
-    let (parks, quiet) = (watched.parks(), Duration::from_millis(100));
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    observed.wait_asleep();
+    let (parks, quiet) = (observed.parks(), Duration::from_millis(100));
     let begun = Clock::Monotonic.now();
-    let ended = watched.executor.shutdown_gracefully(quiet, SOON).unwrap();
-    let until = watched.next_park().until.expect("it sleeps with a deadline");
+    let ended = observed.executor.shutdown_gracefully(quiet, TIMEOUT).unwrap();
+    let until = observed.next_park().until.expect("it sleeps with a deadline");
     assert!(until >= begun.plus(quiet));
-    ended.wait_timeout(SOON).unwrap();
-    assert_eq!(watched.parks() - parks, 1, "one sleep, to the end");
+    ended.wait_timeout(TIMEOUT).unwrap();
+    assert_eq!(observed.parks() - parks, 1, "one sleep, to the end");
     assert!(Clock::Monotonic.now().since(begun) >= quiet);
 }
 
 #[test]
 fn e15_a_task_in_the_quiet_period_is_run_at_once() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    watched.asleep();
-    drop(watched.executor.shutdown_gracefully(HOUR, HOUR));
-    watched.next_park();
-    let value = watched.executor.submit(|| 7).unwrap();
-    value.wait_timeout(SOON).unwrap();
-    drop(watched.executor.shutdown());
-    watched.executor.await_termination(SOON).unwrap();
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    observed.wait_asleep();
+    drop(observed.executor.shutdown_gracefully(HOUR, HOUR));
+    observed.next_park();
+    let value = observed.executor.submit(|| 7).unwrap();
+    value.wait_timeout(TIMEOUT).unwrap();
+    drop(observed.executor.shutdown());
+    observed.executor.await_termination(TIMEOUT).unwrap();
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn e15_shutdown_refuses_new_tasks_at_once_and_runs_what_is_queued() {
     assert_eq!(refused.into_task()(), 7);
     assert_eq!(ran.ran(), 0);
     gate.open();
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert_eq!((ran.ran(), executor.state()), (10, ExecutorState::Terminated));
 }
 
@@ -301,26 +301,26 @@ fn e15_shutdown_refuses_what_queued_tasks_submit() {
     let inner = executor.clone();
     let refused = executor.submit(move || inner.execute(|| ()).is_err()).unwrap();
     drop(executor.shutdown());
-    within_turns(&mut manual, 3);
+    turn_until_terminated(&mut manual, 3);
     assert!(refused.join().unwrap());
 }
 
 #[test]
 fn e15_shutdown_ends_an_idle_executor() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    watched.asleep();
-    watched.executor.shutdown().wait_timeout(SOON).unwrap();
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    observed.wait_asleep();
+    observed.executor.shutdown().wait_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
-fn e15_shutdown_cuts_a_graceful_one_short() {
+fn e15_an_immediate_shutdown_cuts_a_graceful_one_short() {
     let (executor, ran) = (executor(), Counter::new());
     executor.execute(ran.task()).unwrap();
     let graceful = executor.shutdown_gracefully(HOUR, HOUR).unwrap();
     executor.execute(ran.task()).unwrap();
     let immediate = executor.shutdown();
     assert!(executor.execute(ran.task()).is_err());
-    immediate.wait_timeout(SOON).unwrap();
+    immediate.wait_timeout(TIMEOUT).unwrap();
     assert!(graceful.is_done());
     assert_eq!(ran.ran(), 2);
 }
@@ -328,7 +328,7 @@ fn e15_shutdown_cuts_a_graceful_one_short() {
 #[test]
 fn e15_both_kinds_of_shutdown_can_be_begun_on_the_loop() {
     type Begin = fn(&EventExecutor);
-    let graceful: Begin = |e| drop(e.shutdown_gracefully(ZERO, SOON).unwrap());
+    let graceful: Begin = |e| drop(e.shutdown_gracefully(ZERO, TIMEOUT).unwrap());
     let immediate: Begin = |e| drop(e.shutdown());
     for begin in [graceful, immediate] {
         let (executor, ran) = (executor(), Counter::new());
@@ -337,17 +337,17 @@ fn e15_both_kinds_of_shutdown_can_be_begun_on_the_loop() {
         executor.execute(move || begin(&inner)).unwrap();
         executor.execute(ran.task()).unwrap();
         gate.open();
-        executor.await_termination(SOON).unwrap();
+        executor.await_termination(TIMEOUT).unwrap();
         assert_eq!(ran.ran(), 1);
     }
 }
 
 #[test]
-fn e15_waiting_for_the_own_end_is_refused_on_the_loop() {
+fn e15_a_loop_refuses_to_wait_for_its_own_termination() {
     let executor = EventExecutor::builder().name("self").build().unwrap();
     let inner = executor.clone();
     let waits = executor.submit(move || {
-        [inner.join(), inner.await_termination(SOON)].map(|waited| waited.unwrap_err())
+        [inner.join(), inner.await_termination(TIMEOUT)].map(|waited| waited.unwrap_err())
     });
     for refused in waits.unwrap().join().unwrap() {
         assert!(matches!(&refused, WaitError::WouldDeadlock(why) if why.executor == "self"));
@@ -355,7 +355,7 @@ fn e15_waiting_for_the_own_end_is_refused_on_the_loop() {
 }
 
 #[test]
-fn e15_waiting_for_the_own_termination_future_is_refused_on_the_loop() {
+fn e15_a_loop_refuses_to_wait_for_its_own_termination_future() {
     let executor = executor();
     let inner = executor.clone();
     let waits = executor.submit(move || {

@@ -1,4 +1,4 @@
-//! E16: how a loop ends, and how it ends when it died.
+//! E16: the steps of a loop's teardown, after a shutdown and after a panic of the loop.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,44 +12,46 @@ use waterwheel_executor::{
     NoExtension, TokenPark, UserCode, WaitError,
 };
 
-use crate::support::{Counter, Faults, Gate, Log, SOON, SupplyBy, blow, end, lock, within};
+use crate::support::{
+    Counter, FaultLog, FnSupplier, Gate, Log, TIMEOUT, lock, panic_quietly, shut_down, with_timeout,
+};
 
-type Steps = Log<(&'static str, ExecutorState)>;
+type StepLog = Log<(&'static str, ExecutorState)>;
 
-/// Something whose end is a step of the teardown.
-struct Step {
+/// A value whose drop is logged as a step of the teardown.
+struct LoggedDrop {
     name: &'static str,
-    steps: Steps,
+    steps: StepLog,
     panics: bool,
 }
 
-impl Drop for Step {
+impl Drop for LoggedDrop {
     fn drop(&mut self) {
         self.steps.add((self.name, here()));
         if self.panics {
-            blow(self.name);
+            panic_quietly(self.name);
         }
     }
 }
 
-/// The state of the executor whose loop runs here.
+/// Returns the state of the executor whose loop runs here.
 fn here() -> ExecutorState {
     EventExecutor::current().expect("on the loop").state()
 }
 
-/// A loop that dies when it is told to, and can see its driver closed.
-struct Mortal {
+/// A loop that panics when `die` is set, and whose driver logs its drop.
+struct KillableLoop {
     park: TokenPark,
     die: Arc<AtomicBool>,
-    _driver: Step,
+    _driver: LoggedDrop,
 }
 
-impl LoopWork<NoExtension> for Mortal {
+impl LoopWork<NoExtension> for KillableLoop {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.park);
         core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         if self.die.load(Ordering::SeqCst) {
-            blow("the driver is on fire");
+            panic_quietly("the driver is broken");
         }
         core.check_shutdown()
     }
@@ -59,26 +61,26 @@ impl LoopWork<NoExtension> for Mortal {
     }
 }
 
-/// An executor on a [`Mortal`] loop that logs each step of its end, and can fail in each.
+/// An executor on a [`KillableLoop`] loop that logs each step of its teardown, and can panic in each.
 struct ObservedTeardown {
     executor: EventExecutor,
-    faults: Arc<Faults>,
-    steps: Steps,
+    faults: Arc<FaultLog>,
+    steps: StepLog,
     die: Arc<AtomicBool>,
     panics: bool,
 }
 
 impl ObservedTeardown {
     fn new(panics: bool) -> Self {
-        let (faults, steps, die) = (Faults::new(), Log::new(), Arc::new(AtomicBool::new(false)));
+        let (faults, steps, die) = (FaultLog::new(), Log::new(), Arc::new(AtomicBool::new(false)));
         let park = TokenPark::new(Clock::Monotonic);
         let (unpark, dies, driver_steps) = (park.unparker(), die.clone(), steps.clone());
         let seed = Box::new(move || {
             let (name, steps) = ("driver", driver_steps);
-            Box::new(Mortal { park, die: dies, _driver: Step { name, steps, panics } })
+            Box::new(KillableLoop { park, die: dies, _driver: LoggedDrop { name, steps, panics } })
                 as Box<dyn LoopWork<NoExtension>>
         });
-        let builder = EventExecutor::builder().name("mortal").reporter(faults.clone());
+        let builder = EventExecutor::builder().name("killable").reporter(faults.clone());
         let executor = builder.build_loop(unpark, seed).unwrap();
         let watched = Self { executor, faults, steps, die, panics };
         watched.add_hook_and_loop_local();
@@ -86,48 +88,48 @@ impl ObservedTeardown {
     }
 
     fn add_hook_and_loop_local(&self) {
-        static LOCAL: LoopLocal<RefCell<Option<Step>>> = LoopLocal::new(Default::default);
+        static LOCAL: LoopLocal<RefCell<Option<LoggedDrop>>> = LoopLocal::new(Default::default);
         let (local, hook) = (self.step("loop-local"), self.step("hook"));
         self.executor.add_shutdown_hook(move || drop(hook)).unwrap();
         let keep = move || LOCAL.with(|slot| *slot.borrow_mut() = Some(local));
         self.executor.submit(keep).unwrap().join().unwrap();
     }
 
-    fn step(&self, name: &'static str) -> Step {
+    fn step(&self, name: &'static str) -> LoggedDrop {
         let (steps, panics) = (self.steps.clone(), self.panics);
-        Step { name, steps, panics }
+        LoggedDrop { name, steps, panics }
     }
 
-    /// Ends it with a task in the queue that only the last pass can run.
-    fn end_with_a_straggler(&self) {
+    /// Shuts the executor down with a queued task that only the last pass can run.
+    fn shut_down_with_a_queued_task(&self) {
         let gate = Gate::hold(&self.executor);
-        let straggler = self.step("straggler");
-        self.executor.execute(move || drop(straggler)).unwrap();
+        let last_task = self.step("last task");
+        self.executor.execute(move || drop(last_task)).unwrap();
         drop(self.executor.shutdown_gracefully(Duration::ZERO, Duration::ZERO));
         gate.open();
-        self.executor.await_termination(SOON).unwrap();
+        self.executor.await_termination(TIMEOUT).unwrap();
     }
 
-    /// Kills it with these tasks in the queue.
+    /// Makes the loop panic while the tasks submitted by `queue` are queued.
     fn die_with<R>(&self, queue: impl FnOnce(&EventExecutor) -> R) -> R {
         let gate = Gate::hold(&self.executor);
         self.die.store(true, Ordering::SeqCst);
         let queued = queue(&self.executor);
         gate.open();
-        self.executor.await_termination(SOON).unwrap();
+        self.executor.await_termination(TIMEOUT).unwrap();
         queued
     }
 }
 
 const IN_ORDER: [(&str, ExecutorState); 4] = [
     ("hook", ExecutorState::ShuttingDown),
-    ("straggler", ExecutorState::Shutdown),
+    ("last task", ExecutorState::Shutdown),
     ("driver", ExecutorState::Shutdown),
     ("loop-local", ExecutorState::Shutdown),
 ];
 
 #[test]
-fn e16_the_steps_come_in_order() {
+fn e16_the_teardown_steps_run_in_order() {
     let watched = ObservedTeardown::new(false);
     let (steps, executor) = (watched.steps.clone(), watched.executor.clone());
     let (told, is_told) = mpsc::channel();
@@ -135,18 +137,18 @@ fn e16_the_steps_come_in_order() {
         steps.add(("termination future", executor.state()));
         told.send(()).unwrap();
     });
-    watched.end_with_a_straggler();
+    watched.shut_down_with_a_queued_task();
     assert_eq!(watched.executor.state(), ExecutorState::Terminated, "before waiters are told");
-    is_told.recv_timeout(SOON).unwrap();
+    is_told.recv_timeout(TIMEOUT).unwrap();
     let steps = watched.steps.take();
     assert_eq!(steps[..4], IN_ORDER);
     assert_eq!(steps[4..], [("termination future", ExecutorState::Terminated)]);
 }
 
 #[test]
-fn e16_each_step_runs_even_if_the_one_before_failed() {
+fn e16_each_teardown_step_runs_even_if_the_one_before_panicked() {
     let watched = ObservedTeardown::new(true);
-    watched.end_with_a_straggler();
+    watched.shut_down_with_a_queued_task();
     assert_eq!(watched.steps.take(), IN_ORDER);
     watched.executor.termination().join().expect("the loop itself did not fail");
     let panics: Vec<_> = watched.faults.take_panics();
@@ -155,30 +157,30 @@ fn e16_each_step_runs_even_if_the_one_before_failed() {
     let destructor = UserCode::Destructor;
     assert_eq!(kinds, [UserCode::Hook, task, destructor, destructor]);
     let messages: Vec<_> = panics.iter().map(|(_, _, message)| message.as_str()).collect();
-    assert_eq!(messages, ["hook", "straggler", "driver", "loop-local"]);
+    assert_eq!(messages, ["hook", "last task", "driver", "loop-local"]);
 }
 
 #[test]
-fn e16_stragglers_all_run_and_find_the_door_shut() {
+fn e16_tasks_of_the_last_pass_run_and_cannot_submit_more() {
     let (watched, ran) = (ObservedTeardown::new(false), Counter::new());
     let gate = Gate::hold(&watched.executor);
     let submits = ran.clone();
-    let straggler = move || {
+    let last_task = move || {
         let here = EventExecutor::current().unwrap();
         here.execute(submits.task()).is_err()
     };
-    let refused = watched.executor.submit(straggler).unwrap();
+    let refused = watched.executor.submit(last_task).unwrap();
     (0..1000).for_each(|_| watched.executor.execute(ran.task()).unwrap());
     drop(watched.executor.shutdown_gracefully(Duration::ZERO, Duration::ZERO));
     gate.open();
-    watched.executor.await_termination(SOON).unwrap();
+    watched.executor.await_termination(TIMEOUT).unwrap();
     assert!(refused.join().unwrap());
     assert_eq!(ran.ran(), 1000);
     assert!(watched.faults.take().is_empty(), "nothing was left");
 }
 
 #[test]
-fn e16_a_loop_that_died_leaves_tasks_counted_and_reported_and_their_handles_failed() {
+fn e16_tasks_left_by_a_loop_that_died_are_reported_and_their_futures_fail() {
     let (watched, ran) = (ObservedTeardown::new(false), Counter::new());
     let (told, is_told) = mpsc::channel();
     let (handles, mut listened) = watched.die_with(|executor| {
@@ -189,19 +191,19 @@ fn e16_a_loop_that_died_leaves_tasks_counted_and_reported_and_their_handles_fail
     });
     listened.add_listener(move |outcome| told.send(outcome.is_err()).unwrap());
     assert!(handles.into_iter().all(|handle| handle.join().is_err()));
-    assert!(is_told.recv_timeout(SOON).unwrap(), "listeners of handles are told too");
+    assert!(is_told.recv_timeout(TIMEOUT).unwrap(), "listeners of handles are told too");
     assert_eq!(ran.ran(), 0);
     let faults = watched.faults.take();
     let [Fault::TasksLeft { count: 6, cause }] = &faults[..] else {
         panic!("{faults:?}");
     };
-    assert!(cause.contains("the driver is on fire"), "{cause}");
+    assert!(cause.contains("the driver is broken"), "{cause}");
     let refused = watched.executor.submit(|| 7).unwrap_err();
     assert_eq!(refused.into_task()(), 7);
 }
 
 #[test]
-fn e16_a_loop_that_died_is_torn_down_all_the_same() {
+fn e16_a_loop_that_died_runs_the_teardown_steps() {
     for panics in [false, true] {
         let watched = ObservedTeardown::new(panics);
         watched.die_with(|_| ());
@@ -230,22 +232,22 @@ fn e16_the_termination_future_carries_the_cause_and_its_listeners_run() {
     watched.die_with(|_| ());
     listen("after");
     for expected in ["before", "after"] {
-        let (when, cause, on_global) = is_told.recv_timeout(SOON).unwrap();
+        let (when, cause, on_global) = is_told.recv_timeout(TIMEOUT).unwrap();
         assert_eq!((when, on_global), (expected, true));
-        assert!(cause.contains("mortal") && cause.contains("the driver is on fire"), "{cause}");
+        assert!(cause.contains("killable") && cause.contains("the driver is broken"), "{cause}");
     }
     let cause = watched.executor.termination().join().unwrap_err();
-    assert!(matches!(cause.kind(), ErrorKind::LoopDied { executor, .. } if executor == "mortal"));
+    assert!(matches!(cause.kind(), ErrorKind::LoopDied { executor, .. } if executor == "killable"));
 }
 
 #[test]
-fn e16_a_loop_that_cannot_even_be_made_has_died() {
-    let faults = Faults::new();
+fn e16_a_loop_whose_creation_panics_has_died() {
+    let faults = FaultLog::new();
     let park = TokenPark::new(Clock::Monotonic);
     let (go, gone) = mpsc::channel::<()>();
     let seed = Box::new(move || -> Box<dyn LoopWork<NoExtension>> {
         let _ = gone.recv();
-        blow("no driver")
+        panic_quietly("no driver")
     });
     let builder = EventExecutor::builder().reporter(faults.clone());
     let executor = builder.build_loop(park.unparker(), seed).unwrap();
@@ -261,16 +263,16 @@ fn e16_a_loop_that_cannot_even_be_made_has_died() {
 fn e16_the_termination_future_cannot_be_cancelled() {
     let executor = EventExecutor::builder().build().unwrap();
     assert!(!executor.termination().cancel());
-    end(&executor);
+    shut_down(&executor);
     executor.termination().join().unwrap();
 }
 
 #[test]
-fn e16_waiting_for_the_end_gives_up_when_the_time_is_up() {
+fn e16_waiting_for_termination_ends_at_its_timeout() {
     let executor = EventExecutor::builder().build().unwrap();
     let moment = Duration::from_millis(1);
     assert_eq!(executor.await_termination(moment), Err(WaitError::TimedOut));
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(executor.await_termination(Duration::ZERO), Ok(()));
 }
 
@@ -278,7 +280,7 @@ fn e16_waiting_for_the_end_gives_up_when_the_time_is_up() {
 fn e16_join_also_waits_for_the_thread() {
     let (leave, may_leave) = mpsc::channel::<()>();
     let may_leave = std::sync::Mutex::new(Some(may_leave));
-    let lingers = SupplyBy(move |body: LoopBody| {
+    let lingers = FnSupplier(move |body: LoopBody| {
         let may_leave = crate::support::lock(&may_leave).take().unwrap();
         let thread = std::thread::Builder::new().spawn(move || {
             body.run();
@@ -289,7 +291,7 @@ fn e16_join_also_waits_for_the_thread() {
     let builder = EventExecutor::builder().thread_supplier(Arc::new(lingers));
     let executor = builder.build().unwrap();
     executor.execute(|| ()).unwrap();
-    end(&executor);
+    shut_down(&executor);
     let joiners: Vec<_> = (0..2)
         .map(|_| {
             let executor = executor.clone();
@@ -307,13 +309,13 @@ fn e16_join_also_waits_for_the_thread() {
 #[test]
 fn e16_join_of_an_executor_without_a_thread_of_its_own_returns() {
     let never_started = EventExecutor::builder().build().unwrap();
-    end(&never_started);
+    shut_down(&never_started);
     assert_eq!(never_started.join(), Ok(()));
-    let no_handle = SupplyBy(|body: LoopBody| crate::support::spawn(body).map(|_| None));
+    let no_handle = FnSupplier(|body: LoopBody| crate::support::spawn(body).map(|_| None));
     let builder = EventExecutor::builder().thread_supplier(Arc::new(no_handle));
     let borrowed = builder.build().unwrap();
     borrowed.execute(|| ()).unwrap();
-    end(&borrowed);
+    shut_down(&borrowed);
     assert_eq!(borrowed.join(), Ok(()));
 }
 
@@ -322,7 +324,7 @@ fn e16_join_is_refused_on_the_loops_own_thread_after_its_end() {
     let slot = Arc::new(Mutex::new(None::<EventExecutor>));
     let (tell, told) = mpsc::channel();
     let (inner, tell) = (slot.clone(), Mutex::new(tell));
-    let supplier = SupplyBy(move |body: LoopBody| {
+    let supplier = FnSupplier(move |body: LoopBody| {
         let (slot, tell) = (inner.clone(), lock(&tell).clone());
         let thread = std::thread::Builder::new().spawn(move || {
             body.run();
@@ -337,9 +339,9 @@ fn e16_join_is_refused_on_the_loops_own_thread_after_its_end() {
     *lock(&slot) = Some(executor.clone());
     executor.submit(|| ()).unwrap().join().unwrap();
     drop(executor.shutdown());
-    match told.recv_timeout(SOON).expect("it returns") {
+    match told.recv_timeout(TIMEOUT).expect("it returns") {
         Ok(Err(WaitError::WouldDeadlock(refused))) => assert_eq!(refused.executor, "own"),
         other => panic!("{other:?}"),
     }
-    within(move || executor.join()).expect("others may join");
+    with_timeout(move || executor.join()).expect("others may join");
 }

@@ -1,4 +1,4 @@
-//! E07, E09: what happens to a task between its submitter and the loop.
+//! E07, E09: order of tasks, rejection, lazy submission.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use waterwheel_executor::{EventExecutor, RejectReason};
 
 use crate::support::observed_executor::ObservedExecutor;
-use crate::support::{Counter, Log, SOON, end};
+use crate::support::{Counter, Log, TIMEOUT, shut_down};
 
 fn executor() -> EventExecutor {
     EventExecutor::builder().build().unwrap()
@@ -27,7 +27,7 @@ fn e07_execute_never_runs_inline() {
         nested.add("outer");
     };
     executor.execute(task).unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), ["outer", "nested"]);
 }
 
@@ -38,7 +38,7 @@ fn e07_tasks_run_in_the_order_of_their_acceptance() {
         let log = log.clone();
         executor.execute(move || log.add(n)).unwrap();
     }
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), (0..1000).collect::<Vec<_>>());
 }
 
@@ -62,10 +62,10 @@ fn e07_the_order_holds_between_submissions_on_and_off_the_loop() {
         let log = log.clone();
         executor.execute(move || log.add((round, "off"))).unwrap();
         ask.send(round).unwrap();
-        answered.recv_timeout(SOON).unwrap();
+        answered.recv_timeout(TIMEOUT).unwrap();
     }
     drop(ask);
-    end(&executor);
+    shut_down(&executor);
     let accepted = |round| ["off", "on", "lazy"].map(|what| (round, what));
     assert_eq!(log.take(), (0..ROUNDS).flat_map(accepted).collect::<Vec<_>>());
 }
@@ -73,7 +73,7 @@ fn e07_the_order_holds_between_submissions_on_and_off_the_loop() {
 #[test]
 fn e07_a_rejected_task_is_returned_to_the_caller() {
     let executor = executor();
-    end(&executor);
+    shut_down(&executor);
     let mine = Box::new(7);
     let rejected = executor.execute(move || assert_eq!(*mine, 7)).unwrap_err();
     assert!(matches!(rejected.reason(), RejectReason::ShutDown));
@@ -89,7 +89,7 @@ fn e07_a_rejected_task_is_returned_to_the_caller() {
 }
 
 #[test]
-fn e07_every_task_runs_or_comes_back_while_threads_submit_and_it_shuts_down() {
+fn e07_every_task_runs_or_is_returned_while_threads_submit_during_shutdown() {
     for round in 0..50 {
         let (executor, ran) = (executor(), Counter::new());
         let producers: Vec<_> = (0..3)
@@ -102,9 +102,9 @@ fn e07_every_task_runs_or_comes_back_while_threads_submit_and_it_shuts_down() {
         drop(executor.submit(|| ()));
         let ended = match round % 2 {
             0 => executor.shutdown(),
-            _ => executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap(),
+            _ => executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap(),
         };
-        ended.wait_timeout(SOON).unwrap();
+        ended.wait_timeout(TIMEOUT).unwrap();
         let accepted: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
         assert_eq!(ran.ran(), accepted, "round {round}");
     }
@@ -112,16 +112,16 @@ fn e07_every_task_runs_or_comes_back_while_threads_submit_and_it_shuts_down() {
 
 #[test]
 fn e09_lazy_execute_queues_without_waking_the_loop() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
+    let observed = ObservedExecutor::new(EventExecutor::builder());
     let log = Log::new();
     let (lazy, eager) = (log.clone(), log.clone());
-    watched.asleep();
-    let (unparks, parks) = (watched.unparks(), watched.parks());
-    watched.executor.lazy_execute(move || lazy.add("lazy")).unwrap();
-    assert_eq!((watched.unparks(), watched.parks()), (unparks, parks), "nobody was woken");
-    assert_eq!(watched.executor.stats().queue_depth, 1);
-    watched.executor.execute(move || eager.add("eager")).unwrap();
-    end(&watched.executor);
+    observed.wait_asleep();
+    let (unparks, parks) = (observed.unparks(), observed.parks());
+    observed.executor.lazy_execute(move || lazy.add("lazy")).unwrap();
+    assert_eq!((observed.unparks(), observed.parks()), (unparks, parks), "nobody was woken");
+    assert_eq!(observed.executor.stats().queue_depth, 1);
+    observed.executor.execute(move || eager.add("eager")).unwrap();
+    shut_down(&observed.executor);
     assert_eq!(log.take(), ["lazy", "eager"], "queued in its place all the same");
 }
 
@@ -130,20 +130,20 @@ fn e09_a_lazy_first_task_starts_the_thread() {
     let executor = executor();
     let (ran, has_run) = mpsc::channel();
     executor.lazy_execute(move || ran.send(()).unwrap()).unwrap();
-    // Nothing but the start itself makes the loop look; it must look at least once.
-    has_run.recv_timeout(SOON).unwrap();
+    // A lazy task does not wake the loop: the started loop itself must look at the queue once.
+    has_run.recv_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
-fn e09_a_labelled_lazy_task_wakes_nobody_either() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    watched.asleep();
-    let unparks = watched.unparks();
+fn e09_a_labelled_lazy_task_does_not_wake_the_loop() {
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    observed.wait_asleep();
+    let unparks = observed.unparks();
     let (ran, has_run) = mpsc::channel();
-    let labelled = watched.executor.labelled("lazy");
+    let labelled = observed.executor.labelled("lazy");
     labelled.lazy_execute(move || ran.send(()).unwrap()).unwrap();
-    assert_eq!(watched.unparks(), unparks);
+    assert_eq!(observed.unparks(), unparks);
     assert!(has_run.try_recv().is_err());
-    end(&watched.executor);
+    shut_down(&observed.executor);
     assert!(has_run.try_recv().is_ok(), "a shutdown runs it");
 }

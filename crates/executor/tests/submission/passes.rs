@@ -8,22 +8,22 @@ use std::time::Duration;
 use waterwheel_executor::engine::{CommandAccess, LoopCore, LoopWork, PassLimit, TurnOutcome};
 use waterwheel_executor::{Clock, EventExecutor, TokenPark};
 
-use crate::support::{Log, SOON, end};
+use crate::support::{Log, TIMEOUT, shut_down};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What the layer above sends in these tests: a mark in its log.
+/// The command type of these tests: a string to be logged.
 type Mark = &'static str;
 
-/// A loop that tells how many tasks each pass ran.
-struct Passing {
+/// A loop that sends how many tasks each pass ran.
+struct PassCountingLoop {
     park: TokenPark,
     pass: PassLimit,
     ran: Sender<usize>,
     marks: Log<Mark>,
 }
 
-impl LoopWork<Mark> for Passing {
+impl LoopWork<Mark> for PassCountingLoop {
     fn turn(&mut self, core: &mut LoopCore<Mark>) -> TurnOutcome {
         core.wait(&mut self.park);
         let marks = &self.marks;
@@ -39,16 +39,16 @@ impl LoopWork<Mark> for Passing {
     }
 }
 
-/// A loop that is started but takes its first turn when it is told to, so that a test decides what
+/// A started loop that waits for `go` before its first turn, so that the test decides what
 /// is queued by then.
-struct Paused {
+struct PausedLoop {
     executor: EventExecutor<Mark>,
     go: Sender<()>,
     ran: Receiver<usize>,
     marks: Log<Mark>,
 }
 
-impl Paused {
+impl PausedLoop {
     fn new(pass: PassLimit) -> Self {
         let park = TokenPark::new(Clock::Monotonic);
         let (unpark, marks) = (park.unparker(), Log::new());
@@ -57,7 +57,7 @@ impl Paused {
         let inner_marks = marks.clone();
         let seed = Box::new(move || {
             let _: Result<(), _> = started.recv();
-            Box::new(Passing { park, pass, ran: ran_in, marks: inner_marks })
+            Box::new(PassCountingLoop { park, pass, ran: ran_in, marks: inner_marks })
                 as Box<dyn LoopWork<Mark>>
         });
         let executor = EventExecutor::builder().build_loop(unpark, seed).unwrap();
@@ -73,14 +73,14 @@ impl Paused {
     }
 
     fn passes(&self, count: usize) -> Vec<usize> {
-        let next = || self.ran.recv_timeout(SOON).unwrap();
+        let next = || self.ran.recv_timeout(TIMEOUT).unwrap();
         (0..count).map(|_| next()).collect()
     }
 }
 
 #[test]
 fn e11_an_unbounded_pass_runs_the_tasks_queued_at_its_start() {
-    let paused = Paused::new(PassLimit::Queued);
+    let paused = PausedLoop::new(PassLimit::Queued);
     let inner = paused.executor.clone();
     let queues_more = move || (0..5).for_each(|_| inner.execute(|| ()).unwrap());
     paused.executor.execute(queues_more).unwrap();
@@ -91,26 +91,26 @@ fn e11_an_unbounded_pass_runs_the_tasks_queued_at_its_start() {
 
 #[test]
 fn e11_an_unbounded_pass_ends_under_a_task_that_submits_itself_again() {
-    let paused = Paused::new(PassLimit::Queued);
-    again(&paused.executor, &Arc::new(AtomicBool::new(false)));
+    let paused = PausedLoop::new(PassLimit::Queued);
+    resubmit(&paused.executor, &Arc::new(AtomicBool::new(false)));
     paused.go();
     assert_eq!(paused.passes(5), [1; 5]);
-    end(&paused.executor);
+    shut_down(&paused.executor);
 }
 
 #[test]
 fn e11_a_budget_of_zero_is_at_most_64_tasks() {
-    let paused = Paused::new(PassLimit::Within(Duration::ZERO));
+    let paused = PausedLoop::new(PassLimit::Within(Duration::ZERO));
     paused.queue(200);
     paused.go();
     assert_eq!(paused.passes(4), [64, 64, 64, 8]);
 }
 
 #[test]
-fn e11_a_bounded_pass_looks_at_the_clock_every_64_tasks() {
+fn e11_a_bounded_pass_reads_the_clock_every_64_tasks() {
     const BUDGET: Duration = Duration::from_millis(2);
-    let paused = Paused::new(PassLimit::Within(BUDGET));
-    // The first task alone uses up the budget; nobody looks before the 64th has run.
+    let paused = PausedLoop::new(PassLimit::Within(BUDGET));
+    // The first task alone uses up the budget; the clock is not read before the 64th has run.
     paused.executor.execute(|| spin(BUDGET)).unwrap();
     paused.queue(99);
     paused.go();
@@ -118,8 +118,8 @@ fn e11_a_bounded_pass_looks_at_the_clock_every_64_tasks() {
 }
 
 #[test]
-fn e11_a_bounded_pass_runs_what_is_queued_meanwhile() {
-    let paused = Paused::new(PassLimit::Within(HOUR));
+fn e11_a_bounded_pass_runs_tasks_queued_meanwhile() {
+    let paused = PausedLoop::new(PassLimit::Within(HOUR));
     let inner = paused.executor.clone();
     let queues_more = move || (0..100).for_each(|_| inner.execute(|| ()).unwrap());
     paused.executor.execute(queues_more).unwrap();
@@ -130,21 +130,21 @@ fn e11_a_bounded_pass_runs_what_is_queued_meanwhile() {
 #[test]
 fn e11_a_bounded_pass_ends_under_a_task_that_submits_itself_again() {
     for budget in [Duration::ZERO, Duration::from_millis(1)] {
-        let paused = Paused::new(PassLimit::Within(budget));
+        let paused = PausedLoop::new(PassLimit::Within(budget));
         let enough = Arc::new(AtomicBool::new(false));
-        again(&paused.executor, &enough);
+        resubmit(&paused.executor, &enough);
         paused.go();
         for ran in paused.passes(3) {
             assert!(ran > 0 && ran % 64 == 0, "{budget:?}: {ran}");
         }
         enough.store(true, Ordering::SeqCst);
-        end(&paused.executor);
+        shut_down(&paused.executor);
     }
 }
 
 #[test]
 fn e11_commands_of_the_layer_above_keep_their_place_in_the_queue() {
-    let paused = Paused::new(PassLimit::Queued);
+    let paused = PausedLoop::new(PassLimit::Queued);
     let (first, second) = (paused.marks.clone(), paused.marks.clone());
     paused.executor.execute(move || first.add("task 1")).unwrap();
     paused.executor.send("command 1").unwrap();
@@ -152,19 +152,19 @@ fn e11_commands_of_the_layer_above_keep_their_place_in_the_queue() {
     paused.executor.send("command 2").unwrap();
     paused.go();
     assert_eq!(paused.passes(1), [2], "commands are not tasks");
-    end(&paused.executor);
+    shut_down(&paused.executor);
     let order = ["task 1", "command 1", "task 2", "command 2"];
     assert_eq!(paused.marks.take(), order);
     let refused = paused.executor.send("command 3").unwrap_err();
     assert_eq!(refused.into_task(), "command 3", "handed back");
 }
 
-/// Submits itself again until it was enough or the executor refuses.
-fn again(executor: &EventExecutor<Mark>, enough: &Arc<AtomicBool>) {
+/// Submits a task that submits itself again until `enough` is set or the executor refuses.
+fn resubmit(executor: &EventExecutor<Mark>, enough: &Arc<AtomicBool>) {
     let (inner, stop) = (executor.clone(), enough.clone());
     let task = move || {
         if !stop.load(Ordering::SeqCst) && !inner.is_shutting_down() {
-            again(&inner, &stop);
+            resubmit(&inner, &stop);
         }
     };
     let _ = executor.execute(task);

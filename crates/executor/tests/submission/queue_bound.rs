@@ -1,4 +1,4 @@
-//! E08: a queue that producers never wait for, and what happens when it is full.
+//! E08: the queue bound, rejection policies and back-off.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -12,11 +12,11 @@ use waterwheel_executor::{
 };
 
 use crate::support::observed_executor::ObservedExecutor;
-use crate::support::{Counter, Faults, Gate, Log, SOON, blow, end};
+use crate::support::{Counter, FaultLog, Gate, Log, TIMEOUT, panic_quietly, shut_down};
 
 const BOUND: u32 = MIN_QUEUE_BOUND;
 
-/// An executor with the smallest queue, and what decides when it is full.
+/// Returns an executor with the smallest queue and this rejection policy.
 fn bounded(policy: impl RejectionPolicy + 'static) -> EventExecutor {
     let builder = EventExecutor::builder().queue_bound(BOUND);
     builder.rejection(policy).build().unwrap()
@@ -38,12 +38,12 @@ fn e08_producers_never_wait_for_the_loop() {
     }
     assert_eq!(ran.ran(), 0, "the loop stands still");
     gate.open();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(ran.ran(), 100_000);
 }
 
 #[test]
-fn e08_a_bound_below_the_floor_is_an_error() {
+fn e08_a_bound_out_of_range_is_an_error() {
     let build = |bound| EventExecutor::builder().queue_bound(bound).build();
     assert_eq!(MIN_QUEUE_BOUND, 16);
     for bound in [0, 15, MAX_QUEUE_BOUND + 1] {
@@ -64,7 +64,7 @@ fn e08_a_full_queue_rejects_by_default() {
     assert!(matches!(rejected.reason(), RejectReason::QueueFull { bound } if *bound == BOUND));
     assert!(executor.submit(|| ()).is_err() && executor.lazy_execute(|| ()).is_err());
     gate.open();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(ran.ran(), BOUND as usize);
 }
 
@@ -81,7 +81,7 @@ fn e08_there_is_room_again_after_tasks_have_run() {
             std::thread::yield_now();
         }
     }
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(ran.ran(), 3 * BOUND as usize);
 }
 
@@ -91,19 +91,19 @@ fn e08_the_bound_counts_user_tasks_only() {
     let gate = Gate::hold(&executor);
     let log = Log::new();
     let (hook_log, listener_log) = (log.clone(), log.clone());
-    // Hooks and listeners do not use up the room ...
+    // Hooks and listeners do not count against the bound ...
     for _ in 0..2 * BOUND {
         executor.add_shutdown_hook(|| ()).unwrap();
     }
     fill(&executor, &Counter::new());
-    // ... and need none.
+    // ... and are accepted when the queue is full.
     executor.add_shutdown_hook(move || hook_log.add("hook")).unwrap();
     let (promise, mut future) = executor.new_promise();
     future.add_listener(move |_| listener_log.add("listener"));
     promise.set_success(());
     assert!(executor.execute(|| ()).is_err(), "still full");
     gate.open();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), ["listener", "hook"]);
 }
 
@@ -113,26 +113,26 @@ fn e08_shutdown_is_admitted_to_a_full_queue() {
     let gate = Gate::hold(&executor);
     let ran = Counter::new();
     fill(&executor, &ran);
-    let ended = executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap();
+    let ended = executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
     gate.open();
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert_eq!(ran.ran(), BOUND as usize);
 }
 
-/// Hands every question to the test and waits for nothing.
-struct Ask<F>(F);
+/// A rejection policy made of a closure.
+struct FnPolicy<F>(F);
 
-impl<F: Fn(&QueueFull) -> OnFull + Send + Sync> RejectionPolicy for Ask<F> {
+impl<F: Fn(&QueueFull) -> OnFull + Send + Sync> RejectionPolicy for FnPolicy<F> {
     fn on_full(&self, full: &QueueFull) -> OnFull {
         (self.0)(full)
     }
 }
 
 #[test]
-fn e08_a_policy_of_the_users_own_decides() {
+fn e08_a_custom_rejection_policy_decides() {
     let asked = Log::new();
     let policy_log = asked.clone();
-    let executor = bounded(Ask(move |full: &QueueFull| {
+    let executor = bounded(FnPolicy(move |full: &QueueFull| {
         policy_log.add(*full);
         match full.attempts {
             1..3 => OnFull::RetryAfter(Duration::ZERO),
@@ -143,7 +143,7 @@ fn e08_a_policy_of_the_users_own_decides() {
     fill(&executor, &Counter::new());
     assert!(executor.execute(|| ()).is_err());
     gate.open();
-    end(&executor);
+    shut_down(&executor);
     let asked = asked.take();
     let attempts: Vec<_> = asked.iter().map(|full| full.attempts).collect();
     assert_eq!(attempts, [1, 2, 3]);
@@ -152,11 +152,11 @@ fn e08_a_policy_of_the_users_own_decides() {
 
 #[test]
 fn e08_back_off_retries_until_there_is_room() {
-    // The first refusal opens the gate: the retries find room sooner or later.
+    // The first refusal opens the gate, so a retry finds room eventually.
     let (gate_in, gate_out) = mpsc::channel::<Gate>();
     let gate_out = std::sync::Mutex::new(gate_out);
     let back_off = BackOff::new(u32::MAX, Duration::from_millis(1));
-    let executor = bounded(Ask(move |full: &QueueFull| {
+    let executor = bounded(FnPolicy(move |full: &QueueFull| {
         drop(crate::support::lock(&gate_out).try_recv());
         back_off.on_full(full)
     }));
@@ -165,7 +165,7 @@ fn e08_back_off_retries_until_there_is_room() {
     fill(&executor, &ran);
     gate_in.send(gate).unwrap();
     executor.execute(ran.task()).unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(ran.ran(), BOUND as usize + 1);
 }
 
@@ -182,14 +182,14 @@ fn e08_back_off_gives_up_after_its_retries() {
 fn e08_back_off_wakes_a_sleeping_loop() {
     let builder = EventExecutor::builder().queue_bound(BOUND);
     let back_off = BackOff::new(2000, Duration::from_millis(1));
-    let watched = ObservedExecutor::new(builder.rejection(back_off));
+    let observed = ObservedExecutor::new(builder.rejection(back_off));
     let ran = Counter::new();
-    watched.asleep();
+    observed.wait_asleep();
     for _ in 0..BOUND {
-        watched.executor.lazy_execute(ran.task()).unwrap();
+        observed.executor.lazy_execute(ran.task()).unwrap();
     }
-    watched.executor.lazy_execute(ran.task()).unwrap();
-    end(&watched.executor);
+    observed.executor.lazy_execute(ran.task()).unwrap();
+    shut_down(&observed.executor);
     assert_eq!(ran.ran(), BOUND as usize + 1);
 }
 
@@ -197,7 +197,7 @@ fn e08_back_off_wakes_a_sleeping_loop() {
 fn e08_on_the_loop_a_retry_is_a_rejection() {
     let asked = Log::new();
     let policy_log = asked.clone();
-    let executor = bounded(Ask(move |full: &QueueFull| {
+    let executor = bounded(FnPolicy(move |full: &QueueFull| {
         policy_log.add(full.in_event_loop);
         match full.attempts {
             1..100 => OnFull::RetryAfter(Duration::ZERO),
@@ -216,7 +216,7 @@ fn e08_on_the_loop_a_retry_is_a_rejection() {
 #[test]
 fn e08_a_shutdown_ends_the_retries() {
     let (asked, is_asked) = mpsc::channel();
-    let executor = bounded(Ask(move |_: &QueueFull| {
+    let executor = bounded(FnPolicy(move |_: &QueueFull| {
         let _ = asked.send(());
         OnFull::RetryAfter(Duration::from_millis(1))
     }));
@@ -224,18 +224,18 @@ fn e08_a_shutdown_ends_the_retries() {
     fill(&executor, &Counter::new());
     let submitter = executor.clone();
     let retrying = std::thread::spawn(move || submitter.execute(|| ()).map_err(|r| r.into_task()));
-    is_asked.recv_timeout(SOON).unwrap();
+    is_asked.recv_timeout(TIMEOUT).unwrap();
     drop(executor.shutdown());
     assert!(retrying.join().unwrap().is_err(), "handed back");
     gate.open();
-    executor.await_termination(SOON).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
 }
 
 #[test]
 fn e08_a_policy_that_panics_loses_no_task() {
-    let faults = Faults::new();
+    let faults = FaultLog::new();
     let builder = EventExecutor::builder().queue_bound(BOUND);
-    let builder = builder.rejection(Ask(|_: &QueueFull| blow("no opinion")));
+    let builder = builder.rejection(FnPolicy(|_: &QueueFull| panic_quietly("no opinion")));
     let executor = builder.reporter(faults.clone()).build().unwrap();
     let _gate = Gate::hold(&executor);
     fill(&executor, &Counter::new());
@@ -247,25 +247,25 @@ fn e08_a_policy_that_panics_loses_no_task() {
 }
 
 #[test]
-fn e08_a_task_whose_making_panics_gives_its_place_back() {
+fn e08_a_task_whose_constructor_panics_frees_its_queue_slot() {
     let executor = EventExecutor::builder().queue_bound(BOUND).build().unwrap();
     let gate = Gate::hold(&executor);
     for _ in 0..2 * BOUND {
-        let make = |()| -> fn() { blow("on purpose") };
+        let make = |()| -> fn() { panic_quietly("on purpose") };
         let submit = || executor.execute_with(Origin::here(), (), make).is_ok();
         assert!(catch_unwind(AssertUnwindSafe(submit)).is_err(), "the panic is the caller's");
     }
     let ran = Counter::new();
     fill(&executor, &ran);
     gate.open();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(ran.ran(), BOUND as usize);
 }
 
 /// A loop with commands of its own.
-struct Commands(TokenPark, Log<u8>);
+struct CommandLoop(TokenPark, Log<u8>);
 
-impl LoopWork<u8> for Commands {
+impl LoopWork<u8> for CommandLoop {
     fn turn(&mut self, core: &mut LoopCore<u8>) -> TurnOutcome {
         core.wait(&mut self.0);
         core.run_tasks(PassLimit::Queued, &mut |command| self.1.add(command));
@@ -278,15 +278,15 @@ impl LoopWork<u8> for Commands {
 }
 
 #[test]
-fn e16_a_command_whose_making_panics_keeps_no_shutdown_waiting() {
+fn e16_a_command_whose_constructor_panics_does_not_block_shutdown() {
     let (park, log) = (TokenPark::new(Clock::Monotonic), Log::new());
     let (unpark, commands) = (park.unparker(), log.clone());
-    let seed = Box::new(move || Box::new(Commands(park, commands)) as Box<dyn LoopWork<u8>>);
+    let seed = Box::new(move || Box::new(CommandLoop(park, commands)) as Box<dyn LoopWork<u8>>);
     let executor = EventExecutor::builder().build_loop::<u8>(unpark, seed).unwrap();
-    let send = || executor.send_with(7, |_| -> u8 { blow("on purpose") }).is_ok();
+    let send = || executor.send_with(7, |_| -> u8 { panic_quietly("on purpose") }).is_ok();
     assert!(catch_unwind(AssertUnwindSafe(send)).is_err(), "the panic is the caller's");
     assert_eq!(executor.stats().queue_depth, 0);
     executor.send_with(3, |three| three + 1).unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert_eq!(log.take(), [4]);
 }

@@ -1,11 +1,11 @@
-//! Waiting for futures, with a limit, and noting what listeners say.
+//! Waiting for futures with a time limit, and a log for listeners.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use waterwheel_executor::{Error, EventExecutor, PromiseFuture};
 
-/// How long a test waits for something that must happen.
+/// How long a test waits for something that must happen, on a slow machine too.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
@@ -21,7 +21,7 @@ pub(crate) fn on_loop<R: Send + 'static>(
     get(executor.submit(f).unwrap()).unwrap()
 }
 
-/// What listeners noted, in order.
+/// Numbers noted by listeners, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Notes(Arc<Mutex<Vec<u32>>>);
 
@@ -30,13 +30,13 @@ impl Notes {
         self.0.lock().unwrap().push(note);
     }
 
-    /// A listener that leaves this note.
-    pub(crate) fn noting<T>(&self, note: u32) -> impl FnOnce(&Result<T, Error>) + Send + use<T> {
+    /// Returns a listener that adds `note`.
+    pub(crate) fn listener<T>(&self, note: u32) -> impl FnOnce(&Result<T, Error>) + Send + use<T> {
         let notes = self.clone();
         move |_| notes.add(note)
     }
 
-    pub(crate) fn taken(&self) -> Vec<u32> {
+    pub(crate) fn take(&self) -> Vec<u32> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests share: gates, logs, suppliers, and a loop whose sleep can be watched.
+//! Helpers of the executor's tests: gates, logs, thread suppliers, an executor whose sleeps can be observed.
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
 pub(crate) mod futures;
@@ -17,43 +17,43 @@ use waterwheel_executor::{
     EventExecutor, Fault, LoopBody, Report, Reporter, ThreadSupplier, UserCode,
 };
 
-/// By when anything that must happen has happened: far beyond a busy machine's worst day.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// How long a test waits for something that must happen: far longer than a busy machine needs.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Panics without a word on the terminal.
-pub(crate) fn blow(message: &'static str) -> ! {
+/// Panics without calling the panic hook, so that nothing is printed.
+pub(crate) fn panic_quietly(message: &'static str) -> ! {
     resume_unwind(Box::new(message))
 }
 
-/// Calls `f` on a thread of its own and fails, instead of hanging, if it does not return.
+/// Calls `f` on a new thread and panics if it does not return within [`TIMEOUT`].
 #[track_caller]
-pub(crate) fn within<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn with_timeout<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = mpsc::channel();
     let thread = std::thread::spawn(move || done.send(f()));
-    match outcome.recv_timeout(SOON) {
+    match outcome.recv_timeout(TIMEOUT) {
         Ok(value) => value,
-        Err(RecvTimeoutError::Timeout) => panic!("still blocked after {SOON:?}"),
+        Err(RecvTimeoutError::Timeout) => panic!("still blocked after {TIMEOUT:?}"),
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
             Err(payload) => resume_unwind(payload),
-            Ok(_) => unreachable!("it ended without a value"),
+            Ok(_) => unreachable!("the thread ended without sending a value"),
         },
     }
 }
 
-/// Lets it run what is queued and waits until it is through.
+/// Shuts the executor down gracefully, which runs queued tasks, and waits until it has terminated.
 #[track_caller]
-pub(crate) fn end<X: Send + 'static>(executor: &EventExecutor<X>) {
-    let ended = executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap();
-    ended.wait_timeout(SOON).expect("it terminates");
+pub(crate) fn shut_down<X: Send + 'static>(executor: &EventExecutor<X>) {
+    let ended = executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
+    ended.wait_timeout(TIMEOUT).expect("the executor terminates");
 }
 
-/// Holds a loop inside a task. Dropping it lets the loop go on.
+/// Blocks a loop inside a task until the gate is dropped.
 pub(crate) struct Gate {
     _open: Sender<()>,
 }
 
 impl Gate {
-    /// Returns once the loop is in the task.
+    /// Blocks the loop of `executor`; returns once the loop is inside the task.
     #[track_caller]
     pub(crate) fn hold<X: Send + 'static>(executor: &EventExecutor<X>) -> Self {
         let (inside, is_inside) = mpsc::channel();
@@ -62,15 +62,15 @@ impl Gate {
             let _ = inside.send(());
             let _ = opened.recv();
         };
-        executor.execute(task).expect("the gate's task is accepted");
-        is_inside.recv_timeout(SOON).expect("the loop gets there");
+        executor.execute(task).expect("the executor accepts the gate's task");
+        is_inside.recv_timeout(TIMEOUT).expect("the loop runs the gate's task");
         Self { _open: open }
     }
 
     pub(crate) fn open(self) {}
 }
 
-/// Counts the tasks it made that have run.
+/// Counts how many of its tasks have run.
 #[derive(Clone, Default)]
 pub(crate) struct Counter(Arc<AtomicUsize>);
 
@@ -91,7 +91,7 @@ impl Counter {
     }
 }
 
-/// What happened, in order; written by anyone who holds a clone.
+/// A list of events in order, shared by its clones.
 pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> Log<T> {
@@ -114,11 +114,11 @@ impl<T> Clone for Log<T> {
     }
 }
 
-/// A reporter that collects.
+/// A reporter that collects faults.
 #[derive(Default)]
-pub(crate) struct Faults(Mutex<Vec<Fault>>);
+pub(crate) struct FaultLog(Mutex<Vec<Fault>>);
 
-impl Faults {
+impl FaultLog {
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -127,7 +127,7 @@ impl Faults {
         std::mem::take(&mut lock(&self.0))
     }
 
-    /// The panics reported: kind of user code, label or `file:line`, message.
+    /// Takes the reported panics: kind of user code, label or `file:line`, message.
     pub(crate) fn take_panics(&self) -> Vec<(UserCode, String, String)> {
         let panic = |fault| match fault {
             Fault::Panicked { what, origin, message } => {
@@ -143,33 +143,33 @@ impl Faults {
     }
 }
 
-impl Reporter for Faults {
+impl Reporter for FaultLog {
     fn report(&self, report: &Report<'_>) {
         lock(&self.0).push(report.fault.clone());
     }
 }
 
-/// What a [`Supplier`] does when it is asked for a thread.
+/// How a [`ScriptedSupplier`] answers a call of `start`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum SupplierAnswer {
     Accept,
     Refuse,
     Panic,
-    /// Drops the loop and claims to have started it.
+    /// Drops the loop and returns success.
     Drop,
-    /// Accepts, and keeps the loop for [`Supplier::take_kept`].
+    /// Accepts, and keeps the loop for [`ScriptedSupplier::take_kept`].
     Keep,
 }
 
-/// A thread supplier that answers as it is told, then accepts.
-pub(crate) struct Supplier {
-    answers: Mutex<VecDeque<Answer>>,
+/// A thread supplier that gives the scripted answers, then accepts.
+pub(crate) struct ScriptedSupplier {
+    answers: Mutex<VecDeque<SupplierAnswer>>,
     calls: AtomicUsize,
     kept: Mutex<Option<LoopBody>>,
 }
 
-impl Supplier {
-    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Arc<Self> {
+impl ScriptedSupplier {
+    pub(crate) fn new(answers: impl IntoIterator<Item = SupplierAnswer>) -> Arc<Self> {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
             calls: AtomicUsize::new(0),
@@ -177,7 +177,7 @@ impl Supplier {
         })
     }
 
-    /// How often it was asked.
+    /// Returns how often `start` was called.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
@@ -187,16 +187,16 @@ impl Supplier {
     }
 }
 
-impl ThreadSupplier for Supplier {
+impl ThreadSupplier for ScriptedSupplier {
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let answer = lock(&self.answers).pop_front().unwrap_or(Answer::Accept);
+        let answer = lock(&self.answers).pop_front().unwrap_or(SupplierAnswer::Accept);
         match answer {
-            Answer::Accept => spawn(body).map(Some),
-            Answer::Refuse => Err(io::Error::other("no thread for you")),
-            Answer::Panic => blow("the supplier is broken"),
-            Answer::Drop => Ok(None),
-            Answer::Keep => {
+            SupplierAnswer::Accept => spawn(body).map(Some),
+            SupplierAnswer::Refuse => Err(io::Error::other("no thread for you")),
+            SupplierAnswer::Panic => panic_quietly("the supplier is broken"),
+            SupplierAnswer::Drop => Ok(None),
+            SupplierAnswer::Keep => {
                 *lock(&self.kept) = Some(body);
                 Ok(None)
             }
@@ -204,10 +204,10 @@ impl ThreadSupplier for Supplier {
     }
 }
 
-/// A supplier made of a closure.
-pub(crate) struct SupplyBy<F>(pub(crate) F);
+/// A thread supplier made of a closure.
+pub(crate) struct FnSupplier<F>(pub(crate) F);
 
-impl<F> ThreadSupplier for SupplyBy<F>
+impl<F> ThreadSupplier for FnSupplier<F>
 where
     F: Fn(LoopBody) -> io::Result<Option<JoinHandle<()>>> + Send + Sync,
 {

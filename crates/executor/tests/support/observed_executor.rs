@@ -1,4 +1,4 @@
-//! A task loop whose parks and unparks can be seen, and which can be held in its park.
+//! An executor whose parks and unparks are counted, and whose loop can be held in a park.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -9,9 +9,9 @@ use waterwheel_executor::{
     Clock, EventExecutor, EventExecutorBuilder, Nanos, NoExtension, Park, TokenPark, Unpark,
 };
 
-use super::{SOON, lock};
+use super::{TIMEOUT, lock};
 
-/// An executor with the loop of every task-only executor, around a park that tells.
+/// An executor with the ordinary task loop over a park that announces each sleep.
 pub(crate) struct ObservedExecutor {
     pub(crate) executor: EventExecutor,
     /// While locked, a loop that was woken does not return from its park.
@@ -21,7 +21,7 @@ pub(crate) struct ObservedExecutor {
     announced: Receiver<Parked>,
 }
 
-/// A park: its number, and until when.
+/// One park of the loop: its number and its deadline.
 pub(crate) struct Parked {
     number: usize,
     pub(crate) until: Option<Nanos>,
@@ -41,24 +41,24 @@ impl ObservedExecutor {
         Self { executor, hold, parks, unparks, announced }
     }
 
-    /// How often another thread made the wake-up call.
+    /// Returns how often other threads woke the loop.
     pub(crate) fn unparks(&self) -> usize {
         self.unparks.load(Ordering::SeqCst)
     }
 
-    /// How often the loop went to sleep.
+    /// Returns how often the loop went to sleep.
     pub(crate) fn parks(&self) -> usize {
         self.parks.load(Ordering::SeqCst)
     }
 
     /// Waits until the loop has nothing to do and has gone to sleep.
     #[track_caller]
-    pub(crate) fn asleep(&self) -> Parked {
+    pub(crate) fn wait_asleep(&self) -> Parked {
         let parks = self.parks.clone();
         let so_far = self.executor.submit(move || parks.load(Ordering::SeqCst));
         let so_far = so_far.unwrap().join().unwrap();
         loop {
-            let parked = self.announced.recv_timeout(SOON).expect("the loop sleeps");
+            let parked = self.announced.recv_timeout(TIMEOUT).expect("the loop sleeps");
             if parked.number > so_far {
                 return parked;
             }
@@ -68,7 +68,7 @@ impl ObservedExecutor {
     /// Waits for the loop's next sleep.
     #[track_caller]
     pub(crate) fn next_park(&self) -> Parked {
-        self.announced.recv_timeout(SOON).expect("the loop sleeps")
+        self.announced.recv_timeout(TIMEOUT).expect("the loop sleeps")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where a loop gets its thread: thread suppliers, pools, executors without a thread (E04, E05, L12).
+//! The threads of executors: starting, thread suppliers, pools, pooled executors (E04, E05, L12).
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -7,7 +7,7 @@ use waterwheel_executor::{
     ErrorKind, EventExecutor, ExecutorState, RejectReason, ThreadFactory, ThreadPool, WaitError,
 };
 
-use crate::support::{Counter, Gate, SOON, blow, end, within};
+use crate::support::{Counter, Gate, TIMEOUT, panic_quietly, shut_down, with_timeout};
 
 fn pool(threads: usize) -> Arc<ThreadPool> {
     Arc::new(ThreadPool::new(ThreadFactory::new("shared"), threads).unwrap())
@@ -29,7 +29,7 @@ fn l12_executors_share_the_threads_of_a_pool_and_keep_their_order() {
             executor.execute(move || log.lock().unwrap().push(n)).unwrap();
         }
     }
-    executors.iter().for_each(end);
+    executors.iter().for_each(shut_down);
     let in_order: Vec<_> = (0..100).collect();
     assert!(logs.iter().all(|log| *log.lock().unwrap() == in_order));
 }
@@ -49,14 +49,14 @@ fn e05_a_pool_without_threads_is_an_error() {
 }
 
 #[test]
-fn e05_a_pool_whose_thread_cannot_be_had_is_an_error_and_leaves_none() {
+fn e05_a_pool_whose_thread_cannot_be_started_is_an_error_and_leaves_no_thread() {
     let factory = ThreadFactory::new("pinned").pin_to([0, usize::MAX]);
-    let error = within(|| ThreadPool::new(factory, 2).unwrap_err());
+    let error = with_timeout(|| ThreadPool::new(factory, 2).unwrap_err());
     assert!(error.to_string().contains("cannot pin"), "{error}");
 }
 
 #[test]
-fn e05_an_executor_that_keeps_its_thread_is_refused_by_a_pool_and_told_what_to_do() {
+fn e05_a_pool_refuses_a_threaded_executor_with_an_error_that_names_the_remedy() {
     let executor =
         EventExecutor::builder().name("greedy").thread_supplier(pool(1)).build().unwrap();
     let ran = Counter::new();
@@ -76,7 +76,7 @@ fn e12_a_task_that_panics_costs_a_pool_no_thread() {
     let pool = pool(1);
     let executor = pooled(&pool);
     for _ in 0..3 {
-        let failed = executor.submit(|| -> () { blow("on purpose") }).unwrap().join();
+        let failed = executor.submit(|| -> () { panic_quietly("on purpose") }).unwrap().join();
         assert!(matches!(failed.unwrap_err().kind(), ErrorKind::Panicked { .. }));
     }
     assert_eq!(pooled(&pool).submit(|| 7).unwrap().join().unwrap(), 7);
@@ -95,16 +95,16 @@ fn l12_a_pool_that_is_shut_down_runs_the_turns_it_has_and_refuses_the_rest() {
     gate.open();
     assert_eq!(ran.join().unwrap(), 7);
     let joined = pool.clone();
-    within(move || joined.join().unwrap());
-    // An executor that is waiting for its next task hears of it when it asks for a turn.
+    with_timeout(move || joined.join().unwrap());
+    // An idle executor learns of the shutdown when it asks the pool for a turn.
     let _ = waiting.execute(|| ());
-    waiting.termination().wait_timeout(SOON).unwrap();
+    waiting.termination().wait_timeout(TIMEOUT).unwrap();
     let died = waiting.termination().try_get().unwrap().unwrap_err();
     assert!(matches!(died.kind(), ErrorKind::LoopDied { .. }), "{died}");
 }
 
 #[test]
-fn p04_a_thread_of_a_pool_cannot_wait_for_its_own_end() {
+fn p04_a_pool_thread_cannot_join_its_own_pool() {
     let pool = pool(1);
     let executor = pooled(&pool);
     let own = pool.clone();
@@ -116,7 +116,7 @@ fn p04_a_thread_of_a_pool_cannot_wait_for_its_own_end() {
 }
 
 #[test]
-fn l12_a_pool_lives_as_long_as_its_executors_and_its_last_handle_may_go_on_its_own_thread() {
+fn l12_executors_keep_their_pool_alive_and_may_drop_it_on_its_own_thread() {
     let pool = pool(1);
     let executor = pooled(&pool);
     let (ended, weak) = (executor.termination(), Arc::downgrade(&pool));
@@ -125,8 +125,8 @@ fn l12_a_pool_lives_as_long_as_its_executors_and_its_last_handle_may_go_on_its_o
     let inside = executor.clone();
     executor.execute(move || drop(inside)).unwrap();
     drop(executor);
-    assert_ne!(ended.wait_timeout(SOON), Err(WaitError::TimedOut));
-    within(move || {
+    assert_ne!(ended.wait_timeout(TIMEOUT), Err(WaitError::TimedOut));
+    with_timeout(move || {
         while weak.strong_count() > 0 {
             std::thread::yield_now()
         }

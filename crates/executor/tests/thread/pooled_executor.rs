@@ -1,4 +1,4 @@
-//! Executors that turn in a shared pool and hold no thread (L12).
+//! Pooled executors: their turns run on a shared pool, and they hold no thread in between (L12).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,15 +10,15 @@ use waterwheel_executor::{
     ErrorKind, EventExecutor, LoopBody, LoopLocal, RejectReason, ThreadSupplier,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A fixed number of threads that take jobs off one queue.
-struct Pool {
+/// A fixed number of threads that take loop bodies from one queue.
+struct JobPool {
     jobs: mpsc::Sender<LoopBody>,
     taken: Arc<AtomicUsize>,
 }
 
-impl Pool {
+impl JobPool {
     fn new(threads: usize) -> Arc<Self> {
         let (jobs, queue) = mpsc::channel::<LoopBody>();
         let (queue, taken) = (Arc::new(Mutex::new(queue)), Arc::new(AtomicUsize::new(0)));
@@ -37,20 +37,20 @@ impl Pool {
     }
 }
 
-impl ThreadSupplier for Pool {
+impl ThreadSupplier for JobPool {
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         self.jobs.send(body).map_err(|_| io::Error::other("the pool is closed"))?;
         Ok(None)
     }
 }
 
-fn pooled(pool: &Arc<Pool>) -> EventExecutor {
+fn pooled(pool: &Arc<JobPool>) -> EventExecutor {
     EventExecutor::builder().thread_supplier(pool.clone()).build_pooled().unwrap()
 }
 
 #[test]
 fn l12_a_hundred_executors_share_one_thread() {
-    let pool = Pool::new(1);
+    let pool = JobPool::new(1);
     let executors: Vec<_> = (0..100).map(|_| pooled(&pool)).collect();
     for round in 0..10 {
         let sums = executors.iter().map(|executor| executor.submit(move || round).unwrap());
@@ -61,14 +61,14 @@ fn l12_a_hundred_executors_share_one_thread() {
     }
     for executor in executors {
         let _ended = executor.shutdown();
-        executor.await_termination(PATIENCE).unwrap();
+        executor.await_termination(TIMEOUT).unwrap();
     }
 }
 
 #[test]
 fn l12_turns_of_one_executor_never_overlap_and_keep_the_order() {
     const TASKS: u64 = 20_000;
-    let pool = Pool::new(4);
+    let pool = JobPool::new(4);
     let executor = pooled(&pool);
     let (inside, next) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     for at in 0..TASKS {
@@ -88,7 +88,7 @@ fn l12_turns_of_one_executor_never_overlap_and_keep_the_order() {
 fn l12_every_task_runs_however_many_submit() {
     const PRODUCERS: u64 = 4;
     const TASKS: u64 = 50_000;
-    let pool = Pool::new(2);
+    let pool = JobPool::new(2);
     let executor = pooled(&pool);
     let ran = Arc::new(AtomicU64::new(0));
     thread::scope(|scope| {
@@ -105,7 +105,7 @@ fn l12_every_task_runs_however_many_submit() {
         }
     });
     let _ended = executor.shutdown();
-    executor.await_termination(PATIENCE).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
     assert_eq!(ran.load(Ordering::Relaxed), PRODUCERS * TASKS);
     let stats = executor.stats();
     assert!(stats.wake_ups <= stats.sleeps, "{stats:?}");
@@ -113,16 +113,16 @@ fn l12_every_task_runs_however_many_submit() {
 
 #[test]
 fn l12_a_task_that_submits_itself_leaves_the_thread_to_others() {
-    let pool = Pool::new(1);
+    let pool = JobPool::new(1);
     let (greedy, modest) = (pooled(&pool), pooled(&pool));
     let stop = Arc::new(AtomicBool::new(false));
-    fn again(executor: EventExecutor, stop: Arc<AtomicBool>) {
+    fn resubmit(executor: EventExecutor, stop: Arc<AtomicBool>) {
         if !stop.load(Ordering::Acquire) {
             let next = executor.clone();
-            executor.execute(move || again(next, stop)).unwrap();
+            executor.execute(move || resubmit(next, stop)).unwrap();
         }
     }
-    again(greedy.clone(), stop.clone());
+    resubmit(greedy.clone(), stop.clone());
     for n in 0..100 {
         assert_eq!(modest.submit(move || n).unwrap().join().unwrap(), n);
     }
@@ -131,7 +131,7 @@ fn l12_a_task_that_submits_itself_leaves_the_thread_to_others() {
 
 #[test]
 fn l12_timers_fire_although_no_thread_waits_for_them() {
-    let pool = Pool::new(1);
+    let pool = JobPool::new(1);
     let executor = pooled(&pool);
     let far = executor.schedule(Duration::from_secs(3600), || ()).unwrap();
     let soon = executor.schedule(Duration::from_millis(5), || "rang").unwrap();
@@ -145,17 +145,17 @@ fn l12_timers_fire_although_no_thread_waits_for_them() {
             ticked.0.send(()).unwrap();
         }
     });
-    ticked.1.recv_timeout(PATIENCE).unwrap();
+    ticked.1.recv_timeout(TIMEOUT).unwrap();
     assert!(ticking.unwrap().cancel());
 }
 
 #[test]
-fn l12_an_idle_one_takes_no_turn() {
-    let pool = Pool::new(1);
+fn l12_an_idle_executor_takes_no_turn() {
+    let pool = JobPool::new(1);
     let executor = pooled(&pool);
     executor.submit(|| ()).unwrap().join().unwrap();
     let other = pooled(&pool);
-    other.submit(|| ()).unwrap().join().unwrap(); // The pool has got round to whatever it had.
+    other.submit(|| ()).unwrap().join().unwrap(); // The pool has run what was queued before.
     let (taken, turns) = (pool.taken.load(Ordering::Relaxed), executor.stats().turns);
     for _ in 0..100 {
         other.submit(|| ()).unwrap().join().unwrap();
@@ -166,31 +166,31 @@ fn l12_an_idle_one_takes_no_turn() {
 
 #[test]
 fn l12_a_graceful_shutdown_keeps_its_quiet_period() {
-    let pool = Pool::new(1);
+    let pool = JobPool::new(1);
     let executor = pooled(&pool);
     executor.execute(|| ()).unwrap();
     let hook = mpsc::channel();
     executor.add_shutdown_hook(move || hook.0.send(()).unwrap()).unwrap();
-    let ended = executor.shutdown_gracefully(Duration::from_millis(20), PATIENCE).unwrap();
+    let ended = executor.shutdown_gracefully(Duration::from_millis(20), TIMEOUT).unwrap();
     assert_eq!(executor.submit(|| "still accepted").unwrap().join().unwrap(), "still accepted");
-    ended.wait_timeout(PATIENCE).unwrap();
-    hook.1.recv_timeout(PATIENCE).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
+    hook.1.recv_timeout(TIMEOUT).unwrap();
     assert!(executor.execute(|| ()).is_err());
 }
 
 #[test]
-fn l12_the_last_handle_ends_it() {
-    let pool = Pool::new(1);
+fn l12_dropping_the_last_handle_ends_a_pooled_executor() {
+    let pool = JobPool::new(1);
     let executor = pooled(&pool);
     executor.submit(|| ()).unwrap().join().unwrap();
     let ended = executor.termination();
     drop(executor);
-    ended.wait_timeout(PATIENCE).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
 }
 
 #[test]
-fn l12_a_task_that_panics_does_not_end_it() {
-    let pool = Pool::new(1);
+fn l12_a_task_that_panics_does_not_end_a_pooled_executor() {
+    let pool = JobPool::new(1);
     let executor = pooled(&pool);
     let panicked = executor.submit(|| panic!("on purpose")).unwrap().join();
     assert!(matches!(panicked.unwrap_err().kind(), ErrorKind::Panicked { .. }));
@@ -200,15 +200,15 @@ fn l12_a_task_that_panics_does_not_end_it() {
 #[test]
 fn l12_loop_locals_need_a_thread() {
     static LOCAL: LoopLocal<u8> = LoopLocal::new(|| 7);
-    let executor = pooled(&Pool::new(1));
+    let executor = pooled(&JobPool::new(1));
     let found = executor.submit(|| LOCAL.with(|value| *value)).unwrap();
     assert_eq!(found.join().unwrap(), None);
 }
 
-/// Runs the first turn, and lets go of those that come later.
-struct LosesInterest(AtomicUsize, Mutex<Vec<LoopBody>>);
+/// A thread supplier that runs the first turn, keeps the second and refuses the rest.
+struct KeepsSecondTurn(AtomicUsize, Mutex<Vec<LoopBody>>);
 
-impl ThreadSupplier for LosesInterest {
+impl ThreadSupplier for KeepsSecondTurn {
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         match self.0.fetch_add(1, Ordering::Relaxed) {
             0 => {
@@ -216,7 +216,7 @@ impl ThreadSupplier for LosesInterest {
                 Ok(None)
             }
             1 => {
-                self.1.lock().unwrap().push(body); // Later.
+                self.1.lock().unwrap().push(body); // The test drops it.
                 Ok(None)
             }
             _ => Err(io::Error::other("no thread left")),
@@ -225,12 +225,12 @@ impl ThreadSupplier for LosesInterest {
 }
 
 #[test]
-fn l12_a_turn_that_finds_no_thread_ends_the_executor_and_tells_everybody() {
-    let supplier = Arc::new(LosesInterest(AtomicUsize::new(0), Mutex::new(Vec::new())));
+fn l12_a_turn_without_a_thread_ends_the_executor_and_fails_its_futures() {
+    let supplier = Arc::new(KeepsSecondTurn(AtomicUsize::new(0), Mutex::new(Vec::new())));
     let builder = EventExecutor::builder().thread_supplier(supplier.clone());
     let executor = builder.build_pooled().unwrap();
     executor.submit(|| ()).unwrap().join().unwrap();
-    // The turn that nobody runs: the second one, whether it was asked for by this task or before.
+    // The second turn is never run, whether this task asked for it or an earlier one.
     let lost = loop {
         let next = executor.submit(|| ()).unwrap();
         while !next.is_done() && supplier.1.lock().unwrap().is_empty() {
@@ -248,10 +248,10 @@ fn l12_a_turn_that_finds_no_thread_ends_the_executor_and_tells_everybody() {
     assert!(matches!(rejected.reason(), RejectReason::ShutDown));
 }
 
-/// Runs what it is given at once, on the thread that gives it.
-struct CallerRuns(Arc<Pool>, AtomicUsize);
+/// A thread supplier that runs every turn but the first in place, on the calling thread.
+struct RunsInPlace(Arc<JobPool>, AtomicUsize);
 
-impl ThreadSupplier for CallerRuns {
+impl ThreadSupplier for RunsInPlace {
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
         if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
             return self.0.start(body);
@@ -262,12 +262,11 @@ impl ThreadSupplier for CallerRuns {
 }
 
 #[test]
-fn l12_a_turn_that_is_run_in_place_ends_the_executor_and_runs_no_task() {
-    let supplier = Arc::new(CallerRuns(Pool::new(1), AtomicUsize::new(0)));
+fn l12_a_turn_run_inside_submit_ends_the_executor_and_runs_no_task() {
+    let supplier = Arc::new(RunsInPlace(JobPool::new(1), AtomicUsize::new(0)));
     let executor = EventExecutor::builder().thread_supplier(supplier).build_pooled().unwrap();
     let here = thread::current().id();
-    // As long as its first turn lasts, there is a thread for it: that may be over before the first task
-    // is there.
+    // The first turn has a thread. It may end before the first task is queued.
     while let Ok(Ok(in_place)) =
         executor.submit(move || thread::current().id() == here).map(|task| task.join())
     {

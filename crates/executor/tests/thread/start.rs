@@ -10,7 +10,8 @@ use waterwheel_executor::{
 };
 
 use crate::support::{
-    Answer, Counter, Faults, SOON, Supplier, SupplyBy, blow, end, lock, spawn, within,
+    Counter, FaultLog, FnSupplier, ScriptedSupplier, SupplierAnswer, TIMEOUT, lock, panic_quietly,
+    shut_down, spawn, with_timeout,
 };
 
 fn supplied_by(supplier: Arc<dyn ThreadSupplier>) -> EventExecutor {
@@ -20,7 +21,7 @@ fn supplied_by(supplier: Arc<dyn ThreadSupplier>) -> EventExecutor {
 
 #[test]
 fn e04_the_thread_starts_with_the_first_submission_and_once() {
-    let supplier = Supplier::new([]);
+    let supplier = ScriptedSupplier::new([]);
     let executor = supplied_by(supplier.clone());
     let (_promise, _future) = executor.new_promise::<()>();
     drop(executor.succeeded(7));
@@ -35,7 +36,7 @@ fn e04_the_thread_starts_with_the_first_submission_and_once() {
 }
 
 #[test]
-fn e04_every_kind_of_submission_starts_it() {
+fn e04_every_kind_of_submission_starts_the_thread() {
     type Submit = fn(&EventExecutor) -> bool;
     let kinds: [Submit; 5] = [
         |executor| executor.execute(|| ()).is_ok(),
@@ -45,7 +46,7 @@ fn e04_every_kind_of_submission_starts_it() {
         |executor| executor.add_shutdown_hook(|| ()).is_ok(),
     ];
     for (n, submit) in kinds.iter().enumerate() {
-        let supplier = Supplier::new([]);
+        let supplier = ScriptedSupplier::new([]);
         let executor = supplied_by(supplier.clone());
         assert!(submit(&executor), "kind {n}");
         assert_eq!(supplier.calls(), 1, "kind {n}");
@@ -55,7 +56,7 @@ fn e04_every_kind_of_submission_starts_it() {
 #[test]
 fn e04_threads_that_submit_first_at_once_start_one_thread() {
     for _ in 0..50 {
-        let supplier = Supplier::new([]);
+        let supplier = ScriptedSupplier::new([]);
         let executor = supplied_by(supplier.clone());
         let ran = Counter::new();
         let together = Arc::new(Barrier::new(4));
@@ -69,7 +70,7 @@ fn e04_threads_that_submit_first_at_once_start_one_thread() {
             })
             .collect();
         submitters.into_iter().for_each(|s| s.join().unwrap());
-        end(&executor);
+        shut_down(&executor);
         assert_eq!((supplier.calls(), ran.ran()), (1, 4));
     }
 }
@@ -79,7 +80,7 @@ fn e04_started_is_published_after_the_supplier_accepted_and_tasks_are_queued_aft
     let seen = Arc::new(Mutex::new(None));
     let executor_cell = Arc::new(Mutex::new(None::<EventExecutor>));
     let (cell, inside) = (executor_cell.clone(), seen.clone());
-    let executor = supplied_by(Arc::new(SupplyBy(move |body: LoopBody| {
+    let executor = supplied_by(Arc::new(FnSupplier(move |body: LoopBody| {
         let executor = lock(&cell).take().unwrap();
         *lock(&inside) = Some((executor.state(), executor.stats().queue_depth));
         spawn(body).map(Some)
@@ -92,10 +93,10 @@ fn e04_started_is_published_after_the_supplier_accepted_and_tasks_are_queued_aft
 }
 
 #[test]
-fn e04_a_loop_run_early_waits_until_it_is_published() {
-    // The thread has the loop long before the supplier returns: its tasks see Started all the same.
+fn e04_a_loop_that_runs_early_waits_until_started_is_published() {
+    // The thread has the loop long before the supplier returns; its tasks see Started nevertheless.
     for _ in 0..50 {
-        let executor = supplied_by(Arc::new(SupplyBy(|body: LoopBody| {
+        let executor = supplied_by(Arc::new(FnSupplier(|body: LoopBody| {
             let handle = spawn(body)?;
             (0..10).for_each(|_| std::thread::yield_now());
             Ok(Some(handle))
@@ -107,14 +108,14 @@ fn e04_a_loop_run_early_waits_until_it_is_published() {
 }
 
 #[test]
-fn e04_without_a_thread_the_caller_gets_the_cause_and_its_task_back_and_may_retry() {
+fn e04_a_failed_start_returns_the_cause_and_the_task_and_may_be_retried() {
     let failures = [
-        (Answer::Refuse, "no thread for you"),
-        (Answer::Panic, "the supplier is broken"),
-        (Answer::Drop, "neither ran nor refused"),
+        (SupplierAnswer::Refuse, "no thread for you"),
+        (SupplierAnswer::Panic, "the supplier is broken"),
+        (SupplierAnswer::Drop, "neither ran nor refused"),
     ];
     for (answer, cause) in failures {
-        let supplier = Supplier::new([answer, answer]);
+        let supplier = ScriptedSupplier::new([answer, answer]);
         let executor = supplied_by(supplier.clone());
         for _ in 0..2 {
             let rejected = executor.submit(|| 7).unwrap_err();
@@ -126,7 +127,7 @@ fn e04_without_a_thread_the_caller_gets_the_cause_and_its_task_back_and_may_retr
         }
         assert_eq!(executor.submit(|| 8).unwrap().join().unwrap(), 8);
         assert_eq!(supplier.calls(), 3, "{answer:?}");
-        end(&executor);
+        shut_down(&executor);
     }
 }
 
@@ -137,20 +138,20 @@ fn e04_a_failed_start_orphans_no_other_callers_task() {
     let (fail, failed) = mpsc::channel::<()>();
     let failed = Mutex::new(failed);
     let calls = AtomicUsize::new(0);
-    let executor = supplied_by(Arc::new(SupplyBy(move |body: LoopBody| {
+    let executor = supplied_by(Arc::new(FnSupplier(move |body: LoopBody| {
         if calls.fetch_add(1, Ordering::SeqCst) > 0 {
             return spawn(body).map(Some);
         }
         inside.send(()).unwrap();
         let _ = lock(&failed).recv();
-        blow("too late")
+        panic_quietly("too late")
     })));
     let submit = |executor: &EventExecutor| {
         let executor = executor.clone();
         std::thread::spawn(move || executor.submit(|| 7).map_err(|_| ()))
     };
     let first = submit(&executor);
-    is_inside.recv_timeout(SOON).unwrap();
+    is_inside.recv_timeout(TIMEOUT).unwrap();
     let second = submit(&executor);
     drop(fail);
     assert!(first.join().unwrap().is_err());
@@ -158,8 +159,8 @@ fn e04_a_failed_start_orphans_no_other_callers_task() {
 }
 
 #[test]
-fn e04_a_loop_lost_after_its_start_fails_what_was_accepted() {
-    let (supplier, faults) = (Supplier::new([Answer::Keep]), Faults::new());
+fn e04_a_loop_dropped_after_its_start_fails_the_accepted_tasks() {
+    let (supplier, faults) = (ScriptedSupplier::new([SupplierAnswer::Keep]), FaultLog::new());
     let builder = EventExecutor::builder().thread_supplier(supplier.clone());
     let executor = builder.reporter(faults.clone()).build().unwrap();
     let handle = executor.submit(|| 7).unwrap();
@@ -177,8 +178,8 @@ fn e04_a_loop_lost_after_its_start_fails_what_was_accepted() {
 
 #[test]
 fn e04_a_supplier_cannot_run_the_loop_in_place() {
-    within(|| {
-        let in_place = SupplyBy(|body: LoopBody| {
+    with_timeout(|| {
+        let in_place = FnSupplier(|body: LoopBody| {
             body.run();
             Ok(None)
         });
@@ -191,12 +192,12 @@ fn e04_a_supplier_cannot_run_the_loop_in_place() {
 
 #[test]
 fn e04_a_supplier_that_shuts_the_executor_down_loses_nothing() {
-    within(|| {
+    with_timeout(|| {
         let cell = Arc::new(Mutex::new(None::<EventExecutor>));
         let inside = cell.clone();
-        let executor = supplied_by(Arc::new(SupplyBy(move |body: LoopBody| {
+        let executor = supplied_by(Arc::new(FnSupplier(move |body: LoopBody| {
             let executor = lock(&inside).take().unwrap();
-            drop(executor.shutdown_gracefully(std::time::Duration::ZERO, SOON));
+            drop(executor.shutdown_gracefully(std::time::Duration::ZERO, TIMEOUT));
             spawn(body).map(Some)
         })));
         *lock(&cell) = Some(executor.clone());
@@ -206,7 +207,7 @@ fn e04_a_supplier_that_shuts_the_executor_down_loses_nothing() {
             Err(handed_back) => handed_back.into_task()(),
         };
         assert_eq!(value, 7);
-        executor.await_termination(SOON).unwrap();
+        executor.await_termination(TIMEOUT).unwrap();
     });
 }
 
@@ -216,7 +217,7 @@ fn name_of(executor: &EventExecutor) -> String {
 }
 
 #[test]
-fn e05_by_default_it_is_a_new_thread_with_the_executors_name() {
+fn e05_the_default_is_a_new_thread_with_the_executors_name() {
     let executor = EventExecutor::builder().name("gateway").build().unwrap();
     let name = name_of(&executor);
     let (pool, n) = name.strip_prefix("gateway-").unwrap().split_once('-').unwrap();
@@ -225,7 +226,7 @@ fn e05_by_default_it_is_a_new_thread_with_the_executors_name() {
 }
 
 #[test]
-fn e05_a_factory_numbers_its_threads_and_factories_are_told_apart() {
+fn e05_thread_names_number_the_factory_and_its_threads() {
     let one = Arc::new(ThreadFactory::new("mill"));
     let other = Arc::new(ThreadFactory::new("mill"));
     let names: Vec<_> = [&one, &one, &other]
@@ -240,7 +241,7 @@ fn e05_a_factory_numbers_its_threads_and_factories_are_told_apart() {
 
 #[test]
 fn e05_a_factory_sets_the_stack_size() {
-    // Four times what a thread gets by default, of which half is used.
+    // Four times the default stack size; the test uses half of it.
     let factory = ThreadFactory::new("deep").stack_size(8 << 20);
     let executor = supplied_by(Arc::new(factory));
     #[inline(never)]
@@ -255,7 +256,7 @@ fn e05_a_factory_sets_the_stack_size() {
     assert_eq!(depth.join().unwrap(), 1000);
 }
 
-/// The cores the calling thread may run on, as the kernel writes them.
+/// Returns the cores on which the calling thread may run (`Cpus_allowed_list` in `/proc`).
 fn allowed_cores() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -277,7 +278,7 @@ fn e05_a_factory_pins_its_threads_to_cores_in_turn() {
 }
 
 #[test]
-fn e05_a_core_that_is_not_there_is_an_error_each_time() {
+fn e05_a_missing_core_is_an_error_each_time() {
     for core in [1023, usize::MAX] {
         let executor = supplied_by(Arc::new(ThreadFactory::new("nowhere").pin_to([core])));
         for attempt in 0..50 {
@@ -295,11 +296,11 @@ fn e05_a_core_that_is_not_there_is_an_error_each_time() {
 
 #[test]
 fn e05_a_shared_pool_can_supply_the_thread() {
-    // One worker, two loops: the second runs when the first is through.
+    // One worker thread and two loops: the second loop runs when the first has ended.
     let (jobs, work) = mpsc::channel::<LoopBody>();
     let worker = std::thread::spawn(move || work.into_iter().for_each(LoopBody::run));
     let jobs = Mutex::new(jobs);
-    let pool: Arc<dyn ThreadSupplier> = Arc::new(SupplyBy(move |body: LoopBody| {
+    let pool: Arc<dyn ThreadSupplier> = Arc::new(FnSupplier(move |body: LoopBody| {
         assert_eq!(body.executor(), "supplied");
         let sent = lock(&jobs).send(body);
         sent.map_err(|_| std::io::Error::other("the pool is closed"))?;
@@ -310,9 +311,9 @@ fn e05_a_shared_pool_can_supply_the_thread() {
     let id = || std::thread::current().id();
     assert_eq!(first.submit(id).unwrap().join().unwrap(), worker_id);
     let waiting = second.submit(id).unwrap();
-    end(&first);
+    shut_down(&first);
     assert_eq!(waiting.join().unwrap(), worker_id);
-    end(&second);
+    shut_down(&second);
     drop((first, second));
     worker.join().unwrap();
 }
@@ -321,30 +322,30 @@ fn e05_a_shared_pool_can_supply_the_thread() {
 fn e05_an_executor_can_supply_the_thread_of_another() {
     let pool = EventExecutor::builder().name("pool").build().unwrap();
     let inner = pool.clone();
-    let executor = supplied_by(Arc::new(SupplyBy(move |body: LoopBody| {
+    let executor = supplied_by(Arc::new(FnSupplier(move |body: LoopBody| {
         let queued = inner.execute(move || body.run());
         queued.map(|()| None).map_err(|rejected| std::io::Error::other(rejected.to_string()))
     })));
     let name = executor.submit(|| std::thread::current().name().unwrap().to_owned());
     assert!(name.unwrap().join().unwrap().starts_with("pool-"));
-    end(&executor);
+    shut_down(&executor);
 }
 
 #[test]
-fn e04_a_loop_that_was_refused_a_thread_does_not_run_after_all() {
+fn e04_a_loop_that_was_refused_a_thread_does_not_run_later() {
     let kept = Arc::new(Mutex::new(None));
     let keeps = kept.clone();
-    let supplier = SupplyBy(move |body: LoopBody| {
+    let supplier = FnSupplier(move |body: LoopBody| {
         *lock(&keeps) = Some(body);
         Err(io::Error::other("no thread for you"))
     });
     let executor = EventExecutor::builder().thread_supplier(Arc::new(supplier)).build().unwrap();
     assert!(executor.execute(|| ()).is_err());
     assert_eq!(executor.state(), ExecutorState::NotStarted);
-    executor.shutdown().wait_timeout(SOON).expect("it ends without a thread");
+    executor.shutdown().wait_timeout(TIMEOUT).expect("it ends without a thread");
     assert_eq!(executor.state(), ExecutorState::Terminated);
     let body = lock(&kept).take().expect("kept");
-    within(move || body.run());
+    with_timeout(move || body.run());
     assert!(executor.thread_properties().is_none(), "it ran: {:?}", executor.thread_properties());
     assert_eq!((executor.state(), executor.stats().turns), (ExecutorState::Terminated, 0));
 }

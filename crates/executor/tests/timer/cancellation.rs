@@ -1,4 +1,4 @@
-//! E13: cancelling timers: before and after they start, on the loop and off it, twice, by themselves.
+//! E13: cancelling timers: before and after they start, on and off the loop, twice, from inside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_executor::{Canceller, EventExecutor, ManualExecutor, UserCode, VirtualClock};
 
 use crate::support::observed_executor::ObservedExecutor;
-use crate::support::{Counter, Faults, Log, SOON, blow, end, lock};
+use crate::support::{Counter, FaultLog, Log, TIMEOUT, lock, panic_quietly, shut_down};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -22,7 +22,7 @@ fn manual() -> (ManualExecutor, EventExecutor) {
     (manual, executor)
 }
 
-/// Something a closure holds: how many hold it tells whether the closure is still there.
+/// Returns a token and a closure that holds it: the token's reference count shows whether the closure still exists.
 fn captured() -> (Arc<()>, impl FnMut() + Send + 'static) {
     let token = Arc::new(());
     let held = token.clone();
@@ -33,15 +33,15 @@ fn captured() -> (Arc<()>, impl FnMut() + Send + 'static) {
     (token, timer)
 }
 
-/// A place for a timer's own canceller, filled after it was scheduled.
-type Own = Arc<Mutex<Option<Canceller>>>;
+/// A timer's own canceller, set after the timer was scheduled.
+type OwnCanceller = Arc<Mutex<Option<Canceller>>>;
 
-fn cancel_own(own: &Own) -> bool {
+fn cancel_own(own: &OwnCanceller) -> bool {
     lock(own).as_ref().expect("filled before time moves").cancel()
 }
 
 #[test]
-fn e13_cancelled_before_it_starts_a_timer_never_runs_and_its_closure_is_gone_at_once() {
+fn e13_a_timer_cancelled_before_it_starts_never_runs_and_drops_its_closure_at_once() {
     let (mut manual, executor) = manual();
     for seen_by_the_loop in [false, true] {
         let ((once, work), (rate, tick)) = (captured(), captured());
@@ -63,7 +63,7 @@ fn e13_cancelled_before_it_starts_a_timer_never_runs_and_its_closure_is_gone_at_
 }
 
 #[test]
-fn e13_cancelled_on_the_loop_its_closure_is_gone_at_once_too() {
+fn e13_a_timer_cancelled_on_the_loop_drops_its_closure_at_once() {
     let (mut manual, executor) = manual();
     let ((off, from_outside), (on, from_inside)) = (captured(), captured());
     let outside = executor.schedule(HOUR, from_outside).unwrap();
@@ -76,7 +76,7 @@ fn e13_cancelled_on_the_loop_its_closure_is_gone_at_once_too() {
     };
     let outcome = executor.submit(cancels).unwrap();
     manual.run_now();
-    // Two each: ours and the one the task looks at.
+    // Two references each: the test's and the one that the task counts.
     assert_eq!(outcome.join().unwrap(), ([true, true, false, false], [2, 2]));
     assert_eq!(executor.stats().timers, 0, "cleared in the same pass");
 }
@@ -93,7 +93,7 @@ fn e13_cancel_after_it_has_run_returns_false() {
 #[test]
 fn e13_a_one_shot_cannot_cancel_itself() {
     let (mut manual, executor) = manual();
-    let own = Own::default();
+    let own = OwnCanceller::default();
     let inner = own.clone();
     let timer = executor.schedule(ms(1), move || cancel_own(&inner)).unwrap();
     *lock(&own) = Some(timer.canceller());
@@ -106,7 +106,7 @@ fn e13_a_one_shot_cannot_cancel_itself() {
 fn e13_a_periodic_timer_can_cancel_itself_and_stops() {
     let (mut manual, executor) = manual();
     for fixed_rate in [true, false] {
-        let (own, won, token) = (Own::default(), Log::new(), Arc::new(()));
+        let (own, won, token) = (OwnCanceller::default(), Log::new(), Arc::new(()));
         let (inner, log, held) = (own.clone(), won.clone(), token.clone());
         let mut runs = 0;
         let tick = move || {
@@ -133,7 +133,7 @@ fn e13_a_periodic_timer_can_cancel_itself_and_stops() {
 #[test]
 fn e13_a_timer_can_cancel_another_that_is_due_with_it() {
     let (mut manual, executor) = manual();
-    let own = Own::default();
+    let own = OwnCanceller::default();
     let inner = own.clone();
     let first = executor.schedule(ms(1), move || cancel_own(&inner)).unwrap();
     let (token, second) = captured();
@@ -163,37 +163,37 @@ fn e13_a_running_timer_is_cancelled_from_another_thread_only_if_it_would_run_aga
             false => executor.schedule(ms(1), work).unwrap(),
             true => executor.schedule_at_fixed_rate(ms(1), ms(1), work).unwrap(),
         };
-        is_inside.recv_timeout(SOON).unwrap();
+        is_inside.recv_timeout(TIMEOUT).unwrap();
         assert_eq!(timer.cancel(), periodic);
         drop(open);
-        let gone = is_inside.recv_timeout(SOON).unwrap_err();
+        let gone = is_inside.recv_timeout(TIMEOUT).unwrap_err();
         assert_eq!(gone, RecvTimeoutError::Disconnected, "the closure is dropped, not run again");
         assert_eq!(ran.ran(), 1);
         assert_eq!(timer.join().is_ok(), !periodic);
     }
-    end(&executor);
+    shut_down(&executor);
 }
 
 #[test]
-fn e13_off_loop_cancel_drops_the_closure_and_wakes_nobody() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
+fn e13_an_off_loop_cancel_drops_the_closure_and_does_not_wake_the_loop() {
+    let observed = ObservedExecutor::new(EventExecutor::builder());
     let (tokens, closures): (Vec<_>, Vec<_>) = (0..100).map(|_| captured()).unzip();
     let timers: Vec<_> = closures
         .into_iter()
-        .map(|closure| watched.executor.schedule(HOUR, closure).unwrap())
+        .map(|closure| observed.executor.schedule(HOUR, closure).unwrap())
         .collect();
-    assert!(watched.asleep().until.is_some(), "it sleeps towards them");
-    assert_eq!(watched.executor.stats().timers, 100);
-    let (unparks, before) = (watched.unparks(), watched.executor.stats());
+    assert!(observed.wait_asleep().until.is_some(), "it sleeps towards them");
+    assert_eq!(observed.executor.stats().timers, 100);
+    let (unparks, before) = (observed.unparks(), observed.executor.stats());
     assert!(timers.iter().all(|timer| timer.cancel()));
     assert!(tokens.iter().all(|token| Arc::strong_count(token) == 1));
-    let after = watched.executor.stats();
-    assert_eq!((watched.unparks(), after.wake_ups), (unparks, before.wake_ups));
+    let after = observed.executor.stats();
+    assert_eq!((observed.unparks(), after.wake_ups), (unparks, before.wake_ups));
     assert_eq!(after.turns, before.turns, "it still sleeps");
-    // Whatever wakes it next, their places are then cleared.
-    assert_eq!(watched.asleep().until, None);
-    assert_eq!(watched.executor.stats().timers, 0);
-    end(&watched.executor);
+    // The next wake-up of the loop clears their entries.
+    assert_eq!(observed.wait_asleep().until, None);
+    assert_eq!(observed.executor.stats().timers, 0);
+    shut_down(&observed.executor);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn e13_a_canceller_outlives_the_future_and_the_executor() {
     assert!(late.is_cancelled() && !late.cancel() && !canceller.cancel());
 }
 
-/// Schedules a timer on the loop when it is dropped.
+/// Schedules a timer when it is dropped.
 struct SchedulesWhenDropped(EventExecutor, Counter);
 
 impl Drop for SchedulesWhenDropped {
@@ -220,7 +220,7 @@ impl Drop for SchedulesWhenDropped {
 }
 
 #[test]
-fn e13_a_closures_destructor_may_use_the_timers_itself() {
+fn e13_a_closures_destructor_may_schedule_timers() {
     let (mut manual, executor) = manual();
     let ran = Counter::new();
     let bait = SchedulesWhenDropped(executor.clone(), ran.clone());
@@ -232,7 +232,7 @@ fn e13_a_closures_destructor_may_use_the_timers_itself() {
 }
 
 #[test]
-fn e13_of_all_cancels_and_the_run_one_wins() {
+fn e13_cancels_and_the_run_race_to_one_winner() {
     let executor = EventExecutor::builder().build().unwrap();
     for _ in 0..300 {
         let (ran, together) = (Counter::new(), Arc::new(Barrier::new(3)));
@@ -250,7 +250,7 @@ fn e13_of_all_cancels_and_the_run_one_wins() {
         together.wait();
         let cancels = threads.into_iter().map(|t| t.join().unwrap());
         let won = cancels.filter(|won| *won).count();
-        timer.wait_timeout(SOON).unwrap();
+        timer.wait_timeout(TIMEOUT).unwrap();
         assert_eq!(timer.is_cancelled(), won == 1);
         let _ = timer.join();
         executor.submit(|| ()).unwrap().join().unwrap();
@@ -259,39 +259,39 @@ fn e13_of_all_cancels_and_the_run_one_wins() {
 }
 
 /// Panics when it is dropped.
-struct Thorn;
+struct PanicsOnDrop;
 
-impl Drop for Thorn {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
-        blow("the thorn")
+        panic_quietly("the thorn")
     }
 }
 
 #[test]
-fn e13_a_cancelled_timer_whose_closure_panics_as_it_goes_is_cancelled_for_all() {
+fn e13_a_cancelled_timer_whose_closure_panics_when_dropped_is_still_cancelled() {
     let executor = EventExecutor::builder().build().unwrap();
-    let thorn = Thorn;
-    let mut timer = executor.schedule(HOUR, move || drop(thorn)).unwrap();
+    let panics_on_drop = PanicsOnDrop;
+    let mut timer = executor.schedule(HOUR, move || drop(panics_on_drop)).unwrap();
     let (tell, told) = mpsc::channel();
     timer.add_listener(move |outcome| {
         tell.send(outcome.as_ref().is_err_and(|error| error.is_cancelled())).unwrap();
     });
     let cancelled = catch_unwind(AssertUnwindSafe(|| timer.cancel()));
     assert!(matches!(cancelled, Ok(true)), "the panic came out of cancel");
-    assert!(told.recv_timeout(SOON).expect("the listeners are told"));
+    assert!(told.recv_timeout(TIMEOUT).expect("the listeners are told"));
     assert!(timer.join().unwrap_err().is_cancelled());
-    end(&executor);
+    shut_down(&executor);
 }
 
 #[test]
-fn e13_a_closure_that_panics_as_its_timer_is_cancelled_on_the_loop_is_reported() {
-    let faults = Faults::new();
+fn e13_a_closure_that_panics_when_dropped_by_a_cancel_on_the_loop_is_reported() {
+    let faults = FaultLog::new();
     let executor = EventExecutor::builder().reporter(faults.clone()).build().unwrap();
-    let thorn = Thorn;
-    let timer = executor.schedule(HOUR, move || drop(thorn)).unwrap();
+    let panics_on_drop = PanicsOnDrop;
+    let timer = executor.schedule(HOUR, move || drop(panics_on_drop)).unwrap();
     assert!(executor.submit(move || timer.cancel()).unwrap().join().unwrap());
     let expected = (UserCode::Destructor, "destructor".to_owned(), "the thorn".to_owned());
     assert_eq!(faults.take_panics(), [expected]);
     assert_eq!(executor.submit(|| 7).unwrap().join().unwrap(), 7, "the loop lives on");
-    end(&executor);
+    shut_down(&executor);
 }

@@ -7,7 +7,7 @@ use waterwheel_executor::{
     UserCode, VirtualClock,
 };
 
-use crate::support::{Counter, Faults, Log, SOON, blow, end};
+use crate::support::{Counter, FaultLog, Log, TIMEOUT, panic_quietly, shut_down};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -15,15 +15,15 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// An executor driven by hand, on a clock that moves by hand, and what its timers noted.
-struct Bench {
+/// A manual executor on a virtual clock, and the log of its timers.
+struct TimerBench {
     clock: VirtualClock,
     manual: ManualExecutor,
     executor: EventExecutor,
     log: Log<(u128, &'static str)>,
 }
 
-impl Bench {
+impl TimerBench {
     fn new() -> Self {
         let clock = VirtualClock::new();
         let manual = ManualExecutor::with_virtual_clock(clock.clone());
@@ -31,7 +31,7 @@ impl Bench {
         Self { clock, manual, executor, log: Log::new() }
     }
 
-    /// A timer's work: notes when it started and then takes its time.
+    /// Returns a timer closure that logs its start and then advances the clock by `time`.
     fn taking(&self, time: Duration, what: &'static str) -> impl FnMut() + Send + 'static + use<> {
         let (clock, log) = (self.clock.clone(), self.log.clone());
         move || {
@@ -48,7 +48,7 @@ impl Bench {
         drop(self.executor.schedule(ms(delay), self.note(what)).unwrap());
     }
 
-    /// At which milliseconds something started since the last call.
+    /// Takes the start times, in milliseconds, logged since the last call.
     fn starts(&self) -> Vec<u128> {
         self.log.take().into_iter().map(|(at, _)| at).collect()
     }
@@ -56,7 +56,7 @@ impl Bench {
 
 #[test]
 fn e13_timers_fire_by_deadline_and_equal_ones_in_the_order_of_scheduling() {
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     for (delay, what) in [(30, "d"), (20, "a"), (20, "b"), (10, "first"), (20, "c")] {
         bench.schedule(delay, what);
     }
@@ -70,7 +70,7 @@ fn e13_timers_fire_by_deadline_and_equal_ones_in_the_order_of_scheduling() {
 
 #[test]
 fn e13_the_order_is_the_same_for_timers_scheduled_on_the_loop() {
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     bench.schedule(20, "off the loop, before");
     let (inner, on_loop) = (bench.executor.clone(), [bench.note("on the loop"), bench.note("too")]);
     let schedules = move || {
@@ -89,7 +89,7 @@ fn e13_the_order_is_the_same_for_timers_scheduled_on_the_loop() {
 
 #[test]
 fn e13_a_timer_never_fires_early() {
-    let (mut bench, nano) = (Bench::new(), Duration::from_nanos(1));
+    let (mut bench, nano) = (TimerBench::new(), Duration::from_nanos(1));
     let first = bench.executor.schedule(ms(10), || "due").unwrap();
     let second = bench.executor.schedule(ms(10) + nano, || "due").unwrap();
     assert_eq!(bench.manual.run_for(ms(10) - nano), 0);
@@ -101,8 +101,8 @@ fn e13_a_timer_never_fires_early() {
 }
 
 #[test]
-fn e13_a_delay_counts_from_the_call_and_not_from_when_the_loop_hears_of_it() {
-    let mut bench = Bench::new();
+fn e13_a_delay_counts_from_the_call_and_not_from_its_arrival_at_the_loop() {
+    let mut bench = TimerBench::new();
     bench.schedule(10, "due at 10");
     bench.clock.advance(ms(7));
     bench.manual.run_for(ms(3));
@@ -111,7 +111,7 @@ fn e13_a_delay_counts_from_the_call_and_not_from_when_the_loop_hears_of_it() {
 
 #[test]
 fn e13_deadlines_in_the_past_fire_at_once_and_in_their_order() {
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     bench.schedule(7, "later");
     bench.schedule(5, "sooner");
     bench.clock.advance(ms(100));
@@ -123,7 +123,7 @@ fn e13_deadlines_in_the_past_fire_at_once_and_in_their_order() {
 
 #[test]
 fn e13_a_one_shot_runs_once_and_a_dropped_future_only_detaches() {
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     bench.schedule(1, "detached");
     let kept = bench.executor.schedule(ms(2), || 7).unwrap();
     assert_eq!(bench.manual.run_for(YEAR), 2);
@@ -134,7 +134,7 @@ fn e13_a_one_shot_runs_once_and_a_dropped_future_only_detaches() {
 
 #[test]
 fn e13_a_fixed_rate_does_not_drift_however_long_its_runs_take() {
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     let tick = bench.taking(ms(3), "tick");
     let future = bench.executor.schedule_at_fixed_rate(ms(5), ms(10), tick).unwrap();
     bench.manual.run_for(ms(45));
@@ -142,9 +142,9 @@ fn e13_a_fixed_rate_does_not_drift_however_long_its_runs_take() {
     assert!(!future.is_done());
 }
 
-/// A timer every 10 ms from 10 on, whose run takes the time given for it: when the runs start.
-fn ticks(run_times: &'static [u64], schedule: impl FnOnce(&Bench, BoxedTick)) -> Vec<u128> {
-    let mut bench = Bench::new();
+/// Runs a timer every 10 ms, starting at 10, whose runs take `run_times`; returns when the runs started.
+fn ticks(run_times: &'static [u64], schedule: impl FnOnce(&TimerBench, BoxedTick)) -> Vec<u128> {
+    let mut bench = TimerBench::new();
     let (clock, log, mut runs) = (bench.clock.clone(), bench.log.clone(), run_times.iter());
     let tick = move || {
         log.add((Duration::from_nanos(clock.now().0).as_millis(), ""));
@@ -159,7 +159,7 @@ type BoxedTick = Box<dyn FnMut() + Send>;
 
 #[test]
 fn e13_missed_ticks_catch_up_are_skipped_or_delay_the_rest() {
-    // The first run goes on from 10 to 44: the ticks at 20, 30 and 40 are missed.
+    // The first run lasts from 10 to 44: the ticks at 20, 30 and 40 are missed.
     let after_a_slow_run = |missed| {
         ticks(&[34], move |bench, tick| {
             let future = bench.executor.schedule_at_fixed_rate_with(missed, ms(10), ms(10), tick);
@@ -191,12 +191,12 @@ fn e13_a_run_shorter_than_the_period_misses_nothing_under_any_policy() {
 }
 
 #[test]
-fn e13_a_loop_that_was_held_up_catches_up_before_it_sleeps_again() {
-    let mut bench = Bench::new();
+fn e13_a_delayed_loop_catches_up_before_it_sleeps_again() {
+    let mut bench = TimerBench::new();
     let tick = bench.note("tick");
     drop(bench.executor.schedule_at_fixed_rate(ms(10), ms(10), tick).unwrap());
     bench.manual.run_for(ms(1));
-    bench.clock.advance(ms(34)); // Nobody drove the loop meanwhile.
+    bench.clock.advance(ms(34)); // The loop did not run meanwhile.
     bench.manual.run_for(ms(5));
     assert_eq!(bench.starts(), [35, 35, 35, 40]);
 }
@@ -210,7 +210,7 @@ fn e13_a_fixed_delay_counts_from_completion() {
 }
 
 #[test]
-fn e13_a_period_of_zero_is_an_error_and_the_closure_comes_back() {
+fn e13_a_period_of_zero_is_an_error_that_returns_the_closure() {
     fn check<F: FnMut()>(outcome: Result<PromiseFuture<()>, Rejected<F>>, ran: &Counter) {
         let rejected = outcome.unwrap_err();
         assert!(matches!(rejected.reason(), RejectReason::ZeroPeriod), "{rejected}");
@@ -230,7 +230,7 @@ fn e13_a_period_of_zero_is_an_error_and_the_closure_comes_back() {
             check(executor.schedule_at_fixed_rate_with(skip, delay, zero, tick()), ran);
         }
     }
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     let ran = Counter::new();
     check_all(&bench.executor, &ran);
     let (inner, on_loop) = (bench.executor.clone(), ran.clone());
@@ -242,8 +242,8 @@ fn e13_a_period_of_zero_is_an_error_and_the_closure_comes_back() {
 
 #[test]
 fn e13_huge_delays_and_periods_saturate_and_mean_never() {
-    let mut bench = Bench::new();
-    bench.clock.advance(ms(1)); // So that a sum could overflow.
+    let mut bench = TimerBench::new();
+    bench.clock.advance(ms(1)); // So that adding the delay could overflow.
     let huge = [Duration::MAX, Duration::from_nanos(u64::MAX), Duration::MAX - ms(1)];
     let never: Vec<_> = huge
         .into_iter()
@@ -264,30 +264,30 @@ fn e13_huge_delays_and_periods_saturate_and_mean_never() {
 }
 
 #[test]
-fn e13_a_huge_delay_keeps_a_sleeping_loop_from_nothing() {
+fn e13_a_huge_delay_does_not_delay_other_timers() {
     let executor = EventExecutor::builder().build().unwrap();
     let never = executor.schedule(Duration::MAX, || ()).unwrap();
     for n in 0..10 {
         assert_eq!(executor.schedule(ms(1), move || n).unwrap().join().unwrap(), n);
     }
     assert!(!never.is_done());
-    end(&executor);
+    shut_down(&executor);
     assert!(never.join().unwrap_err().is_cancelled());
 }
 
 #[test]
 fn e13_a_panicking_periodic_timer_stops_and_fails_its_future() {
-    let mut bench = Bench::new();
+    let mut bench = TimerBench::new();
     let ran = Counter::new();
     let counted = ran.clone();
-    let third_time_unlucky = move || {
+    let panics_the_third_time = move || {
         counted.task()();
         if counted.ran() == 3 {
-            blow("third time unlucky");
+            panic_quietly("third time unlucky");
         }
     };
     let executor = bench.executor.clone();
-    let failing = executor.schedule_at_fixed_rate(ms(1), ms(1), third_time_unlucky).unwrap();
+    let failing = executor.schedule_at_fixed_rate(ms(1), ms(1), panics_the_third_time).unwrap();
     let tick = bench.note("neighbour");
     drop(executor.schedule_with_fixed_delay(ms(1), ms(1), tick).unwrap());
     bench.manual.run_for(ms(10));
@@ -302,14 +302,16 @@ fn e13_a_panicking_periodic_timer_stops_and_fails_its_future() {
 
 #[test]
 fn e12_a_panicking_timer_is_reported_and_the_loop_lives_on() {
-    let faults = Faults::new();
+    let faults = FaultLog::new();
     let executor = EventExecutor::builder().reporter(faults.clone()).build().unwrap();
-    let once = executor.schedule(ms(1), || blow("once")).unwrap();
-    let rate = executor.schedule_at_fixed_rate(ms(1), ms(1), || blow("rate")).unwrap();
-    let delay = executor.schedule_with_fixed_delay(ms(1), ms(1), || blow("delay")).unwrap();
-    let line = line!() - 3;
+    let once = executor.schedule(ms(1), || panic_quietly("once")).unwrap();
+    let rate = executor.schedule_at_fixed_rate(ms(1), ms(1), || panic_quietly("rate")).unwrap();
+    let line = line!() - 2;
+    let period = ms(1);
+    let delay = executor.schedule_with_fixed_delay(period, period, || panic_quietly("delay"));
+    let delay = delay.unwrap();
     for (future, message) in [(once, "once"), (rate, "rate"), (delay, "delay")] {
-        future.wait_timeout(SOON).unwrap();
+        future.wait_timeout(TIMEOUT).unwrap();
         let error = future.join().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Panicked { message: m, .. } if m == message));
     }
@@ -317,8 +319,7 @@ fn e12_a_panicking_timer_is_reported_and_the_loop_lives_on() {
     let expected = |(n, message): (u32, &str)| {
         (UserCode::Timer, format!("{}:{}", file!(), line + n), message.to_owned())
     };
-    let messages = ["once", "rate", "delay"];
-    let expected: Vec<_> = (0..).zip(messages).map(expected).collect();
+    let expected = [(0, "once"), (1, "rate"), (4, "delay")].map(expected);
     assert_eq!(faults.take_panics(), expected);
 }
 
@@ -333,7 +334,7 @@ fn e12_labelled_periodic_timers_carry_the_label() {
             log.add(executor.running().unwrap().to_string());
             left -= 1;
             if left == 0 {
-                blow("no more");
+                panic_quietly("no more");
             }
         }
     };

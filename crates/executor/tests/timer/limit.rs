@@ -1,4 +1,4 @@
-//! A bound of pending timers (E13).
+//! The limit of pending timers, `timer_bound` (E13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use waterwheel_executor::{
     Rejected, VirtualClock,
 };
 
-use crate::support::{SOON, blow, end};
+use crate::support::{TIMEOUT, panic_quietly, shut_down};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -16,7 +16,7 @@ fn bounded(bound: usize) -> EventExecutor {
     EventExecutor::builder().timer_bound(bound).build().unwrap()
 }
 
-fn by_hand(bound: usize) -> ManualExecutor {
+fn manual_executor(bound: usize) -> ManualExecutor {
     let clock = waterwheel_executor::Clock::Virtual(VirtualClock::new());
     EventExecutor::builder().timer_bound(bound).build_manual(clock).unwrap()
 }
@@ -29,7 +29,7 @@ fn assert_refused<T, F>(outcome: Result<T, Rejected<F>>) -> F {
 }
 
 #[test]
-fn e13_one_timer_too_many_comes_back_with_its_closure() {
+fn e13_a_timer_beyond_the_bound_is_rejected_with_its_closure() {
     let executor = bounded(2);
     let pending: Vec<_> = (0..2).map(|n| executor.schedule(HOUR, move || n).unwrap()).collect();
     let token = Arc::new(());
@@ -41,7 +41,7 @@ fn e13_one_timer_too_many_comes_back_with_its_closure() {
     task();
     assert_eq!(Arc::strong_count(&token), 1, "the closure was ours again");
     assert!(executor.execute(|| ()).is_ok(), "tasks are not timers");
-    drop(pending); // Detached, and pending still.
+    drop(pending); // Detached, and still pending.
     let _ = assert_refused(executor.schedule(HOUR, || ()));
 }
 
@@ -53,7 +53,7 @@ fn e13_a_cancelled_timer_makes_room_at_once_even_while_the_loop_sleeps() {
         let _ = assert_refused(executor.schedule(HOUR, || ()));
         assert!(timer.cancel());
     }
-    end(&executor);
+    shut_down(&executor);
 }
 
 #[test]
@@ -67,10 +67,11 @@ fn e13_a_timer_that_has_fired_makes_room_for_one_that_it_schedules() {
         });
         timer.map_err(|rejected| rejected.reason().clone())
     }
-    let mut manual = by_hand(1);
+    let mut manual = manual_executor(1);
     drop(again(&manual.executor().clone(), 3).unwrap());
     assert_eq!(manual.run_for(4 * HOUR), 4);
-    let panics = manual.executor().schedule(HOUR, || -> () { blow("on purpose") }).unwrap();
+    let panics =
+        manual.executor().schedule(HOUR, || -> () { panic_quietly("on purpose") }).unwrap();
     manual.run_for(HOUR);
     assert!(panics.join().is_err());
     assert!(manual.executor().schedule(HOUR, || ()).is_ok(), "one that panicked is over too");
@@ -78,7 +79,7 @@ fn e13_a_timer_that_has_fired_makes_room_for_one_that_it_schedules() {
 
 #[test]
 fn e13_a_repeating_timer_is_pending_until_it_ends() {
-    let mut manual = by_hand(1);
+    let mut manual = manual_executor(1);
     let executor = manual.executor().clone();
     let repeating = executor.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap();
     manual.run_for(3 * HOUR);
@@ -88,9 +89,9 @@ fn e13_a_repeating_timer_is_pending_until_it_ends() {
 }
 
 #[test]
-fn e13_a_refused_timer_leaves_no_trace_in_the_count() {
+fn e13_a_rejected_timer_is_not_counted() {
     let executor = bounded(1);
-    end(&executor);
+    shut_down(&executor);
     for _ in 0..3 {
         let rejected = executor.schedule(HOUR, || ()).unwrap_err();
         assert!(matches!(rejected.reason(), RejectReason::ShutDown), "{rejected}");
@@ -101,13 +102,13 @@ fn e13_a_refused_timer_leaves_no_trace_in_the_count() {
 fn e13_the_end_of_an_executor_cancels_bounded_timers_too() {
     let executor = bounded(1);
     let timer = executor.schedule(HOUR, || ()).unwrap();
-    end(&executor);
-    timer.wait_timeout(SOON).unwrap();
+    shut_down(&executor);
+    timer.wait_timeout(TIMEOUT).unwrap();
     assert!(timer.is_cancelled());
 }
 
 #[test]
-fn e13_a_bound_of_no_timers_is_an_error_and_groups_have_one_for_each_child() {
+fn e13_a_bound_of_zero_is_an_error_and_each_child_of_a_group_has_its_own_bound() {
     assert_eq!(
         EventExecutor::builder().timer_bound(0).build().unwrap_err(),
         BuildError::TimerBound

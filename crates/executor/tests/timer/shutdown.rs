@@ -10,7 +10,7 @@ use waterwheel_executor::{
     Rejected, TokenPark, UserCode, VirtualClock,
 };
 
-use crate::support::{Counter, Faults, Gate, SOON, blow, end};
+use crate::support::{Counter, FaultLog, Gate, TIMEOUT, panic_quietly, shut_down};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -28,7 +28,7 @@ fn manual() -> (ManualExecutor, EventExecutor) {
     (manual, executor)
 }
 
-/// Schedules a timer of each kind: what came of it.
+/// Schedules a timer of each kind and returns the three outcomes.
 fn one_of_each<F: FnMut() + Send + 'static>(
     executor: &EventExecutor,
     mut closure: impl FnMut() -> F,
@@ -40,7 +40,7 @@ fn one_of_each<F: FnMut() + Send + 'static>(
     ]
 }
 
-/// Every kind is refused, and every closure comes back.
+/// True if every kind of timer is rejected and every closure is returned.
 fn all_refused(executor: &EventExecutor) -> bool {
     let ran = Counter::new();
     let closure = || {
@@ -61,10 +61,10 @@ fn all_refused(executor: &EventExecutor) -> bool {
 fn e13_schedule_after_shutdown_hands_the_closure_back() {
     let started = executor();
     started.submit(|| ()).unwrap().join().unwrap();
-    end(&started);
+    shut_down(&started);
     assert!(all_refused(&started));
     let never_started = executor();
-    end(&never_started);
+    shut_down(&never_started);
     assert!(all_refused(&never_started));
 }
 
@@ -84,7 +84,7 @@ fn e13_schedule_on_the_loop_after_shutdown_hands_the_closure_back() {
 }
 
 #[test]
-fn e15_standing_timers_are_cancelled_by_either_shutdown() {
+fn e15_pending_timers_are_cancelled_by_both_kinds_of_shutdown() {
     for at_once in [false, true] {
         let executor = executor();
         let (token, closures) = (Arc::new(()), |held: Arc<()>| move || unreachable!("{held:?}"));
@@ -98,12 +98,12 @@ fn e15_standing_timers_are_cancelled_by_either_shutdown() {
         executor.submit(|| ()).unwrap().join().unwrap();
         assert_eq!(Arc::strong_count(&token), 4);
         let ended = match at_once {
-            false => executor.shutdown_gracefully(Duration::ZERO, SOON).unwrap(),
+            false => executor.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap(),
             true => executor.shutdown(),
         };
-        ended.wait_timeout(SOON).unwrap();
+        ended.wait_timeout(TIMEOUT).unwrap();
         assert_eq!(Arc::strong_count(&token), 1, "their closures are gone");
-        let (on_loop, error) = told.recv_timeout(SOON).unwrap();
+        let (on_loop, error) = told.recv_timeout(TIMEOUT).unwrap();
         assert!(on_loop && error.is_cancelled(), "listeners are told on the loop");
         for timer in timers {
             assert!(timer.join().unwrap_err().is_cancelled());
@@ -112,7 +112,7 @@ fn e15_standing_timers_are_cancelled_by_either_shutdown() {
 }
 
 #[test]
-fn e15_timers_scheduled_while_shutting_down_are_accepted_and_cancelled_and_prolong_nothing() {
+fn e15_timers_scheduled_during_shutdown_are_cancelled_and_do_not_prolong_it() {
     let (mut manual, executor) = manual();
     drop(executor.shutdown_gracefully(ms(1000), HOUR).unwrap());
     manual.run_for(ms(500));
@@ -124,7 +124,7 @@ fn e15_timers_scheduled_while_shutting_down_are_accepted_and_cancelled_and_prolo
     assert_eq!(executor.state(), ExecutorState::ShuttingDown);
     assert_eq!(manual.run_for(ms(399)), 0);
     assert_eq!(executor.state(), ExecutorState::ShuttingDown, "at 999");
-    // A task does prolong it, what it schedules does not.
+    // A task prolongs the quiet period; the timer it schedules does not.
     let schedules = move || inner.schedule(ms(10), || ()).unwrap();
     let on_loop = executor.submit(schedules).unwrap();
     manual.run_now();
@@ -140,9 +140,9 @@ fn e15_a_timer_queued_behind_the_last_pass_is_cancelled_too() {
     let executor = executor();
     let gate = Gate::hold(&executor);
     let timers = one_of_each(&executor, || || ()).map(Result::unwrap);
-    drop(executor.shutdown()); // The door is shut: what was accepted is run by the last pass.
+    drop(executor.shutdown()); // No more submissions: the last pass runs what was accepted.
     gate.open();
-    executor.await_termination(SOON).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
     for timer in timers {
         assert!(timer.join().unwrap_err().is_cancelled());
     }
@@ -156,8 +156,8 @@ fn e15_a_periodic_timer_does_not_keep_the_executor_from_ending() {
         let _ = tell.send(());
     };
     let timer = executor.schedule_at_fixed_rate(ms(0), Duration::from_micros(1), tick).unwrap();
-    told.recv_timeout(SOON).unwrap();
-    end(&executor);
+    told.recv_timeout(TIMEOUT).unwrap();
+    shut_down(&executor);
     assert!(timer.join().unwrap_err().is_cancelled());
 }
 
@@ -173,7 +173,7 @@ fn schedule_again(executor: &EventExecutor, rounds: Arc<AtomicUsize>, limit: usi
 }
 
 #[test]
-fn e15_a_timer_that_is_scheduled_again_whenever_it_is_cancelled_does_not_hold_a_pass_up() {
+fn e15_a_timer_rescheduled_at_every_cancel_does_not_prolong_a_pass() {
     let (mut manual, executor) = manual();
     let rounds = Arc::<AtomicUsize>::default();
     schedule_again(&executor, rounds.clone(), 100_000);
@@ -187,56 +187,57 @@ fn e15_a_timer_that_is_scheduled_again_whenever_it_is_cancelled_does_not_hold_a_
 }
 
 #[test]
-fn e21_standing_timers_do_not_keep_an_executor_alive() {
+fn e21_pending_timers_do_not_keep_an_executor_alive() {
     let executor = executor();
     let timer = executor.schedule(HOUR, || ()).unwrap();
     let ended = executor.termination();
     drop(executor);
-    ended.wait_timeout(SOON).unwrap();
+    ended.wait_timeout(TIMEOUT).unwrap();
     assert!(timer.join().unwrap_err().is_cancelled());
 }
 
 /// Panics when it is dropped.
-struct Bomb;
+struct PanicsOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
-        blow("in a destructor");
+        panic_quietly("in a destructor");
     }
 }
 
-/// A timer's work that panics when it is dropped.
-fn bomb() -> impl FnMut() + Send + 'static {
-    let bomb = Bomb;
+/// Returns the closure of a timer that panics when it is dropped.
+fn panics_on_drop() -> impl FnMut() + Send + 'static {
+    let panics_on_drop = PanicsOnDrop;
     move || {
-        let _ = &bomb;
+        let _ = &panics_on_drop;
     }
 }
 
 #[test]
-fn e15_a_destructor_that_panics_while_timers_are_cancelled_is_reported_and_the_rest_go_on() {
-    let faults = Faults::new();
+fn e15_a_destructor_that_panics_while_timers_are_cancelled_is_reported_and_the_rest_are_cancelled()
+{
+    let faults = FaultLog::new();
     let executor = EventExecutor::builder().reporter(faults.clone()).build().unwrap();
-    let bombs = one_of_each(&executor, bomb).map(Result::unwrap);
+    let panicking = one_of_each(&executor, panics_on_drop).map(Result::unwrap);
     let harmless = executor.schedule(HOUR, || ()).unwrap();
     executor.submit(|| ()).unwrap().join().unwrap();
-    end(&executor);
+    shut_down(&executor);
     assert!(harmless.join().unwrap_err().is_cancelled());
-    assert!(bombs.iter().all(PromiseFuture::is_done));
+    assert!(panicking.iter().all(PromiseFuture::is_done));
     let reported = faults.take_panics();
     assert_eq!(reported.len(), 3, "{reported:?}");
     assert!(reported.iter().all(|(_, _, message)| message == "in a destructor"));
 }
 
-/// A loop that turns until it is told to die.
-struct Mortal(TokenPark, mpsc::Receiver<()>);
+/// A loop that panics at the end of a turn when it receives a message.
+struct KillableLoop(TokenPark, mpsc::Receiver<()>);
 
-impl LoopWork<NoExtension> for Mortal {
+impl LoopWork<NoExtension> for KillableLoop {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.0);
         core.run_tasks(PassLimit::Queued, &mut |none| match none {});
         if self.1.try_recv().is_ok() {
-            blow("the loop is broken");
+            panic_quietly("the loop is broken");
         }
         core.check_shutdown()
     }
@@ -246,57 +247,57 @@ impl LoopWork<NoExtension> for Mortal {
     }
 }
 
-/// An executor, and what kills its loop at the end of a turn.
-fn mortal() -> (EventExecutor, mpsc::Sender<()>) {
+/// Returns an executor, and a sender whose message makes its loop panic at the end of a turn.
+fn killable_executor() -> (EventExecutor, mpsc::Sender<()>) {
     let park = TokenPark::new(Clock::Monotonic);
     let (unpark, (kill, killed)) = (park.unparker(), mpsc::channel());
-    let seed = Box::new(|| Box::new(Mortal(park, killed)) as Box<dyn LoopWork<NoExtension>>);
-    let builder = EventExecutor::builder().reporter(Faults::new());
+    let seed = Box::new(|| Box::new(KillableLoop(park, killed)) as Box<dyn LoopWork<NoExtension>>);
+    let builder = EventExecutor::builder().reporter(FaultLog::new());
     (builder.build_loop(unpark, seed).unwrap(), kill)
 }
 
 #[test]
-fn e16_the_timers_of_a_loop_that_died_are_all_told() {
-    let (executor, kill) = mortal();
+fn e16_the_timers_of_a_loop_that_died_all_fail() {
+    let (executor, kill) = killable_executor();
     let standing = one_of_each(&executor, || || ()).map(Result::unwrap);
     executor.submit(|| ()).unwrap().join().unwrap();
-    // Held in its last turn: these are left in the queue.
+    // The loop is held in its last turn, so these timers stay in the queue.
     let gate = Gate::hold(&executor);
     let queued = one_of_each(&executor, || || ()).map(Result::unwrap);
     kill.send(()).unwrap();
     gate.open();
-    executor.await_termination(SOON).unwrap();
+    executor.await_termination(TIMEOUT).unwrap();
     assert!(executor.termination().join().is_err(), "it died");
     for timer in standing.into_iter().chain(queued) {
-        timer.wait_timeout(SOON).expect("told");
+        timer.wait_timeout(TIMEOUT).expect("told");
         assert!(timer.join().is_err());
     }
 }
 
 #[test]
-fn e16_a_loop_that_died_terminates_even_if_a_timer_it_left_panics_when_dropped() {
-    let (executor, kill) = mortal();
+fn e16_a_loop_that_died_terminates_even_if_a_leftover_timer_panics_when_dropped() {
+    let (executor, kill) = killable_executor();
     let gate = Gate::hold(&executor);
-    let left = executor.schedule(HOUR, bomb()).unwrap();
+    let left = executor.schedule(HOUR, panics_on_drop()).unwrap();
     kill.send(()).unwrap();
     gate.open();
-    executor.await_termination(SOON).expect("each step runs even if the one before failed");
+    executor.await_termination(TIMEOUT).expect("each step runs even if the one before failed");
     assert!(left.is_done());
 }
 
 #[test]
-fn e12_a_periodic_timer_whose_panic_is_followed_by_its_destructors_fails_with_its_own() {
-    let faults = Faults::new();
+fn e12_a_periodic_timer_fails_with_its_panic_and_not_with_its_destructors() {
+    let faults = FaultLog::new();
     let executor = EventExecutor::builder().reporter(faults.clone()).build().unwrap();
-    let bomb = Bomb;
+    let panics_on_drop = PanicsOnDrop;
     let tick = move || {
-        let _ = &bomb;
-        blow("in the timer");
+        let _ = &panics_on_drop;
+        panic_quietly("in the timer");
     };
     let timer = executor.schedule_at_fixed_rate(ms(0), ms(1), tick).unwrap();
-    timer.wait_timeout(SOON).unwrap();
+    timer.wait_timeout(TIMEOUT).unwrap();
     assert!(timer.join().unwrap_err().to_string().contains("in the timer"));
-    end(&executor);
+    shut_down(&executor);
     let reported = faults.take_panics();
     let in_the_timer = |(what, _, message): &&(UserCode, String, String)| {
         *what == UserCode::Timer && message == "in the timer"

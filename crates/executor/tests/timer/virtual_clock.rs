@@ -1,4 +1,4 @@
-//! Executors with a thread, or in a pool, on a virtual clock: time is what the clock shows (E13, E15).
+//! Threaded and pooled executors on a virtual clock (E13, E15).
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use waterwheel_executor::{
     Clock, EventExecutor, EventExecutorBuilder, ThreadFactory, ThreadPool, VirtualClock,
 };
 
-use crate::support::{SOON, within};
+use crate::support::{TIMEOUT, with_timeout};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// One with a thread of its own and one in a pool, each on a clock of its own.
+/// Returns a threaded and a pooled executor, each on its own virtual clock.
 fn both() -> [(VirtualClock, EventExecutor); 2] {
     let on = |build: &dyn Fn(EventExecutorBuilder) -> EventExecutor| {
         let clock = VirtualClock::new();
@@ -25,7 +25,7 @@ fn both() -> [(VirtualClock, EventExecutor); 2] {
     ]
 }
 
-/// The executor has seen everything that came before, and gone on.
+/// Waits until the executor has processed everything that was submitted before.
 fn settled(executor: &EventExecutor) {
     for _ in 0..3 {
         executor.submit(|| ()).unwrap().join().unwrap();
@@ -33,7 +33,7 @@ fn settled(executor: &EventExecutor) {
 }
 
 #[test]
-fn e13_advancing_a_virtual_clock_wakes_executors_that_sleep_by_it() {
+fn e13_advancing_a_virtual_clock_wakes_executors_sleeping_on_it() {
     for (clock, executor) in both() {
         let timer = executor.schedule(HOUR, || "due").unwrap();
         settled(&executor);
@@ -41,19 +41,19 @@ fn e13_advancing_a_virtual_clock_wakes_executors_that_sleep_by_it() {
         settled(&executor);
         assert!(!timer.is_done(), "never early");
         clock.advance(HOUR / 2);
-        timer.wait_timeout(SOON).expect("it fires when the clock is there");
+        timer.wait_timeout(TIMEOUT).expect("it fires when the clock is there");
         assert_eq!(timer.join().unwrap(), "due");
     }
 }
 
 #[test]
-fn e13_a_timer_set_after_the_clock_was_moved_counts_from_there() {
+fn e13_a_timer_scheduled_after_the_clock_moved_counts_from_there() {
     for (clock, executor) in both() {
         clock.advance(HOUR);
         let timer = executor.schedule(HOUR, || ()).unwrap();
         settled(&executor);
         clock.advance_to(clock.now().plus(HOUR));
-        timer.wait_timeout(SOON).unwrap();
+        timer.wait_timeout(TIMEOUT).unwrap();
     }
 }
 
@@ -67,7 +67,7 @@ fn e13_a_repeating_timer_follows_a_virtual_clock() {
         for _ in 0..3 {
             settled(&executor);
             clock.advance(HOUR);
-            ticks.recv_timeout(SOON).expect("one tick for each hour");
+            ticks.recv_timeout(TIMEOUT).expect("one tick for each hour");
         }
         assert!(ticks.try_recv().is_err() && timer.unwrap().cancel());
     }
@@ -81,19 +81,19 @@ fn e15_a_quiet_period_passes_on_a_virtual_clock() {
         settled(&executor);
         assert!(!ended.is_done());
         clock.advance(HOUR);
-        clock.advance(HOUR); // Should the loop have noted the end of the last task after the first one.
-        ended.wait_timeout(SOON).expect("it was quiet for an hour");
+        clock.advance(HOUR); // In case the loop recorded the end of the last task only after the first advance.
+        ended.wait_timeout(TIMEOUT).expect("it was quiet for an hour");
     }
 }
 
 #[test]
-fn e13_no_executor_is_kept_by_the_clock_it_sleeps_by() {
+fn e13_a_virtual_clock_does_not_keep_its_executors_alive() {
     for (_clock, executor) in both() {
         let ended = executor.termination();
         let timer = executor.schedule(HOUR, || ()).unwrap();
         settled(&executor);
         drop(executor);
-        ended.wait_timeout(SOON).expect("the last handle ends it, asleep or not");
+        ended.wait_timeout(TIMEOUT).expect("the last handle ends it, asleep or not");
         assert!(timer.is_cancelled());
     }
 }
@@ -111,6 +111,6 @@ fn e13_no_time_is_lost_when_several_threads_advance_a_clock() {
             })
         })
         .collect();
-    within(|| movers.into_iter().for_each(|mover| mover.join().unwrap()));
+    with_timeout(|| movers.into_iter().for_each(|mover| mover.join().unwrap()));
     assert_eq!(clock.now().0, 4 * EACH);
 }

@@ -1,4 +1,4 @@
-//! E10 to E13: what timers do to a loop's sleep and to its passes, and how punctual they are.
+//! E10 to E12: when timers wake a sleeping loop, and how they share a pass with tasks.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use waterwheel_executor::{
 };
 
 use crate::support::observed_executor::ObservedExecutor;
-use crate::support::{Counter, Faults, Log, SOON, blow, end};
+use crate::support::{Counter, FaultLog, Log, TIMEOUT, panic_quietly, shut_down};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -26,74 +26,74 @@ fn manual() -> (VirtualClock, ManualExecutor, EventExecutor) {
 
 #[test]
 fn e10_a_loop_sleeps_until_its_next_timer_is_due() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
+    let observed = ObservedExecutor::new(EventExecutor::builder());
     let before = Clock::Monotonic.now();
-    drop(watched.executor.schedule(HOUR * 2, || ()).unwrap());
-    drop(watched.executor.schedule(HOUR, || ()).unwrap());
+    drop(observed.executor.schedule(HOUR * 2, || ()).unwrap());
+    drop(observed.executor.schedule(HOUR, || ()).unwrap());
     let after = Clock::Monotonic.now();
-    let until = watched.asleep().until.expect("a deadline");
+    let until = observed.wait_asleep().until.expect("a deadline");
     assert!(until >= before.plus(HOUR) && until <= after.plus(HOUR));
 }
 
 #[test]
-fn e10_a_timer_later_than_what_the_loop_sleeps_towards_wakes_nobody() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    let first = watched.executor.schedule(HOUR, || ()).unwrap();
-    watched.asleep();
-    let (unparks, turns) = (watched.unparks(), watched.executor.stats().turns);
+fn e10_a_timer_later_than_the_next_deadline_does_not_wake_the_loop() {
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    let first = observed.executor.schedule(HOUR, || ()).unwrap();
+    observed.wait_asleep();
+    let (unparks, turns) = (observed.unparks(), observed.executor.stats().turns);
     let before = Clock::Monotonic.now();
     let later: Vec<_> = [HOUR, HOUR * 2, HOUR * 3, Duration::MAX]
         .into_iter()
-        .map(|delay| watched.executor.schedule(delay, || ()).unwrap())
+        .map(|delay| observed.executor.schedule(delay, || ()).unwrap())
         .collect();
     let after = Clock::Monotonic.now();
-    assert_eq!(watched.unparks(), unparks);
-    assert_eq!(watched.executor.stats().turns, turns, "it still sleeps");
-    // Nor are they forgotten: once it is awake it knows of them.
+    assert_eq!(observed.unparks(), unparks);
+    assert_eq!(observed.executor.stats().turns, turns, "it still sleeps");
+    // Once the loop is awake it knows all of them.
     assert!(first.cancel() && later[0].cancel());
-    let until = watched.asleep().until.expect("a deadline");
+    let until = observed.wait_asleep().until.expect("a deadline");
     assert!(until >= before.plus(HOUR * 2) && until <= after.plus(HOUR * 2));
-    assert_eq!(watched.executor.stats().timers, 3);
-    end(&watched.executor);
+    assert_eq!(observed.executor.stats().timers, 3);
+    shut_down(&observed.executor);
 }
 
 #[test]
 fn e10_an_earlier_timer_wakes_the_loop_once() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
+    let observed = ObservedExecutor::new(EventExecutor::builder());
     for sleeps_towards in [None, Some(HOUR)] {
-        let timer = sleeps_towards.map(|delay| watched.executor.schedule(delay, || ()).unwrap());
-        assert_eq!(watched.asleep().until.is_some(), sleeps_towards.is_some());
-        let unparks = watched.unparks();
-        let earlier = watched.executor.schedule(HOUR / 2, || ()).unwrap();
-        assert_eq!(watched.unparks(), unparks + 1);
-        let until = watched.next_park().until.expect("a deadline");
+        let timer = sleeps_towards.map(|delay| observed.executor.schedule(delay, || ()).unwrap());
+        assert_eq!(observed.wait_asleep().until.is_some(), sleeps_towards.is_some());
+        let unparks = observed.unparks();
+        let earlier = observed.executor.schedule(HOUR / 2, || ()).unwrap();
+        assert_eq!(observed.unparks(), unparks + 1);
+        let until = observed.next_park().until.expect("a deadline");
         assert!(until < Clock::Monotonic.now().plus(HOUR / 2));
         assert!(earlier.cancel() && timer.is_none_or(|timer| timer.cancel()));
     }
-    end(&watched.executor);
+    shut_down(&observed.executor);
 }
 
 #[test]
-fn e10_a_timer_that_never_comes_does_not_wake_an_idle_loop() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    watched.asleep();
-    let unparks = watched.unparks();
-    let never = watched.executor.schedule(Duration::MAX, || ()).unwrap();
-    assert_eq!(watched.unparks(), unparks);
+fn e10_a_timer_of_unlimited_delay_does_not_wake_an_idle_loop() {
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    observed.wait_asleep();
+    let unparks = observed.unparks();
+    let never = observed.executor.schedule(Duration::MAX, || ()).unwrap();
+    assert_eq!(observed.unparks(), unparks);
     assert!(never.cancel());
-    end(&watched.executor);
+    shut_down(&observed.executor);
 }
 
 #[test]
-fn e10_timers_that_wake_nobody_do_not_fill_a_bounded_queue_for_good() {
-    let watched = ObservedExecutor::new(EventExecutor::builder().queue_bound(16));
-    drop(watched.executor.schedule(HOUR, || ()).unwrap());
-    watched.asleep();
-    // The loop sleeps for an hour and has nothing to do: whoever comes is welcome.
-    let timers: Vec<_> = (0..16).map(|_| watched.executor.schedule(HOUR * 2, || ())).collect();
+fn e10_timers_that_do_not_wake_the_loop_do_not_fill_a_bounded_queue() {
+    let observed = ObservedExecutor::new(EventExecutor::builder().queue_bound(16));
+    drop(observed.executor.schedule(HOUR, || ()).unwrap());
+    observed.wait_asleep();
+    // The loop sleeps for an hour and has nothing to do, so every submission must be accepted.
+    let timers: Vec<_> = (0..16).map(|_| observed.executor.schedule(HOUR * 2, || ())).collect();
     assert!(timers.iter().all(Result::is_ok));
-    let accepted = watched.executor.submit(|| 7).expect("the loop is idle");
-    accepted.wait_timeout(SOON).unwrap();
+    let accepted = observed.executor.submit(|| 7).expect("the loop is idle");
+    accepted.wait_timeout(TIMEOUT).unwrap();
     assert_eq!(accepted.join().unwrap(), 7);
 }
 
@@ -132,15 +132,15 @@ fn e11_a_pass_runs_the_timers_due_at_its_start_and_no_others() {
     assert_eq!((manual.run_now(), ran.ran()), (2, 2));
 }
 
-fn again_and_again(executor: &EventExecutor) {
+fn resubmit_forever(executor: &EventExecutor) {
     let inner = executor.clone();
-    let _ = executor.execute(move || again_and_again(&inner));
+    let _ = executor.execute(move || resubmit_forever(&inner));
 }
 
 #[test]
 fn e11_a_task_that_submits_itself_again_starves_no_timer() {
     let (clock, mut manual, executor) = manual();
-    again_and_again(&executor);
+    resubmit_forever(&executor);
     let tick = Counter::new();
     let ticked = tick.clone();
     drop(executor.schedule_at_fixed_rate(ms(1), ms(1), move || ticked.task()()).unwrap());
@@ -152,10 +152,10 @@ fn e11_a_task_that_submits_itself_again_starves_no_timer() {
     }
 }
 
-/// A task loop with passes of a given kind.
-struct Passing(TokenPark, PassLimit);
+/// A task loop with passes of the given kind.
+struct PassLoop(TokenPark, PassLimit);
 
-impl LoopWork<NoExtension> for Passing {
+impl LoopWork<NoExtension> for PassLoop {
     fn turn(&mut self, core: &mut LoopCore<NoExtension>) -> TurnOutcome {
         core.wait(&mut self.0);
         core.run_tasks(self.1, &mut |none| match none {});
@@ -168,31 +168,31 @@ impl LoopWork<NoExtension> for Passing {
 }
 
 #[test]
-fn e11_nor_with_passes_of_any_length() {
+fn e11_a_task_that_submits_itself_again_starves_no_timer_whatever_the_pass() {
     for pass in [PassLimit::Queued, PassLimit::Within(Duration::ZERO), PassLimit::Within(ms(1))] {
         let park = TokenPark::new(Clock::Monotonic);
         let (unpark, builder) = (park.unparker(), EventExecutor::builder());
         let seed =
-            Box::new(move || Box::new(Passing(park, pass)) as Box<dyn LoopWork<NoExtension>>);
+            Box::new(move || Box::new(PassLoop(park, pass)) as Box<dyn LoopWork<NoExtension>>);
         let executor = builder.build_loop(unpark, seed).unwrap();
-        again_and_again(&executor);
+        resubmit_forever(&executor);
         let once = executor.schedule(ms(1), || ()).unwrap();
-        once.wait_timeout(SOON).unwrap_or_else(|late| panic!("{pass:?}: {late}"));
+        once.wait_timeout(TIMEOUT).unwrap_or_else(|late| panic!("{pass:?}: {late}"));
         let (tell, told) = mpsc::channel();
         let tick = move || {
             let _ = tell.send(());
         };
         let rate = executor.schedule_at_fixed_rate(ms(1), ms(1), tick).unwrap();
-        (0..5).for_each(|_| told.recv_timeout(SOON).unwrap());
+        (0..5).for_each(|_| told.recv_timeout(TIMEOUT).unwrap());
         assert!(rate.cancel());
         drop(executor.shutdown());
-        executor.await_termination(SOON).unwrap();
+        executor.await_termination(TIMEOUT).unwrap();
     }
 }
 
 #[test]
-fn e12_the_label_of_a_timer_is_in_reports_and_in_what_the_loop_is_doing() {
-    let faults = Faults::new();
+fn e12_the_label_of_a_timer_is_in_reports_and_in_running() {
+    let faults = FaultLog::new();
     let executor = EventExecutor::builder().reporter(faults.clone()).build().unwrap();
     let (nightly, inner) = (executor.labelled("nightly"), executor.clone());
     let doing = nightly.schedule(ms(1), move || inner.running().map(|what| what.to_string()));
@@ -200,34 +200,34 @@ fn e12_the_label_of_a_timer_is_in_reports_and_in_what_the_loop_is_doing() {
     let (inner, line) = (executor.clone(), line!() + 1);
     let doing = executor.schedule(ms(1), move || inner.running().and_then(|what| what.location()));
     assert_eq!(doing.unwrap().join().unwrap().map(|at| at.line()), Some(line));
-    nightly.schedule(ms(1), || blow("at night")).unwrap().join().unwrap_err();
+    nightly.schedule(ms(1), || panic_quietly("at night")).unwrap().join().unwrap_err();
     let expected = (UserCode::Timer, "nightly".to_owned(), "at night".to_owned());
     assert_eq!(faults.take_panics(), [expected]);
 }
 
 #[test]
-fn e10_far_timers_that_pile_up_wake_the_loop_once_in_a_while() {
-    let watched = ObservedExecutor::new(EventExecutor::builder());
-    drop(watched.executor.schedule(HOUR, || ()).unwrap());
-    watched.asleep();
+fn e10_far_timers_wake_the_loop_once_per_1024_queued_commands() {
+    let observed = ObservedExecutor::new(EventExecutor::builder());
+    drop(observed.executor.schedule(HOUR, || ()).unwrap());
+    observed.wait_asleep();
     for round in 1..=3 {
-        let unparks = watched.unparks();
+        let unparks = observed.unparks();
         for _ in 0..511 {
-            assert!(watched.executor.schedule(HOUR * 2, || ()).unwrap().cancel());
+            assert!(observed.executor.schedule(HOUR * 2, || ()).unwrap().cancel());
         }
-        drop(watched.executor.schedule(HOUR * 2, || ()).unwrap());
-        assert_eq!(watched.unparks(), unparks, "1,023 commands may wait");
-        drop(watched.executor.schedule(HOUR * 2, || ()).unwrap());
-        assert_eq!(watched.unparks(), unparks + 1, "one more may not");
-        watched.next_park();
-        let stats = watched.executor.stats();
+        drop(observed.executor.schedule(HOUR * 2, || ()).unwrap());
+        assert_eq!(observed.unparks(), unparks, "1,023 commands may wait");
+        drop(observed.executor.schedule(HOUR * 2, || ()).unwrap());
+        assert_eq!(observed.unparks(), unparks + 1, "one more may not");
+        observed.next_park();
+        let stats = observed.executor.stats();
         assert_eq!((stats.queue_depth, stats.timers), (0, 1 + 2 * round));
     }
-    end(&watched.executor);
+    shut_down(&observed.executor);
 }
 
 #[test]
-fn e10_far_timers_without_end_do_not_fill_the_queue() {
+fn e10_scheduling_and_cancelling_far_timers_does_not_fill_the_queue() {
     let executor = EventExecutor::builder().build().unwrap();
     drop(executor.schedule(HOUR, || ()).unwrap());
     executor.submit(|| ()).unwrap().join().unwrap();
@@ -241,5 +241,5 @@ fn e10_far_timers_without_end_do_not_fill_the_queue() {
         assert!(looks < 2000, "nobody looks at them: {:?}", executor.stats());
         assert_eq!(nothing.recv_timeout(ms(10)), Err(RecvTimeoutError::Timeout));
     }
-    end(&executor);
+    shut_down(&executor);
 }
