@@ -1,7 +1,7 @@
-//! Foreign descriptors: anything the driver can watch that is no channel of ours (L08).
+//! Foreign descriptors: any descriptor that the driver can watch and that belongs to no channel (L08).
 //!
-//! A pipe, a timer, a child's output, a socket somebody else made: the loop owns it while it is
-//! registered, says when it is ready, and says once when that is over.
+//! A pipe, a timer, the output of a child process, a socket of another library: the loop owns the descriptor while
+//! it is registered, calls the handler when it is ready, and once when the registration has ended.
 
 use std::fmt;
 use std::io;
@@ -18,28 +18,28 @@ use crate::event_loop::loop_pool::LoopLease;
 use crate::event_loop::registrations::Registrant;
 use crate::token::Token;
 
-/// A descriptor on its way to a loop. The driver's crate makes them.
+/// A descriptor to be registered with a loop. The driver's crate creates it.
 pub struct Foreign<T> {
     source: Arc<T>,
     io: Io,
 }
 
 impl<T> Foreign<T> {
-    /// For drivers: `io` is what the driver understands, and shares the source.
+    /// Creates a foreign descriptor, for drivers: `io` is the driver's own type, and shares `source`.
     pub fn new(source: Arc<T>, io: Io) -> Self {
         Self { source, io }
     }
 }
 
-/// What happens when a foreign descriptor is ready. Called on the loop.
+/// Handles the readiness of a foreign descriptor. Called on the loop.
 ///
-/// For a closure that does, see [`on_ready`].
+/// [`on_ready`] turns a closure into a handler.
 pub trait ForeignHandler<T>: 'static {
-    /// It is ready. Level-triggered: what is not read is told again in the next turn. An error, or a
-    /// panic, unregisters it with that cause.
+    /// Handles readiness, which is level-triggered: if the data is not read, the next turn calls again. An error or a
+    /// panic unregisters the descriptor with that cause.
     ///
     /// # Errors
-    /// Whatever makes it impossible to go on.
+    /// Any error that makes it impossible to go on.
     fn on_ready(
         &mut self,
         source: &T,
@@ -47,14 +47,14 @@ pub trait ForeignHandler<T>: 'static {
         context: &ForeignContext,
     ) -> Result<(), Error>;
 
-    /// It is no longer registered; called exactly once, and last. No cause: it was asked for.
+    /// Handles the end of the registration; called exactly once, and last. `cause` is `None` if the descriptor was
+    /// unregistered by request.
     fn on_unregistered(&mut self, _source: &T, _cause: Option<Error>) {}
 }
 
-/// Makes a handler of a closure.
+/// Turns a closure into a handler.
 ///
-/// It has nothing to say to the end of its registration; what does is a type with a
-/// [`ForeignHandler`] of its own.
+/// Such a handler ignores the end of its registration. To handle that too, implement [`ForeignHandler`] for a type.
 pub fn on_ready<T, F>(ready: F) -> OnReady<F>
 where
     F: FnMut(&T, Readiness, &ForeignContext) -> Result<(), Error> + 'static,
@@ -62,7 +62,7 @@ where
     OnReady(ready)
 }
 
-/// A closure as a handler. Made by [`on_ready`].
+/// A closure as a handler. Created by [`on_ready`].
 #[derive(Clone, Copy, Debug)]
 pub struct OnReady<F>(F);
 
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// A registration, inside its callback.
+/// The registration of a foreign descriptor, as its handler sees it.
 #[derive(Clone, Debug)]
 pub struct ForeignContext {
     here: LocalLoop,
@@ -88,33 +88,34 @@ pub struct ForeignContext {
 }
 
 impl ForeignContext {
-    /// Changes what it is interested in.
+    /// Changes the interest of the registration.
     ///
     /// # Errors
-    /// If the interest is empty or not supported, or the kernel refuses it.
+    /// If the interest is empty or unsupported, or the kernel refuses it.
     pub fn set_interest(&self, interest: Interest) -> io::Result<()> {
         self.here.set_interest(self.token, interest)
     }
 
-    /// Unregisters it: `on_unregistered` follows, without a cause. `false` if it is going already.
+    /// Unregisters the descriptor: a call to `on_unregistered` follows, without a cause. Returns `false` if it is
+    /// already being unregistered.
     pub fn unregister(&self) -> bool {
         self.here.detach(self.token)
     }
 
-    /// The loop it is registered with.
+    /// Returns the loop that the descriptor is registered with.
     #[must_use]
     pub fn event_loop(&self) -> &LocalLoop {
         &self.here
     }
 
-    /// A handle of this registration, for other threads.
+    /// Returns a handle of this registration, for other threads.
     #[must_use]
     pub fn handle(&self) -> ForeignHandle {
         ForeignHandle { sender: self.here.sender().clone(), token: self.token }
     }
 }
 
-/// A registration, seen from any thread. Dropping it changes nothing.
+/// A handle of a foreign registration, for any thread. Dropping it does not unregister the descriptor.
 #[derive(Clone, Debug)]
 pub struct ForeignHandle {
     sender: CommandSender<LoopCommand>,
@@ -122,23 +123,23 @@ pub struct ForeignHandle {
 }
 
 impl ForeignHandle {
-    /// Changes what it is interested in: on the loop at once, elsewhere in turn with other commands.
+    /// Changes the interest of the registration: on the loop at once, from elsewhere by a command.
     #[track_caller]
     pub fn set_interest(&self, interest: Interest) -> PromiseFuture<()> {
         let token = self.token;
-        self.call(move |here| here.set_interest(token, interest).map_err(Error::new))
+        self.run_on_loop(move |here| here.set_interest(token, interest).map_err(Error::new))
     }
 
-    /// Unregisters it, on the loop at once, elsewhere in turn with other commands: `on_unregistered`
-    /// follows, without a cause. Gives `false` if it was gone already.
+    /// Unregisters the descriptor: on the loop at once, from elsewhere by a command. A call to `on_unregistered`
+    /// follows, without a cause. Completes with `false` if the descriptor was already unregistered.
     #[track_caller]
     pub fn unregister(&self) -> PromiseFuture<bool> {
         let token = self.token;
-        self.call(move |here| Ok(here.detach(token)))
+        self.run_on_loop(move |here| Ok(here.detach(token)))
     }
 
     #[track_caller]
-    fn call<R: Send + 'static>(
+    fn run_on_loop<R: Send + 'static>(
         &self,
         call: impl FnOnce(&LocalLoop) -> Result<R, Error> + Send + 'static,
     ) -> PromiseFuture<R> {
@@ -167,8 +168,8 @@ impl LocalLoop {
     /// Registers a foreign descriptor with this loop, at once. Its handler need not be `Send`.
     ///
     /// # Errors
-    /// If the interest is empty or not supported, the kernel refuses it, or the loop is shutting
-    /// down. Descriptor and handler are dropped then.
+    /// If the interest is empty or unsupported, the kernel refuses it, or the loop is shutting down. The descriptor
+    /// and the handler are dropped then.
     #[track_caller]
     pub fn register_foreign<T: 'static>(
         &self,
@@ -187,7 +188,11 @@ impl LocalLoop {
         handler: impl ForeignHandler<T>,
     ) -> io::Result<ForeignHandle> {
         let Foreign { source, io } = foreign;
-        let token = self.watch(origin, (io, interest), ForeignRegistrant { source, handler })?;
+        let token = self.register_foreign_io(
+            origin,
+            (io, interest),
+            ForeignRegistrant { source, handler },
+        )?;
         Ok(ForeignHandle { sender: self.sender().clone(), token })
     }
 }
@@ -195,8 +200,8 @@ impl LocalLoop {
 impl EventLoop {
     /// Registers a foreign descriptor: the loop owns it until it is unregistered.
     ///
-    /// The future fails if the interest is empty or not supported, the kernel refuses the descriptor,
-    /// or the loop is shut down; descriptor and handler are dropped then.
+    /// The future fails if the interest is empty or unsupported, the kernel refuses the descriptor, or the loop is
+    /// shut down; the descriptor and the handler are dropped then.
     #[track_caller]
     pub fn register_foreign<T: Send + Sync + 'static>(
         &self,
@@ -204,12 +209,12 @@ impl EventLoop {
         interest: Interest,
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
-        self.register_foreign_at(None, foreign, interest, handler)
+        self.register_foreign_with_lease(None, foreign, interest, handler)
     }
 
-    /// The same, of a loop that was taken for it or not.
+    /// Registers a foreign descriptor, with the lease of this loop if there is one.
     #[track_caller]
-    pub(crate) fn register_foreign_at<T: Send + Sync + 'static>(
+    pub(crate) fn register_foreign_with_lease<T: Send + Sync + 'static>(
         &self,
         lease: Option<LoopLease>,
         foreign: Foreign<T>,
@@ -223,7 +228,7 @@ impl EventLoop {
                 return;
             }
             let registered = here.register_foreign_from(origin, foreign, interest, handler);
-            here.keep(lease);
+            here.keep_lease(lease);
             promise.complete(registered.map_err(Error::new));
         };
         match self.send(LoopCommand::of_any_size(register)) {
@@ -233,7 +238,7 @@ impl EventLoop {
     }
 }
 
-/// The registrant behind a foreign registration.
+/// The registrant of a foreign descriptor.
 struct ForeignRegistrant<T, H> {
     source: Arc<T>,
     handler: H,

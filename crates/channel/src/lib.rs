@@ -1,11 +1,9 @@
-//! The stairwell of Waterwheel: event loops, channels and their pipelines, and the cut between them and
-//! the operating system.
+//! Event loops, channels and their pipelines, and the driver trait that separates them from the operating system.
 //!
-//! An [`EventLoop`] is an executor that also waits for the outside world, in a
-//! [driver](driver::Driver). This crate knows no operating system: the drivers are in a crate of
-//! their own, and are given to a group of loops as a value. A [`Channel`] belongs to one loop; what it
-//! reads and writes goes through its pipeline, from [`Handler`] to [`Handler`], and below that through a
-//! [transport].
+//! An [`EventLoop`] is an executor that also waits for I/O, in a [driver](driver::Driver). This crate makes no
+//! system calls: the drivers are in `waterwheel-net`, and are passed to a group of loops as a value. A [`Channel`]
+//! belongs to one loop. Inbound and outbound data pass through its pipeline, from [`Handler`] to [`Handler`], and
+//! below the pipeline through a [transport].
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,37 +20,47 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Rooms
+//! # Parts
 //!
-//! | to understand | read |
+//! From the operating system upwards; each module imports its own layer and those above it in this table
+//! (`scripts/arrows` checks that).
+//!
+//! | module | contents | begin with |
+//! |---|---|---|
+//! | `address`, `payload`, `token`, `metrics` | values: addresses, messages with files or datagrams, tokens, counters | [`Address`], [`Token`], [`LoopMetrics`] |
+//! | [`driver`] | the trait that every driver implements, and its contract; socket options; the queue of bytes to write | [`driver::Driver`] |
+//! | `event_loop` | event loops, groups, draining, registrations; `event_loop::turn` is one turn, described in `docs/LOOP.md` | [`EventLoopGroup`], [`LocalLoop`] |
+//! | `futures`, `foreign` | futures, sleeps and timeouts on a loop; file descriptors that belong to no channel | [`sleep`], [`Foreign`] |
+//! | `channel` | one channel: its life, its writes and reads, its options, its [transport] | [`Channel`], [`NewChannel`] |
+//! | `pipeline` | handlers and the order in which they are called, described in `docs/PIPELINE.md` | [`Handler`], [`Pipeline`] |
+//! | [`local`] | channels within the process | [`local::pair`] |
+//! | `bootstrap`, `channel_group` | servers and clients; sets of channels | [`ServerBootstrap`], [`Bootstrap`], [`ChannelGroup`] |
+//!
+//! # Where to find
+//!
+//! | task | types |
 //! |---|---|
-//! | what a driver has to do | [`driver`], its contract first |
-//! | how a loop turns | `event_loop::turn`, beside `docs/LOOP.md` |
-//! | how events find their receiver | `event_loop::registrations`, on [`Token`]s |
-//! | what a user writes | [`Handler`], [`Ctx`], [`Message`], [`Completion`] |
-//! | the same with types | [`InboundHandler`], [`OutboundHandler`]; [`Decoder`], [`Encoder`]; [`Stage`] |
-//! | how a pipeline is made and changed | [`Edit`], [`Pipeline`], [`Signature`] |
-//! | handlers that take their time | [`RemoteHandler`], [`Offloaded`] |
-//! | servers and clients in a few lines | [`ServerBootstrap`], [`Bootstrap`] |
-//! | what can be set about them | [`ChannelOptions`]; about their sockets: [`SocketOption`](driver::SocketOption) |
-//! | which address, and which kind of it | [`Address`], [`UnixAddress`] |
-//! | many channels as one | [`ChannelGroup`], [`matchers`] |
-//! | as many connections as may be; a server on each loop | [`ConnectionLimit`], [`Servers`] |
-//! | a loop and a thread for each channel | [`EventLoopGroup::per_channel`], [`TooManyChannels`] |
-//! | how a channel comes to a loop | [`NewChannel`], [`EventLoop::register`] |
-//! | the order in which handlers are called | `pipeline`, beside `docs/PIPELINE.md` |
-//! | what happens between pipeline and transport | `channel` |
-//! | ending one direction alone | [`HalfClosed`] |
-//! | a peer that has finished while the channel does not read | [`PeerFinished`] |
-//! | files as messages | [`FileRegion`] |
-//! | datagrams | [`Datagram`], [`Datagrams`] |
-//! | descriptors that are passed, and who is at the other end | [`AncillaryMessage`], [`Ctx::peer_credentials`] |
-//! | what is below a channel | [`transport`], its contract first |
-//! | ending without losing anything | [`EventLoop::drain`], [`Hold`] |
-//! | foreign descriptors | `foreign` |
-//! | futures on a loop | `futures` |
-//! | channels within the process | [`local`] |
-//! | what a loop counts | `metrics` |
+//! | write a handler | [`Handler`], [`Ctx`], [`Message`], [`Completion`] |
+//! | write a handler with typed messages | [`InboundHandler`], [`OutboundHandler`]; [`Decoder`], [`Encoder`]; [`Stage`] |
+//! | build and change a pipeline | [`Pipeline`], [`Edit`], [`Signature`] |
+//! | run a slow handler on another executor | [`RemoteHandler`], [`Offloaded`] |
+//! | start a server or a client | [`ServerBootstrap`], [`Bootstrap`] |
+//! | limit the connections of a server; listen on every loop | [`ConnectionLimit`], [`Servers`] |
+//! | set options | [`ChannelOptions`], [`SocketOption`](driver::SocketOption) |
+//! | name an address | [`Address`], [`UnixAddress`], [`AddressSpec`] |
+//! | register a channel with a loop | [`NewChannel`], [`EventLoop::register`] |
+//! | run each channel on a thread of its own | [`EventLoopGroup::per_channel`], [`TooManyChannels`] |
+//! | address many channels at once | [`ChannelGroup`], [`matchers`] |
+//! | close one direction of a stream | [`HalfClosed`] |
+//! | learn that the peer has finished while reads are off | [`PeerFinished`] |
+//! | send files | [`FileRegion`] |
+//! | send and receive datagrams | [`Datagram`], [`Datagrams`] |
+//! | pass file descriptors, identify a peer | [`AncillaryMessage`], [`Ctx::peer_credentials`] |
+//! | write a transport | [`transport`], its contract first |
+//! | write a driver | [`driver`], its contract first |
+//! | watch a file descriptor that is no channel | [`Foreign`], [`EventLoop::register_foreign`] |
+//! | shut down without losing data | [`EventLoop::drain`], [`Hold`] |
+//! | read a loop's counters | [`EventLoop::metrics`], [`LoopMetrics`] |
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,12 +1,12 @@
-//! A queue on the loop whose length is known without a look into it: a turn asks several of them, and
-//! mostly finds nothing.
+//! A queue for the loop's own thread. Its length is stored beside it, because every turn asks several such queues
+//! whether they are empty, and mostly they are.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use crate::queue_capacity::shrink_if_empty;
 
-/// See the [module's documentation](self). Nothing of it is borrowed between two calls.
+/// A FIFO queue on the loop's thread. No borrow outlives a call.
 #[derive(Debug)]
 pub(crate) struct LocalQueue<T> {
     items: RefCell<VecDeque<T>>,

@@ -1,8 +1,8 @@
-//! What a loop has done so far, in numbers (O01).
+//! The counters of a loop, and the snapshot that users read (O01).
 //!
-//! One block per loop, on cache lines of its own. The loop's thread alone writes it, so a plain load
-//! and store do; anybody may look at any time. The clock is not read for it: a turn knows when its
-//! wait, its I/O and its tasks ended, because it needs these times itself.
+//! Each loop has one block of counters, on cache lines of its own. Only the loop's thread writes it, so a plain
+//! load and store suffice; any thread may read it at any time. Counting reads no clock: a turn knows when its wait,
+//! its I/O and its tasks ended, because it needs these times itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,65 +10,64 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use waterwheel_executor::{ExecutorStats, Nanos};
 
-/// One bucket for each power of two that a lag in nanoseconds may begin with.
+/// The number of lag buckets: one for each power of two in a 64-bit number of nanoseconds.
 pub const LAG_BUCKETS: usize = 64;
 
-/// A snapshot of a loop's counters. The figures are taken one after the other, so they may be a turn
-/// apart.
+/// A snapshot of a loop's counters. The fields are read one after the other, so they may be a turn apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoopMetrics {
-    /// Turns of the loop.
+    /// The number of turns.
     pub turns: u64,
-    /// Waits that ended because a registration had something to say.
+    /// The number of waits that ended because a registration was ready.
     pub wake_ups_by_io: u64,
-    /// Waits that ended because another thread had something to do for the loop.
+    /// The number of waits that another thread ended by a task or a command.
     pub wake_ups_by_task: u64,
-    /// Waits that ended because a timer was due.
+    /// The number of waits that ended because a timer was due.
     pub wake_ups_by_timer: u64,
-    /// Waits that ended early, with nothing to do.
+    /// The number of waits that ended early, with nothing to do.
     pub premature_returns: u64,
-    /// Series of more than three premature returns.
+    /// The number of series of more than three premature returns.
     pub premature_series: u64,
-    /// Waits that failed.
+    /// The number of waits that failed.
     pub failed_waits: u64,
-    /// Times the selector was replaced.
+    /// How often the selector was replaced.
     pub rebuilds: u64,
-    /// Time spent waiting, spinning before a sleep included; the wait that lasts is not in it yet.
+    /// The time spent waiting, including the spin before a sleep. A wait in progress is not included.
     pub time_waiting: Duration,
-    /// Time spent on events.
+    /// The time spent on events.
     pub time_in_io: Duration,
-    /// Time spent on tasks, timers, futures and tail tasks.
+    /// The time spent on tasks, timers, futures and tail tasks.
     pub time_in_tasks: Duration,
-    /// Events handed out.
+    /// The number of events dispatched.
     pub ready_events: u64,
-    /// User tasks and timers run.
+    /// The number of user tasks and timers run.
     pub tasks: u64,
-    /// Futures polled.
+    /// The number of polls of futures.
     pub futures_polled: u64,
-    /// Commands accepted and not yet taken.
+    /// The number of commands accepted and not yet taken from the queue.
     pub queue_depth: usize,
-    /// Timers waiting.
+    /// The number of pending timers.
     pub timers: usize,
-    /// Registrations, foreign ones included.
+    /// The number of registrations, foreign ones included.
     pub registrations: usize,
-    /// Channels, from their registration until they are closed.
+    /// The number of channels, each counted from its registration until it is closed.
     pub channels: usize,
-    /// Bytes that channels have read; of messages that are not bytes, what they say they stand for.
+    /// The number of bytes that channels have read. A message that is not bytes counts the size it reports.
     pub bytes_read: u64,
-    /// Bytes that channels have written, counted in the same way.
+    /// The number of bytes that channels have written, counted in the same way.
     pub bytes_written: u64,
-    /// Pieces of work that have held the loop for longer than its
+    /// The number of tasks, futures and callbacks that occupied the loop for longer than its
     /// [watchdog](waterwheel_executor::Watchdog) allows.
     pub slow_works: u64,
-    /// How long the longest of them has, as it was last told.
+    /// The longest time that one of those occupied the loop, as last reported by the watchdog.
     pub longest_hold: Duration,
-    /// How long the turns took after their wait: what came just then had to wait that long. The
-    /// bucket at `n` counts turns of 2ⁿ nanoseconds and more, up to twice that.
+    /// A histogram of the time from the end of a turn's wait to the end of the turn: work that arrives just after
+    /// the wait is delayed by that time. Bucket `n` counts turns of at least 2ⁿ and less than 2ⁿ⁺¹ nanoseconds.
     pub lag: [u64; LAG_BUCKETS],
 }
 
-/// The block of one loop.
+/// The counters of one loop.
 #[derive(Debug)]
 pub(crate) struct Counters(CachePadded<CounterBlock>);
 
@@ -77,8 +76,8 @@ struct CounterBlock {
     waits: [AtomicU64; WAKE_CAUSES],
     premature_series: AtomicU64,
     rebuilds: AtomicU64,
-    /// When the loop began, and when its last turn ended: what was spent neither on events nor on
-    /// tasks was spent waiting.
+    /// When the loop began, and when its last turn ended. Time spent neither on events nor on tasks was spent
+    /// waiting.
     began: AtomicU64,
     turned: AtomicU64,
     in_io: AtomicU64,
@@ -95,7 +94,7 @@ struct CounterBlock {
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeCause {
-    /// It was not meant to block.
+    /// The wait was not meant to block.
     None,
     Io,
     Task,
@@ -106,7 +105,7 @@ pub(crate) enum WakeCause {
 
 const WAKE_CAUSES: usize = WakeCause::Failed as usize + 1;
 
-/// When the phases of a turn ended.
+/// The times at which the phases of a turn ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnTimes {
     pub(crate) waited: Nanos,
@@ -135,21 +134,21 @@ impl Counters {
         }))
     }
 
-    /// The loop begins to turn.
-    pub(crate) fn begin(&self, now: Nanos) {
+    /// Records the time at which the loop begins to turn.
+    pub(crate) fn set_start(&self, now: Nanos) {
         self.0.began.store(now.0, Ordering::Relaxed);
         self.0.turned.store(now.0, Ordering::Relaxed);
     }
 
-    /// A turn is over: fifteen instructions, in a turn of one or two thousand.
+    /// Records a finished turn: fifteen instructions, in a turn of one or two thousand.
     #[inline]
-    pub(crate) fn turn(&self, cause: WakeCause, times: TurnTimes, events: u64) {
+    pub(crate) fn record_turn(&self, cause: WakeCause, times: TurnTimes, events: u64) {
         if cfg!(without_counters) {
-            return; // For `scripts/budgets`, which measures what the rest costs.
+            return; // For `scripts/budgets`, which measures the cost of a turn without counters.
         }
         let counts = &*self.0;
         let TurnTimes { waited, io_done, tasks_done } = times;
-        // Without a branch: what did not happen adds nothing.
+        // No branches: a phase that did nothing adds zero.
         add(&counts.waits[cause as usize], 1);
         add(&counts.in_io, io_done.0 - waited.0);
         add(&counts.events, events);
@@ -158,38 +157,38 @@ impl Counters {
         counts.turned.store(tasks_done.0, Ordering::Relaxed);
     }
 
-    /// Futures were polled.
-    pub(crate) fn polled(&self, polled: u64) {
+    /// Adds to the number of polls of futures.
+    pub(crate) fn add_polled(&self, polled: u64) {
         add(&self.0.polled, polled);
     }
 
-    pub(crate) fn registrations(&self, registrations: usize) {
+    pub(crate) fn set_registrations(&self, registrations: usize) {
         self.0.registrations.store(registrations as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn open_channels(&self) -> usize {
+    pub(crate) fn channel_count(&self) -> usize {
         self.0.channels.load(Ordering::Relaxed) as usize
     }
 
-    pub(crate) fn channels(&self, channels: usize) {
+    pub(crate) fn set_channels(&self, channels: usize) {
         self.0.channels.store(channels as u64, Ordering::Relaxed);
     }
 
     #[inline]
-    pub(crate) fn bytes_read(&self, bytes: usize) {
+    pub(crate) fn add_bytes_read(&self, bytes: usize) {
         add(&self.0.bytes_read, bytes as u64);
     }
 
     #[inline]
-    pub(crate) fn bytes_written(&self, bytes: usize) {
+    pub(crate) fn add_bytes_written(&self, bytes: usize) {
         add(&self.0.bytes_written, bytes as u64);
     }
 
-    pub(crate) fn premature_series(&self) {
+    pub(crate) fn add_premature_series(&self) {
         add(&self.0.premature_series, 1);
     }
 
-    pub(crate) fn rebuilt(&self) {
+    pub(crate) fn add_rebuild(&self) {
         add(&self.0.rebuilds, 1);
     }
 
@@ -228,7 +227,7 @@ impl Counters {
     }
 }
 
-/// The power of two it begins with.
+/// Returns the index of the highest set bit; 0 for 0.
 fn lag_bucket(nanos: u64) -> usize {
     (nanos | 1).ilog2() as usize
 }
@@ -253,11 +252,11 @@ mod tests {
     #[test]
     fn o01_a_turn_is_divided_into_wait_io_and_tasks() {
         let counters = Counters::new();
-        counters.begin(Nanos(100));
+        counters.set_start(Nanos(100));
         let times = TurnTimes { waited: Nanos(150), io_done: Nanos(170), tasks_done: Nanos(180) };
-        counters.turn(WakeCause::Io, times, 3);
-        counters.polled(2);
-        counters.registrations(7);
+        counters.record_turn(WakeCause::Io, times, 3);
+        counters.add_polled(2);
+        counters.set_registrations(7);
         let metrics = counters.snapshot(&ExecutorStats::default());
         let nanos = Duration::from_nanos;
         assert_eq!(metrics.time_waiting, nanos(50));

@@ -1,5 +1,5 @@
-//! Loom models of the words that this crate's threads share; the queue to the loop has its own, in the
-//! executor. `scripts/loom-mutants` shows that each of them can fail.
+//! Loom models of the atomic words that this crate's threads share. The queue to the loop has its own models, in
+//! the executor crate. `scripts/loom-mutants` shows that each model fails when the code is broken.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
@@ -9,18 +9,18 @@ use crate::channel::lifecycle::hold_count::HoldCount;
 use crate::channel::writing::submitted_bytes::SubmittedBytes;
 use crate::wake_flag::WakeFlag;
 
-/// A channel, its loop asleep, and what its holders have done: each into a place of its own.
-struct Held {
+/// A channel whose loop sleeps, and one word of work for each of its holders.
+struct HeldChannel {
     holds: HoldCount,
     done: [AtomicUsize; 2],
     commands: AtomicUsize,
     wake: Notify,
 }
 
-/// Each of `holders` does something and lets go, while the loop begins to drain.
+/// Each of `holders` does some work and releases its hold, while the loop begins to drain.
 fn drain(holders: usize) {
     loom::model(move || {
-        let held = Arc::new(Held {
+        let held = Arc::new(HeldChannel {
             holds: HoldCount::new(),
             done: [AtomicUsize::new(0), AtomicUsize::new(0)],
             commands: AtomicUsize::new(0),
@@ -39,12 +39,12 @@ fn drain(holders: usize) {
         }
         held.holds.watch();
         while held.holds.any() {
-            held.wake.wait(); // A release that is lost is a deadlock.
+            held.wake.wait(); // A lost release shows as a deadlock.
         }
         for done in &held.done[..holders] {
-            assert_eq!(done.load(Ordering::Relaxed), 1, "what was done before is seen");
+            assert_eq!(done.load(Ordering::Relaxed), 1, "the work of each holder is visible");
         }
-        assert!(held.commands.load(Ordering::Relaxed) <= 1, "one command at the most");
+        assert!(held.commands.load(Ordering::Relaxed) <= 1, "at most one command is sent");
     });
 }
 
@@ -58,9 +58,9 @@ fn l11_no_release_of_two_is_lost() {
     drain(2);
 }
 
-/// A thread that asks whether there is room while each of `writes` bytes is on its way, and the loop that takes
-/// them. What arrives is dropped, so that the loop never sees the channel full.
-fn look(writes: usize, high: usize) {
+/// A thread asks whether the channel is writable while `writes` bytes are pending, and the loop takes those bytes one
+/// by one. The loop drops them, so that it never sees the channel above the high-water mark itself.
+fn check_writable(writes: usize, high: usize) {
     loom::model(move || {
         let shared = Arc::new((SubmittedBytes::new(), Notify::new()));
         for _ in 0..writes {
@@ -70,7 +70,7 @@ fn look(writes: usize, high: usize) {
         thread::spawn(move || {
             let (submissions, announced) = &*reader;
             if !submissions.check_room(|bytes| bytes <= high) {
-                announced.wait(); // An announcement that is lost is a deadlock.
+                announced.wait(); // A lost notification shows as a deadlock.
             }
         });
         let (submissions, announced) = &*shared;
@@ -85,37 +85,36 @@ fn look(writes: usize, high: usize) {
 }
 
 #[test]
-fn c07_a_thread_that_saw_the_channel_full_is_told() {
-    look(1, 0);
+fn c07_a_thread_that_saw_the_channel_unwritable_is_notified() {
+    check_writable(1, 0);
 }
 
 #[test]
-fn c07_a_thread_that_saw_the_channel_full_of_two_is_told() {
-    look(2, 1);
+fn c07_a_thread_that_saw_the_channel_unwritable_is_notified_after_two_writes() {
+    check_writable(2, 1);
 }
 
-/// A loop that looks only when it was told to, and two wakers that make their work visible by no more than
-/// relaxed stores.
+/// A loop that looks for work only after a command, and two wakers that make their work visible by relaxed stores.
 #[test]
-fn l15_no_wake_is_lost_whoever_finds_the_flag_raised() {
+fn l15_no_wake_is_lost_whichever_waker_finds_the_flag_raised() {
     loom::model(|| {
         let flag = Arc::new(WakeFlag::new());
         let work = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-        let told = Arc::new((AtomicUsize::new(0), Notify::new()));
+        let announced = Arc::new((AtomicUsize::new(0), Notify::new()));
         for at in 0..2 {
-            let (flag, work, told) = (flag.clone(), work.clone(), told.clone());
+            let (flag, work, announced) = (flag.clone(), work.clone(), announced.clone());
             thread::spawn(move || {
                 work[at].store(1, Ordering::Relaxed);
                 if flag.raise() {
-                    told.0.fetch_add(1, Ordering::Release);
-                    told.1.notify();
+                    announced.0.fetch_add(1, Ordering::Release);
+                    announced.1.notify();
                 }
             });
         }
         let (mut seen, mut taken) = (0, 0);
         while seen < 2 {
-            told.1.wait(); // Work that nobody told of, and that was not seen, is a deadlock.
-            while taken < told.0.load(Ordering::Acquire) {
+            announced.1.wait(); // Work that was neither announced nor seen shows as a deadlock.
+            while taken < announced.0.load(Ordering::Acquire) {
                 taken += 1;
                 flag.lower();
                 seen = work.iter().map(|work| work.load(Ordering::Relaxed)).sum();

@@ -1,12 +1,12 @@
-//! Gives back the memory of a queue that a burst has made large.
+//! Frees the capacity of queues that a burst has made large.
 
 use std::collections::VecDeque;
 
-/// Queues keep room for so many items when they are empty, so that steady traffic allocates nothing: with
-/// the items of 8 to 112 bytes that queues here have, 256 bytes to 3.5 KiB each.
+/// The capacity in items that an empty queue keeps, so that steady traffic allocates nothing. Items of the queues
+/// here have 8 to 112 bytes, so an empty queue keeps 256 bytes to 3.5 KiB.
 const KEPT_CAPACITY: usize = 32;
 
-/// Frees the room of an empty queue, unless it is small enough to keep.
+/// Frees the capacity of an empty queue if it exceeds [`KEPT_CAPACITY`].
 #[inline]
 pub(crate) fn shrink_if_empty<T>(queue: &mut VecDeque<T>) {
     if queue.is_empty() && has_excess_capacity(queue) {
@@ -14,7 +14,7 @@ pub(crate) fn shrink_if_empty<T>(queue: &mut VecDeque<T>) {
     }
 }
 
-/// True if the queue has more room than is kept.
+/// True if the queue has more capacity than an empty queue keeps.
 #[inline]
 pub(crate) fn has_excess_capacity<T>(queue: &VecDeque<T>) -> bool {
     queue.capacity() > KEPT_CAPACITY

@@ -1,27 +1,26 @@
-//! Tokens: names of registrations that cannot be mistaken for an earlier one (L07).
+//! Tokens: names of registrations that cannot be mistaken for an earlier registration (L07).
 //!
-//! A token is an index and a generation. Its index is used again after its registration has gone,
-//! its generation is not: whatever still carries the old token finds nothing. After 2³² generations an index is
-//! given up, so that no token ever comes twice.
+//! A token is an index and a generation. The index is reused after its registration has ended, the generation is
+//! not: a stale token finds nothing. After 2³² generations an index is retired, so that no token is issued twice.
 
 use std::fmt;
 
-/// Names a registration of a loop.
+/// The name of a registration on a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
-    /// The generation above, the index below: one word to compare and to pass on.
+    /// The generation in the upper half, the index in the lower half: one word to compare and to pass on.
     bits: u64,
 }
 
 impl Token {
-    /// No registration: an index that no table reaches.
+    /// Names no registration: its index is beyond every table.
     pub(crate) const NONE: Token = Token { bits: u64::MAX };
 
     fn new(index: u32, generation: u32) -> Self {
         Self { bits: u64::from(generation) << 32 | u64::from(index) }
     }
 
-    /// The place in a table of registrations.
+    /// Returns the index into a table of registrations.
     #[inline]
     #[must_use]
     pub fn index(self) -> usize {
@@ -32,14 +31,14 @@ impl Token {
         (self.bits >> 32) as u32
     }
 
-    /// As one word, for what the kernel carries along with an event.
+    /// Returns the token as one word, to be carried by the kernel with an event.
     #[inline]
     #[must_use]
     pub fn to_bits(self) -> u64 {
         self.bits
     }
 
-    /// The token that [`to_bits`](Self::to_bits) gave.
+    /// Returns the token that [`to_bits`](Self::to_bits) encoded.
     #[inline]
     #[must_use]
     pub fn from_bits(bits: u64) -> Self {
@@ -53,7 +52,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Values found by their tokens, which somebody else has issued: what a driver knows of each
+/// A map from tokens that were issued elsewhere to values, such as the state that a driver keeps for each
 /// registration. A token of another generation finds nothing.
 #[derive(Debug)]
 pub struct TokenMap<T> {
@@ -62,25 +61,25 @@ pub struct TokenMap<T> {
 }
 
 impl<T> TokenMap<T> {
-    /// An empty map.
+    /// Creates an empty map.
     #[must_use]
     pub const fn new() -> Self {
         Self { entries: Vec::new(), len: 0 }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// True if the map has no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Puts a value in; gives back what was in its place, of whatever generation.
+    /// Inserts a value. Returns the previous value at the token's index, of whichever generation.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         if self.entries.len() <= token.index() {
             self.entries.resize_with(token.index() + 1, || None);
@@ -90,32 +89,32 @@ impl<T> TokenMap<T> {
         previous.map(|(_, value)| value)
     }
 
-    /// The value of this very token.
+    /// Returns the value of exactly this token, generation included.
     #[must_use]
     pub fn get(&self, token: Token) -> Option<&T> {
         let entry = self.entries.get(token.index())?.as_ref();
         entry.filter(|(own, _)| *own == token).map(|(_, value)| value)
     }
 
-    /// The value of this very token.
+    /// Returns the value of exactly this token, generation included.
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
         let entry = self.entries.get_mut(token.index())?.as_mut();
         entry.filter(|(own, _)| *own == token).map(|(_, value)| value)
     }
 
-    /// Takes the value of this very token out.
+    /// Removes and returns the value of exactly this token, generation included.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         self.get(token)?;
         self.len -= 1;
         self.entries[token.index()].take().map(|(_, value)| value)
     }
 
-    /// All of them, in no order that means anything.
+    /// Iterates over all tokens and values, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         self.entries.iter().flatten().map(|(token, value)| (*token, value))
     }
 
-    /// All of them, in no order that means anything.
+    /// Iterates over all tokens and values, in no particular order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
         self.entries.iter_mut().flatten().map(|(token, value)| (*token, value))
     }
@@ -127,17 +126,17 @@ impl<T> Default for TokenMap<T> {
     }
 }
 
-/// Issues tokens, and keeps a value for each.
+/// A table that issues a token for each value it stores.
 #[derive(Debug)]
 pub struct Slab<T> {
     values: TokenMap<T>,
-    /// The generation that the next token of each index gets.
+    /// The generation of the next token of each index.
     generations: Vec<u32>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
-    /// An empty slab.
+    /// Creates an empty slab.
     #[must_use]
     pub const fn new() -> Self {
         Self { values: TokenMap::new(), generations: Vec::new(), free: Vec::new() }
@@ -149,25 +148,25 @@ impl<T> Slab<T> {
         self.generations.fill(u32::MAX);
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there is none.
+    /// True if the slab has no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Keeps a value under a new token.
+    /// Stores a value under a new token.
     ///
     /// # Panics
-    /// With four billion values.
+    /// If the slab already uses 2³² indices.
     pub fn insert(&mut self, value: T) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
-            let index = u32::try_from(self.generations.len()).expect("four billion registrations");
+            let index = u32::try_from(self.generations.len()).expect("a slab has 2³² indices");
             self.generations.push(0);
             index
         });
@@ -176,21 +175,21 @@ impl<T> Slab<T> {
         token
     }
 
-    /// The value of this token, if it is still there.
+    /// Returns the value of this token, if it was not removed.
     #[must_use]
     pub fn get(&self, token: Token) -> Option<&T> {
         self.values.get(token)
     }
 
-    /// The value of this token, if it is still there.
+    /// Returns the value of this token, if it was not removed.
     pub fn get_mut(&mut self, token: Token) -> Option<&mut T> {
         self.values.get_mut(token)
     }
 
-    /// Takes a value out. From now on its token finds nothing.
+    /// Removes and returns a value. From now on its token finds nothing.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let value = self.values.remove(token)?;
-        // An index whose generations are used up is not used again: its first token would name another value.
+        // An index without an unused generation is retired: its first token would name another value.
         if let Some(next) = token.generation().checked_add(1) {
             self.generations[token.index()] = next;
             self.free.push(token.bits as u32);
@@ -198,7 +197,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The tokens that are in use.
+    /// Iterates over the tokens in use.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {
         self.values.iter().map(|(token, _)| token)
     }
@@ -220,19 +219,19 @@ mod tests {
         let first = slab.insert('a');
         assert_eq!(slab.remove(first), Some('a'));
         let second = slab.insert('b');
-        assert_eq!(second.index(), first.index(), "indices are used again");
+        assert_eq!(second.index(), first.index(), "indices are reused");
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&'b'));
     }
 
     #[test]
-    fn l07_an_index_whose_generations_are_used_up_is_not_used_again() {
+    fn l07_an_index_without_unused_generations_is_retired() {
         let mut slab = Slab::new();
         let mut given = Vec::new();
         for n in 0..4 {
             let token = slab.insert(n);
-            assert!(!given.contains(&token), "{token:?} was given out before: {given:?}");
+            assert!(!given.contains(&token), "{token:?} was issued before: {given:?}");
             assert_eq!(slab.remove(token), Some(n));
             given.push(token);
             slab.exhaust();
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn l07_a_map_tells_generations_apart() {
+    fn l07_a_token_map_distinguishes_generations() {
         let (old, new) = (Token::from_bits(7), Token::from_bits((1 << 32) | 7));
         let mut map = TokenMap::new();
         map.insert(old, 1);
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_survives_the_way_through_the_kernel() {
+    fn a_token_survives_its_encoding_as_one_word() {
         let token = Token::new(u32::MAX, 17);
         assert_eq!(Token::from_bits(token.to_bits()), token);
     }

@@ -1,29 +1,29 @@
-//! The flag between whoever wakes a future or a transport, from any thread, and the loop that then looks.
+//! The flag through which any thread wakes a future or a transport that lives on a loop.
 //!
 //! ```text
-//!   waker                              loop
-//!   ─────                              ────
+//!   waker, any thread                  loop
+//!   ─────────────────                  ────
 //!   makes the work visible             lower: swap(false)
 //!   raise: swap(true)                  looks for work
-//!     it was low   → sends a command
-//!     it was high  → one is on its way
+//!     was low   → sends a command
+//!     was high  → a command is already under way
 //! ```
 //!
 //! # No wake is lost
 //!
-//! Both sides swap the one word, so one of them comes first. If the raise finds the flag low, its command
-//! makes the loop lower the flag and look. If it finds the flag high, the loop has not lowered it yet: the
-//! swap that does reads what the raise wrote, or what a later raise wrote, and acquires what was made
-//! visible before it. A store in its place would lower the flag without acquiring anything, and the look
-//! that follows could miss the work of a waker that relied on it. Work behind a lock is seen either way;
-//! the wakers of a transport or a future of somebody else's may have no more than relaxed atomics.
+//! Both sides swap the same word, so one of the swaps comes first. If `raise` finds the flag low, its command
+//! makes the loop lower the flag and look. If `raise` finds the flag high, the loop has not lowered it yet: the
+//! swap in `lower` will read the value that this raise wrote, or that a later raise wrote, and so acquires all
+//! work made visible before it. A plain store in place of that swap would lower the flag without acquiring
+//! anything, and the loop could miss the work of a waker that found the flag high. Work behind a lock is seen
+//! either way; but the wakers of a user's transport or future may use nothing stronger than relaxed atomics.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Raised by any thread, lowered by the loop before it looks.
+/// Raised by any thread; lowered by the loop before it looks for work.
 pub(crate) struct WakeFlag(AtomicBool);
 
 impl WakeFlag {
@@ -31,13 +31,13 @@ impl WakeFlag {
         Self(AtomicBool::new(false))
     }
 
-    /// Raises the flag, after the work was made visible. `true`: the loop is to be told.
+    /// Raises the flag, after the work was made visible. Returns `true` if the caller has to send the loop a command.
     #[must_use = "if true, the loop does not look unless it is told"]
     pub(crate) fn raise(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Lowers the flag. By the loop, before it looks.
+    /// Lowers the flag. Called on the loop, before it looks for work.
     pub(crate) fn lower(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! Where to bind and connect: addresses, and names that have to be looked up.
+//! Addresses to bind and connect to, given as an address or as a name to resolve.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,7 +6,7 @@ use waterwheel_executor::Promise;
 
 use super::{Address, UnixAddress};
 
-/// An address, or the name of one.
+/// An address, or a host name and port that a [`Resolver`] turns into addresses.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -24,14 +24,14 @@ use super::{Address, UnixAddress};
 pub enum AddressSpec {
     /// An address.
     Address(Address),
-    /// A name and a port, as in `"localhost:80"`: it is resolved, off the loop.
+    /// A host name and a port, as in `"localhost:80"`, to be resolved off the loop.
     Name(String),
 }
 
-/// Finds the addresses of a name.
+/// Resolves host names to addresses.
 pub trait Resolver: Send + Sync + 'static {
-    /// Completes `found` with the addresses of a name and port, best first; later, and from whichever
-    /// thread. It must not block the thread it is called on.
+    /// Completes `found` with the addresses of a name and port, best first; at any time, from any thread. Must not
+    /// block the calling thread.
     fn resolve(&self, name: &str, found: Promise<Vec<Address>>);
 }
 

@@ -1,4 +1,4 @@
-//! Where channels are bound and connected to.
+//! Addresses of channels, and targets to connect to.
 
 mod address_spec;
 mod unix;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub use self::address_spec::{AddressSpec, Resolver};
 pub use self::unix::UnixAddress;
 
-/// The address of a channel, of whatever transport.
+/// The address of a channel, of any transport.
 ///
 /// ```
 /// use std::net::{IpAddr, SocketAddr};
@@ -28,20 +28,20 @@ pub use self::unix::UnixAddress;
 pub enum Address {
     /// An IP address and port.
     Ip(SocketAddr),
-    /// A path or a name of the system's.
+    /// An address of a Unix socket: a path or an abstract name.
     Unix(UnixAddress),
-    /// A name in this process: see [`local`](crate::local).
+    /// A name within this process: see [`local`](crate::local).
     Local(Arc<str>),
 }
 
 impl Address {
-    /// A name in this process.
+    /// Creates the address with this name within the process.
     #[must_use]
     pub fn local(name: impl Into<Arc<str>>) -> Self {
         Address::Local(name.into())
     }
 
-    /// Returns the IP address and port, if it is one.
+    /// Returns the IP address and port of an IP address.
     #[must_use]
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         match self {
@@ -50,19 +50,19 @@ impl Address {
         }
     }
 
-    /// Returns the IP address, if it has one.
+    /// Returns the IP address, without the port.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         self.socket_addr().map(|address| address.ip())
     }
 
-    /// Returns the port, if it has one.
+    /// Returns the port of an IP address.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.socket_addr().map(|address| address.port())
     }
 
-    /// Returns the path of a Unix socket, if it has one.
+    /// Returns the path of a Unix socket that has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -71,7 +71,7 @@ impl Address {
         }
     }
 
-    /// Returns the name in this process, if it is one.
+    /// Returns the name of an address within this process.
     #[must_use]
     pub fn local_name(&self) -> Option<&str> {
         match self {
@@ -103,7 +103,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// What to connect to, and from where.
+/// The addresses to connect to, in order of preference, and the local address to connect from.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -116,23 +116,23 @@ impl fmt::Display for Address {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectTarget {
-    /// The address to connect to.
+    /// The address to connect to first.
     pub remote: Address,
-    /// Addresses to try in turn if that one cannot be had.
+    /// Addresses to try in turn if connecting to the first one fails.
     pub others: Vec<Address>,
-    /// The address to connect from, if it matters.
+    /// The local address to bind before connecting; `None` leaves the choice to the transport.
     pub local: Option<Address>,
 }
 
 impl ConnectTarget {
-    /// The same; this address is tried if none of those before can be had.
+    /// Adds an address to try if connecting to all previous ones fails.
     #[must_use]
     pub fn or(mut self, other: impl Into<Address>) -> Self {
         self.others.push(other.into());
         self
     }
 
-    /// The same, from this address.
+    /// Sets the local address to connect from.
     #[must_use]
     pub fn from_local(mut self, local: impl Into<Address>) -> Self {
         self.local = Some(local.into());

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a Unix socket is bound.
+/// The address of a Unix socket.
 ///
 /// ```
 /// use waterwheel_channel::{Address, UnixAddress};
@@ -17,22 +17,22 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnixAddress {
-    /// A path: there is a file, of the socket kind, as long as nobody removes it.
+    /// A path in the file system: a file of the socket type, which exists until it is removed.
     Path(Arc<Path>),
-    /// A name outside of all file systems, which ends with its socket. It may be any bytes. Linux has them.
+    /// A name in Linux's abstract namespace, of any bytes, which disappears when its socket is closed.
     Abstract(Arc<[u8]>),
-    /// Nowhere: the client of a stream, or one of a pair. Nobody can connect or send to it.
+    /// No address: the client end of a stream, or one of a socket pair. No peer can connect or send to it.
     Unnamed,
 }
 
 impl UnixAddress {
-    /// The address with this path.
+    /// Creates the address with this path.
     #[must_use]
     pub fn path(path: impl AsRef<Path>) -> Self {
         UnixAddress::Path(path.as_ref().into())
     }
 
-    /// The address with this name, outside of all file systems.
+    /// Creates the address with this abstract name.
     #[must_use]
     pub fn abstract_name(name: impl AsRef<[u8]>) -> Self {
         UnixAddress::Abstract(name.as_ref().into())

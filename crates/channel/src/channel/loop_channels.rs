@@ -318,19 +318,19 @@ impl HostedChannels for LoopChannels {
     }
 
     #[inline]
-    fn left(&self) -> usize {
+    fn pending_count(&self) -> usize {
         self.pending_count.get()
     }
 
     #[inline]
-    fn begin_turn(&self) {
+    fn begin_task_phase(&self) {
         if self.has_work() {
             self.poll_transports_with_more();
         }
     }
 
     #[inline]
-    fn settle(&self) {
+    fn run_deferred(&self) {
         self.run_deferred_if_outermost();
     }
 
@@ -351,7 +351,7 @@ impl HostedChannels for LoopChannels {
     }
 
     /// Finishes all channels when the loop is over, including those with I/O in flight.
-    fn end_all(&self, cause: &Error) {
+    fn finish_all(&self, cause: &Error) {
         self.close_all(cause);
         for core in self.all() {
             core.transport_closed();

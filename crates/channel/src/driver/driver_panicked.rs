@@ -1,12 +1,12 @@
-//! The cause of a close after a driver panicked.
+//! The cause of a close after a panic of the driver.
 
-/// The driver panicked while it worked on a registration, which was closed for that. The loop and its other
-/// registrations go on (R05).
+/// The cause of a registration's end if the driver panicked while working on it. The loop and its other registrations
+/// go on (R05).
 ///
-/// Found in the cause of a close by [`Error::find`](waterwheel_executor::Error::find).
+/// [`Error::find`](waterwheel_executor::Error::find) finds it in the cause of a close.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the driver panicked: {message}")]
 pub struct DriverPanicked {
-    /// The panic's message.
+    /// The message of the panic.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! What a driver tells its loop.
+//! The events that a driver reports to its loop.
 
 use std::fmt;
 use std::io;
@@ -9,49 +9,48 @@ use crate::address::Address;
 use crate::payload::{AncillaryMessage, Datagram, Io};
 use crate::token::Token;
 
-/// Something that happened to a registration. Their order is part of the
-/// [contract](super#the-contract).
+/// An event of a registration. The order of events is part of the [contract](super#the-contract).
 ///
-/// Its form is fixed so that the token is in the same place whatever has happened.
+/// The layout is fixed (`repr(u32)`) so that the token is at the same offset in every variant.
 #[derive(Debug)]
 #[repr(u32)]
 pub enum IoEvent {
-    /// A connecting stream is connected.
+    /// A stream has connected.
     Connected(Token),
-    /// A pending write has written so many bytes; zero: there is room, write again.
+    /// A pending write has written this many bytes. Zero means that the socket is writable: write again.
     Wrote(Token, usize),
-    /// A listener has accepted a connection. Dropping it closes it.
+    /// A listener has accepted a connection. Dropping the `Io` closes it.
     Accepted(Token, Io, Address),
-    /// A stream has read something; never empty.
+    /// A stream has read bytes, never zero.
     Read(Token, Bytes),
-    /// A stream has read something, and that was all for this round: `Read` and `ReadComplete` in one.
+    /// A stream has read the last bytes of this round: `Read` and `ReadComplete` in one.
     LastRead(Token, Bytes),
     /// A datagram was received.
     Datagram(Token, Box<Datagram>),
-    /// A stream has read something, or a datagram was received, with more than bytes.
+    /// Bytes or a datagram were received together with file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS).
     AncillaryMessage(Token, Box<AncillaryMessage>),
-    /// That was all for this round of reads or accepts.
+    /// This round of reads or accepts has ended.
     ReadComplete(Token),
-    /// The peer will send no more.
+    /// The peer has closed its sending direction, and everything was read.
     Eof(Token),
-    /// The peer will send no more, noticed while reads are off: what it has sent before is still to be read,
-    /// and then `Eof` follows.
+    /// The peer has closed its sending direction, noticed while reads are off (EPOLLRDHUP): bytes that it sent
+    /// before may still be unread. `Eof` follows when they were read.
     PeerFinished(Token),
-    /// One accept of a listener failed; the next may not.
+    /// An accept of a listener failed; a later one may succeed.
     AcceptFailed(Token, io::Error),
-    /// A datagram could not be received, or one that was sent has not arrived; the next may.
+    /// A datagram could not be received, or a sent one was not delivered; the socket goes on.
     ReceiveFailed(Token, io::Error),
-    /// It is broken.
+    /// The registration is broken.
     Failed(Token, io::Error),
-    /// It is gone, and nothing of it is in flight.
+    /// The registration has ended, and none of its operations is in flight.
     Detached(Token),
     /// A foreign descriptor is ready.
     Foreign(Token, Readiness),
 }
 
 impl IoEvent {
-    /// Splits [`LastRead`](Self::LastRead) into the `Read` and the `ReadComplete` that it stands for. Any other event
-    /// stays as it is.
+    /// Splits [`LastRead`](Self::LastRead) into the `Read` and the `ReadComplete` that it stands for. Returns any
+    /// other event unchanged.
     #[must_use]
     pub fn split(self) -> (IoEvent, Option<IoEvent>) {
         match self {
@@ -62,7 +61,7 @@ impl IoEvent {
         }
     }
 
-    /// Whom it concerns.
+    /// Returns the token of the registration that the event belongs to.
     #[inline]
     #[must_use]
     pub fn token(&self) -> Token {
@@ -86,41 +85,41 @@ impl IoEvent {
     }
 }
 
-/// What a foreign descriptor is ready for.
+/// The readiness of a foreign descriptor.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Readiness(u8);
 
 impl Readiness {
-    /// There is something to read, or the end of it.
+    /// There is data to read, or the end of the stream.
     pub const READABLE: Readiness = Readiness(1);
-    /// There is room to write.
+    /// There is space to write.
     pub const WRITABLE: Readiness = Readiness(1 << 1);
-    /// There is something urgent.
+    /// There is urgent data (EPOLLPRI).
     pub const PRIORITY: Readiness = Readiness(1 << 2);
-    /// It has an error to report. Told whatever the interest is.
+    /// There is an error. Reported whatever the interest is.
     pub const ERROR: Readiness = Readiness(1 << 3);
-    /// The other end is gone. Told whatever the interest is.
+    /// The peer has hung up. Reported whatever the interest is.
     pub const HANG_UP: Readiness = Readiness(1 << 4);
 
-    /// Whether it is ready for nothing.
+    /// True if the descriptor is ready for nothing.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is ready for all of these.
+    /// True if the descriptor is ready for all of these.
     #[must_use]
     pub fn contains(self, all: Readiness) -> bool {
         self.0 & all.0 == all.0
     }
 
-    /// Whether reading will not block: something is there, or the end, or an error.
+    /// True if a read would not block: there is data, the end of the stream, or an error.
     #[must_use]
     pub fn is_readable(self) -> bool {
         self.0 & (Self::READABLE.0 | Self::HANG_UP.0 | Self::ERROR.0) != 0
     }
 
-    /// Whether writing will not block: there is room, or an error.
+    /// True if a write would not block: there is space, or an error.
     #[must_use]
     pub fn is_writable(self) -> bool {
         self.0 & (Self::WRITABLE.0 | Self::ERROR.0) != 0

@@ -1,11 +1,11 @@
-//! What is asked of a driver for a registration: its role, how it reads, what it is to be told of.
+//! The parameters of a registration: its role, its read plan, its interest.
 
 use std::fmt;
 
 use crate::address::Address;
 
-/// What a socket is attached as. It enters the kernel's set only as one of these: a socket that was
-/// never connected would report a hang-up for ever (L17).
+/// The role that a socket is attached in. The driver adds a socket to the selector only in one of these roles,
+/// because the kernel reports a hang-up without end for a stream socket that was never connected (L17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -13,60 +13,60 @@ pub enum Role {
     Listener,
     /// A connected stream.
     Stream,
-    /// A stream that is to be connected to this address.
+    /// A stream that the driver connects to this address.
     Connecting(Address),
-    /// A socket for datagrams, bound or connected already.
+    /// A datagram socket, already bound or connected.
     Datagram,
 }
 
-/// How a round of reads goes.
+/// The limits of a round of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// At most so many reads or accepts in one round, so that one peer cannot starve the others.
+    /// The maximum number of reads or accepts in one round, so that one peer cannot starve the others.
     pub max_reads: u32,
-    /// At most so many bytes per read; beyond [`MAX_SIZE`](Self::MAX_SIZE) means that many.
+    /// The maximum number of bytes per read, capped at [`MAX_SIZE`](Self::MAX_SIZE).
     pub size: usize,
 }
 
 impl ReadPlan {
-    /// No driver reads more than this at once: 1 MiB, more than a socket's buffer holds as a rule.
+    /// The cap on the size of one read: 1 MiB, more than a socket's receive buffer usually holds.
     pub const MAX_SIZE: usize = 1 << 20;
 }
 
 impl Default for ReadPlan {
-    /// Sixteen reads of 2 KiB, as Netty begins.
+    /// Sixteen reads of 2 KiB, Netty's initial values.
     fn default() -> Self {
         Self { max_reads: 16, size: 2048 }
     }
 }
 
-/// What a foreign registration wants to be told of.
+/// The readiness that a foreign registration wants to be notified of.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interest(u8);
 
 impl Interest {
-    /// Nothing: not a valid interest of a registration.
+    /// No interest; invalid for a registration.
     pub const NONE: Interest = Interest(0);
-    /// There is something to read.
+    /// Data to read.
     pub const READABLE: Interest = Interest(1);
-    /// There is room to write.
+    /// Space to write.
     pub const WRITABLE: Interest = Interest(1 << 1);
-    /// There is something urgent; not every driver can tell.
+    /// Urgent data (EPOLLPRI); not every driver supports it.
     pub const PRIORITY: Interest = Interest(1 << 2);
 
-    /// Whether it is an interest in nothing.
+    /// True if the interest is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it covers all of these.
+    /// True if the interest includes all of these.
     #[must_use]
     pub fn contains(self, all: Interest) -> bool {
         self.0 & all.0 == all.0
     }
 
-    /// Without these.
+    /// Returns the interest without these.
     #[must_use]
     pub fn without(self, these: Interest) -> Interest {
         Interest(self.0 & !these.0)

@@ -1,4 +1,4 @@
-//! Groups of datagrams, and the interfaces they come by (C13).
+//! Multicast groups, and the network interfaces through which they are joined (C13).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,16 +7,16 @@ use std::net::{IpAddr, Ipv4Addr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkInterface {
-    /// The one that the system's routes lead to.
+    /// The interface that the system's routes select.
     #[default]
     Any,
-    /// The one with this number.
+    /// The interface with this index.
     Index(u32),
-    /// The one with this address. IPv6 knows interfaces by their numbers only.
+    /// The interface with this address. For IPv6, interfaces are named by their index only.
     Address(Ipv4Addr),
 }
 
-/// Being a member of a multicast group: what is sent to it by anybody, or by one source, is received.
+/// The membership in a multicast group: datagrams to the group are received, from any source or from a single one.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -27,28 +27,28 @@ pub enum NetworkInterface {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MulticastMembership {
-    /// The group.
+    /// The address of the group.
     pub group: IpAddr,
-    /// Where it is listened to.
+    /// The interface on which the group is joined.
     pub interface: NetworkInterface,
-    /// Whom it is listened to; `None`: to everybody.
+    /// The only source to receive from; `None` means any source.
     pub source: Option<IpAddr>,
 }
 
 impl MulticastMembership {
-    /// Of this group, wherever the system's routes say, whoever sends.
+    /// Creates a membership in this group, on the interface that the system's routes select, for any source.
     #[must_use]
     pub fn new(group: impl Into<IpAddr>) -> Self {
         Self { group: group.into(), interface: NetworkInterface::Any, source: None }
     }
 
-    /// The same at this interface.
+    /// Sets the interface.
     #[must_use]
     pub fn at(self, interface: NetworkInterface) -> Self {
         Self { interface, ..self }
     }
 
-    /// The same, listening to this source only.
+    /// Restricts the membership to this source.
     #[must_use]
     pub fn from_source(self, source: impl Into<IpAddr>) -> Self {
         Self { source: Some(source.into()), ..self }

@@ -1,4 +1,4 @@
-//! Bytes on their way out.
+//! The queue of bytes that a stream is to write.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,43 +7,43 @@ use bytes::{Buf, Bytes};
 
 use crate::queue_capacity::has_excess_capacity;
 
-/// The bytes that a stream is to write, in order. The loop owns it; a driver looks at it to write,
-/// and a completion driver keeps clones of its chunks until the kernel is through with them.
+/// The bytes that a stream is to write, in order. The loop owns the queue; a driver reads it to write, and a
+/// completion driver keeps clones of its chunks until the kernel has finished with them.
 #[derive(Debug, Default)]
 pub struct OutQueue {
-    /// Mostly the only one: it costs no list then, and an idle stream keeps none.
+    /// The first chunk. Mostly it is the only one: then there is no list, and an idle stream keeps none.
     first: Option<Bytes>,
-    /// The others, once there were any.
+    /// The other chunks, once there were any.
     rest: Option<Box<Rest>>,
-    /// How many of all may be written; the others are held back until they are flushed.
-    released: usize,
-    /// How many bytes may be written.
+    /// The number of flushed chunks, `first` included. Unflushed chunks are not written yet.
+    flushed_chunks: usize,
+    /// The number of flushed bytes.
     len: usize,
-    /// How many are held back.
-    held: usize,
+    /// The number of unflushed bytes.
+    unflushed_bytes: usize,
 }
 
-/// None of them is empty, and there are none if there is no first.
+/// The chunks after the first. None is empty, and the list is empty if there is no first chunk.
 #[derive(Debug, Default)]
 struct Rest {
     chunks: VecDeque<Bytes>,
 }
 
 impl OutQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { first: None, rest: None, released: 0, len: 0, held: 0 }
+        Self { first: None, rest: None, flushed_chunks: 0, len: 0, unflushed_bytes: 0 }
     }
 
-    /// How many bytes wait.
+    /// Returns the number of bytes to write.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none does.
+    /// True if there are no bytes to write.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -52,15 +52,15 @@ impl OutQueue {
 
     /// Appends a chunk, to be written.
     pub fn push(&mut self, chunk: Bytes) {
-        self.hold(chunk);
-        self.release();
+        self.push_unflushed(chunk);
+        self.flush();
     }
 
-    /// Appends a chunk that is not to be written yet, unless it is empty.
+    /// Appends a chunk that is not to be written before the next flush. An empty chunk is dropped.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, chunk: Bytes) {
+    pub(crate) fn push_unflushed(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
-            self.held += chunk.len();
+            self.unflushed_bytes += chunk.len();
             match self.first {
                 None => self.first = Some(chunk),
                 Some(_) => self.push_rest(chunk),
@@ -73,11 +73,11 @@ impl OutQueue {
         self.rest.get_or_insert_default().chunks.push_back(chunk);
     }
 
-    /// What was held back is to be written.
+    /// Marks all chunks as flushed: they are to be written.
     #[inline]
-    pub(crate) fn release(&mut self) {
-        self.len += std::mem::take(&mut self.held);
-        self.released = self.count();
+    pub(crate) fn flush(&mut self) {
+        self.len += std::mem::take(&mut self.unflushed_bytes);
+        self.flushed_chunks = self.count();
     }
 
     #[inline]
@@ -86,111 +86,114 @@ impl OutQueue {
         usize::from(self.first.is_some()) + rest
     }
 
-    /// How many bytes, in how many chunks, are to be written, and how many are held back.
-    pub(crate) fn counts(&self) -> [(usize, usize); 2] {
-        [(self.len, self.released), (self.held, self.count() - self.released)]
+    /// Returns (bytes, chunks) of the flushed part, then of the unflushed part.
+    pub(crate) fn flushed_and_unflushed(&self) -> [(usize, usize); 2] {
+        [
+            (self.len, self.flushed_chunks),
+            (self.unflushed_bytes, self.count() - self.flushed_chunks),
+        ]
     }
 
     fn next_first(&mut self) -> Option<Bytes> {
         self.rest.as_mut()?.chunks.pop_front()
     }
 
-    /// Takes out what is held back; there too it is held.
-    pub(crate) fn split_held(&mut self) -> OutQueue {
-        let from = self.released.saturating_sub(1);
+    /// Splits off the unflushed chunks. They are unflushed in the returned queue too.
+    pub(crate) fn split_unflushed(&mut self) -> OutQueue {
+        let from = self.flushed_chunks.saturating_sub(1);
         let rest = self.rest.as_mut().map(|rest| rest.chunks.split_off(from));
         let rest = rest.map(|chunks| Box::new(Rest { chunks }));
-        let held = std::mem::take(&mut self.held);
-        let mut split = OutQueue { rest, held, ..OutQueue::new() };
-        split.first = if self.released == 0 { self.first.take() } else { split.next_first() };
+        let unflushed_bytes = std::mem::take(&mut self.unflushed_bytes);
+        let mut split = OutQueue { rest, unflushed_bytes, ..OutQueue::new() };
+        split.first = if self.flushed_chunks == 0 { self.first.take() } else { split.next_first() };
         split
     }
 
-    /// All chunks, held back or not.
+    /// Returns all chunks, flushed or not.
     pub(crate) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
         self.first.into_iter().chain(self.rest.unwrap_or_default().chunks)
     }
 
-    /// The chunks, in order; none is empty.
+    /// Iterates over the chunks to write, in order; none is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
         let rest = self.rest.iter().flat_map(|rest| &rest.chunks);
-        self.first.iter().chain(rest).take(self.released)
+        self.first.iter().chain(rest).take(self.flushed_chunks)
     }
 
-    /// The bytes, if they are in one chunk.
+    /// Returns the chunk to write if it is the only flushed one.
     #[must_use]
     #[inline]
     pub fn only_chunk(&self) -> Option<&Bytes> {
-        self.first.as_ref().filter(|_| self.released == 1)
+        self.first.as_ref().filter(|_| self.flushed_chunks == 1)
     }
 
-    /// Fills `slices` from the front; returns how many are filled.
+    /// Fills `slices` from the front; returns the number filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let filled = slices.iter_mut().zip(self.chunks());
         filled.map(|(slice, chunk)| *slice = IoSlice::new(chunk)).count()
     }
 
-    /// Takes the first `n` bytes out: they were written.
+    /// Removes the first `n` bytes, because they were written.
     ///
     /// # Panics
-    /// If there are fewer: a driver that claims to have written them is wrong.
+    /// If the queue has fewer: then the driver has reported a wrong number.
     pub fn advance(&mut self, n: usize) {
         self.advance_with(n, drop);
         drop(self.take_spent());
     }
 
-    /// Takes the first `n` bytes out, and hands each chunk that was written as a whole to `spent`: its
-    /// destructor may be the user's, and must not run under a borrow of the queue. One that was alone stays, to
-    /// be [taken](Self::take_spent) out before anything is appended.
+    /// Removes the first `n` bytes, and hands each chunk that was written completely to `spent`: its destructor may
+    /// be the user's, and must not run while the queue is borrowed. A chunk that was the only one stays, to be
+    /// [taken](Self::take_spent) out before anything is appended.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
     #[inline]
     pub(crate) fn advance_with(&mut self, n: usize, mut spent: impl FnMut(Bytes)) {
-        if !self.finish_only(n) {
+        if !self.finish_only_chunk(n) {
             self.advance_by_chunks(n, &mut spent);
         }
     }
 
-    /// Notes that the only chunk was written as a whole, if that is so. It stays, to be [taken](Self::take_spent)
-    /// out before anything is appended.
+    /// Marks the only chunk as written, if it is the only one and `n` covers all of it. It stays, to be
+    /// [taken](Self::take_spent) out before anything is appended.
     #[inline]
-    pub(crate) fn finish_only(&mut self, n: usize) -> bool {
-        let is_whole = n == self.len && self.released == 1 && self.rest.is_none();
+    pub(crate) fn finish_only_chunk(&mut self, n: usize) -> bool {
+        let is_whole = n == self.len && self.flushed_chunks == 1 && self.rest.is_none();
         if is_whole {
-            (self.released, self.len) = (0, 0);
+            (self.flushed_chunks, self.len) = (0, 0);
         }
         is_whole
     }
 
-    /// True if there is no chunk: none to be written, none held back, none that was written.
+    /// True if there is no chunk, neither flushed nor unflushed nor written.
     #[inline]
     pub(crate) fn has_no_chunk(&self) -> bool {
         self.first.is_none()
     }
 
-    /// True if there is one chunk, and it is to be written.
+    /// True if there is exactly one chunk, and it is flushed.
     #[inline]
     pub(crate) fn is_one_chunk(&self) -> bool {
-        self.released == 1 && self.held == 0 && self.rest.is_none()
+        self.flushed_chunks == 1 && self.unflushed_bytes == 0 && self.rest.is_none()
     }
 
-    /// Takes out the chunk that is the only one: it was written.
+    /// Removes and returns the only chunk, because it was written.
     #[inline]
     pub(crate) fn take_one_chunk(&mut self) -> Option<Bytes> {
-        (self.released, self.len) = (0, 0);
+        (self.flushed_chunks, self.len) = (0, 0);
         self.first.take()
     }
 
-    /// True if there are several chunks, of `n` bytes in all, and none is held back.
+    /// True if there are several chunks, of `n` bytes in all, and none is unflushed.
     #[inline]
-    pub(crate) fn is_all_of_several(&self, n: usize) -> bool {
-        n == self.len && self.held == 0 && self.released > 1
+    pub(crate) fn is_all_of_several_chunks(&self, n: usize) -> bool {
+        n == self.len && self.unflushed_bytes == 0 && self.flushed_chunks > 1
     }
 
-    /// Moves all chunks to the end of a list: they were written.
+    /// Moves all chunks to the end of a list, because they were written.
     pub(crate) fn move_all(&mut self, to: &mut VecDeque<Bytes>) {
-        (self.released, self.len) = (0, 0);
+        (self.flushed_chunks, self.len) = (0, 0);
         to.extend(self.first.take());
         if let Some(rest) = &mut self.rest {
             to.append(&mut rest.chunks);
@@ -200,17 +203,18 @@ impl OutQueue {
         }
     }
 
-    /// Takes the chunk out that was alone and was written. Any other is not empty, and counted.
+    /// Removes and returns the chunk that was the only one and was written. Any other chunk is not empty, and is
+    /// counted.
     #[inline]
     pub(crate) fn take_spent(&mut self) -> Option<Bytes> {
-        if self.len + self.held == 0 { self.first.take() } else { None }
+        if self.len + self.unflushed_bytes == 0 { self.first.take() } else { None }
     }
 
     #[inline(never)]
     fn advance_by_chunks(&mut self, mut n: usize, spent: &mut dyn FnMut(Bytes)) {
         assert!(n <= self.len, "{n} bytes written of {}", self.len);
         self.len -= n;
-        while self.released > 0
+        while self.flushed_chunks > 0
             && let Some(first) = &mut self.first
         {
             if n < first.len() {
@@ -222,7 +226,7 @@ impl OutQueue {
             if let Some(whole) = std::mem::replace(&mut self.first, next) {
                 spent(whole);
             }
-            self.released -= 1;
+            self.flushed_chunks -= 1;
         }
         if self.first.is_none()
             && self.rest.as_ref().is_some_and(|it| has_excess_capacity(&it.chunks))
@@ -257,12 +261,12 @@ mod tests {
     #[test]
     fn what_is_held_back_is_not_to_be_written_yet() {
         let mut queue = queue();
-        queue.hold(Bytes::from_static(b"later"));
-        queue.hold(Bytes::new());
+        queue.push_unflushed(Bytes::from_static(b"later"));
+        queue.push_unflushed(Bytes::new());
         assert_eq!((queue.len(), queue.chunks().count()), (6, 3));
         queue.advance(6);
         assert!(queue.is_empty());
-        queue.release();
+        queue.flush();
         assert_eq!((queue.len(), queue.chunks().count()), (5, 1));
     }
 
@@ -273,9 +277,12 @@ mod tests {
             let chunks = [&b"a"[..], b"b", b"c", b"d"];
             let (flushed, held) = chunks.split_at(released);
             flushed.iter().for_each(|chunk| queue.push(Bytes::from_static(chunk)));
-            held.iter().for_each(|chunk| queue.hold(Bytes::from_static(chunk)));
-            let rest = queue.split_held();
-            assert_eq!((queue.len(), rest.held, rest.len()), (released, 4 - released, 0));
+            held.iter().for_each(|chunk| queue.push_unflushed(Bytes::from_static(chunk)));
+            let rest = queue.split_unflushed();
+            assert_eq!(
+                (queue.len(), rest.unflushed_bytes, rest.len()),
+                (released, 4 - released, 0)
+            );
             let all: Vec<u8> = queue.into_chunks().chain(rest.into_chunks()).flatten().collect();
             assert_eq!(all, b"abcd", "after {released}");
         }

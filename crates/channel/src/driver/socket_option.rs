@@ -1,15 +1,15 @@
-//! What can be set about a socket (C11).
+//! Socket options (C11).
 
 use std::fmt;
 use std::time::Duration;
 
 use super::multicast::{MulticastMembership, NetworkInterface};
 
-/// An option of a socket. Which of them there are is up to the transport; one that it does not have is
-/// refused, with its name.
+/// A socket option. Which options exist depends on the transport: an unsupported option fails with an error that
+/// names it.
 ///
-/// Connections that a server accepts have what its listening socket has, without a system call each: that
-/// is where the options of children are set.
+/// Accepted connections inherit the options of their listening socket, without a system call each: therefore child
+/// options are set on the listening socket.
 ///
 /// ```
 /// use waterwheel_channel::driver::SocketOption;
@@ -19,71 +19,77 @@ use super::multicast::{MulticastMembership, NetworkInterface};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SocketOption {
-    /// So many connections may wait to be accepted.
+    /// The backlog of `listen`: the maximum number of connections that wait to be accepted.
     Backlog(u32),
-    /// An address may be bound while connections of its last owner linger. TCP listeners have it set by
-    /// default.
+    /// SO_REUSEADDR: an address may be bound while connections of its previous owner are in TIME_WAIT. On by
+    /// default for TCP listeners.
     ReuseAddress(bool),
-    /// Several sockets may be bound to the same address, and share what comes.
+    /// SO_REUSEPORT: several sockets may be bound to the same address, and the kernel distributes connections among
+    /// them.
     ReusePort(bool),
-    /// An IPv6 listener takes IPv4 connections too, or not.
+    /// IPV6_V6ONLY: if true, an IPv6 listener accepts no IPv4 connections.
     OnlyV6(bool),
-    /// Small writes are sent at once instead of being collected. TCP has it set by default.
+    /// TCP_NODELAY: small writes are sent at once instead of being collected (Nagle's algorithm). On by default for
+    /// TCP.
     NoDelay(bool),
-    /// The kernel looks from time to time whether a silent peer is still there.
+    /// SO_KEEPALIVE: the kernel probes whether a silent peer is still there.
     KeepAlive(bool),
-    /// After so long without a sign from the peer it begins to.
+    /// TCP_KEEPIDLE: the time without data from the peer before the first probe.
     KeepAliveIdle(Duration),
-    /// It tries again after so long.
+    /// TCP_KEEPINTVL: the time between two probes.
     KeepAliveInterval(Duration),
-    /// After so many tries without an answer the connection is broken.
+    /// TCP_KEEPCNT: the number of unanswered probes after which the connection is broken.
     KeepAliveCount(u32),
-    /// What a close does with bytes that the peer has not acknowledged. `None`: they are sent in the
-    /// background. Zero: they are thrown away and the peer sees a reset. Longer, in whole seconds: a close
-    /// elsewhere would wait for so long, one of a channel does not; they are sent in the background too.
+    /// SO_LINGER: what a close does with bytes that the peer has not acknowledged. `None`: the kernel sends them in
+    /// the background. Zero: they are discarded, and the peer sees a reset. Longer, in whole seconds: a plain
+    /// `close` would wait for that time, but the close of a channel does not; the kernel sends them in the
+    /// background too.
     Linger(Option<Duration>),
-    /// The size of the kernel's buffer for what is sent.
+    /// SO_SNDBUF: the size of the kernel's send buffer.
     SendBuffer(usize),
-    /// The size of the kernel's buffer for what is received.
+    /// SO_RCVBUF: the size of the kernel's receive buffer.
     ReceiveBuffer(usize),
-    /// A connection is broken if what was sent is not acknowledged for so long.
+    /// TCP_USER_TIMEOUT: the time after which a connection with unacknowledged data is broken.
     UserTimeout(Duration),
-    /// A listener takes data together with the request to connect; so many such requests may wait.
+    /// TCP_FASTOPEN: a listener accepts data in the SYN; the value limits the pending requests of that kind.
     FastOpen(u32),
-    /// A client sends its first data together with the request to connect.
+    /// TCP_FASTOPEN_CONNECT: a client sends its first data in the SYN.
     FastOpenConnect(bool),
-    /// A connection is given to the listener only when it has sent something, or after so long.
+    /// TCP_DEFER_ACCEPT: a connection reaches the listener only when it has sent data, or after this time.
     DeferAccept(Duration),
-    /// A read spins in the network device for so long before it sleeps.
+    /// SO_BUSY_POLL: how long a read polls the network device before it sleeps.
     BusyPoll(Duration),
-    /// The kernel says that there is room only when fewer bytes than this are unsent.
+    /// TCP_NOTSENT_LOWAT: the kernel reports the socket writable only when fewer than this many bytes are unsent.
     NotSentLowWater(u32),
-    /// What routers are told about the importance of packets.
+    /// IP_TOS, IPV6_TCLASS: the type of service, which tells routers the priority of packets.
     TypeOfService(u32),
-    /// So many routers may pass a packet on. Of IPv6 it is called the hop limit.
+    /// IP_TTL, IPV6_UNICAST_HOPS: the number of routers that may forward a packet.
     TimeToLive(u32),
-    /// Datagrams may be sent to all machines of a network.
+    /// SO_BROADCAST: datagrams may be sent to broadcast addresses.
     Broadcast(bool),
-    /// What is sent to this group is received; a socket that joins groups hears those and no others. It
-    /// may be given more than once.
+    /// IP_ADD_MEMBERSHIP and its variants: joins a multicast group. A socket receives only the groups that it has
+    /// joined. May be given more than once.
     JoinGroup(MulticastMembership),
-    /// What is sent to this group is no longer received. It is called what it was when it was joined.
+    /// IP_DROP_MEMBERSHIP and its variants: leaves a multicast group. The value is the one that it was joined with.
     LeaveGroup(MulticastMembership),
-    /// What is sent to groups leaves by this interface.
+    /// IP_MULTICAST_IF, IPV6_MULTICAST_IF: the interface through which multicast datagrams are sent.
     MulticastInterface(NetworkInterface),
-    /// So many routers may pass on what is sent to groups; one if nothing is said: the own network.
+    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS: the number of routers that may forward multicast datagrams. The
+    /// default is one: the local network.
     MulticastTimeToLive(u32),
-    /// Members of a group on this machine hear what is sent to it here. On if nothing is said.
+    /// IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP: group members on this machine receive what it sends to the group. On
+    /// by default.
     MulticastLoop(bool),
-    /// What a peer passes is taken: a read with something in it is a [`AncillaryMessage`](crate::AncillaryMessage). Otherwise it
-    /// is dropped on its way. Unix sockets have it.
+    /// Accepts descriptors from the peer (SCM_RIGHTS): a read with descriptors is an
+    /// [`AncillaryMessage`](crate::AncillaryMessage). Otherwise they are dropped on arrival. For Unix sockets.
     ReceivePassed(bool),
-    /// Every read says who has sent it, and is a [`AncillaryMessage`](crate::AncillaryMessage). Unix sockets have it.
+    /// SO_PASSCRED: every read carries the sender's credentials, and is an
+    /// [`AncillaryMessage`](crate::AncillaryMessage). For Unix sockets.
     ReceiveCredentials(bool),
 }
 
 impl SocketOption {
-    /// Its name, for errors.
+    /// Returns the name of the option, for error messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The driver of loops that have no descriptors: in-memory channels and tasks (L14).
+//! The driver of loops without descriptors: for in-memory channels and tasks (L14).
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use super::{
 use crate::address::Address;
 use crate::token::Token;
 
-/// Opens drivers that know no descriptors: whatever is to be attached to them is refused.
+/// Opens drivers that accept no descriptors: attaching or registering one fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TaskOnly;
 
@@ -28,7 +28,7 @@ struct TaskOnlyDriver {
 }
 
 fn refuse<T>(io: Io) -> Result<T> {
-    let message = format!("a task-only loop watches nothing, {} included", io.kind());
+    let message = format!("a task-only loop cannot watch {}: it has no selector", io.kind());
     Err(io.refused(ErrorKind::Unsupported, message))
 }
 

@@ -1,4 +1,4 @@
-//! Building event loops.
+//! The builder of event loop groups and of single loops.
 
 use std::fmt;
 use std::io;
@@ -25,8 +25,7 @@ use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
 use crate::metrics::Counters;
 
-/// Gathers the properties of an [`EventLoopGroup`]; [`build`](Self::build) checks them and opens the
-/// drivers.
+/// Collects the properties of an [`EventLoopGroup`]; [`build`](Self::build) checks them and opens the drivers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,48 +49,48 @@ use crate::metrics::Counters;
 pub struct EventLoopGroupBuilder {
     executors: EventExecutorGroupBuilder,
     options: LoopOptions,
-    /// A loop for each channel.
+    /// True for a group with one loop for each channel.
     per_channel: bool,
     max_channels: Option<usize>,
 }
 
-/// What every loop of a group is built with.
+/// The options that every loop of a group is built with.
 #[derive(Clone)]
 pub(crate) struct LoopOptions {
     pub(crate) driver: Arc<dyn OpenDriver>,
     pub(crate) budget: TaskBudget,
-    /// `None`: the usual one, which need not be asked.
+    /// `None` means [`WaitStrategy`](crate::WaitStrategy), without a call per turn.
     pub(crate) strategy: Option<Arc<dyn SelectStrategy>>,
     pub(crate) rebuild_after: u32,
     pub(crate) spin: Duration,
-    /// Of a group with a loop for each channel.
+    /// Set in a group with one loop for each channel.
     pub(crate) loop_pool: Option<Weak<LoopPool>>,
 }
 
-/// Why a group of event loops could not be built.
+/// The reason why a group of event loops could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopBuildError {
-    /// A property of the executors makes no sense.
+    /// A property of the executors is invalid.
     #[error(transparent)]
     Executor(#[from] BuildError),
     /// The I/O ratio is out of range.
-    #[error("an I/O ratio of {ratio} is not between 1 and 100")]
+    #[error("the I/O ratio is {ratio}; it must be between 1 and 100")]
     IoRatio {
-        /// The ratio asked for.
+        /// The ratio that was set.
         ratio: u8,
     },
-    /// No channel would be allowed at all.
-    #[error("a group for at most 0 channels is of no use; without a limit, leave it out")]
+    /// `max_channels(0)` would allow no channel.
+    #[error("max_channels(0) allows no channel; leave it out for no limit")]
     NoChannels,
-    /// Only a group with a loop for each channel has a limit.
-    #[error("at most {max} channels: only a group with a loop for each channel has such a limit")]
+    /// `max_channels` was set for a group without one loop for each channel.
+    #[error("max_channels({max}) needs a group built with EventLoopGroup::per_channel")]
     NotPerChannel {
-        /// The limit asked for.
+        /// The limit that was set.
         max: usize,
     },
     /// The driver could not be opened.
-    #[error("the driver of an event loop could not be opened: {0}")]
+    #[error("failed to open the driver of an event loop: {0}")]
     Driver(#[source] io::Error),
 }
 
@@ -109,74 +108,73 @@ impl EventLoopGroupBuilder {
         Self { executors, options, per_channel: false, max_channels: None }
     }
 
-    /// Of a group with a loop for each channel.
+    /// Creates the builder of a group with one loop for each channel.
     pub(crate) fn per_channel(driver: impl OpenDriver + 'static) -> Self {
         Self { per_channel: true, ..Self::new(driver).threads(1) }
     }
 
-    /// How many loops; zero is an error. Default: two for each core. In a group with a loop for each
-    /// channel: how many are there from the start, one by default.
+    /// Sets the number of loops; zero is an error. The default is two for each core. In a group with one loop for
+    /// each channel, this is the number of loops to begin with, by default one.
     pub fn threads(mut self, threads: usize) -> Self {
         self.executors = self.executors.threads(threads);
         self
     }
 
-    /// The name: loops are `name-0`, `name-1`, …, their threads `name-pool-n`.
+    /// Sets the name: loops are called `name-0`, `name-1`, …, their threads `name-pool-n`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.executors = self.executors.name(name);
         self
     }
 
-    /// Where the threads come from. Default: a
-    /// [`ThreadFactory`](waterwheel_executor::ThreadFactory) with the group's name. For threads
-    /// pinned to cores give one with [`pin_to`](waterwheel_executor::ThreadFactory::pin_to).
+    /// Sets the source of threads. The default is a [`ThreadFactory`](waterwheel_executor::ThreadFactory) with the
+    /// group's name. For threads pinned to cores, pass one with
+    /// [`pin_to`](waterwheel_executor::ThreadFactory::pin_to).
     pub fn thread_supplier(mut self, supplier: Arc<dyn ThreadSupplier>) -> Self {
         self.executors = self.executors.thread_supplier(supplier);
         self
     }
 
-    /// Who picks the loop for the next piece of work. Default: round robin.
+    /// Sets the chooser, which picks the loop for the next task. The default is round robin.
     pub fn chooser(mut self, chooser: impl Chooser + 'static) -> Self {
         self.executors = self.executors.chooser(chooser);
         self
     }
 
-    /// At most this many user tasks may wait at each loop: at least 16, fewer is an error
-    /// ([`MIN_QUEUE_BOUND`](waterwheel_executor::MIN_QUEUE_BOUND)).
+    /// Limits the number of user tasks queued at each loop. A bound below 16
+    /// ([`MIN_QUEUE_BOUND`](waterwheel_executor::MIN_QUEUE_BOUND)) is an error.
     pub fn queue_bound(mut self, bound: u32) -> Self {
         self.executors = self.executors.queue_bound(bound);
         self
     }
 
-    /// At most this many timers of the user's may be pending at each loop; one more is rejected with its
-    /// closure. Zero is an error. Time-outs of channels, timers of handlers and sleeps of futures do not
-    /// count. Default: no bound.
+    /// Limits the number of pending user timers at each loop; one more is rejected with its closure. Zero is an
+    /// error. Timeouts of channels, timers of handlers and sleeps of futures do not count. The default is no limit.
     pub fn timer_bound(mut self, bound: usize) -> Self {
         self.executors = self.executors.timer_bound(bound);
         self
     }
 
-    /// What happens to a submission that finds the queue full. Default: it is rejected.
+    /// Sets the policy for submissions to a full queue. The default is to reject them.
     pub fn rejection(mut self, policy: impl RejectionPolicy + 'static) -> Self {
         self.executors = self.executors.rejection(policy);
         self
     }
 
-    /// Who is told of faults. Default: the log.
+    /// Sets the reporter, which receives faults. The default is the log.
     pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
         self.executors = self.executors.reporter(reporter);
         self
     }
 
-    /// All loops are watched by this one: it names the task, the future, the callback or the handler
-    /// that holds one of them for too long, while it still does. Default: by none.
+    /// Sets the watchdog of all loops: it reports the task, future, callback or handler that occupies a loop for
+    /// too long, while it still runs. The default is no watchdog.
     ///
     /// ```
     /// use waterwheel_channel::EventLoopGroup;
     /// use waterwheel_channel::driver::TaskOnly;
     /// use waterwheel_executor::Watchdog;
     ///
-    /// let watchdog = Watchdog::builder().build()?; // Tells the reporter of the loop.
+    /// let watchdog = Watchdog::builder().build()?; // Reports to the reporter of the loop.
     /// let group = EventLoopGroup::builder(TaskOnly).watchdog(&watchdog).build()?;
     /// assert_eq!(group.next().metrics().slow_works, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -186,43 +184,43 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// The share of a loop's time that belongs to I/O, in percent, from 1 to 100: after events that
-    /// took a time `t`, tasks run for up to `t × (100 − ratio) / ratio`; without events one batch of
-    /// them runs. At 100 the tasks that are queued all run. Default: 50.
+    /// Sets the share of a loop's time for I/O, in percent, from 1 to 100. After events that took a time `t`, tasks
+    /// run for up to `t × (100 − ratio) / ratio`; without events, one batch of tasks runs. At 100, all queued tasks
+    /// run. The default is 50.
     pub fn io_ratio(mut self, ratio: u8) -> Self {
         self.options.budget.io_ratio = ratio;
         self
     }
 
-    /// No task phase is longer than this, whatever the ratio. Default: no such limit.
+    /// Limits the length of every task phase, whatever the ratio. The default is no limit.
     pub fn task_quantum(mut self, quantum: Duration) -> Self {
         self.options.budget.quantum = Some(quantum);
         self
     }
 
-    /// How a turn begins. Default: [`WaitStrategy`](crate::WaitStrategy).
+    /// Sets the strategy that chooses how a turn begins. The default is [`WaitStrategy`](crate::WaitStrategy).
     pub fn strategy(mut self, strategy: impl SelectStrategy + 'static) -> Self {
         self.options.strategy = Some(Arc::new(strategy));
         self
     }
 
-    /// After so many waits in a row that returned early with nothing to do, the selector is rebuilt;
-    /// below three it never is. A wait that was of use makes up for sixteen of them. Default: 512.
+    /// Sets the number of waits in a row that may return early with nothing to do before the selector is rebuilt. A
+    /// number below three disables the rebuild. Each useful wait forgives sixteen early returns. The default is 512.
     pub fn rebuild_after(mut self, premature_returns: u32) -> Self {
         self.options.rebuild_after = premature_returns;
         self
     }
 
-    /// Before it sleeps a loop keeps looking for work this long: submissions then reach it without a
-    /// system call, at the price of a busy core. Default: not at all.
+    /// Sets how long a loop polls for work before it sleeps: submissions during that time reach it without a system
+    /// call, at the price of a busy core. The default is zero.
     pub fn spin_before_sleep(mut self, time: Duration) -> Self {
         self.options.spin = time;
         self
     }
 
-    /// A group with a loop for each channel has so many channels at most, those that accept connections
-    /// included: [`TooManyChannels`](crate::TooManyChannels) is the error beyond, and an accepted connection
-    /// is closed. Zero is an error. Default: no limit.
+    /// Limits the number of channels in a group with one loop for each channel, listeners included. Beyond it,
+    /// registrations fail with [`TooManyChannels`](crate::TooManyChannels), and accepted connections are closed.
+    /// Zero is an error. The default is no limit.
     pub fn max_channels(mut self, max: usize) -> Self {
         self.max_channels = Some(max);
         self
@@ -231,8 +229,7 @@ impl EventLoopGroupBuilder {
     /// Builds the group, and opens a driver for each loop. Threads start when they are first used.
     ///
     /// # Errors
-    /// [`LoopBuildError`] names what makes no sense, or what could not be had: then the loops built
-    /// before have ended.
+    /// [`LoopBuildError`] names the invalid property, or the driver's error; loops that were already built are ended.
     pub fn build(self) -> Result<EventLoopGroup, LoopBuildError> {
         let options = self.options.checked()?;
         let loop_pool = match (self.per_channel, self.max_channels) {
@@ -247,12 +244,12 @@ impl EventLoopGroupBuilder {
         let executors = self.executors.growing().attach(loop_pool.clone());
         let group = executors.build_with(|builder| loop_pool.options().build(builder))?;
         let group = EventLoopGroup::new(group);
-        loop_pool.open(group.children());
+        loop_pool.add_idle(group.children());
         Ok(group)
     }
 
-    /// Builds one loop that the calling thread drives itself, turn by turn. The number of threads,
-    /// their supplier and the chooser do not matter.
+    /// Builds one loop that the calling thread drives turn by turn. The number of threads, the thread supplier and
+    /// the chooser are ignored.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
@@ -277,15 +274,15 @@ impl LoopOptions {
         let (parts, builder) = self.open(builder)?;
         let (waker, options) = (parts.waker.clone(), self.clone());
         let seed: LoopSeed<LoopCommand> = Box::new(move || {
-            let own =
-                EventExecutor::current_of_kind().expect("a loop's seed is sown on its thread");
+            let own = EventExecutor::current_of_kind()
+                .expect("a loop is created on its executor's thread");
             let local = LocalLoop::new(
                 parts.driver,
                 own.sender(),
                 parts.counters,
                 options.loop_pool.clone(),
             );
-            let here = local.enter();
+            let here = local.make_current();
             Box::new(LoopRunner::new(local, &options, (parts.pause, parts.waker), Some(here)))
         });
         Ok(builder.build_loop(waker, seed)?)
@@ -296,10 +293,11 @@ impl LoopOptions {
         builder: EventExecutorBuilder,
     ) -> Result<ManualEventLoop, LoopBuildError> {
         let (parts, builder) = self.open(builder)?;
-        let hand = builder.build_manual_loop(parts.waker.clone())?;
-        let local = LocalLoop::new(parts.driver, hand.executor().sender(), parts.counters, None);
+        let executor = builder.build_manual_loop(parts.waker.clone())?;
+        let local =
+            LocalLoop::new(parts.driver, executor.executor().sender(), parts.counters, None);
         let runner = LoopRunner::new(local.clone(), self, (parts.pause, parts.waker), None);
-        Ok(ManualEventLoop::new(hand, local, runner))
+        Ok(ManualEventLoop::new(executor, local, runner))
     }
 
     /// Opens a driver, and prepares the executor for it.
@@ -322,10 +320,10 @@ impl LoopOptions {
     }
 }
 
-/// What a loop is made of, on its way to the loop's thread.
+/// The parts of a loop, on their way to the loop's thread.
 struct LoopParts {
     driver: Box<dyn Driver>,
-    /// Slept on while the driver is left alone.
+    /// The loop sleeps here while the driver is paused after a failure.
     pause: TokenPark,
     waker: Arc<LoopWaker>,
     counters: Arc<Counters>,

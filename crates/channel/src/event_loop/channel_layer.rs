@@ -1,48 +1,48 @@
-//! What the layer above keeps on each loop, and what the loop asks of it.
+//! The contract between a loop and the channel layer above it.
 //!
 //! ```text
-//!   phase 2   events ──► settle                    what calls have left behind and could not do themselves
-//!   phase 3   begin_turn ──► tasks ──► settle
-//!   phase 5   close_all, once the shutdown has begun; count: as long as there is any, the loop lives on
-//!   the end   end_all, before the driver goes
+//!   phase 2   events ──► run_deferred               work that calls left behind and could not do themselves
+//!   phase 3   begin_task_phase ──► tasks ──► run_deferred
+//!   phase 5   close_all, once the shutdown has begun; the loop lives on while `count` is above zero
+//!   the end   finish_all, before the driver is dropped
 //! ```
 //!
-//! The loop owns the residents, because it asks several times a turn, and knows them by these traits alone: their type
-//! is named by the layer above, where it implements [`ChannelLayer`] for [`ChannelLayerMarker`]. A crate of its own for the loop would
-//! have a type parameter there instead.
+//! The loop owns the channels, because it asks them several times per turn, but it knows them only by these traits.
+//! The channel layer names their type by implementing [`ChannelLayer`] for [`ChannelLayerMarker`]. If the loop were
+//! a crate of its own, it would have a type parameter instead.
 
 use waterwheel_executor::Error;
 
 use crate::event_loop::drain::loop_drain::Drainable;
 
-/// What lives on a loop besides registrations. Touched on the loop only.
+/// The channels of a loop. Only the loop's thread uses them.
 pub(crate) trait HostedChannels: Drainable + Default {
-    /// Returns how many there are.
+    /// Returns the number of channels.
     fn count(&self) -> usize;
 
-    /// Returns how many have something left to do: unless there are none the loop does not sleep.
-    fn left(&self) -> usize;
+    /// Returns the number of channels with deferred work. The loop does not sleep unless it is zero.
+    fn pending_count(&self) -> usize;
 
-    /// A task phase begins: those who waited for the next turn have theirs.
-    fn begin_turn(&self);
+    /// Begins a task phase: channels that deferred reads to the next turn continue now.
+    fn begin_task_phase(&self);
 
-    /// Does what calls have left behind, unless a call is under way.
-    fn settle(&self);
+    /// Runs the work that calls into channels have deferred, unless such a call is on the stack.
+    fn run_deferred(&self);
 
-    /// The shutdown has begun, for this reason: all of them go, in their own time.
+    /// Closes all channels with this cause, because a shutdown has begun. Each first writes what is pending.
     fn close_all(&self, cause: &Error);
 
-    /// The loop is over, for this reason: all of them go at once.
-    fn end_all(&self, cause: &Error);
+    /// Closes all channels at once with this cause, because the loop has ended.
+    fn finish_all(&self, cause: &Error);
 }
 
-/// Says of which type the residents are. Implemented once, by the layer above.
+/// Names the type of the channels. Implemented once, by the channel layer.
 pub(crate) trait ChannelLayer {
     type Channels: HostedChannels;
 }
 
-/// The layer above the event loop.
+/// The type for which the channel layer implements [`ChannelLayer`].
 pub(crate) struct ChannelLayerMarker;
 
-/// The residents of a loop.
+/// The type of a loop's channels.
 pub(crate) type HostedChannelSet = <ChannelLayerMarker as ChannelLayer>::Channels;

@@ -1,7 +1,7 @@
-//! What can be asked of an event loop beyond tasks and timers: a call with the loop, made on its thread.
+//! Commands to an event loop: closures that the loop calls on its own thread, with itself as the argument.
 //!
-//! It travels as a value through the executor's queue. Whoever sends one says there and then what is to be done,
-//! so that the loop knows nothing of the layers above it.
+//! A command travels as a value through the executor's queue. The sender supplies the closure, so the loop needs no
+//! knowledge of the layers above it.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use waterwheel_executor::engine::InlineCall;
 
 use crate::event_loop::local_loop::LocalLoop;
 
-/// A command to an event loop. Made by this crate only.
+/// A command to an event loop. Only this crate creates commands.
 pub struct LoopCommand(InlineCall<LocalLoop>);
 
 impl LoopCommand {
-    /// A call of up to two words: an `Arc` and a `Box`, or two tokens. It allocates nothing; a larger closure
-    /// does not compile.
+    /// Creates a command from a closure of at most two words, such as an `Arc` and a `Box`, or two tokens. It does
+    /// not allocate. A larger closure does not compile.
     #[inline]
     pub(crate) fn new(call: impl FnOnce(&LocalLoop) + Send + 'static) -> Self {
         Self(InlineCall::new(call))
     }
 
-    /// A call of any size, which is boxed if it is larger: for what is seldom asked.
+    /// Creates a command from a closure of any size, boxed if it exceeds two words. For rare commands.
     pub(crate) fn of_any_size(call: impl FnOnce(&LocalLoop) + Send + 'static) -> Self {
         Self(InlineCall::of_any_size(call))
     }
 
-    /// Makes the call. On the loop.
+    /// Runs the command, on the loop.
     #[inline]
     pub(crate) fn perform(self, here: &LocalLoop) {
         self.0.call(here);

@@ -13,8 +13,8 @@ use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::foreign::{Foreign, ForeignHandle, ForeignHandler};
 
-/// Several event loops behind one handle. It is an [`EventExecutorGroup`] and offers all that one
-/// does: each submission goes to one of the loops, a shutdown to all.
+/// A handle to several event loops. It dereferences to an [`EventExecutorGroup`]: each submission goes to one of the
+/// loops, a shutdown to all of them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,18 +32,19 @@ pub struct EventLoopGroup {
 }
 
 impl EventLoopGroup {
-    /// Starts to build a group whose loops wait in drivers of this kind.
+    /// Returns a builder for a group whose loops wait in drivers that `driver` opens.
     pub fn builder(driver: impl OpenDriver + 'static) -> EventLoopGroupBuilder {
         EventLoopGroupBuilder::new(driver)
     }
 
-    /// Starts to build a group that has a loop, and a thread, for each channel: with the blocking driver,
-    /// or with any other. Loops are built when channels need them. One whose channel is closed, and with
-    /// which nothing else is registered, waits for the next channel; they all end with the group.
+    /// Returns a builder for a group with one loop and one thread for each channel, typically with the blocking
+    /// driver. Loops are built when channels need them. A loop whose channel is closed, and which has no other
+    /// registration, is reused for the next channel. All loops end with the group.
     ///
-    /// Whatever makes channels (bootstraps, [`register`](Self::register)) takes a loop for each, and so does
-    /// [`register_foreign`](Self::register_foreign); tasks go to the loops that are there, which is at least
-    /// one. How many channels there may be says [`max_channels`](EventLoopGroupBuilder::max_channels).
+    /// Everything that creates channels (bootstraps, [`register`](Self::register)) takes one loop for each, and so
+    /// does
+    /// [`register_foreign`](Self::register_foreign). Tasks go to the existing loops, of which there is always at least
+    /// one. [`max_channels`](EventLoopGroupBuilder::max_channels) limits the number of channels.
     ///
     /// ```
     /// use std::time::Duration;
@@ -69,25 +70,25 @@ impl EventLoopGroup {
         Self { executors }
     }
 
-    /// A handle that does not keep the group alive: see [`EventExecutorGroup::without_lease`].
+    /// Returns a handle that does not keep the group alive: see [`EventExecutorGroup::without_lease`].
     #[must_use]
     pub fn without_lease(&self) -> Self {
         Self::new(self.executors.without_lease())
     }
 
-    /// The loop that the group's chooser picks for the next piece of work.
+    /// Returns the loop that the group's chooser picks for the next task.
     #[must_use]
     pub fn next(&self) -> EventLoop {
         EventLoop::new(self.executors.next())
     }
 
-    /// The loop for work that belongs to `key`.
+    /// Returns the loop for tasks that belong to `key`.
     #[must_use]
     pub fn next_for(&self, key: &impl Hash) -> EventLoop {
         EventLoop::new(self.executors.next_for(key))
     }
 
-    /// As [`EventLoop::spawn`], on the next loop.
+    /// Runs a future on the next loop: see [`EventLoop::spawn`].
     ///
     /// # Errors
     /// [`Rejected`] with the future.
@@ -99,8 +100,8 @@ impl EventLoopGroup {
         self.next().spawn(future)
     }
 
-    /// As [`EventLoop::register_foreign`], with the next loop; in a group with a loop for each channel, with
-    /// one of its own.
+    /// Registers a foreign descriptor with the next loop: see [`EventLoop::register_foreign`]. In a group with one
+    /// loop for each channel, the descriptor gets a loop of its own.
     #[track_caller]
     pub fn register_foreign<T: Send + Sync + 'static>(
         &self,
@@ -108,19 +109,19 @@ impl EventLoopGroup {
         interest: Interest,
         handler: impl ForeignHandler<T> + Send,
     ) -> PromiseFuture<ForeignHandle> {
-        match self.find_loop() {
-            Ok((at, lease)) => at.register_foreign_at(lease, foreign, interest, handler),
+        match self.loop_for_channel() {
+            Ok((at, lease)) => at.register_foreign_with_lease(lease, foreign, interest, handler),
             Err(error) => self.next().failed(error),
         }
     }
 
-    /// The loops, in order.
+    /// Iterates over the loops, in order.
     pub fn children(&self) -> impl ExactSizeIterator<Item = EventLoop> + '_ {
         self.executors.children().map(EventLoop::new)
     }
 }
 
-/// A group of event loops is a group of executors.
+/// Offers all methods of a group of executors.
 impl Deref for EventLoopGroup {
     type Target = EventExecutorGroup<LoopCommand>;
 

@@ -1,4 +1,4 @@
-//! The handle of an event loop.
+//! The handle of an event loop, for any thread.
 
 use std::any::Any;
 use std::fmt;
@@ -19,10 +19,10 @@ use crate::event_loop::tail_tasks::{TailTask, TailTaskEntry};
 use crate::futures::FutureWaker;
 use crate::metrics::{Counters, LoopMetrics};
 
-/// An event loop: an executor that also waits for the outside world.
+/// A handle to an event loop: an executor that also waits for I/O.
 ///
-/// This is a handle: cheap to clone, usable from any thread. It is an [`EventExecutor`] with more to
-/// it, and offers all that one does. On its own thread, [`LocalLoop`] offers what needs no queue.
+/// The handle is cheap to clone and usable from any thread. It dereferences to an [`EventExecutor`]. Code on the
+/// loop's own thread can use [`LocalLoop`], which needs no queue.
 ///
 /// ```
 /// use waterwheel_channel::driver::TaskOnly;
@@ -37,7 +37,7 @@ use crate::metrics::{Counters, LoopMetrics};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The queue of commands below it is not for users:
+/// The command queue of the loop is private:
 ///
 /// ```compile_fail
 /// fn plumbing(event_loop: &waterwheel_channel::EventLoop) {
@@ -49,19 +49,19 @@ pub struct EventLoop {
     executor: EventExecutor<LoopCommand>,
 }
 
-/// What the handles of a loop know of it.
+/// The part of a loop that its handles share.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) driver_name: &'static str,
     pub(crate) counters: Arc<Counters>,
-    /// Set by the first who asks for a drain.
+    /// The future of the first drain that was requested.
     pub(crate) drained: OnceLock<SharedFuture<Drained>>,
 }
 
-/// The channels of a loop are its load: they last, and each of them means work to come.
+/// The load of a loop is the number of its channels: they last, and each of them causes work.
 impl ExecutorAttachment for Attachment {
     fn load(&self) -> usize {
-        self.counters.open_channels()
+        self.counters.channel_count()
     }
 }
 
@@ -70,31 +70,31 @@ impl EventLoop {
         Self { executor }
     }
 
-    /// The event loop that runs on this thread.
+    /// Returns the event loop that runs on the calling thread.
     #[must_use]
     pub fn current() -> Option<Self> {
         LocalLoop::current().map(|here| here.handle())
     }
 
-    /// The group it is a child of, if it is one.
+    /// Returns the group of the loop, if it belongs to one.
     #[must_use]
     pub fn parent(&self) -> Option<EventLoopGroup> {
         self.executor.parent().map(EventLoopGroup::new)
     }
 
-    /// The loop for the next piece of work: itself, as in a group of one.
+    /// Returns the loop for the next task: this one, as in a group of one.
     #[must_use]
     pub fn next(&self) -> Self {
         self.clone()
     }
 
-    /// What its driver is: `"epoll"`, `"poll"`, …
+    /// Returns the name of the driver: `"epoll"`, `"poll"`, …
     #[must_use]
     pub fn driver_name(&self) -> &'static str {
         self.attachment().map_or("none", |attachment| attachment.driver_name)
     }
 
-    /// What the loop has done so far.
+    /// Returns a snapshot of the loop's counters.
     #[must_use]
     pub fn metrics(&self) -> LoopMetrics {
         let stats = self.executor.stats();
@@ -107,7 +107,7 @@ impl EventLoop {
     pub(crate) fn drained(&self) -> &OnceLock<SharedFuture<Drained>> {
         match self.attachment() {
             Some(attachment) => &attachment.drained,
-            None => unreachable!("event loops are built with one"),
+            None => unreachable!("every event loop is built with an attachment"),
         }
     }
 
@@ -116,8 +116,8 @@ impl EventLoop {
         attached.downcast_ref()
     }
 
-    /// Runs a future on the loop, and returns a future of its outcome: cancelling that drops the one
-    /// that runs, on the loop. A panic becomes an error. When the loop ends, so do its futures.
+    /// Runs a future on the loop, and returns a future of its outcome. Cancelling the returned future drops the
+    /// running one, on the loop. A panic becomes an error. When the loop ends, its futures are dropped.
     ///
     /// # Errors
     /// [`Rejected`] with the future, as for [`EventExecutor::execute`].
@@ -128,24 +128,23 @@ impl EventLoop {
     {
         let origin = Origin::here();
         let (mut promise, outcome) = self.executor.new_promise();
-        let notifier = FutureWaker::new(self.executor.sender());
-        let aborted = notifier.clone();
+        let future_waker = FutureWaker::new(self.executor.sender());
+        let aborted = future_waker.clone();
         promise.on_cancel(move || aborted.abort());
         let spawn = |future: F| {
             move || {
                 if let Some(here) = LocalLoop::current() {
-                    here.futures().spawn(notifier, origin, future, promise);
+                    here.futures().spawn(future_waker, origin, future, promise);
                 }
             }
         };
         self.executor.execute_with(origin, future, spawn).map(|()| outcome)
     }
 
-    /// Runs a task once, at the end of the turn: after the tasks that are queued, in the order of
-    /// their addition.
+    /// Runs a task once, at the end of the turn: after the queued tasks, in the order of submission.
     ///
     /// # Errors
-    /// [`Rejected`] with the closure, if the loop is shut down or its thread cannot be had.
+    /// [`Rejected`] with the closure, if the loop is shut down or its thread could not be started.
     #[track_caller]
     pub fn execute_after_turn<F>(&self, task: F) -> Result<TailTask, Rejected<F>>
     where
@@ -156,25 +155,25 @@ impl EventLoop {
         self.executor.send_with(task, |task| {
             let entry = Arc::new(TailTaskEntry::new(origin, Box::new(task)));
             handle = Some(TailTask::new(entry.clone()));
-            LoopCommand::new(|here| here.tail().push(entry))
+            LoopCommand::new(|here| here.tail_tasks().push(entry))
         })?;
         match handle {
             Some(handle) => Ok(handle),
-            None => unreachable!("made when it was accepted"),
+            None => unreachable!("an accepted task has set its handle"),
         }
     }
 
-    /// Replaces the selector by a new one, as the loop does itself when it spins: for tests, and for
-    /// operators who know better.
+    /// Replaces the selector by a new one, as the loop itself does when the selector spins. For tests and for
+    /// operators who suspect a broken selector.
     ///
     /// # Errors
-    /// [`Rejected`] if the loop is shut down or its thread cannot be had.
+    /// [`Rejected`] if the loop is shut down or its thread could not be started.
     pub fn rebuild(&self) -> Result<(), Rejected<()>> {
         self.executor.send_with((), |()| LoopCommand::new(LocalLoop::request_rebuild))
     }
 }
 
-/// An event loop is an executor.
+/// Offers all methods of an executor.
 impl Deref for EventLoop {
     type Target = EventExecutor<LoopCommand>;
 

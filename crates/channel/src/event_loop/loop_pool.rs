@@ -1,23 +1,23 @@
-//! Groups with a loop and a thread for each channel: which loops are free (L13).
+//! The loops of a group with one loop and one thread for each channel (L13).
 //!
 //! ```text
-//!            take: one that is idle, or a new one                    kept by the loop
-//!   idle ──────────────────────────────────────────► LoopLease ──────────────────────────► channels,
-//!     ▲                                                │ dropped unused                  registrations
-//!     └────────────────────────────────────────────────┴──────────────────────────────── none left
+//!          lease: an idle loop, or a new one                          kept by the loop
+//!   idle ────────────────────────────────────► LoopLease ───────────────────────────► channels,
+//!     ▲                                            │ dropped unused                   registrations
+//!     └────────────────────────────────────────────┴─────────────────────────────────  none left
 //! ```
 //!
 //! Rules:
-//! 1. A loop that was taken is nobody else's until its [`LoopLease`] is dropped. The lease travels with the
-//!    channel that it was taken for, and stays with the loop once the channel has come there. So whatever
-//!    goes wrong on the way, a refusal, a panic, a future that is cancelled, gives the loop back.
-//! 2. A loop gives itself back when it has no channel and no registration any more. What tasks and timers it
-//!    has left run on.
-//! 3. The number of loop_pool is what is limited.
-//! 4. Loops stay until the group ends. One that has ended by itself is forgotten here, and replaced in the
-//!    group when another one is needed.
+//! 1. A leased loop serves nobody else until its [`LoopLease`] is dropped. The lease travels with the channel that it
+//!    was taken for, and stays on the loop once the channel is registered there. So every failure on the way (a
+//!    refusal, a panic, a cancelled future) returns the loop to the pool.
+//! 2. A loop returns itself to the pool when it has no channel and no registration left. Its remaining tasks and
+//!    timers continue to run.
+//! 3. `max_channels` limits the number of leases.
+//! 4. Loops live until the group ends. A loop that ended by itself is removed from the pool, and is replaced in the
+//!    group when another loop is needed.
 //!
-//! Any thread takes and gives back, under one lock; nobody else's code runs meanwhile.
+//! Any thread takes and returns leases, under one lock; no user code runs under the lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -31,33 +31,32 @@ use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LoopShutDown;
 
-/// A group with a loop for each channel has as many as it may.
+/// The error of a channel that exceeds the limit of a group with one loop for each channel.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("too many channels: the group has a loop for each, and {max} at most")]
+#[error("too many channels: the group has one loop for each channel, and its limit is {max}")]
 pub struct TooManyChannels {
-    /// How many it may have.
+    /// The limit set by `max_channels`.
     pub max: usize,
 }
 
-/// The loops of a group with one for each channel. Attached to the group, which keeps it; the loops know it
-/// weakly.
+/// The pool of loops of a group with one loop for each channel. It is attached to the group, which owns it; the loops
+/// have weak references.
 pub(crate) struct LoopPool {
     options: LoopOptions,
     max: Option<usize>,
-    state: Mutex<Loops>,
+    state: Mutex<PoolState>,
 }
 
-/// How many are taken, and those that are not.
+/// The number of leased loops, and the idle ones.
 #[derive(Default)]
-struct Loops {
-    taken: usize,
-    /// The one that was used last is taken first. They are known by their senders, which keep no loop from
-    /// ending.
+struct PoolState {
+    leased: usize,
+    /// The idle loops, the last used one on top. Each is named by its sender, which does not keep the loop alive.
     idle: Vec<CommandSender<LoopCommand>>,
 }
 
 impl LoopPool {
-    /// Of a group that is yet to be built.
+    /// Creates the pool of a group that is about to be built.
     pub(crate) fn new(options: LoopOptions, max: Option<usize>) -> Arc<Self> {
         Arc::new_cyclic(|own: &Weak<Self>| {
             let options = LoopOptions { loop_pool: Some(own.clone()), ..options };
@@ -65,21 +64,21 @@ impl LoopPool {
         })
     }
 
-    /// What its loops are built with.
+    /// Returns the options that the loops are built with.
     pub(crate) fn options(&self) -> &LoopOptions {
         &self.options
     }
 
-    /// These are there from the start.
-    pub(crate) fn open(&self, loops: impl Iterator<Item = EventLoop>) {
+    /// Adds the loops that the group begins with.
+    pub(crate) fn add_idle(&self, loops: impl Iterator<Item = EventLoop>) {
         self.lock().idle.extend(loops.map(|it| it.sender()));
     }
 
-    /// Takes a loop of this group, its own.
-    pub(crate) fn take(self: &Arc<Self>, group: &EventLoopGroup) -> Result<LoopLease, Error> {
-        let mut lease = match self.count_one_more() {
+    /// Leases an idle loop of `group`, or a new one. `group` is the group that this pool is attached to.
+    pub(crate) fn lease(self: &Arc<Self>, group: &EventLoopGroup) -> Result<LoopLease, Error> {
+        let mut lease = match self.reserve_lease() {
             Ok(lease) => lease,
-            Err(full) => return Err(ending(group).unwrap_or_else(|| Error::new(full))),
+            Err(full) => return Err(refusal(group).unwrap_or_else(|| Error::new(full))),
         };
         loop {
             let Some(idle) = self.lock().idle.pop() else { break };
@@ -92,54 +91,54 @@ impl LoopPool {
         match group.grow(|builder| self.options.build(builder)) {
             Ok(new) => lease.event_loop = Some(new.sender()),
             Err(LoopBuildError::Executor(BuildError::GroupClosed)) => {
-                return Err(ending(group).unwrap_or_else(|| Error::new(LoopShutDown)));
+                return Err(refusal(group).unwrap_or_else(|| Error::new(LoopShutDown)));
             }
             Err(error) => return Err(Error::new(error)),
         }
         Ok(lease)
     }
 
-    /// Takes this very loop, if it is idle.
-    pub(crate) fn claim(
+    /// Leases the loop with this id, if it is idle.
+    pub(crate) fn lease_idle(
         self: &Arc<Self>,
         id: ExecutorId,
     ) -> Result<Option<LoopLease>, TooManyChannels> {
-        let at = |loops: &Loops| loops.idle.iter().position(|idle| idle.id() == id);
+        let at = |loops: &PoolState| loops.idle.iter().position(|idle| idle.id() == id);
         if at(&self.lock()).is_none() {
             return Ok(None);
         }
-        let mut lease = self.count_one_more()?;
+        let mut lease = self.reserve_lease()?;
         let mut loops = self.lock();
         lease.event_loop = at(&loops).map(|at| loops.idle.remove(at));
         drop(loops);
         Ok(Some(lease).filter(|lease| lease.event_loop.is_some()))
     }
 
-    fn count_one_more(self: &Arc<Self>) -> Result<LoopLease, TooManyChannels> {
+    fn reserve_lease(self: &Arc<Self>) -> Result<LoopLease, TooManyChannels> {
         let mut loops = self.lock();
         match self.max {
-            Some(max) if loops.taken >= max => Err(TooManyChannels { max }),
+            Some(max) if loops.leased >= max => Err(TooManyChannels { max }),
             _ => {
-                loops.taken += 1;
-                Ok(LoopLease { loop_pool: self.clone(), event_loop: None })
+                loops.leased += 1;
+                Ok(LoopLease { pool: self.clone(), event_loop: None })
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Loops> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A loop that was taken for a channel. Dropped, it is free again.
+/// The exclusive use of a loop for one channel. Dropping the lease returns the loop to the pool.
 pub(crate) struct LoopLease {
-    loop_pool: Arc<LoopPool>,
-    /// `None` until there is one: it is counted already.
+    pool: Arc<LoopPool>,
+    /// `None` until a loop was found: the lease counts against the limit before that.
     event_loop: Option<CommandSender<LoopCommand>>,
 }
 
 impl LoopLease {
-    /// The loop.
+    /// Returns the leased loop.
     fn event_loop(&self) -> Option<EventLoop> {
         self.event_loop.as_ref().map(|it| EventLoop::new(it.executor()))
     }
@@ -147,14 +146,14 @@ impl LoopLease {
 
 impl Drop for LoopLease {
     fn drop(&mut self) {
-        let mut loops = self.loop_pool.lock();
-        loops.taken -= 1;
+        let mut loops = self.pool.lock();
+        loops.leased -= 1;
         loops.idle.extend(self.event_loop.take().filter(|it| !it.is_shutting_down()));
     }
 }
 
-/// Why a group takes no more channels, if it does not.
-fn ending(group: &EventLoopGroup) -> Option<Error> {
+/// Returns the error of a group that accepts no channels because it is shutting down or draining.
+fn refusal(group: &EventLoopGroup) -> Option<Error> {
     if group.is_shutting_down() {
         Some(Error::new(LoopShutDown))
     } else if group.is_draining() {
@@ -165,22 +164,22 @@ fn ending(group: &EventLoopGroup) -> Option<Error> {
 }
 
 impl EventLoopGroup {
-    /// Finds a loop for a channel: one of its own in a group that has one for each, otherwise the next one.
-    /// The lease, if there is one, goes to the loop with the channel.
+    /// Returns a loop for a new channel: a leased one in a group with one loop for each channel, otherwise the next
+    /// one. The lease, if any, is passed to the loop with the channel.
     ///
     /// # Errors
-    /// There is none to be had: the limit is reached ([`TooManyChannels`]), the group is shutting down or
-    /// draining, or a new one could not be built.
-    pub(crate) fn find_loop(&self) -> Result<(EventLoop, Option<LoopLease>), Error> {
+    /// The limit is reached ([`TooManyChannels`]), the group is shutting down or draining, or a new loop could not be
+    /// built.
+    pub(crate) fn loop_for_channel(&self) -> Result<(EventLoop, Option<LoopLease>), Error> {
         let Some(loop_pool) = self.loop_pool() else { return Ok((self.next(), None)) };
-        let lease = loop_pool.take(self)?;
+        let lease = loop_pool.lease(self)?;
         match lease.event_loop() {
             Some(event_loop) => Ok((event_loop, Some(lease))),
-            None => unreachable!("it was taken"),
+            None => unreachable!("LoopPool::lease returns a lease with a loop"),
         }
     }
 
-    /// Whether it has a loop for each channel.
+    /// True if the group has one loop for each channel.
     pub(crate) fn is_per_channel(&self) -> bool {
         self.loop_pool().is_some()
     }

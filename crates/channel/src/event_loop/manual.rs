@@ -1,4 +1,4 @@
-//! An event loop driven by the caller's own thread (L12).
+//! An event loop that its owner drives turn by turn, on the owner's thread (L12).
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::turn::LoopRunner;
 
-/// An event loop without a thread: it turns when, and only when, its owner calls. For tests, and for
-/// threads that already have a loop of their own. Not `Send`: what is registered with it stays here.
+/// An event loop without a thread of its own: it turns only when its owner calls [`turn`](Self::turn) or
+/// [`run_for`](Self::run_for). For tests, and for threads that already have a loop. It is not `Send`, because its
+/// registrations stay on the owner's thread.
 ///
-/// Dropped before it is over, it shuts down at once: what was accepted still runs, in the destructor.
+/// Dropping the loop before it has terminated shuts it down at once: tasks already accepted run in the destructor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,70 +30,74 @@ use crate::event_loop::turn::LoopRunner;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ManualEventLoop {
-    hand: ManualLoop<LoopCommand>,
+    executor: ManualLoop<LoopCommand>,
     local: LocalLoop,
     work: Option<Box<dyn LoopWork<LoopCommand>>>,
 }
 
 impl ManualEventLoop {
-    pub(crate) fn new(hand: ManualLoop<LoopCommand>, local: LocalLoop, runner: LoopRunner) -> Self {
-        Self { hand, local, work: Some(Box::new(runner)) }
+    pub(crate) fn new(
+        executor: ManualLoop<LoopCommand>,
+        local: LocalLoop,
+        runner: LoopRunner,
+    ) -> Self {
+        Self { executor, local, work: Some(Box::new(runner)) }
     }
 
-    /// The loop, to be submitted to from any thread.
+    /// Returns a handle to the loop, usable from any thread.
     #[must_use]
     pub fn event_loop(&self) -> EventLoop {
-        EventLoop::new(self.hand.executor().clone())
+        EventLoop::new(self.executor.executor().clone())
     }
 
-    /// One turn, which waits for this long at the most if there is nothing to do; `None` has no
-    /// limit. `false` once the loop has terminated.
+    /// Runs one turn, which waits for at most `limit` if there is nothing to do; `None` means no limit. Returns
+    /// `false` once the loop has terminated.
     pub fn turn(&mut self, limit: Option<Duration>) -> bool {
         self.turn_until(limit.map(|limit| self.local.now().plus(limit)))
     }
 
-    /// Turns until this much time has passed by the loop's clock, or the loop has terminated.
+    /// Runs turns until this much time has passed by the loop's clock, or the loop has terminated.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.local.now().plus(time);
         while self.turn_until(Some(end)) && self.local.now() < end {}
     }
 
-    /// Calls `f` on the loop: [`LocalLoop::current`] is this one meanwhile. What that leaves behind at
-    /// channels is done before it returns. `None` once the loop has terminated.
+    /// Calls `f` on the loop: during the call, [`LocalLoop::current`] is this loop. Work that the call deferred at
+    /// channels runs before this method returns. Returns `None` once the loop has terminated.
     pub fn on_loop<R>(&mut self, f: impl FnOnce(&LocalLoop) -> R) -> Option<R> {
-        let _here = self.local.enter();
-        self.hand.on_loop(|_| {
+        let _here = self.local.make_current();
+        self.executor.on_loop(|_| {
             let result = f(&self.local);
-            self.local.settle_channels();
+            self.local.run_deferred_channel_work();
             self.local.check_drain();
             result
         })
     }
 
-    /// Whether there is nothing to do right now: no task is queued, no future ready, nothing left behind.
-    /// Timers and events may come.
+    /// True if there is nothing to do right now: no queued task, no ready future, no deferred work. Timers and
+    /// events may still come.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        !self.local.has_work() && !self.hand.has_work()
+        !self.local.has_work() && !self.executor.has_work()
     }
 
-    /// Whether the loop has terminated.
+    /// True if the loop has terminated.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.hand.is_terminated()
+        self.executor.is_terminated()
     }
 
     fn turn_until(&mut self, limit: Option<Nanos>) -> bool {
-        let _here = self.local.enter();
+        let _here = self.local.make_current();
         self.local.set_wait_limit(limit);
-        self.hand.turn(&mut self.work) == TurnOutcome::Again
+        self.executor.turn(&mut self.work) == TurnOutcome::Again
     }
 }
 
 impl Drop for ManualEventLoop {
     fn drop(&mut self) {
-        let _here = self.local.enter();
-        self.hand.end(self.work.take());
+        let _here = self.local.make_current();
+        self.executor.end(self.work.take());
     }
 }
 

@@ -1,16 +1,16 @@
-//! Who is registered with a loop, and how they are told (L07, L08).
+//! The registrations of a loop, and the delivery of events to them (L07, L08).
 //!
 //! ```text
-//!   attach / register_foreign ──► live ──► detach (by itself, by an error, by a panic, by shutdown)
-//!                                  │ on_event        │ first cause wins
+//!   attach / register_foreign ──► live ──► detach (by the owner, an error, a panic or the shutdown)
+//!                                  │ on_event        │ the first cause wins
 //!                                  ▼                 ▼
-//!                              registrant        detaching ──► driver has let go ──► on_detached, once
+//!                              receiver          detaching ──► the driver has detached ──► on_detached, once
 //! ```
 //!
 //! Rules:
-//! 1. Nothing of the loop is borrowed while a receiver runs: it may register, detach and write as it likes.
-//! 2. After a detach it gets no event any more.
-//! 3. `on_detached` is called from the loop only, never inside of another callback, and exactly once.
+//! 1. No part of the loop is borrowed while a receiver runs: it may register, detach and write.
+//! 2. After a detach, a receiver gets no more events.
+//! 3. Only the loop calls `on_detached`, never inside of another callback, and exactly once.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -24,40 +24,39 @@ use crate::event_loop::local_loop::LocalLoop;
 use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
 
-/// Something registered with a loop: gets the events of its token. Lives on the loop, and need not be
-/// `Send`.
+/// The owner of a registration, which gets the events of its token. It lives on the loop and need not be `Send`.
 pub trait Registrant: 'static {
-    /// Receives an event; never `LastRead`, which comes as the two events that it stands for. An error, or a panic,
-    /// detaches the registrant with that cause.
+    /// Handles an event. `LastRead` never arrives here: it is delivered as `Read` and `ReadComplete`. An error or a
+    /// panic detaches the registrant with that cause.
     ///
     /// # Errors
-    /// Whatever makes it impossible to go on.
+    /// Any error that makes it impossible to go on.
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error>;
 
-    /// It is no longer registered; this is the last call. No cause: it was asked for.
+    /// Handles the end of the registration; this is the last call. `cause` is `None` after [`LocalLoop::detach`].
     fn on_detached(&mut self, here: &LocalLoop, cause: Option<Error>);
 
-    /// Whether it detaches itself when its loop shuts down, as a channel does when it is closed, after
-    /// what it has to write. Otherwise the loop does, at once.
+    /// True if the registrant detaches itself when its loop shuts down, as a channel does after it has written its
+    /// pending bytes. If false, the loop detaches it at once.
     fn detaches_itself(&self) -> bool {
         false
     }
 }
 
-/// Receives the events of a registration: a channel, or a [`Registrant`] in its own cell. It is held by count, so
-/// that an event costs no look-up to put it back.
+/// Receives the events of a registration: a channel, or a [`Registrant`] in its own cell. It is reference-counted, so
+/// that the loop calls it without taking it out of the table and putting it back.
 pub(crate) trait EventReceiver: 'static {
-    /// Receives an event. An error, or a panic, detaches the registration with that cause.
+    /// Handles an event. An error or a panic detaches the registration with that cause.
     fn on_event(self: Rc<Self>, here: &LocalLoop, event: IoEvent) -> Result<(), Error>;
 
-    /// The registration has ended; this is the last call for its token.
+    /// Handles the end of the registration; this is the last call for its token.
     fn on_detached(self: Rc<Self>, here: &LocalLoop, token: Token, cause: Option<Error>);
 
-    /// Whether it detaches itself when its loop shuts down.
+    /// True if the receiver detaches itself when its loop shuts down.
     fn detaches_itself(&self) -> bool;
 }
 
-/// Nothing else borrows the registrant: events and its end come from the loop, one after the other.
+/// The cell is never borrowed twice: events and the final `on_detached` come from the loop, one after the other.
 impl<R: Registrant> EventReceiver for RefCell<R> {
     fn on_event(self: Rc<Self>, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         let (token, (event, complete)) = (event.token(), event.split());
@@ -77,23 +76,24 @@ impl<R: Registrant> EventReceiver for RefCell<R> {
     }
 }
 
-/// The registrations of a loop. Touched on the loop only.
+/// The registrations of a loop. Only the loop's thread uses them.
 #[derive(Default)]
 pub(crate) struct Registrations {
     entries: RefCell<Slab<RegistrationEntry>>,
     ended: LocalQueue<EndedRegistration>,
 }
 
-/// What is seen to where nothing is borrowed. One list, because every turn asks whether it is empty.
+/// An entry in the list of work to do when nothing is borrowed. There is one list, because every turn checks
+/// whether it is empty.
 enum EndedRegistration {
-    /// The driver has let go of this one: it is to be told.
+    /// The driver has detached this token: `on_detached` is to be called.
     Detached(Token),
-    /// The driver has refused this: it is to be dropped.
+    /// The driver has refused this socket or descriptor: it is to be dropped.
     Refused(Io),
 }
 
 struct RegistrationEntry {
-    /// Where it was registered.
+    /// The call site of the registration.
     origin: Origin,
     receiver: Rc<dyn EventReceiver>,
     state: RegistrationState,
@@ -101,7 +101,7 @@ struct RegistrationEntry {
 
 enum RegistrationState {
     Live,
-    /// With the cause to be told.
+    /// Holds the cause to pass to `on_detached`.
     Detaching(Option<Error>),
 }
 
@@ -110,14 +110,14 @@ impl Registrations {
         self.entries.borrow().len()
     }
 
-    /// How many are to be told that they are no longer registered, or to be dropped.
+    /// Returns the number of ended registrations that still wait for `on_detached`, plus refused sockets to drop.
     #[inline]
-    pub(crate) fn ended(&self) -> usize {
+    pub(crate) fn ended_count(&self) -> usize {
         self.ended.len()
     }
 
-    /// Keeps what the driver has refused: whoever asked for it may have lent something of its own.
-    pub(crate) fn keep_refused(&self, io: Io) {
+    /// Keeps what the driver refused until nothing is borrowed: its destructor may be the user's.
+    pub(crate) fn defer_drop_of_refused(&self, io: Io) {
         self.ended.push(EndedRegistration::Refused(io));
     }
 
@@ -126,8 +126,8 @@ impl Registrations {
         self.entries.borrow_mut().insert(entry)
     }
 
-    /// The driver has refused it.
-    pub(crate) fn withdraw(&self, token: Token) {
+    /// Removes a registration without a call to `on_detached`.
+    pub(crate) fn remove_silently(&self, token: Token) {
         let entry = self.entries.borrow_mut().remove(token);
         drop(entry);
     }
@@ -138,8 +138,8 @@ impl Registrations {
         entries.get(token).is_some_and(|entry| matches!(entry.state, RegistrationState::Live))
     }
 
-    /// Those that the loop lets go when it shuts down.
-    pub(crate) fn to_be_detached(&self) -> Vec<Token> {
+    /// Returns the registrations that the loop detaches when it shuts down.
+    pub(crate) fn tokens_to_detach(&self) -> Vec<Token> {
         let entries = self.entries.borrow();
         let stays = |token: &Token| {
             entries.get(*token).is_some_and(|entry| entry.receiver.detaches_itself())
@@ -151,7 +151,7 @@ impl Registrations {
         self.entries.borrow().tokens().collect()
     }
 
-    /// Begins to detach it; `false` if that was done before. The caller tells the driver.
+    /// Begins to detach a registration; returns `false` if that was done before. The caller then calls the driver.
     pub(crate) fn begin_detach(&self, token: Token, cause: Option<Error>) -> bool {
         match self.entries.borrow_mut().get_mut(token) {
             Some(entry) if matches!(entry.state, RegistrationState::Live) => {
@@ -162,57 +162,57 @@ impl Registrations {
         }
     }
 
-    /// The driver has let go.
-    pub(crate) fn detached(&self, token: Token, detach: Detach) {
+    /// Queues the call to `on_detached` if the driver has detached the token.
+    pub(crate) fn on_driver_detached(&self, token: Token, detach: Detach) {
         if detach == Detach::Done {
             self.ended.push(EndedRegistration::Detached(token));
         }
     }
 
-    /// Where it was registered.
+    /// Returns the call site of the registration.
     pub(crate) fn origin(&self, token: Token) -> Option<Origin> {
         self.entries.borrow().get(token).map(|entry| entry.origin)
     }
 
-    /// Returns who receives events with this token, and where it was registered. `None`: nobody does any more.
+    /// Returns the receiver of a live token and the call site of its registration. `None` after a detach.
     #[inline]
-    pub(crate) fn receiver(&self, token: Token) -> Option<(Origin, Rc<dyn EventReceiver>)> {
+    pub(crate) fn live_receiver(&self, token: Token) -> Option<(Origin, Rc<dyn EventReceiver>)> {
         let entries = self.entries.borrow();
         let entry =
             entries.get(token).filter(|entry| matches!(entry.state, RegistrationState::Live))?;
         Some((entry.origin, entry.receiver.clone()))
     }
 
-    /// Tells those whom the driver has let go. Those whose end comes meanwhile wait for the next time.
-    pub(crate) fn finish_ended(&self, here: &LocalLoop) {
+    /// Calls `on_detached` for the registrations that have ended. Those that end meanwhile wait for the next call.
+    pub(crate) fn notify_ended(&self, here: &LocalLoop) {
         for _ in 0..self.ended.len() {
             match self.ended.pop() {
-                Some(EndedRegistration::Detached(token)) => self.finish(here, token, None),
+                Some(EndedRegistration::Detached(token)) => self.notify_detached(here, token, None),
                 Some(EndedRegistration::Refused(io)) => drop_in_turn(io),
                 None => return,
             }
         }
     }
 
-    /// Tells everybody who is left: the loop is over.
-    pub(crate) fn finish_all(&self, here: &LocalLoop, cause: &Error) {
-        self.finish_ended(here);
+    /// Calls `on_detached` for all registrations, because the loop has ended.
+    pub(crate) fn notify_all(&self, here: &LocalLoop, cause: &Error) {
+        self.notify_ended(here);
         for token in self.tokens() {
-            self.finish(here, token, Some(cause));
+            self.notify_detached(here, token, Some(cause));
         }
     }
 
-    fn finish(&self, here: &LocalLoop, token: Token, otherwise: Option<&Error>) {
+    fn notify_detached(&self, here: &LocalLoop, token: Token, default_cause: Option<&Error>) {
         let entry = self.entries.borrow_mut().remove(token);
         let Some(RegistrationEntry { origin, receiver, state }) = entry else { return };
         let cause = match state {
-            RegistrationState::Live => otherwise.cloned(),
+            RegistrationState::Live => default_cause.cloned(),
             RegistrationState::Detaching(cause) => cause,
         };
-        // Both may panic, and both are reported: there is nobody else to tell.
-        let told = receiver.clone();
-        let tell = || told.on_detached(here, token, cause);
-        let _ = here.sender().run_user_code(UserCode::Callback, origin, tell);
+        // Both calls may panic. A panic is reported, and no caller waits for a result.
+        let notified = receiver.clone();
+        let notify = || notified.on_detached(here, token, cause);
+        let _ = here.sender().run_user_code(UserCode::Callback, origin, notify);
         let _ = here.sender().run_user_code(UserCode::Destructor, origin, || drop(receiver));
     }
 }

@@ -1,4 +1,4 @@
-//! TailTasks tasks: what runs at the end of a turn, after the tasks (L09).
+//! Tail tasks: tasks that run at the end of a turn, after the others (L09).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use waterwheel_executor::{CommandSender, Origin, UserCode};
 use crate::event_loop::command::LoopCommand;
 use crate::local_queue::LocalQueue;
 
-/// A tail task that may still be removed.
+/// A handle that can remove a tail task before it runs.
 #[derive(Clone, Debug)]
 pub struct TailTask {
     entry: Arc<TailTaskEntry>,
@@ -19,16 +19,16 @@ impl TailTask {
         Self { entry }
     }
 
-    /// Removes it, from any thread: `true` if it has not run, and never will. Its closure is dropped
-    /// here.
+    /// Removes the task, from any thread, and drops its closure here. Returns `true` if the task has not run and
+    /// never will.
     pub fn remove(&self) -> bool {
         let removed = self.entry.take();
         removed.is_some()
     }
 }
 
-/// Shared by the loop, which runs it, and by whoever may remove it: the closure belongs to the one
-/// who takes it out.
+/// A tail task, shared by the loop that runs it and the handles that may remove it. The closure belongs to the thread
+/// that takes it out.
 pub(crate) struct TailTaskEntry {
     origin: Origin,
     task: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -44,7 +44,7 @@ impl TailTaskEntry {
     }
 }
 
-/// The tail tasks of a loop.
+/// The queued tail tasks of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct TailTasks {
     waiting: LocalQueue<Arc<TailTaskEntry>>,
@@ -60,12 +60,12 @@ impl TailTasks {
         self.waiting.len()
     }
 
-    /// Runs those that wait now; those they add wait for the next turn.
+    /// Runs the tasks that are queued now; tasks that they add wait for the next turn.
     pub(crate) fn run(&self, sender: &CommandSender<LoopCommand>) {
         for _ in 0..self.waiting.len() {
             let Some(entry) = self.waiting.pop() else { return };
             if let Some(task) = entry.take() {
-                // A panic was reported: nobody else waits for it.
+                // A panic has already been reported, and no caller waits for the result.
                 let _ = sender.run_user_code(UserCode::Task, entry.origin, task);
             }
         }

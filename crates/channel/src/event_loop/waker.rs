@@ -1,4 +1,4 @@
-//! Waking a loop: in its driver as a rule, or out of a pause.
+//! The waker of a loop, which sleeps in its driver or, during a pause, on a park token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use waterwheel_executor::Unpark;
 
-/// Ends the sleep of a loop, wherever it sleeps: a driver that has just failed is left alone for a
-/// while, and the loop sleeps on a token meanwhile.
+/// Ends the sleep of a loop. Normally the loop sleeps in its driver; after a failure the driver is paused for a
+/// while, and the loop sleeps on a park token instead.
 ///
-/// The loop sets `paused` before it announces its sleep, and whoever wakes it has read that
-/// announcement: so the flag is seen by the one who has to act on it. A waker that comes late may
-/// take the wrong way; then the loop is awake already, and returns early once.
+/// The loop sets `paused` before it announces its sleep, and a thread that wakes it has read that announcement: so
+/// that thread sees the flag. A waker that comes late may unpark the wrong one of the two; the loop is awake by then,
+/// and one later sleep returns early.
 pub(crate) struct LoopWaker {
-    driver: Arc<dyn Unpark>,
-    token: Arc<dyn Unpark>,
+    driver_waker: Arc<dyn Unpark>,
+    pause_unparker: Arc<dyn Unpark>,
     paused: AtomicBool,
 }
 
 impl LoopWaker {
-    pub(crate) fn new(driver: Arc<dyn Unpark>, token: Arc<dyn Unpark>) -> Self {
-        Self { driver, token, paused: AtomicBool::new(false) }
+    pub(crate) fn new(driver_waker: Arc<dyn Unpark>, pause_unparker: Arc<dyn Unpark>) -> Self {
+        Self { driver_waker, pause_unparker, paused: AtomicBool::new(false) }
     }
 
-    /// From now on the loop sleeps on its token, or in its driver again.
+    /// Sets whether the loop sleeps on its park token instead of in its driver.
     pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::Release);
     }
@@ -32,9 +32,9 @@ impl LoopWaker {
 impl Unpark for LoopWaker {
     fn unpark(&self) {
         if self.paused.load(Ordering::Acquire) {
-            self.token.unpark();
+            self.pause_unparker.unpark();
         } else {
-            self.driver.unpark();
+            self.driver_waker.unpark();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Ticks that can be awaited.
+//! Periodic ticks for futures.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use waterwheel_executor::{MissedTicks, Nanos};
 use super::sleep::Sleep;
 use crate::event_loop::local_loop::LocalLoop;
 
-/// Ticks every `period`, the first time at once. Missed ticks catch up.
+/// Creates an interval that ticks every `period`, for the first time at once. Missed ticks are caught up.
 ///
 /// # Panics
 /// If the period is zero.
@@ -15,39 +15,40 @@ pub fn interval(period: Duration) -> Interval {
     interval_with(MissedTicks::CatchUp, period)
 }
 
-/// As [`interval`], with a choice of what happens to missed ticks.
+/// Creates an interval like [`interval`], with a choice of what happens to missed ticks.
 ///
 /// # Panics
 /// If the period is zero.
 pub fn interval_with(missed: MissedTicks, period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval needs a period above zero");
+    assert!(!period.is_zero(), "the period of an interval must be above zero");
     Interval { period, missed, next: None }
 }
 
-/// A clock that ticks. Made by [`interval`].
+/// A source of periodic ticks. Created by [`interval`].
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,
     missed: MissedTicks,
-    /// Unknown before the first tick.
+    /// `None` before the first tick.
     next: Option<Nanos>,
 }
 
 impl Interval {
-    /// Waits for the next tick; returns when it was due. A tick that is given up half-way is not
-    /// lost: the next call waits for the same one.
+    /// Waits for the next tick; returns the time at which it was due. If this future is dropped before the tick,
+    /// the next call waits for the same tick.
     ///
     /// # Panics
-    /// Off an event loop.
+    /// If it is not polled on an event loop.
     pub async fn tick(&mut self) -> Nanos {
-        let now = || LocalLoop::current().expect("an interval is awaited on an event loop").now();
+        let now =
+            || LocalLoop::current().expect("an interval must be polled on an event loop").now();
         let due = *self.next.get_or_insert_with(now);
         Sleep::until(due).await;
         self.next = self.missed.next_tick(due, now(), self.period); // The period is above zero.
         due
     }
 
-    /// How far apart ticks are.
+    /// Returns the time between two ticks.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period

@@ -1,4 +1,4 @@
-//! What `spawn_local` returns.
+//! The handle that `spawn_local` returns.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,24 +12,25 @@ use waterwheel_executor::{Error, ErrorKind};
 
 use super::spawned::FutureWaker;
 
-/// Awaits a future that was spawned on the same loop. Dropping it detaches the future, which runs on.
+/// A future of the outcome of a future that was spawned on the same loop. If it is dropped, the spawned future
+/// continues to run.
 pub struct LocalJoin<T> {
     outcome: JoinSlot<T>,
-    notifier: Arc<FutureWaker>,
+    future_waker: Arc<FutureWaker>,
 }
 
 impl<T> LocalJoin<T> {
-    pub(crate) fn new(outcome: JoinSlot<T>, notifier: Arc<FutureWaker>) -> Self {
-        Self { outcome, notifier }
+    pub(crate) fn new(outcome: JoinSlot<T>, future_waker: Arc<FutureWaker>) -> Self {
+        Self { outcome, future_waker }
     }
 
-    /// Drops the future soon, wherever it has got to; awaiting it then gives `Cancelled`. Nothing, if
-    /// it is through.
+    /// Drops the spawned future soon, wherever it is; awaiting this handle then returns `Cancelled`. Has no effect
+    /// if the spawned future has completed.
     pub fn abort(&self) {
-        self.notifier.abort();
+        self.future_waker.abort();
     }
 
-    /// Whether the future is through, or was dropped.
+    /// True if the spawned future has completed or was dropped.
     #[must_use]
     pub fn is_done(&self) -> bool {
         !matches!(&*self.outcome.0.borrow(), JoinState::Running(_))
@@ -40,9 +41,9 @@ impl<T> Future for LocalJoin<T> {
     type Output = Result<T, Error>;
 
     /// # Panics
-    /// If it is polled after it was ready.
+    /// If it is polled again after it has returned `Ready`.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Cloned and dropped outside of the borrow: a waker may be the user's.
+        // Cloned and dropped outside of the borrow: the waker's code may be the user's.
         let waker = context.waker().clone();
         let before = {
             let mut state = self.outcome.0.borrow_mut();
@@ -54,7 +55,7 @@ impl<T> Future for LocalJoin<T> {
         };
         match before {
             JoinState::Done(result) => Poll::Ready(result),
-            JoinState::Taken => panic!("a LocalJoin was polled after it was ready"),
+            JoinState::Taken => panic!("a LocalJoin was polled again after it had returned Ready"),
             JoinState::Running(_) => Poll::Pending,
         }
     }
@@ -66,7 +67,7 @@ impl<T> fmt::Debug for LocalJoin<T> {
     }
 }
 
-/// Shared by the future and whoever awaits it, both on the loop.
+/// The outcome of a spawned future, shared with its `LocalJoin`. Both are on the loop.
 pub(crate) struct JoinSlot<T>(Rc<RefCell<JoinState<T>>>);
 
 enum JoinState<T> {
@@ -80,8 +81,8 @@ impl<T> JoinSlot<T> {
         Self(Rc::new(RefCell::new(JoinState::Running(None))))
     }
 
-    /// The future's half: dropped unsettled, it says "cancelled".
-    pub(crate) fn settle(&self) -> JoinCompleter<T> {
+    /// Returns the completing end. If it is dropped before it has completed, the outcome is `Cancelled`.
+    pub(crate) fn completer(&self) -> JoinCompleter<T> {
         JoinCompleter(Some(Self(self.0.clone())))
     }
 }
@@ -89,11 +90,11 @@ impl<T> JoinSlot<T> {
 pub(crate) struct JoinCompleter<T>(Option<JoinSlot<T>>);
 
 impl<T> JoinCompleter<T> {
-    pub(crate) fn settle(mut self, result: Result<T, Error>) {
-        self.put(result);
+    pub(crate) fn complete(mut self, result: Result<T, Error>) {
+        self.set(result);
     }
 
-    fn put(&mut self, result: Result<T, Error>) {
+    fn set(&mut self, result: Result<T, Error>) {
         let Some(outcome) = self.0.take() else { return };
         let before = outcome.0.replace(JoinState::Done(result));
         if let JoinState::Running(Some(waker)) = before {
@@ -104,6 +105,6 @@ impl<T> JoinCompleter<T> {
 
 impl<T> Drop for JoinCompleter<T> {
     fn drop(&mut self) {
-        self.put(Err(ErrorKind::Cancelled.into()));
+        self.set(Err(ErrorKind::Cancelled.into()));
     }
 }

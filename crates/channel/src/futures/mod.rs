@@ -1,15 +1,15 @@
-//! SpawnedFutures on a loop: `spawn`, `spawn_local`, and what they await (L15).
+//! Futures on a loop: `spawn`, `spawn_local`, and the sleeps and intervals that they await (L15).
 //!
 //! ```text
-//!   waker, on the loop ──────────────► ready ──► polled once in the turn's task phase
-//!   waker, elsewhere ──► inbox ──► command ──┘
+//!   wake on the loop ───────────────────► ready queue ──► polled once in the turn's task phase
+//!   wake elsewhere ──► command ───────────────┘
 //! ```
 //!
 //! Rules:
-//! 1. A turn polls the futures that are ready when it comes to them, each once: one that wakes itself
-//!    waits for the next turn.
-//! 2. A wake allocates nothing, and wakes the loop only if it sleeps.
-//! 3. SpawnedFutures are polled and dropped on the loop, and nowhere else.
+//! 1. A turn polls the futures that are ready when their part of the task phase begins, each once: a future that
+//!    wakes itself waits for the next turn.
+//! 2. A wake does not allocate, and wakes the loop only if it sleeps.
+//! 3. Futures are polled and dropped only on the loop.
 
 mod interval;
 mod join;

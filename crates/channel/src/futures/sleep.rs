@@ -1,4 +1,4 @@
-//! Waiting for time to pass: `sleep` and `timeout`.
+//! Futures that wait for time to pass: `sleep` and `timeout`.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::{Slab, Token};
 
-/// Waits for this long, by the clock of the loop that polls it; never less, and at least until the
-/// next turn. Counted from the call if that is made on a loop, otherwise from the first poll.
+/// Waits for `time`, by the clock of the loop that polls the future; never less, and at least until the next turn.
+/// The time counts from this call if it is made on a loop, otherwise from the first poll.
 ///
-/// A loop that shuts down cancels its timers: from then on a sleep does not end, and neither does a
-/// [`timeout`]; the future that waits for it is dropped with the loop.
+/// A loop that shuts down cancels its timers: from then on neither a sleep nor a [`timeout`] completes, and the
+/// future that awaits it is dropped with the loop.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,19 +36,19 @@ pub fn sleep(time: Duration) -> Sleep {
     let until = LocalLoop::current().map(|here| here.now().plus(time));
     Sleep {
         until: until.map_or(SleepDeadline::After(time), SleepDeadline::At),
-        place: None,
-        yielded: false,
+        entry: None,
+        has_yielded: false,
     }
 }
 
-/// Waits for a future, but no longer than this.
+/// Waits for a future, but for at most `time`.
 ///
-/// The future is polled first: one that is ready wins over the time being up.
+/// The future is polled before the time is checked: a future that is ready wins over an elapsed time.
 pub fn timeout<F: Future>(time: Duration, future: F) -> Timeout<F> {
     Timeout { future: Box::pin(future), sleep: sleep(time) }
 }
 
-/// Lets everything else that is ready have its turn.
+/// Waits for the next turn, so that everything else that is ready runs first.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
@@ -61,14 +61,14 @@ pub async fn yield_now() {
     .await;
 }
 
-/// A future that is ready when its time has come. Made by [`sleep`].
+/// A future that completes when its time has come. Created by [`sleep`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
     until: SleepDeadline,
-    place: Option<SleepEntry>,
-    /// It has waited, if only for the next turn.
-    yielded: bool,
+    entry: Option<SleepEntry>,
+    /// True once the sleep has waited for at least one turn.
+    has_yielded: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,7 @@ enum SleepDeadline {
     At(Nanos),
 }
 
-/// Where it waits: in a loop's timers, and among its sleepers. On any other loop both names mean
-/// something else.
+/// A sleep's timer and waker on a loop. Both keys are valid only on the loop of `sender`.
 #[derive(Debug)]
 struct SleepEntry {
     sender: CommandSender<LoopCommand>,
@@ -88,7 +87,7 @@ struct SleepEntry {
 
 impl Sleep {
     pub(crate) fn until(deadline: Nanos) -> Self {
-        Self { until: SleepDeadline::At(deadline), place: None, yielded: false }
+        Self { until: SleepDeadline::At(deadline), entry: None, has_yielded: false }
     }
 }
 
@@ -96,9 +95,9 @@ impl Future for Sleep {
     type Output = ();
 
     /// # Panics
-    /// Off an event loop: there is no timer to wait with.
+    /// If it is not polled on an event loop, which supplies the timer.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let here = LocalLoop::current().expect("a sleep is awaited on an event loop");
+        let here = LocalLoop::current().expect("a sleep must be polled on an event loop");
         let now = here.now();
         let deadline = match self.until {
             SleepDeadline::At(deadline) => deadline,
@@ -106,28 +105,27 @@ impl Future for Sleep {
         };
         self.until = SleepDeadline::At(deadline);
         if now >= deadline {
-            if let Some(place) = self.place.take() {
-                place.leave(Some(&here));
-            } else if !self.yielded {
-                // Due at its first poll: a future that awaits such sleeps in a loop would hold the
-                // turn for ever if it never had to wait for the next one.
-                self.yielded = true;
+            if let Some(entry) = self.entry.take() {
+                entry.cancel(Some(&here));
+            } else if !self.has_yielded {
+                // Due at its first poll: a future that awaits such sleeps in a `loop` would occupy the turn forever
+                // if it never had to wait for the next one.
+                self.has_yielded = true;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             return Poll::Ready(());
         }
         let sleepers = here.sleepers();
-        let waits = self
-            .place
-            .as_ref()
-            .is_some_and(|place| place.is_on(&here) && sleepers.renew(place.sleeper, context));
-        if !waits {
-            let elsewhere = self.place.take();
-            self.place = sleepers.add(&here, deadline, context.waker().clone());
-            self.yielded = true;
+        let still_waits = self.entry.as_ref().is_some_and(|entry| {
+            entry.is_on(&here) && sleepers.update_waker(entry.sleeper, context)
+        });
+        if !still_waits {
+            let elsewhere = self.entry.take();
+            self.entry = sleepers.add(&here, deadline, context.waker().clone());
+            self.has_yielded = true;
             if let Some(elsewhere) = elsewhere {
-                elsewhere.leave(Some(&here));
+                elsewhere.cancel(Some(&here));
             }
         }
         Poll::Pending
@@ -139,15 +137,15 @@ impl SleepEntry {
         self.sender.id() == here.sender().id()
     }
 
-    /// Gives it up, from wherever this is.
-    fn leave(self, here: Option<&LocalLoop>) {
+    /// Cancels the sleep, from any thread; `here` is the current loop, if there is one.
+    fn cancel(self, here: Option<&LocalLoop>) {
         let Self { timer, sleeper, .. } = self;
         match here.filter(|here| self.is_on(here)) {
-            Some(here) => here.sleepers().forget(here, timer, sleeper),
+            Some(here) => here.sleepers().cancel(here, timer, sleeper),
             None => {
-                // Refused once the loop takes no commands: its timers go with it.
+                // Refused once the loop accepts no commands: its timers end with it.
                 let _ = self.sender.send(LoopCommand::new(move |here| {
-                    here.sleepers().forget(here, timer, sleeper);
+                    here.sleepers().cancel(here, timer, sleeper);
                 }));
             }
         }
@@ -156,24 +154,24 @@ impl SleepEntry {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            place.leave(LocalLoop::current().as_ref());
+        if let Some(entry) = self.entry.take() {
+            entry.cancel(LocalLoop::current().as_ref());
         }
     }
 }
 
-/// Those who sleep on a loop. Touched on the loop only.
+/// The wakers of the sleeps on a loop. Only the loop's thread uses them.
 #[derive(Default)]
 pub(crate) struct Sleepers {
-    waiting: RefCell<Slab<Waker>>,
+    wakers: RefCell<Slab<Waker>>,
 }
 
 impl Sleepers {
-    /// `None` once the loop takes no timers any more: the future is about to be dropped.
+    /// Adds a sleep. Returns `None` once the loop accepts no timers: the future is about to be dropped.
     fn add(&self, here: &LocalLoop, deadline: Nanos, waker: Waker) -> Option<SleepEntry> {
-        let sleeper = self.waiting.borrow_mut().insert(waker);
-        let awake = LoopCommand::new(move |here| here.sleepers().awake(sleeper));
-        match here.sender().send_at(deadline, awake) {
+        let sleeper = self.wakers.borrow_mut().insert(waker);
+        let wake = LoopCommand::new(move |here| here.sleepers().wake(sleeper));
+        match here.sender().send_at(deadline, wake) {
             Ok(timer) => Some(SleepEntry { sender: here.sender().clone(), timer, sleeper }),
             Err(_) => {
                 self.remove(sleeper);
@@ -182,71 +180,71 @@ impl Sleepers {
         }
     }
 
-    /// Whether it still waits; then with this waker.
-    fn renew(&self, sleeper: Token, context: &Context<'_>) -> bool {
+    /// Updates the waker of a sleep. Returns `false` if the sleep no longer waits.
+    fn update_waker(&self, sleeper: Token, context: &Context<'_>) -> bool {
         let is_same = |waker: &Waker| waker.will_wake(context.waker());
-        match self.waiting.borrow().get(sleeper).map(is_same) {
+        match self.wakers.borrow().get(sleeper).map(is_same) {
             None => return false,
             Some(true) => return true,
             Some(false) => {}
         }
-        // Cloned and dropped outside of the borrow: it may be a user's.
+        // Cloned and dropped outside of the borrow: the waker's code may be the user's.
         let mut waker = context.waker().clone();
-        if let Some(place) = self.waiting.borrow_mut().get_mut(sleeper) {
-            std::mem::swap(place, &mut waker);
+        if let Some(entry) = self.wakers.borrow_mut().get_mut(sleeper) {
+            std::mem::swap(entry, &mut waker);
         }
         drop(waker);
         true
     }
 
-    /// Takes its timer back, and lets it go.
-    pub(crate) fn forget(&self, here: &LocalLoop, timer: TimerKey, sleeper: Token) {
+    /// Cancels the timer of a sleep, and removes its waker.
+    pub(crate) fn cancel(&self, here: &LocalLoop, timer: TimerKey, sleeper: Token) {
         here.sender().take_back(timer);
         self.remove(sleeper);
     }
 
     fn remove(&self, sleeper: Token) {
-        let waker = self.waiting.borrow_mut().remove(sleeper);
+        let waker = self.wakers.borrow_mut().remove(sleeper);
         drop(waker);
     }
 
-    /// Its time has come.
-    pub(crate) fn awake(&self, sleeper: Token) {
-        let waker = self.waiting.borrow_mut().remove(sleeper);
+    /// Wakes a sleep whose time has come.
+    pub(crate) fn wake(&self, sleeper: Token) {
+        let waker = self.wakers.borrow_mut().remove(sleeper);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
     pub(crate) fn close(&self) {
-        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        drop(waiting);
+        let wakers = std::mem::take(&mut *self.wakers.borrow_mut());
+        drop(wakers);
     }
 }
 
 impl fmt::Debug for Sleepers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleepers").field("len", &self.waiting.borrow().len()).finish()
+        f.debug_struct("Sleepers").field("len", &self.wakers.borrow().len()).finish()
     }
 }
 
-/// A future with a limit. Made by [`timeout`].
+/// A future with a time limit. Created by [`timeout`].
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<F> {
     future: Pin<Box<F>>,
     sleep: Sleep,
 }
 
-/// The time was up before the future was ready.
+/// The error of a [`timeout`] whose time elapsed before its future was ready.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("not ready in time")]
+#[error("the future was not ready before the timeout")]
 pub struct Elapsed;
 
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     /// # Panics
-    /// Off an event loop.
+    /// If it is not polled on an event loop.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(output) = self.future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));

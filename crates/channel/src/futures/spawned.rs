@@ -1,4 +1,4 @@
-//! The futures of a loop, and their wakers.
+//! The spawned futures of a loop, and their wakers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -21,30 +21,30 @@ use crate::wake_flag::WakeFlag;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The futures of a loop. Touched on the loop only; wakers reach it through the loop's queue.
+/// The spawned futures of a loop. Only the loop's thread uses them; wakers on other threads send commands.
 #[derive(Default)]
 pub(crate) struct SpawnedFutures {
     slots: RefCell<Slab<FutureSlot>>,
     ready: LocalQueue<Token>,
     closed: Cell<bool>,
-    /// Came after the end, and are to be dropped.
-    doomed: RefCell<VecDeque<(Origin, Task)>>,
-    dooming: Cell<bool>,
+    /// Futures that were spawned after the loop had ended, to be dropped.
+    late_futures: RefCell<VecDeque<(Origin, Task)>>,
+    is_dropping_late: Cell<bool>,
 }
 
-/// So many futures that come after the end are dropped at once; if they spawn more, those are leaked.
+/// The maximum number of futures, spawned after the loop has ended, that are dropped at once. If their destructors
+/// spawn more, the rest is leaked.
 const MAX_LATE_DROPS: usize = 1000;
 
 struct FutureSlot {
-    /// `None` while it is polled.
+    /// `None` while the future is polled.
     task: Option<(Task, Waker)>,
-    notifier: Arc<FutureWaker>,
+    future_waker: Arc<FutureWaker>,
     origin: Origin,
 }
 
-/// Wakes one future: its wakers are clones of this. Any thread may set `woken`; the loop lowers it
-/// just before it polls. `slot` is written when the future arrives at its loop, before there is a
-/// waker to read it.
+/// The waker of one future. Any thread may raise `woken`; the loop lowers it just before it polls. `slot` is written
+/// when the future arrives on its loop, before any waker exists that could read it.
 pub(crate) struct FutureWaker {
     woken: WakeFlag,
     slot: AtomicU64,
@@ -63,11 +63,11 @@ impl FutureWaker {
         Token::from_bits(self.slot.load(Ordering::Relaxed))
     }
 
-    /// Has the future dropped, on its loop, in turn with other commands.
+    /// Drops the future on its loop, by a command.
     pub(crate) fn abort(self: &Arc<Self>) {
-        // Refused once the loop is past its last pass: then it drops all futures anyway.
-        let notifier = self.clone();
-        let abort = LoopCommand::new(move |here| here.futures().abort(&notifier));
+        // Refused once the loop has run its last commands: then it drops all futures anyway.
+        let future_waker = self.clone();
+        let abort = LoopCommand::new(move |here| here.futures().abort(&future_waker));
         let _ = self.sender.send(abort);
     }
 }
@@ -79,16 +79,16 @@ impl Wake for FutureWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.woken.raise() {
-            return; // It will be polled anyway.
+            return; // A poll is already queued.
         }
         if self.sender.in_event_loop()
             && let Some(here) = LocalLoop::current()
         {
-            here.futures().woken(self.slot());
+            here.futures().queue_poll(self.slot());
         } else {
-            // Refused once the loop is past its last pass: nothing is polled then.
+            // Refused once the loop has run its last commands: no future is polled then.
             let slot = self.slot();
-            let _ = self.sender.send(LoopCommand::new(move |here| here.futures().woken(slot)));
+            let _ = self.sender.send(LoopCommand::new(move |here| here.futures().queue_poll(slot)));
         }
     }
 }
@@ -100,18 +100,18 @@ impl SpawnedFutures {
         origin: Origin,
         future: F,
     ) -> LocalJoin<F::Output> {
-        let notifier = FutureWaker::new(here.sender().clone());
+        let future_waker = FutureWaker::new(here.sender().clone());
         let outcome = JoinSlot::new();
-        let settle = outcome.settle();
-        let task = caught(origin, future, move |result| settle.settle(result));
-        self.add(notifier.clone(), origin, Box::pin(task));
-        LocalJoin::new(outcome, notifier)
+        let completer = outcome.completer();
+        let task = catch_panics(origin, future, move |result| completer.complete(result));
+        self.add(future_waker.clone(), origin, Box::pin(task));
+        LocalJoin::new(outcome, future_waker)
     }
 
-    /// A future that came from anywhere, with the promise of its outcome.
+    /// Adds a future that arrived through the queue, with the promise of its outcome.
     pub(crate) fn spawn<F: Future<Output: Send> + 'static>(
         &self,
-        notifier: Arc<FutureWaker>,
+        future_waker: Arc<FutureWaker>,
         origin: Origin,
         future: F,
         promise: Promise<F::Output>,
@@ -120,55 +120,56 @@ impl SpawnedFutures {
             return;
         }
         let promise = CancelOnDrop(Some(promise));
-        let task = caught(origin, future, move |result| promise.settle(result));
-        self.add(notifier, origin, Box::pin(task));
+        let task = catch_panics(origin, future, move |result| promise.complete(result));
+        self.add(future_waker, origin, Box::pin(task));
     }
 
-    fn add(&self, notifier: Arc<FutureWaker>, origin: Origin, task: Task) {
+    fn add(&self, future_waker: Arc<FutureWaker>, origin: Origin, task: Task) {
         if self.closed.get() {
-            return self.doom(origin, task);
+            return self.drop_late(origin, task);
         }
-        let waker = Waker::from(notifier.clone());
-        let slot = FutureSlot { task: Some((task, waker)), notifier: notifier.clone(), origin };
+        let waker = Waker::from(future_waker.clone());
+        let slot =
+            FutureSlot { task: Some((task, waker)), future_waker: future_waker.clone(), origin };
         let token = self.slots.borrow_mut().insert(slot);
-        notifier.slot.store(token.to_bits(), Ordering::Relaxed);
-        if notifier.woken.raise() {
-            self.woken(token);
+        future_waker.slot.store(token.to_bits(), Ordering::Relaxed);
+        if future_waker.woken.raise() {
+            self.queue_poll(token);
         }
     }
 
-    /// Drops a future that came too late; and those that its destructor spawns, one after the other
-    /// and not for ever.
-    fn doom(&self, origin: Origin, task: Task) {
-        self.doomed.borrow_mut().push_back((origin, task));
-        if self.dooming.replace(true) {
+    /// Drops a future that was spawned after the loop had ended, then those that its destructor spawns, one after
+    /// the other and at most [`MAX_LATE_DROPS`].
+    fn drop_late(&self, origin: Origin, task: Task) {
+        self.late_futures.borrow_mut().push_back((origin, task));
+        if self.is_dropping_late.replace(true) {
             return;
         }
         for _ in 0..MAX_LATE_DROPS {
-            let Some((origin, task)) = self.doomed.borrow_mut().pop_front() else { break };
+            let Some((origin, task)) = self.late_futures.borrow_mut().pop_front() else { break };
             drop_future(origin, task);
         }
-        self.dooming.set(false);
-        let left = std::mem::take(&mut *self.doomed.borrow_mut());
+        self.is_dropping_late.set(false);
+        let left = std::mem::take(&mut *self.late_futures.borrow_mut());
         if let Some((origin, _)) = left.front() {
-            let what = format!("the future from {origin} spawns another whenever it is dropped");
-            report(Fault::Driver(format!("{what}: {} of them are leaked", left.len())));
+            let what = format!("the destructor of the future from {origin} keeps spawning futures");
+            report(Fault::Driver(format!("{what}: the last {} are leaked", left.len())));
             std::mem::forget(left);
         }
     }
 
-    /// It is to be polled.
-    pub(crate) fn woken(&self, token: Token) {
+    /// Queues a future to be polled.
+    pub(crate) fn queue_poll(&self, token: Token) {
         self.ready.push(token);
     }
 
-    /// How many are to be polled.
+    /// Returns the number of futures to be polled.
     #[inline]
-    pub(crate) fn ready(&self) -> usize {
+    pub(crate) fn ready_count(&self) -> usize {
         self.ready.len()
     }
 
-    /// Polls those that are ready now, each once; returns how many.
+    /// Polls the futures that are ready now, each once; returns their number.
     pub(crate) fn poll_ready(&self, sender: &CommandSender<LoopCommand>) -> u64 {
         let count = self.ready.len();
         let mut polled = 0;
@@ -181,18 +182,18 @@ impl SpawnedFutures {
 
     fn poll(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            slot.notifier.woken.lower();
+            slot.future_waker.woken.lower();
             slot.task.take().map(|task| (task, slot.origin))
         });
         let Some(((mut task, waker), origin)) = taken else { return false };
-        // The task catches what its future panics with; this is for what is left of it after that.
+        // The task catches a panic of its future; this guard is for the rest of the task.
         let poll = || task.as_mut().poll(&mut Context::from_waker(&waker));
         let polled = sender.run_user_code(UserCode::Future, origin, poll);
         let done = polled.map_or(true, |poll| poll.is_ready());
         let mut slots = self.slots.borrow_mut();
         match slots.get_mut(token) {
             Some(slot) if !done => slot.task = Some((task, waker)),
-            // Done, or aborted while it ran.
+            // Completed, or aborted by its own poll.
             _ => {
                 let slot = slots.remove(token);
                 drop(slots);
@@ -203,15 +204,15 @@ impl SpawnedFutures {
         true
     }
 
-    /// Drops a future that is not wanted any more.
-    pub(crate) fn abort(&self, notifier: &FutureWaker) {
-        let slot = self.slots.borrow_mut().remove(notifier.slot());
+    /// Drops a future that was aborted.
+    pub(crate) fn abort(&self, future_waker: &FutureWaker) {
+        let slot = self.slots.borrow_mut().remove(future_waker.slot());
         if let Some(FutureSlot { task: Some((task, _)), origin, .. }) = slot {
             drop_future(origin, task);
         }
     }
 
-    /// Drops them all, and those that come.
+    /// Drops all futures, and from now on those that are spawned.
     pub(crate) fn close(&self) {
         self.closed.set(true);
         let tokens: Vec<_> = self.slots.borrow().tokens().collect();
@@ -225,11 +226,11 @@ impl SpawnedFutures {
     }
 }
 
-/// A future whose panics are reported, and settled as errors.
-async fn caught<F: Future>(
+/// Runs a future and passes its output to `complete`. A panic is reported, and passed as an error.
+async fn catch_panics<F: Future>(
     origin: Origin,
     future: F,
-    settle: impl FnOnce(Result<F::Output, Error>),
+    complete: impl FnOnce(Result<F::Output, Error>),
 ) {
     let mut future = pin!(future);
     let result = poll_fn(|context| {
@@ -240,20 +241,20 @@ async fn caught<F: Future>(
         }
     })
     .await;
-    // Before the future goes: should its destructor panic, the value is not lost.
-    settle(result);
+    // Before the future is dropped: if its destructor panics, the output is not lost.
+    complete(result);
 }
 
 fn drop_future(origin: Origin, task: Task) {
-    // A panic was reported: nobody else waits for it.
+    // A panic has already been reported, and no caller waits for the result.
     let _ = run_as(UserCode::Destructor, origin, || drop(task));
 }
 
-/// A promise that says "cancelled" if its future is dropped before it is through.
+/// A promise that fails with `Cancelled` if it is dropped before its future has completed.
 struct CancelOnDrop<T: Send + 'static>(Option<Promise<T>>);
 
 impl<T: Send + 'static> CancelOnDrop<T> {
-    fn settle(mut self, result: Result<T, Error>) {
+    fn complete(mut self, result: Result<T, Error>) {
         if let Some(promise) = self.0.take() {
             promise.complete(result);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::driver::{COPIED_AT_ONCE, TaskOnly};
+use waterwheel_channel::driver::{FILE_COPY_CHUNK, TaskOnly};
 use waterwheel_channel::{
     Address, Bootstrap, Ctx, EventLoopGroup, FileRegion, Handler, HandlerResult, Msg, Offloaded,
     RemoteCtx, RemoteHandler, ServerBootstrap, local,
@@ -31,7 +31,7 @@ fn all(line: &mut Line) -> Vec<u8> {
 
 #[test]
 fn c07_files_and_bytes_arrive_in_the_order_they_were_written() {
-    let temp_file = TempFile::new(3 * COPIED_AT_ONCE + 17);
+    let temp_file = TempFile::new(3 * FILE_COPY_CHUNK + 17);
     for limit in [1000, 64 * 1024, 1 << 20] {
         both(|manual| {
             let mut line = Line::new(&manual);
@@ -145,15 +145,15 @@ fn c10_the_output_is_shut_down_after_a_file() {
 
 #[test]
 fn c05_a_close_waits_for_a_file_that_the_network_has_room_for() {
-    let temp_file = TempFile::new(3 * COPIED_AT_ONCE);
+    let temp_file = TempFile::new(3 * FILE_COPY_CHUNK);
     both(|manual| {
         let mut line = Line::new(&manual);
         line.peer.set_limit(1 << 20);
         line.write(0, "head ", true);
-        line.write_msg(1, temp_file.region(0..3 * COPIED_AT_ONCE as u64), true);
+        line.write_msg(1, temp_file.region(0..3 * FILE_COPY_CHUNK as u64), true);
         line.here(|channel| drop(channel.close()));
         line.run();
-        assert_eq!(line.peer.received().len(), 5 + 3 * COPIED_AT_ONCE);
+        assert_eq!(line.peer.received().len(), 5 + 3 * FILE_COPY_CHUNK);
         assert_eq!(line.told(), [(0, true), (1, true)]);
         assert!(line.channel.closed().is_done() && line.peer.is_closed());
     });

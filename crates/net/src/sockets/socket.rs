@@ -10,7 +10,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::socket_protocol;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, ipproto};
 use socket2::{Domain, Protocol, SockRef, Type};
-use waterwheel_channel::driver::{COPIED_AT_ONCE, Io, OutQueue, SocketOption};
+use waterwheel_channel::driver::{FILE_COPY_CHUNK, Io, OutQueue, SocketOption};
 use waterwheel_channel::{Address, Credentials, FileRegion};
 
 use crate::address::{from_kernel, is_named, to_kernel};
@@ -266,7 +266,7 @@ impl Socket {
             Ok(n) => Ok(n),
             // Not every file system supports `sendfile`: copy a piece instead.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                let copy = file.read(COPIED_AT_ONCE)?;
+                let copy = file.read(FILE_COPY_CHUNK)?;
                 let send = || rustix::net::send(self.as_fd(), &copy, SendFlags::NOSIGNAL);
                 Ok(retry_on_intr(send)?)
             }

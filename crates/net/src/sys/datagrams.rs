@@ -7,12 +7,12 @@ use std::ptr;
 
 use rustix::net::SocketAddrAny;
 use waterwheel_channel::Datagram;
-use waterwheel_channel::driver::DATAGRAMS_AT_ONCE;
+use waterwheel_channel::driver::MAX_DATAGRAM_BATCH;
 
 use crate::address::to_kernel;
 
 /// The maximum number of datagrams per call. Headers and addresses of a batch take 3.5 KiB of stack.
-pub(crate) const BATCH: usize = DATAGRAMS_AT_ONCE;
+pub(crate) const BATCH: usize = MAX_DATAGRAM_BATCH;
 
 /// Receives at most `max` datagrams into `buffer`, each truncated to `size` bytes. Calls `each` with the bytes
 /// of a datagram, the length it was sent with and the address of its sender. Returns the number of datagrams; a

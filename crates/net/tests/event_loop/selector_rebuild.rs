@@ -127,7 +127,7 @@ fn l06_below_three_the_guard_is_off_and_nothing_is_lost() {
             assert_eq!(heard.recv_timeout(LONG).unwrap(), b"x");
             assert_eq!(rig.event_loop.metrics().rebuilds, 0);
             rig.event_loop.rebuild().unwrap();
-            rig.report_with("asked for: selector rebuilt, 1 registrations moved");
+            rig.report_with("rebuild requested: selector rebuilt, 1 registrations moved");
             rig.assert_calm();
         },
     );
@@ -163,7 +163,7 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
         for n in 1..=REBUILDS {
             rig.event_loop.rebuild().unwrap();
             // One at a time: two requests that meet in one turn are one rebuild.
-            rig.report_with("asked for: selector rebuilt, 4 registrations moved");
+            rig.report_with("rebuild requested: selector rebuilt, 4 registrations moved");
             assert_eq!(rig.here(|here| here.handle().metrics().rebuilds), n);
         }
         drop(stop);

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use waterwheel_channel::driver::{COPIED_AT_ONCE, ReadPlan, Submit};
+use waterwheel_channel::driver::{FILE_COPY_CHUNK, ReadPlan, Submit};
 use waterwheel_channel::local::LocalError;
 use waterwheel_channel::transport::{Outbound, TransportContext, TransportEvent, TransportWaker};
 use waterwheel_channel::{Msg, NewChannel};
@@ -324,7 +324,7 @@ impl State {
             return Ok(Submit::Full);
         }
         let taken = if stream && let Some(file) = outbound.file() {
-            let copied = file.read(most.min(COPIED_AT_ONCE))?;
+            let copied = file.read(most.min(FILE_COPY_CHUNK))?;
             let taken = copied.len();
             self.outbox.push_back(copied.into());
             outbound.wrote(taken);

@@ -237,7 +237,7 @@ impl LocalLoop {
         let NewChannel { transport, initialiser, options, attributes, parent, addresses, lease } =
             new;
         let lease = match lease {
-            None => self.claim()?,
+            None => self.claim_lease()?,
             taken => taken,
         };
         let sender = self.sender().clone();
@@ -247,12 +247,12 @@ impl LocalLoop {
         let shared = Arc::new(shared);
         let core = ChannelCore::new(self.clone(), shared.clone(), transport);
         shared.set_token(self.channels().insert(core.clone()));
-        self.keep(lease);
+        self.keep_lease(lease);
         let initialise = |edit: &mut Edit<'_>| {
             initialiser.map_or(Ok(()), |initialiser| initialiser.initialise(edit))?;
             more(edit)
         };
-        self.counters().channels(self.channels().len());
+        self.counters().set_channels(self.channels().len());
         // Messages that handlers write while they are added are sent once the channel is registered.
         let held = self.channels().postpone_deferred();
         let made = inside(&core, |core| Edit::perform(core, initialise))
@@ -337,7 +337,7 @@ impl EventLoop {
 impl EventLoopGroup {
     /// Chooses a loop for a channel. On an error the channel is closed.
     pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
-        self.find_loop().map(|(at, lease)| (at, new.at(lease)))
+        self.loop_for_channel().map(|(at, lease)| (at, new.at(lease)))
     }
 
     /// Registers a channel with the next loop, as [`EventLoop::register`] does. A group with one loop per

@@ -128,8 +128,8 @@ impl ChannelCore {
                 LifecycleStep::RemoveHandlers => self.remove_all_handlers(),
                 LifecycleStep::Gone => {
                     self.here.channels().remove(self.token());
-                    self.here.vacate();
-                    self.here.counters().channels(self.here.channels().len());
+                    self.here.release_lease_if_unused();
+                    self.here.counters().set_channels(self.here.channels().len());
                     self.shared.attributes.drop_companions();
                 }
             }

@@ -197,7 +197,7 @@ impl ChannelCore {
     #[inline]
     fn count_read(&self, size: usize) -> bool {
         self.read_state.begin_round();
-        self.here.counters().bytes_read(size);
+        self.here.counters().add_bytes_read(size);
         self.read_state.sizer.on_read(size, &self.options().receive_sizes)
     }
 

@@ -47,7 +47,7 @@ impl TransportContext {
         options: Vec<SocketOption>,
     ) -> io::Result<Token> {
         let Some(core) = self.core.upgrade() else { return Err(io::ErrorKind::NotFound.into()) };
-        let token = self.here.attach_for(io, role, core)?;
+        let token = self.here.attach_receiver(io, role, core)?;
         let set = |option| self.here.set_option(token, option);
         let all = options.into_iter().try_for_each(set).map(|()| token);
         if all.is_err() {

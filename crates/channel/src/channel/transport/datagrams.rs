@@ -13,7 +13,7 @@ use crate::channel::transport::{
     ConnectProgress, Transport, TransportContext, TransportEvent, unsupported,
 };
 use crate::channel::writing::outbound::Outbound;
-use crate::driver::{DATAGRAMS_AT_ONCE, Detach, IoEvent, ReadPlan, Role, SocketOption, Submit};
+use crate::driver::{Detach, IoEvent, MAX_DATAGRAM_BATCH, ReadPlan, Role, SocketOption, Submit};
 use crate::payload::{AncillaryMessage, Credentials, Datagram};
 use crate::pipeline::{Msg, TypeTag, Types};
 
@@ -148,7 +148,7 @@ impl Transport for Datagrams {
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = {
-            let mut messages = outbound.messages(DATAGRAMS_AT_ONCE).peekable();
+            let mut messages = outbound.messages(MAX_DATAGRAM_BATCH).peekable();
             match messages.peek().and_then(|first| first.get::<AncillaryMessage>()) {
                 Some(ancillary) => up.event_loop().send_ancillary(token, ancillary),
                 None => {

@@ -197,7 +197,7 @@ impl ChannelCore {
             Ok(Submit::Done(written)) if written == len => {
                 let chunk = out.take_one_chunk();
                 drop(out);
-                self.here.counters().bytes_written(len);
+                self.here.counters().add_bytes_written(len);
                 self.remove_pending(len);
                 self.drop_state.set(DropState::Yes);
                 drop(chunk);
@@ -391,7 +391,7 @@ impl ChannelCore {
         }
         let ((bytes, written), told) = (out.take_removed(), out.has_completions());
         drop(out);
-        self.here.counters().bytes_written(written);
+        self.here.counters().add_bytes_written(written);
         self.remove_pending(bytes);
         if told {
             let completions = self.outbound.borrow_mut().take_completions();

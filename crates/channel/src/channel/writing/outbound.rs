@@ -45,7 +45,7 @@ pub struct Outbound {
 /// Takes written bytes out of a queue that is not a single chunk which was written as a whole.
 #[inline(never)]
 fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQueue) {
-    if bytes.is_all_of_several(n) {
+    if bytes.is_all_of_several_chunks(n) {
         bytes.move_all(drop_queue.chunks());
     } else {
         bytes.advance_with(n, |chunk| drop_queue.push(chunk.into()));
@@ -118,7 +118,7 @@ impl Outbound {
         let drop_queue = &mut self.drop_queue;
         match &mut self.pending {
             None => {
-                if !self.bytes.finish_only(n) {
+                if !self.bytes.finish_only_chunk(n) {
                     remove_written_chunks(&mut self.bytes, n, drop_queue);
                 }
                 self.removed += n;
@@ -251,8 +251,8 @@ impl Outbound {
             return self.append_empty(bytes);
         }
         match &mut self.pending {
-            None => self.bytes.hold(bytes),
-            Some(pending) => pending.parts.last(&mut self.bytes).hold(bytes),
+            None => self.bytes.push_unflushed(bytes),
+            Some(pending) => pending.parts.last(&mut self.bytes).push_unflushed(bytes),
         }
     }
 
@@ -260,7 +260,7 @@ impl Outbound {
     fn pending_mut(&mut self) -> &mut PendingWrites {
         self.pending.get_or_insert_with(|| {
             let [flushed_run, held_run] =
-                self.bytes.counts().map(|(left, pieces)| WriteRun { left, pieces });
+                self.bytes.flushed_and_unflushed().map(|(left, pieces)| WriteRun { left, pieces });
             Box::new(PendingWrites { flushed_run, held_run, ..PendingWrites::default() })
         })
     }
@@ -268,7 +268,7 @@ impl Outbound {
     /// Whether there is anything in it, flushed or not.
     pub(crate) fn holds_anything(&self) -> bool {
         match &self.pending {
-            None => self.bytes.counts().iter().any(|(_, chunks)| *chunks > 0),
+            None => self.bytes.flushed_and_unflushed().iter().any(|(_, chunks)| *chunks > 0),
             Some(pending) => {
                 let unawaited = pending.flushed_run.pieces + pending.held_run.pieces;
                 unawaited > 0 || !pending.entries.is_empty()
@@ -289,7 +289,7 @@ impl Outbound {
     #[inline]
     pub(crate) fn flush_bytes_only(&mut self) -> bool {
         if self.pending.is_none() {
-            self.bytes.release();
+            self.bytes.flush();
         }
         self.pending.is_some() || self.bytes.is_empty()
     }
@@ -297,7 +297,7 @@ impl Outbound {
     /// Everything so far is to be written. What was cancelled falls out.
     pub(crate) fn flush(&mut self) -> Option<CancelledWrites> {
         let cancelled = if self.pending.is_some() { self.flush_more() } else { None };
-        self.bytes.release();
+        self.bytes.flush();
         cancelled
     }
 
@@ -358,8 +358,8 @@ impl Outbound {
         let messages = pending.messages.split_off(pieces.min(pending.messages.len()));
         let has_awaited = mem::take(&mut pending.has_awaited);
         let (bytes, parts) = match &mut self.pending {
-            None => (self.bytes.split_held(), StreamPieces::default()),
-            Some(pending) => pending.parts.split_held(&mut self.bytes),
+            None => (self.bytes.split_unflushed(), StreamPieces::default()),
+            Some(pending) => pending.parts.split_unflushed(&mut self.bytes),
         };
         let pending = Box::new(PendingWrites {
             parts,

@@ -131,15 +131,15 @@ impl StreamPieces {
     pub(super) fn release(&mut self) {
         // What follows a piece that was released before may have been held back.
         let from = self.released.saturating_sub(1);
-        self.parts.range_mut(from..).for_each(|part| part.bytes.release());
+        self.parts.range_mut(from..).for_each(|part| part.bytes.flush());
         self.released = self.parts.len();
     }
 
     /// Takes out what is held back; there too it is held.
-    pub(super) fn split_held(&mut self, front: &mut OutQueue) -> (OutQueue, StreamPieces) {
+    pub(super) fn split_unflushed(&mut self, front: &mut OutQueue) -> (OutQueue, StreamPieces) {
         let parts = self.parts.split_off(self.released);
         // Before a piece that is not held back nothing is.
-        (self.last(front).split_held(), StreamPieces { parts, released: 0 })
+        (self.last(front).split_unflushed(), StreamPieces { parts, released: 0 })
     }
 
     /// All of it, held back or not.
@@ -213,18 +213,18 @@ mod tests {
                             Vec::new(),
                         )));
                     }
-                    None => self.1.last(&mut self.0).hold(bytes),
+                    None => self.1.last(&mut self.0).push_unflushed(bytes),
                 }
             }
         }
 
         fn release(&mut self) {
-            self.0.release();
+            self.0.flush();
             self.1.release();
         }
 
-        fn split_held(&mut self) -> Self {
-            let (front, files) = self.1.split_held(&mut self.0);
+        fn split_unflushed(&mut self) -> Self {
+            let (front, files) = self.1.split_unflushed(&mut self.0);
             Self(front, files)
         }
 
@@ -305,7 +305,7 @@ mod tests {
             let mut flushed = Both::of(&all[..mark]);
             flushed.release();
             flushed.hold(&all[mark..]);
-            let mut held = flushed.split_held();
+            let mut held = flushed.split_unflushed();
             assert_eq!(held.written(), [""; 0], "there too it is held");
             assert_eq!(held.shown(), all[mark..]);
             assert_eq!(flushed.written().concat(), all[..mark]);

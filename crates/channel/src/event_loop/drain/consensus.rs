@@ -1,22 +1,22 @@
-//! When the loops of a group that drain together have nothing left (L11).
+//! Decides when the loops of a group that drain together are all idle (L11).
 //!
-//! A loop that has nothing left may be given something by another that has: so they end together, and
-//! only after a second look.
+//! A loop without work may receive work from another loop that still has some. Therefore the loops end together, and
+//! only after each has confirmed that it is still idle.
 //!
 //! ```text
-//!             nothing left                    asked, and still nothing
-//!    Busy ────────────────────► Clear ─────────────────────────────────► Sure
-//!      ▲                          │ ▲                                      │
-//!      └────── something ─────────┘ └──── somebody else has something ─────┤
-//!      └────────────────────────── something ──────────────────────────────┘
+//!             no work left                    asked to confirm, still no work
+//!    Busy ────────────────────► Idle ──────────────────────────────────────► Confirmed
+//!      ▲                          │ ▲                                            │
+//!      └────── work arrives ──────┘ └──────── another loop is busy again ────────┤
+//!      └────────────────────────── work arrives ─────────────────────────────────┘
 //!
-//!    all Clear: everybody is asked to look again, by a command      all Sure: it is over
+//!    all Idle: each loop is asked to confirm, by a command      all Confirmed: the drain is complete
 //! ```
 //!
-//! The command comes behind whatever was queued before, and is sent when the last loop has found
-//! nothing. So what was submitted to any of the loops before one of them found its last channel idle, or
-//! its last guard gone, is seen at that loop's second look, even if it weighs nothing: it has been run by
-//! then. What comes after that is new, and may come too late, as at any time.
+//! The command is sent when the last loop has become idle, and queues behind all commands sent before. So work that
+//! was submitted to any loop before that loop's last channel became idle, or its last hold was released, has run when
+//! the loop confirms, even if it added no pending bytes. Work submitted later is new, and may come too late, as with
+//! any shutdown.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ use waterwheel_executor::CommandSender;
 
 use crate::event_loop::command::LoopCommand;
 
-/// What the loops that drain together share. Each votes for itself, from its own thread; nothing is sent
+/// The state that the loops of one drain share. Each loop votes for itself, from its own thread. No command is sent
 /// while the votes are locked.
 pub(crate) struct DrainConsensus {
     votes: Mutex<DrainVotes>,
@@ -32,58 +32,61 @@ pub(crate) struct DrainConsensus {
 }
 
 impl DrainConsensus {
-    /// Of these loops: a seat for each, in order.
-    pub(crate) fn among(
+    /// Creates a consensus among these loops. Returns a voter for each, in order.
+    pub(crate) fn voters_for(
         loops: Vec<CommandSender<LoopCommand>>,
     ) -> impl Iterator<Item = DrainVoter> {
         let votes = Mutex::new(DrainVotes::new(loops.len()));
-        let agreement = Arc::new(Self { votes, loops });
-        (0..agreement.loops.len()).map(move |at| DrainVoter { agreement: agreement.clone(), at })
+        let consensus = Arc::new(Self { votes, loops });
+        (0..consensus.loops.len())
+            .map(move |index| DrainVoter { consensus: consensus.clone(), index })
     }
 
-    /// Changes the votes, and asks those who vote what is to be asked then. Whether it is over.
-    fn change(&self, change: impl FnOnce(&mut DrainVotes) -> Option<ConfirmationRound>) -> bool {
+    /// Changes the votes, then sends the confirmation round that follows from the change, if any, to all loops that
+    /// still vote. Returns whether the drain is complete.
+    fn update(&self, apply: impl FnOnce(&mut DrainVotes) -> Option<ConfirmationRound>) -> bool {
         let mut votes = self.votes.lock().unwrap_or_else(PoisonError::into_inner);
-        let question = change(&mut votes);
-        let asked = question.map(|question| (question, votes.voters()));
-        let over = votes.over;
+        let round = apply(&mut votes);
+        let asked = round.map(|round| (round, votes.voters()));
+        let is_complete = votes.is_complete;
         drop(votes);
-        if let Some((question, voters)) = asked {
-            for at in voters {
-                // Refused by a loop that is over: it is about to leave its seat.
-                let look = LoopCommand::new(move |here| here.look_when_settled(question));
-                let _ = self.loops[at].send(look);
+        if let Some((round, voters)) = asked {
+            for index in voters {
+                // A terminated loop refuses the command: its voter is about to be dropped.
+                let look = LoopCommand::new(move |here| here.request_confirmation(round));
+                let _ = self.loops[index].send(look);
             }
         }
-        over
+        is_complete
     }
 }
 
-/// A loop's part in an agreement. Dropped, nobody waits for it any more.
+/// The vote of one loop. After the drop the other loops no longer wait for it.
 pub(crate) struct DrainVoter {
-    agreement: Arc<DrainConsensus>,
-    at: usize,
+    consensus: Arc<DrainConsensus>,
+    index: usize,
 }
 
 impl DrainVoter {
-    /// The loop has something left.
-    pub(crate) fn is_busy(&self) {
-        self.agreement.change(|votes| votes.busy(self.at));
+    /// Votes that the loop has work left.
+    pub(crate) fn vote_busy(&self) {
+        self.consensus.update(|votes| votes.set_busy(self.index));
     }
 
-    /// The loop has nothing left; if it was asked, what. Whether it is over.
-    pub(crate) fn is_clear(&self, asked: Option<ConfirmationRound>) -> bool {
-        self.agreement.change(|votes| votes.clear(self.at, asked))
+    /// Votes that the loop is idle, as an answer to the given confirmation round if it was asked. Returns whether the
+    /// drain is complete.
+    pub(crate) fn vote_idle(&self, asked: Option<ConfirmationRound>) -> bool {
+        self.consensus.update(|votes| votes.set_idle(self.index, asked))
     }
 }
 
 impl Drop for DrainVoter {
     fn drop(&mut self) {
-        self.agreement.change(|votes| votes.leave(self.at));
+        self.consensus.update(|votes| votes.set_left(self.index));
     }
 }
 
-/// Everybody is to look: told apart from those before, whose answers no longer count.
+/// The number of a confirmation round. Answers to an earlier round do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConfirmationRound(u32);
 
@@ -92,66 +95,74 @@ enum DrainVote {
     Busy,
     Idle,
     Confirmed,
-    /// It has ended by itself, and has nothing to say any more.
+    /// The loop ended by itself and votes no more.
     Left,
 }
 
 struct DrainVotes {
-    each: Vec<DrainVote>,
-    /// The last question, and whether it is still open.
-    question: ConfirmationRound,
-    open: bool,
-    over: bool,
+    votes: Vec<DrainVote>,
+    /// The last confirmation round, and whether its answers are still awaited.
+    round: ConfirmationRound,
+    is_confirming: bool,
+    is_complete: bool,
 }
 
 impl DrainVotes {
     fn new(loops: usize) -> Self {
-        let each = vec![DrainVote::Busy; loops];
-        Self { each, question: ConfirmationRound(0), open: false, over: false }
+        let votes = vec![DrainVote::Busy; loops];
+        Self { votes, round: ConfirmationRound(0), is_confirming: false, is_complete: false }
     }
 
-    /// Once it is over it stays so: that loop goes on alone until it has nothing left.
-    fn busy(&mut self, at: usize) -> Option<ConfirmationRound> {
-        self.each[at] = DrainVote::Busy;
-        self.open = false;
-        for vote in self.each.iter_mut().filter(|vote| **vote == DrainVote::Confirmed) {
+    /// Records that a loop is busy. A complete drain stays complete: the busy loop then goes on alone until it is
+    /// idle.
+    fn set_busy(&mut self, index: usize) -> Option<ConfirmationRound> {
+        self.votes[index] = DrainVote::Busy;
+        self.is_confirming = false;
+        for vote in self.votes.iter_mut().filter(|vote| **vote == DrainVote::Confirmed) {
             *vote = DrainVote::Idle;
         }
         None
     }
 
-    fn clear(&mut self, at: usize, asked: Option<ConfirmationRound>) -> Option<ConfirmationRound> {
-        if self.open && asked == Some(self.question) {
-            self.each[at] = DrainVote::Confirmed;
-        } else if self.each[at] == DrainVote::Busy {
-            self.each[at] = DrainVote::Idle;
+    fn set_idle(
+        &mut self,
+        index: usize,
+        asked: Option<ConfirmationRound>,
+    ) -> Option<ConfirmationRound> {
+        if self.is_confirming && asked == Some(self.round) {
+            self.votes[index] = DrainVote::Confirmed;
+        } else if self.votes[index] == DrainVote::Busy {
+            self.votes[index] = DrainVote::Idle;
         }
-        self.next()
+        self.next_round()
     }
 
-    fn leave(&mut self, at: usize) -> Option<ConfirmationRound> {
-        self.each[at] = DrainVote::Left;
-        self.next()
+    fn set_left(&mut self, index: usize) -> Option<ConfirmationRound> {
+        self.votes[index] = DrainVote::Left;
+        self.next_round()
     }
 
-    /// Those who have not left.
+    /// Returns the indices of the loops that have not left.
     fn voters(&self) -> Vec<usize> {
-        (0..self.each.len()).filter(|at| self.each[*at] != DrainVote::Left).collect()
+        (0..self.votes.len()).filter(|index| self.votes[*index] != DrainVote::Left).collect()
     }
 
-    /// What everybody is to be asked, or told, now.
-    fn next(&mut self) -> Option<ConfirmationRound> {
-        let all = |least: DrainVote| self.each.iter().all(|vote| *vote as u8 >= least as u8);
-        if self.over || !all(if self.open { DrainVote::Confirmed } else { DrainVote::Idle }) {
+    /// Returns the confirmation round to send now: a new round, or the completed one so that each loop learns the
+    /// result.
+    fn next_round(&mut self) -> Option<ConfirmationRound> {
+        let all = |least: DrainVote| self.votes.iter().all(|vote| *vote as u8 >= least as u8);
+        if self.is_complete
+            || !all(if self.is_confirming { DrainVote::Confirmed } else { DrainVote::Idle })
+        {
             return None;
         }
-        if self.open {
-            self.over = true;
+        if self.is_confirming {
+            self.is_complete = true;
         } else {
-            self.open = true;
-            self.question.0 += 1;
+            self.is_confirming = true;
+            self.round.0 += 1;
         }
-        Some(self.question)
+        Some(self.round)
     }
 }
 
@@ -163,75 +174,75 @@ mod tests {
     const SECOND: Option<ConfirmationRound> = Some(ConfirmationRound(2));
 
     #[test]
-    fn l11_loops_that_have_nothing_left_are_asked_once_more() {
+    fn l11_idle_loops_are_asked_to_confirm_once() {
         let mut votes = DrainVotes::new(2);
-        assert_eq!(votes.clear(0, None), None);
-        assert_eq!(votes.clear(1, None), FIRST);
-        assert_eq!(votes.clear(1, None), None, "it was not asked yet");
-        assert_eq!(votes.clear(0, FIRST), None);
-        assert!(!votes.over);
-        assert_eq!(votes.clear(1, FIRST), FIRST, "to be told");
-        assert!(votes.over);
-        assert_eq!(votes.clear(0, FIRST), None);
+        assert_eq!(votes.set_idle(0, None), None);
+        assert_eq!(votes.set_idle(1, None), FIRST);
+        assert_eq!(votes.set_idle(1, None), None, "an answer to no round");
+        assert_eq!(votes.set_idle(0, FIRST), None);
+        assert!(!votes.is_complete);
+        assert_eq!(votes.set_idle(1, FIRST), FIRST, "to announce the result");
+        assert!(votes.is_complete);
+        assert_eq!(votes.set_idle(0, FIRST), None);
     }
 
     #[test]
-    fn l11_a_loop_that_has_something_again_reopens_the_question() {
+    fn l11_a_loop_that_is_busy_again_starts_a_new_round() {
         let mut votes = DrainVotes::new(2);
-        assert_eq!([votes.clear(0, None), votes.clear(1, None)], [None, FIRST]);
-        assert_eq!(votes.clear(0, FIRST), None);
-        votes.busy(1);
-        assert_eq!(votes.clear(0, None), None);
-        assert_eq!(votes.clear(1, FIRST), SECOND, "the first question does not count any more");
-        assert_eq!(votes.clear(0, FIRST), None);
-        assert_eq!(votes.clear(1, SECOND), None, "the other was sure, but before");
-        assert_eq!(votes.clear(0, SECOND), SECOND);
-        assert!(votes.over);
+        assert_eq!([votes.set_idle(0, None), votes.set_idle(1, None)], [None, FIRST]);
+        assert_eq!(votes.set_idle(0, FIRST), None);
+        votes.set_busy(1);
+        assert_eq!(votes.set_idle(0, None), None);
+        assert_eq!(votes.set_idle(1, FIRST), SECOND, "answers to the first round no longer count");
+        assert_eq!(votes.set_idle(0, FIRST), None);
+        assert_eq!(votes.set_idle(1, SECOND), None, "the other loop confirmed an earlier round");
+        assert_eq!(votes.set_idle(0, SECOND), SECOND);
+        assert!(votes.is_complete);
     }
 
     #[test]
-    fn l11_nobody_waits_for_a_loop_that_has_left() {
+    fn l11_loops_do_not_wait_for_a_loop_that_has_left() {
         let mut votes = DrainVotes::new(3);
-        assert_eq!([votes.leave(2), votes.clear(0, None)], [None, None]);
-        assert_eq!(votes.leave(1), FIRST, "it was the last that was busy");
-        assert_eq!(votes.clear(0, FIRST), FIRST);
-        assert!(votes.over);
+        assert_eq!([votes.set_left(2), votes.set_idle(0, None)], [None, None]);
+        assert_eq!(votes.set_left(1), FIRST, "the last busy loop left");
+        assert_eq!(votes.set_idle(0, FIRST), FIRST);
+        assert!(votes.is_complete);
 
         let mut votes = DrainVotes::new(2);
-        assert_eq!([votes.clear(0, None), votes.clear(1, None)], [None, FIRST]);
-        assert_eq!([votes.clear(0, FIRST), votes.leave(1)], [None, FIRST]);
-        assert!(votes.over);
+        assert_eq!([votes.set_idle(0, None), votes.set_idle(1, None)], [None, FIRST]);
+        assert_eq!([votes.set_idle(0, FIRST), votes.set_left(1)], [None, FIRST]);
+        assert!(votes.is_complete);
     }
 
-    /// Whatever three loops do, in any order of up to eight steps: it is over only if each has said,
-    /// after the last had nothing left, that it still has nothing.
+    /// Tries all sequences of seven steps of two loops: the drain is complete only if each loop has confirmed after
+    /// the last one became idle.
     #[test]
-    fn l11_it_is_over_only_when_all_were_sure_at_the_same_question() {
+    fn l11_a_drain_is_complete_only_when_all_loops_confirmed_the_same_round() {
         const STEPS: usize = 7;
         for mut code in 0..6_usize.pow(STEPS as u32) {
             let (mut votes, mut asked) = (DrainVotes::new(2), [None; 2]);
-            let mut sure = [false; 2];
+            let mut confirmed = [false; 2];
             for _ in 0..STEPS {
-                let (step, at) = (code % 3, code / 3 % 2);
+                let (step, index) = (code % 3, code / 3 % 2);
                 code /= 6;
-                let question = match step {
+                let round = match step {
                     0 => {
-                        votes.busy(at);
-                        (asked, sure) = ([None; 2], [false; 2]);
+                        votes.set_busy(index);
+                        (asked, confirmed) = ([None; 2], [false; 2]);
                         None
                     }
-                    1 => votes.clear(at, None),
+                    1 => votes.set_idle(index, None),
                     _ => {
-                        let answered = asked[at].take();
-                        sure[at] |= answered.is_some();
-                        votes.clear(at, answered)
+                        let answered = asked[index].take();
+                        confirmed[index] |= answered.is_some();
+                        votes.set_idle(index, answered)
                     }
                 };
-                if question.is_some() && !votes.over {
-                    (asked, sure) = ([question; 2], [false; 2]);
+                if round.is_some() && !votes.is_complete {
+                    (asked, confirmed) = ([round; 2], [false; 2]);
                 }
-                if votes.over {
-                    assert_eq!(sure, [true; 2]);
+                if votes.is_complete {
+                    assert_eq!(confirmed, [true; 2]);
                     break;
                 }
             }

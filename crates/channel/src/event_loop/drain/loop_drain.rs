@@ -1,15 +1,15 @@
-//! A drain on its loop (L11), from the command that begins it to the shutdown that follows.
+//! The drain of one loop (L11), from the command that begins it to the shutdown that follows.
 //!
 //! ```text
-//!   begin_drain ──► listeners close, others are told ──► every turn: look ──► nothing left, all agree ──► end
-//!                                                             │                                           ▲
-//!                   deadline, by the loop's timers ───────────┴───────────────────────────────────────────┤
-//!                   a shutdown, whoever asked for it ─────────────────────────────────────────────────────┘
+//!   begin_drain ──► listeners close, channels get Draining ──► every turn: check ──► idle, all confirmed ──► finish
+//!                                                                   │                                         ▲
+//!                   deadline, by a timer of the loop ───────────────┴─────────────────────────────────────────┤
+//!                   a shutdown, requested by anyone ──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Whatever can change the answer happens in a turn, and at the end of every turn it is looked for; what
-//! happens elsewhere sends a command (`holds`), and so makes a turn. Nothing is asked by a timer, and a loop
-//! that is not draining pays one branch a turn.
+//! The answer can change only during a turn, and every turn checks it at its end. A change on another thread, such as
+//! the release of a hold, sends a command and so causes a turn. The check needs no timer, and a loop that is not
+//! draining pays one branch per turn.
 
 use std::cell::RefCell;
 
@@ -21,83 +21,84 @@ use crate::event_loop::drain::{Drain, Drained};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::Token;
 
-/// What a drain asks of what is on the loop. Named by tokens.
+/// The part of the drain that the channel layer performs. Channels are named by their tokens.
 pub(crate) trait Drainable {
-    /// The loop drains from now on, until then at the latest: those that accept others are closed, all others are
-    /// told.
+    /// Begins the drain, which ends at `deadline` at the latest: listeners are closed, all other channels get the
+    /// `Draining` event.
     fn begin_drain(&self, deadline: Nanos);
 
-    /// Returns one that has something left, which the drain waits for. `last` is the one found before: mostly it
-    /// still has.
+    /// Returns a channel that has work left, for which the drain waits. `last` is the one found before and is checked
+    /// first, because it mostly is still busy.
     fn find_busy(&self, last: Option<Token>) -> Option<Token>;
 
-    /// Returns how many have something left.
+    /// Returns the number of channels that have work left.
     fn count_busy(&self) -> usize;
 }
 
-/// The drain of a loop, while it lasts.
+/// The drain of a loop, if one is active.
 #[derive(Default)]
 pub(crate) struct CurrentDrain(RefCell<Option<ActiveDrain>>);
 
 struct ActiveDrain {
     drain: Drain,
     timer: Option<TimerKey>,
-    /// A channel that had something left when it was last looked at.
+    /// A channel that was busy at the last check.
     busy: Option<Token>,
-    /// Whether the others believe that there is nothing left here.
-    said_clear: bool,
-    asked: Option<ConfirmationRound>,
+    /// True if the last vote of this loop was idle.
+    has_voted_idle: bool,
+    round: Option<ConfirmationRound>,
 }
 
 impl CurrentDrain {
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.0.borrow().is_some()
     }
 }
 
 impl LocalLoop {
-    /// Whether the loop is draining: see [`EventLoop::drain`](crate::EventLoop::drain). A drain begins
-    /// here when the loop comes to it; channels that were registered until then are told.
+    /// True while the loop is draining: see [`EventLoop::drain`](crate::EventLoop::drain). The drain begins when the
+    /// loop runs its command; channels that are registered by then get the `Draining` event.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.drain().is_on() && !self.is_closing()
+        self.current_drain().is_active() && !self.is_closing()
     }
 
     pub(crate) fn begin_drain(&self, drain: Drain) {
         if self.is_closing() {
-            return drain.end(Drained::CutShort { channels: self.hosted_channels().count_busy() });
+            return drain
+                .finish(Drained::CutShort { channels: self.hosted_channels().count_busy() });
         }
         let deadline = drain.deadline;
-        let overdue = LoopCommand::new(Self::drain_overdue);
+        let overdue = LoopCommand::new(Self::on_drain_deadline);
         let timer = self.sender().send_at(deadline, overdue).ok();
-        let running = ActiveDrain { drain, timer, busy: None, said_clear: false, asked: None };
-        *self.drain().0.borrow_mut() = Some(running);
+        let active = ActiveDrain { drain, timer, busy: None, has_voted_idle: false, round: None };
+        *self.current_drain().0.borrow_mut() = Some(active);
         self.hosted_channels().begin_drain(deadline);
     }
 
-    /// Everybody is to look, behind what was queued.
-    pub(crate) fn look_when_settled(&self, question: ConfirmationRound) {
-        if let Some(running) = self.drain().0.borrow_mut().as_mut() {
-            running.asked = Some(question);
+    /// Records that all loops are asked to confirm. Runs behind the commands that were queued before.
+    pub(crate) fn request_confirmation(&self, round: ConfirmationRound) {
+        if let Some(active) = self.current_drain().0.borrow_mut().as_mut() {
+            active.round = Some(round);
         }
     }
 
-    /// Looks whether the drain is over. At the end of a turn.
+    /// Checks at the end of a turn whether the drain is complete.
     #[inline]
     pub(crate) fn check_drain(&self) {
-        if self.drain().is_on() {
-            self.look();
+        if self.current_drain().is_active() {
+            self.check_completion();
         }
     }
 
     #[cold]
-    fn look(&self) {
+    fn check_completion(&self) {
         if self.is_closing() {
-            return; // It is cut short, presently.
+            return; // The shutdown cuts the drain short.
         }
-        let over = match self.drain().0.borrow_mut().as_mut() {
-            Some(running) => running.look(self),
+        let over = match self.current_drain().0.borrow_mut().as_mut() {
+            Some(active) => active.vote(self),
             None => false,
         };
         if over {
@@ -105,43 +106,43 @@ impl LocalLoop {
         }
     }
 
-    fn drain_overdue(&self) {
+    fn on_drain_deadline(&self) {
         self.end_drain(match self.hosted_channels().count_busy() {
-            0 => Drained::Complete, // It only waited for other loops.
+            0 => Drained::Complete, // Only other loops were busy.
             channels => Drained::DeadlineReached { channels },
         });
     }
 
-    /// The loop shuts down.
+    /// Ends the drain because the loop shuts down.
     pub(crate) fn cut_drain_short(&self) {
-        if self.drain().is_on() {
+        if self.current_drain().is_active() {
             self.end_drain(Drained::CutShort { channels: self.hosted_channels().count_busy() });
         }
     }
 
     fn end_drain(&self, how: Drained) {
-        let Some(running) = self.drain().0.take() else { return };
-        if let Some(timer) = running.timer {
+        let Some(active) = self.current_drain().0.take() else { return };
+        if let Some(timer) = active.timer {
             drop(self.sender().take_back(timer));
         }
-        running.drain.end(how);
+        active.drain.finish(how);
     }
 }
 
 impl ActiveDrain {
-    /// Whether there is nothing left, here and elsewhere. Calls nobody but other loops.
-    fn look(&mut self, here: &LocalLoop) -> bool {
-        let asked = self.asked.take();
+    /// Votes, and returns whether this loop and all others are idle. Runs no user code.
+    fn vote(&mut self, here: &LocalLoop) -> bool {
+        let round = self.round.take();
         self.busy = here.hosted_channels().find_busy(self.busy);
         if self.busy.is_some() {
-            if std::mem::take(&mut self.said_clear) {
-                self.drain.seat.is_busy();
+            if std::mem::take(&mut self.has_voted_idle) {
+                self.drain.voter.vote_busy();
             }
             return false;
         }
-        if std::mem::replace(&mut self.said_clear, true) && asked.is_none() {
+        if std::mem::replace(&mut self.has_voted_idle, true) && round.is_none() {
             return false;
         }
-        self.drain.seat.is_clear(asked)
+        self.drain.voter.vote_idle(round)
     }
 }

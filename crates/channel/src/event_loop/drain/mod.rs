@@ -1,4 +1,5 @@
-//! Draining event loops, as others see it: what is asked for, and what comes of it (L11).
+//! Draining event loops: the options, the outcome and the calls on handles (L11). `loop_drain` is the part on the
+//! loop's thread, `consensus` the vote between the loops of a group.
 
 mod consensus;
 pub(crate) mod loop_drain;
@@ -17,11 +18,11 @@ use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LoopShutDown;
 
-/// How long a drain may take when nothing is said: with the shutdown's 15 s it stays below the 30 s
-/// that those who stop processes mostly allow.
+/// The default time limit of a drain. With the shutdown's default of 15 s it stays below the 30 s that process
+/// supervisors commonly allow.
 pub const DEFAULT_DRAIN_TIME: Duration = Duration::from_secs(10);
 
-/// How long a drain may take, and how the loop shuts down when it is over.
+/// The time limit of a drain, and the parameters of the shutdown that follows it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,9 +41,9 @@ pub struct DrainOptions {
 }
 
 impl DrainOptions {
-    /// The drain ends after this time at the latest, and at once if no channel has anything left. The
-    /// shutdown that follows has no quiet period, because the drain has waited for what was under way; its
-    /// timeout is [`DEFAULT_SHUTDOWN_TIMEOUT`].
+    /// Limits the drain to `time`; it ends earlier when no channel has work left. The shutdown that follows has no
+    /// quiet period, because the drain has already waited for work in progress; its timeout is
+    /// [`DEFAULT_SHUTDOWN_TIMEOUT`].
     #[must_use]
     pub fn within(time: Duration) -> Self {
         Self { time, quiet: Duration::ZERO, timeout: DEFAULT_SHUTDOWN_TIMEOUT }
@@ -61,36 +62,36 @@ impl DrainOptions {
 }
 
 impl Default for DrainOptions {
-    /// Within [`DEFAULT_DRAIN_TIME`].
+    /// Returns options with the limit [`DEFAULT_DRAIN_TIME`].
     fn default() -> Self {
         Self::within(DEFAULT_DRAIN_TIME)
     }
 }
 
-/// How a drain has ended. A channel *had something left* if bytes waited to be written to it, a
-/// [`Hold`](crate::Hold) was alive, or a handler of it was at work on another executor.
+/// How a drain ended. A channel *had work left* if it had bytes to write, a [`Hold`](crate::Hold) on it was alive, or
+/// one of its handlers was running on another executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
-    /// No channel had anything left.
+    /// No channel had work left.
     Complete,
-    /// The deadline came before.
+    /// The deadline passed first.
     DeadlineReached {
-        /// How many channels had something left.
+        /// The number of channels that had work left.
         channels: usize,
     },
-    /// A shutdown came before.
+    /// A shutdown began first.
     CutShort {
-        /// How many channels had something left.
+        /// The number of channels that had work left.
         channels: usize,
     },
 }
 
 impl Drained {
-    /// Of both together: what is worse, and all the channels.
-    fn and(self, other: Self) -> Self {
+    /// Combines the outcomes of two loops: the worse one, with the sum of their channels.
+    fn combine(self, other: Self) -> Self {
         use Drained::{Complete, CutShort, DeadlineReached};
         match (self, other) {
-            (Complete, how) | (how, Complete) => how,
+            (Complete, outcome) | (outcome, Complete) => outcome,
             (DeadlineReached { channels }, DeadlineReached { channels: more }) => {
                 DeadlineReached { channels: channels + more }
             }
@@ -102,9 +103,9 @@ impl Drained {
     }
 }
 
-/// The loop drains: the event that every channel gets then, by
-/// [`Handler::on_user_event`](crate::Handler::on_user_event). A handler that has nothing more to say
-/// closes its channel; one that is in the middle of something ends it, and then does.
+/// The event that every channel gets when its loop begins to drain, by
+/// [`Handler::on_user_event`](crate::Handler::on_user_event). A handler without unfinished work closes its channel; a
+/// handler in the middle of an exchange finishes it first.
 ///
 /// ```
 /// use waterwheel_channel::{Ctx, Draining, Handler, HandlerResult, Msg};
@@ -124,32 +125,32 @@ impl Drained {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draining {
-    /// When the drain ends at the latest, by the loop's clock.
+    /// The time at which the drain ends at the latest, by the loop's clock.
     pub deadline: Nanos,
 }
 
-/// The loop is draining: it takes no more channels.
+/// The error of a registration with a loop that is draining.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the event loop is draining: it takes no more channels")]
+#[error("the event loop is draining and accepts no new channels")]
 pub struct LoopDraining;
 
-/// What was asked of a loop, on its way there and while it lasts. Dropped before it has ended, it never
-/// began: the loop was shut down.
+/// A requested drain, on its way to the loop and while it is active. If it is dropped before it has finished, its
+/// promise fails with [`LoopShutDown`].
 pub(crate) struct Drain {
     promise: Option<Promise<Drained>>,
-    pub(super) seat: DrainVoter,
+    pub(super) voter: DrainVoter,
     pub(super) deadline: Nanos,
     options: DrainOptions,
-    /// Keeps the loop from ending by itself meanwhile.
+    /// Keeps the loop alive during the drain.
     event_loop: EventLoop,
 }
 
 impl Drain {
-    /// It is over, and the shutdown begins.
-    pub(super) fn end(mut self, how: Drained) {
+    /// Ends the drain and begins the shutdown.
+    pub(super) fn finish(mut self, outcome: Drained) {
         self.event_loop.shut_down_after(self.options);
         if let Some(promise) = self.promise.take() {
-            promise.set_success(how);
+            promise.set_success(outcome);
         }
     }
 }
@@ -163,18 +164,18 @@ impl Drop for Drain {
 }
 
 impl EventLoop {
-    /// Lets the loop end what it is doing, then shuts it down.
+    /// Lets the loop finish its work, then shuts it down.
     ///
-    /// From now on it takes no more channels ([`LoopDraining`]). On the loop, channels that listen are
-    /// closed, and all others are told by an event, [`Draining`]. Nothing else changes: channels read
-    /// and write, tasks and timers run. It ends when no channel has bytes waiting to be written or a
-    /// [`Hold`](crate::Hold), or at the deadline, or with a shutdown; then the loop shuts down
-    /// gracefully, as the options say.
+    /// From now on the loop accepts no new channels ([`LoopDraining`]). Its listeners are closed, and all other
+    /// channels get the [`Draining`] event. Nothing else changes: channels read and write, tasks and timers run.
+    /// The drain ends when no channel has bytes to write, a [`Hold`](crate::Hold) or a handler running on another
+    /// executor; or at the deadline; or when a shutdown begins. Then the loop shuts down gracefully, with the quiet
+    /// period and timeout of the options.
     ///
-    /// The future tells how the drain has ended; [`termination`] completes when all is over. It fails
-    /// with [`LoopShutDown`] if the loop is shut down already. A second call changes nothing, and gives
-    /// the future of the first. A loop that was never started has nothing to end, and is shut down at
-    /// once. The loop does not end by itself meanwhile, even if its last handle goes.
+    /// The future completes with the outcome of the drain; [`termination`] completes when the shutdown has ended. The
+    /// future fails with [`LoopShutDown`] if the loop was already shut down. A second call changes nothing and
+    /// returns the future of the first. A loop that was never started is shut down at once. The drain keeps the
+    /// loop alive even if its last handle is dropped.
     ///
     /// [`termination`]: waterwheel_executor::EventExecutor::termination
     ///
@@ -200,38 +201,38 @@ impl EventLoop {
     /// ```
     #[track_caller]
     pub fn drain(&self, options: DrainOptions) -> SharedFuture<Drained> {
-        let seats = DrainConsensus::among(vec![self.sender()]);
-        seats.map(|seat| self.drain_with(options, seat)).next().expect("a seat for each")
+        let voters = DrainConsensus::voters_for(vec![self.sender()]);
+        voters.map(|voter| self.drain_with(options, voter)).next().expect("one voter for each loop")
     }
 
-    /// Whether it is draining: a drain was asked for, and no shutdown has begun.
+    /// True from the request of a drain until a shutdown begins.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.drained().get().is_some() && !self.is_shutting_down()
     }
 
     #[track_caller]
-    fn drain_with(&self, options: DrainOptions, seat: DrainVoter) -> SharedFuture<Drained> {
+    fn drain_with(&self, options: DrainOptions, voter: DrainVoter) -> SharedFuture<Drained> {
         let mut first = None;
         let outcome = self.drained().get_or_init(|| {
-            let (mut promise, outcome) = self.new_promise();
+            let (mut promise, future) = self.new_promise();
             promise.set_uncancellable();
             first = Some(promise);
-            outcome.shared()
+            future.shared()
         });
         if let Some(promise) = first {
             let deadline = self.sender().clock().now().plus(options.time);
             let (promise, event_loop) = (Some(promise), self.clone());
-            self.begin_drain(Drain { promise, seat, deadline, options, event_loop });
+            self.begin_drain(Drain { promise, voter, deadline, options, event_loop });
         }
         outcome.clone()
     }
 
     fn begin_drain(&self, drain: Drain) {
         match self.state() {
-            ExecutorState::NotStarted => drain.end(Drained::Complete),
+            ExecutorState::NotStarted => drain.finish(Drained::Complete),
             ExecutorState::Started => {
-                // Refused by a loop that is over: then it is dropped, and says so.
+                // A terminated loop refuses the command: the drain is dropped, and its future fails.
                 let begin = LoopCommand::of_any_size(|here| here.begin_drain(drain));
                 drop(self.send(begin));
             }
@@ -241,39 +242,41 @@ impl EventLoop {
 
     fn shut_down_after(&self, options: DrainOptions) {
         let valid = self.shutdown_gracefully(options.quiet, options.timeout);
-        debug_assert!(valid.is_ok(), "the options were checked");
+        debug_assert!(valid.is_ok(), "DrainOptions::shutdown checks the timeout");
     }
 }
 
 impl EventLoopGroup {
-    /// Drains all loops, as [`EventLoop::drain`] does: they end together, when none has anything left.
-    /// So what was written before the last of them had nothing left, by anybody and to a channel of
-    /// any of them, goes out.
+    /// Drains all loops, as [`EventLoop::drain`] does. They end together, when all are idle. Everything written
+    /// before the last loop became idle, from any thread and to a channel of any loop, is sent.
     ///
-    /// The future tells of all of them: how many channels had something left, if it was not complete.
-    /// Of two groups, drain first the one that accepts for the other.
+    /// The future completes with the combined outcome: the number of channels with work left is the sum over all
+    /// loops. If one group accepts connections for another, drain the accepting group first.
     #[track_caller]
     pub fn drain(&self, options: DrainOptions) -> SharedFuture<Drained> {
         self.stop_growing();
         let loops: Vec<_> = self.children().collect();
-        let seats = DrainConsensus::among(loops.iter().map(|child| child.sender()).collect());
-        let begun: Vec<_> =
-            loops.iter().zip(seats).map(|(child, seat)| child.drain_with(options, seat)).collect();
-        let (mut promise, outcome) = self.next().new_promise();
+        let voters = DrainConsensus::voters_for(loops.iter().map(|child| child.sender()).collect());
+        let begun: Vec<_> = loops
+            .iter()
+            .zip(voters)
+            .map(|(child, voter)| child.drain_with(options, voter))
+            .collect();
+        let (mut promise, future) = self.next().new_promise();
         promise.set_uncancellable();
         let all = Arc::new(Mutex::new(GroupDrain {
-            left: begun.len(),
-            how: Ok(Drained::Complete),
+            remaining: begun.len(),
+            outcome: Ok(Drained::Complete),
             promise: Some(promise),
         }));
         for one in begun {
             let all = all.clone();
-            one.add_listener(move |how| GroupDrain::one_ended(&all, how.clone()));
+            one.add_listener(move |outcome| GroupDrain::on_loop_finished(&all, outcome.clone()));
         }
-        outcome.shared()
+        future.shared()
     }
 
-    /// Whether all loops are draining, or shut down already, and at least one is draining.
+    /// True if every loop is draining or shut down, and at least one is draining.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         let settled = |child: EventLoop| child.is_draining() || child.is_shutting_down();
@@ -281,27 +284,28 @@ impl EventLoopGroup {
     }
 }
 
-/// The drains of a group. Whoever ends last tells; nothing is told while it is locked.
+/// The outcome of a group's drain, as far as its loops have finished. The last loop to finish completes the promise,
+/// after the lock is released.
 struct GroupDrain {
-    left: usize,
-    how: Result<Drained, Error>,
+    remaining: usize,
+    outcome: Result<Drained, Error>,
     promise: Option<Promise<Drained>>,
 }
 
 impl GroupDrain {
-    fn one_ended(all: &Mutex<Self>, how: Result<Drained, Error>) {
+    fn on_loop_finished(all: &Mutex<Self>, outcome: Result<Drained, Error>) {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.left -= 1;
-        all.how = match (all.how.clone(), how) {
-            (Ok(before), Ok(how)) => Ok(before.and(how)),
+        all.remaining -= 1;
+        all.outcome = match (all.outcome.clone(), outcome) {
+            (Ok(before), Ok(outcome)) => Ok(before.combine(outcome)),
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
-        if all.left == 0
+        if all.remaining == 0
             && let Some(promise) = all.promise.take()
         {
-            let how = all.how.clone();
+            let outcome = all.outcome.clone();
             drop(all);
-            promise.complete(how);
+            promise.complete(outcome);
         }
     }
 }

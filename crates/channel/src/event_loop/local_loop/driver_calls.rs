@@ -1,4 +1,4 @@
-//! What a loop does with what is attached to its driver: sockets, and descriptors of others.
+//! The calls of a loop into its driver, for attached sockets and foreign descriptors.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -20,19 +20,19 @@ use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 use crate::token::Token;
 
 impl LocalLoop {
-    /// Gives the driver a socket. Reads are off.
+    /// Attaches a socket to the driver. Reads are off at first.
     ///
     /// # Errors
-    /// What the driver says; [`LoopShutDown`] if the loop is shutting down. Socket and registrant are
+    /// The driver's error, or [`LoopShutDown`] if the loop is shutting down. The socket and the registrant are
     /// dropped then.
     #[track_caller]
     pub fn attach(&self, io: Io, role: Role, registrant: impl Registrant) -> io::Result<Token> {
-        self.attach_for(io, role, Rc::new(RefCell::new(registrant)))
+        self.attach_receiver(io, role, Rc::new(RefCell::new(registrant)))
     }
 
-    /// The same, for a receiver that several registrations may share.
+    /// Attaches a socket for a receiver that several registrations may share.
     #[track_caller]
-    pub(crate) fn attach_for(
+    pub(crate) fn attach_receiver(
         &self,
         io: Io,
         role: Role,
@@ -42,11 +42,11 @@ impl LocalLoop {
         self.register(origin, receiver, |driver, token| driver.attach(token, io, role))
     }
 
-    /// Gives the driver a descriptor that is no channel's, to be told when it is ready.
+    /// Registers a descriptor that belongs to no channel, to learn when it is ready.
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
-    pub(crate) fn watch(
+    pub(crate) fn register_foreign_io(
         &self,
         origin: Origin,
         (io, interest): (Io, Interest),
@@ -70,21 +70,21 @@ impl LocalLoop {
         let token = self.parts.registrations.add(origin, receiver);
         let mut entered =
             self.call_driver(|driver| enter(driver, token)).unwrap_or_else(|panicked| {
-                let _ = self.let_driver_detach(token); // It may have taken it in before it panicked.
+                let _ = self.detach_from_driver(token); // The driver may have attached it before it panicked.
                 Err(io::Error::other(panicked))
             });
         if let Err(error) = &mut entered {
-            self.parts.registrations.withdraw(token);
+            self.parts.registrations.remove_silently(token);
             if let Some(io) = Io::take_refused(error) {
-                self.parts.registrations.keep_refused(io);
+                self.parts.registrations.defer_drop_of_refused(io);
             }
         }
-        self.parts.counters.registrations(self.registrations());
+        self.parts.counters.set_registrations(self.registration_count());
         entered.map(|()| token)
     }
 
-    /// Lets a registration go: its [`on_detached`](Registrant::on_detached) follows, without a cause.
-    /// `false` if there is no such registration, or it is going already.
+    /// Detaches a registration: a call to [`on_detached`](Registrant::on_detached) follows, without a cause.
+    /// Returns `false` if there is no such registration, or it is already being detached.
     pub fn detach(&self, token: Token) -> bool {
         self.detach_with(token, None)
     }
@@ -92,44 +92,43 @@ impl LocalLoop {
     pub(crate) fn detach_with(&self, token: Token, cause: Option<Error>) -> bool {
         let begun = self.parts.registrations.begin_detach(token, cause);
         if begun && self.has_driver() {
-            self.parts.registrations.detached(token, self.let_driver_detach(token));
+            self.parts.registrations.on_driver_detached(token, self.detach_from_driver(token));
         }
         begun
     }
 
-    /// Closes an attached socket. `Done`: it is gone, now or before, and its registrant is told nothing more.
-    /// Otherwise its [`on_detached`](Registrant::on_detached) follows.
+    /// Closes an attached socket. Returns `Done` if the socket is closed, now or before: its registrant gets no
+    /// further call. Otherwise a call to [`on_detached`](Registrant::on_detached) follows.
     pub(crate) fn close_socket(&self, token: Token) -> Detach {
         if !self.parts.registrations.begin_detach(token, None) || !self.has_driver() {
             return Detach::Done;
         }
-        let detached = self.let_driver_detach(token);
+        let detached = self.detach_from_driver(token);
         if detached == Detach::Done {
-            self.parts.registrations.withdraw(token);
-            self.parts.counters.registrations(self.registrations());
+            self.parts.registrations.remove_silently(token);
+            self.parts.counters.set_registrations(self.registration_count());
         }
         detached
     }
 
-    /// Asks the driver to let go. If it panics there is no more to ask of it, and the token is taken to be gone.
-    fn let_driver_detach(&self, token: Token) -> Detach {
+    /// Detaches the token from the driver. If the driver panics, the token is assumed to be detached.
+    fn detach_from_driver(&self, token: Token) -> Detach {
         let detached = self.call_driver(|driver| Ok(driver.detach(token)));
         detached.ok().and_then(Result::ok).unwrap_or(Detach::Done)
     }
 
-    /// Takes a socket back from the driver, without closing it. Its registrant is dropped, and told
-    /// nothing more.
+    /// Takes a socket back from the driver, without closing it. Its registrant is dropped and gets no further call.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn release(&self, token: Token) -> io::Result<Io> {
-        let io = self.with_live(token, |driver| driver.release(token))?;
-        self.parts.registrations.withdraw(token);
-        self.parts.counters.registrations(self.registrations());
+        let io = self.with_live_token(token, |driver| driver.release(token))?;
+        self.parts.registrations.remove_silently(token);
+        self.parts.counters.set_registrations(self.registration_count());
         Ok(io)
     }
 
-    /// Where an attached socket is bound.
+    /// Returns the address that an attached socket is bound to.
     #[must_use]
     pub fn local_address(&self, token: Token) -> Option<Address> {
         self.with_token(token, |driver| Ok(driver.local_address(token))).ok().flatten()
@@ -138,85 +137,87 @@ impl LocalLoop {
     /// Sets an option of an attached socket.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn set_option(&self, token: Token, option: SocketOption) -> io::Result<()> {
-        self.with_live(token, |driver| driver.set_option(token, option))
+        self.with_live_token(token, |driver| driver.set_option(token, option))
     }
 
-    /// Turns the reading of an attached socket on or off.
+    /// Turns the reads of an attached socket on or off.
     pub fn set_read(&self, token: Token, plan: Option<ReadPlan>) {
-        let _closed = self.with_live(token, |driver| {
+        let _closed = self.with_live_token(token, |driver| {
             driver.set_read(token, plan);
             Ok(())
         });
     }
 
-    /// Writes as much of the queue as the kernel takes at once; the caller takes it out of the queue.
+    /// Writes as much of the queue as the kernel accepts at once. The caller then advances the queue.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn write(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        self.with_live(token, |driver| driver.write(token, queue))
+        self.with_live_token(token, |driver| driver.write(token, queue))
     }
 
-    /// Writes as [`write`](Self::write) does, for a caller that catches the driver's panic itself and closes the
-    /// token: this is on the way of every answer.
+    /// Writes as [`write`](Self::write) does, without catching a panic of the driver: the caller catches it and
+    /// closes the token. Every response takes this path.
     #[inline(always)]
     pub(crate) fn write_unguarded(&self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        // Of a token that is going the driver knows as little as of one that is gone.
+        // No check for a live token: the driver returns an error for a token that is detaching, as for an unknown
+        // one.
         self.with_driver(|driver| driver.write(token, queue))
     }
 
-    /// Sends as much of a file as the kernel takes at once; the caller notes how far it has come.
+    /// Sends as much of a file as the kernel accepts at once. The caller records the progress.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn send_file(&self, token: Token, file: &FileRegion) -> io::Result<Submit> {
-        self.with_live(token, |driver| driver.send_file(token, file))
+        self.with_live_token(token, |driver| driver.send_file(token, file))
     }
 
-    /// Sends the first of these datagrams, as many as the kernel takes at once.
+    /// Sends datagrams from the front of the batch, as many as the kernel accepts at once.
     ///
     /// # Errors
-    /// What the driver says, about the first; that the token is not attached.
+    /// The driver's error, which concerns the first datagram, or `NotFound` if the token is not attached.
     pub fn send_datagrams(
         &self,
         token: Token,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
-        self.with_live(token, |driver| driver.send_datagrams(token, batch))
+        self.with_live_token(token, |driver| driver.send_datagrams(token, batch))
     }
 
-    /// Sends an ancillary message: as much of it as the kernel takes at once, or as a datagram.
+    /// Sends bytes with file descriptors or credentials: on a stream as many bytes as the kernel accepts at once,
+    /// otherwise one datagram.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn send_ancillary(&self, token: Token, ancillary: &AncillaryMessage) -> io::Result<Submit> {
-        self.with_live(token, |driver| driver.send_ancillary(token, ancillary))
+        self.with_live_token(token, |driver| driver.send_ancillary(token, ancillary))
     }
 
-    /// Who an attached socket is connected to.
+    /// Returns the credentials of the process that an attached socket is connected to.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn peer_credentials(&self, token: Token) -> io::Result<Credentials> {
-        self.with_live(token, |driver| driver.peer_credentials(token))
+        self.with_live_token(token, |driver| driver.peer_credentials(token))
     }
 
-    /// Shuts one or both directions of an attached stream down.
+    /// Shuts down one or both directions of an attached stream.
     ///
     /// # Errors
-    /// What the driver says; that the token is not attached.
+    /// The driver's error, or `NotFound` if the token is not attached.
     pub fn shutdown(&self, token: Token, how: Shutdown) -> io::Result<()> {
-        self.with_live(token, |driver| driver.shutdown(token, how))
+        self.with_live_token(token, |driver| driver.shutdown(token, how))
     }
 
     pub(crate) fn set_interest(&self, token: Token, interest: Interest) -> io::Result<()> {
-        self.with_live(token, |driver| driver.set_interest(token, interest))
+        self.with_live_token(token, |driver| driver.set_interest(token, interest))
     }
 
     #[inline]
-    fn with_live<R>(
+    fn with_live_token<R>(
         &self,
         token: Token,
         call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
@@ -227,7 +228,7 @@ impl LocalLoop {
         self.with_token(token, call)
     }
 
-    /// Calls the driver for this token, which is let go if that panics (R05).
+    /// Calls the driver for this token. If the driver panics, the token is detached (R05).
     #[inline]
     fn with_token<R>(
         &self,
@@ -235,12 +236,12 @@ impl LocalLoop {
         call: impl FnOnce(&mut dyn Driver) -> io::Result<R>,
     ) -> io::Result<R> {
         self.call_driver(call).unwrap_or_else(|panicked| {
-            self.lose(token, &panicked);
+            self.detach_after_panic(token, &panicked);
             Err(io::Error::other(panicked))
         })
     }
 
-    /// Calls the driver, of which nothing is borrowed afterwards, whatever it does.
+    /// Calls the driver and catches its panic. The driver is not borrowed afterwards, even after a panic.
     #[inline]
     pub(super) fn call_driver<R>(
         &self,
@@ -260,7 +261,7 @@ impl LocalLoop {
         }
     }
 
-    /// Whether the token is attached, and not being detached.
+    /// True if the token is attached, and not being detached.
     pub(crate) fn is_live(&self, token: Token) -> bool {
         self.parts.registrations.is_live(token)
     }
@@ -269,9 +270,10 @@ impl LocalLoop {
         self.parts.driver.borrow().is_some()
     }
 
-    /// Lets a registration go because the driver panicked over it. `false`: it was going, or gone, before.
+    /// Detaches a registration because the driver panicked while working on it. Returns `false` if it was already
+    /// detached or detaching.
     #[cold]
-    pub(super) fn lose(&self, token: Token, panicked: &DriverPanicked) -> bool {
+    pub(super) fn detach_after_panic(&self, token: Token, panicked: &DriverPanicked) -> bool {
         let Some(origin) = self.parts.registrations.origin(token) else { return false };
         let what = "closed, and the loop goes on with the others";
         report(Fault::Driver(format!("{panicked}; the registration from {origin} is {what}")));

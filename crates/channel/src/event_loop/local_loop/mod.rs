@@ -1,7 +1,7 @@
-//! The loop as seen from its own thread.
+//! The event loop as its own thread sees it.
 //!
-//! Here is what lives on it, and how it begins and ends; `attached` is what it does with sockets, `phases`
-//! what its turns do.
+//! This file holds its state, its beginning and its end; `driver_calls` its calls into the driver, `phases` the
+//! parts of a turn.
 
 mod driver_calls;
 mod phases;
@@ -26,43 +26,43 @@ use crate::event_loop::tail_tasks::TailTasks;
 use crate::futures::{LocalJoin, Sleepers, SpawnedFutures};
 use crate::metrics::Counters;
 
-/// An event loop, on its own thread: registers, reads and writes at once, and holds what need not be
-/// `Send`. Cheap to clone; not `Send`.
+/// An event loop, on its own thread. Its calls act at once and need no queue, and its registrants, futures and
+/// handlers need not be `Send`. Cheap to clone; not `Send`.
 ///
-/// It does not keep the loop alive. Once the loop has ended its calls fail.
+/// A `LocalLoop` does not keep the loop alive. Once the loop has ended, its calls fail.
 #[derive(Clone)]
 pub struct LocalLoop {
     parts: Rc<LocalLoopParts>,
 }
 
-/// What only the loop's thread touches. Nothing in here is borrowed while user code runs.
+/// The state that only the loop's thread uses. No part of it is borrowed while user code runs.
 struct LocalLoopParts {
-    /// `None` once it is closed.
+    /// `None` once the loop is closed.
     driver: RefCell<Option<Box<dyn Driver>>>,
     registrations: Registrations,
     channels: HostedChannelSet,
     drain: CurrentDrain,
     futures: SpawnedFutures,
     sleepers: Sleepers,
-    tail: TailTasks,
+    tail_tasks: TailTasks,
     sender: CommandSender<LoopCommand>,
     counters: Arc<Counters>,
-    /// Of a group with a loop for each channel, and what this one was taken by.
+    /// The pool and the current lease, in a group with one loop for each channel.
     loop_pool: Option<Weak<LoopPool>>,
     lease: RefCell<Option<LoopLease>>,
-    /// Nothing is registered any more: the loop is shutting down.
+    /// True once the shutdown has begun: nothing can be registered any more.
     closing: Cell<bool>,
-    /// The driver waits.
+    /// True during a call to the driver's `wait`.
     waiting: Cell<bool>,
-    /// The panic that the loop died of.
+    /// The panic that ended the loop.
     death: RefCell<Option<Error>>,
-    /// A rebuild was asked for.
+    /// True if a rebuild of the selector was requested.
     rebuild: Cell<bool>,
-    /// No wait goes beyond this: of a loop that is driven by hand. Otherwise the end of time.
+    /// The latest end of a wait, for a manual loop; otherwise `Nanos::MAX`.
     wait_limit: Cell<Nanos>,
 }
 
-/// The loop was shut down, or is shutting down.
+/// The error of a call to a loop that is shutting down or has been shut down.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the event loop is shutting down")]
 pub struct LoopShutDown;
@@ -85,7 +85,7 @@ impl LocalLoop {
             drain: CurrentDrain::default(),
             futures: SpawnedFutures::default(),
             sleepers: Sleepers::default(),
-            tail: TailTasks::default(),
+            tail_tasks: TailTasks::default(),
             sender,
             counters,
             loop_pool,
@@ -99,7 +99,7 @@ impl LocalLoop {
         Self { parts: Rc::new(parts) }
     }
 
-    /// The loop that runs on this thread, if there is one.
+    /// Returns the loop that runs on the calling thread, if there is one.
     ///
     /// ```
     /// use waterwheel_channel::driver::TaskOnly;
@@ -107,59 +107,60 @@ impl LocalLoop {
     ///
     /// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
     /// assert!(group.submit(|| LocalLoop::current().is_some())?.join()?);
-    /// assert!(LocalLoop::current().is_none(), "this thread is no loop");
+    /// assert!(LocalLoop::current().is_none(), "this thread runs no loop");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn current() -> Option<Self> {
         let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
-        // Not while an executor that is driven by hand runs in one of its callbacks.
+        // None while a manual executor runs inside of one of the loop's callbacks.
         current.filter(|here| here.parts.sender.in_event_loop())
     }
 
-    /// Makes it this thread's loop, until the guard goes.
-    pub(crate) fn enter(&self) -> CurrentLoopGuard {
-        // Gone, if a loop driven by hand is kept in a thread-local and dropped with its thread.
+    /// Makes this the current loop of the thread until the guard is dropped.
+    pub(crate) fn make_current(&self) -> CurrentLoopGuard {
+        // The thread-local is already destroyed if a manual loop is itself in a thread-local and dropped with its
+        // thread.
         let entered = CURRENT.try_with(|current| current.replace(Some(self.clone())));
         CurrentLoopGuard { previous: entered.ok().flatten() }
     }
 
-    /// A handle, for other threads. It keeps the loop alive only if there is another one.
+    /// Returns a handle for other threads. It keeps the loop alive only as long as another handle does.
     #[must_use]
     pub fn handle(&self) -> EventLoop {
         EventLoop::new(self.parts.sender.executor())
     }
 
-    /// The time, by the loop's clock.
+    /// Returns the current time of the loop's clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.parts.sender.clock().now()
     }
 
-    /// Runs a future on this loop. It need not be `Send`, nor what it gives. Dropping the handle lets
-    /// it run on.
+    /// Runs a future on this loop. Neither the future nor its output need be `Send`. If the returned handle is
+    /// dropped, the future continues to run.
     #[track_caller]
     pub fn spawn_local<F: Future + 'static>(&self, future: F) -> LocalJoin<F::Output> {
         self.parts.futures.spawn_local(self, Origin::here(), future)
     }
 
-    /// What the layer above keeps on this loop, as the loop knows it.
+    /// Returns the loop's channels by the trait that the loop knows.
     #[inline]
     pub(super) fn hosted_channels(&self) -> &impl HostedChannels {
         &self.parts.channels
     }
 
-    /// The same, as the layer above knows it.
+    /// Returns the loop's channels by the type that the channel layer knows.
     #[inline]
     pub(crate) fn channel_set(&self) -> &HostedChannelSet {
         &self.parts.channels
     }
 
-    pub(crate) fn drain(&self) -> &CurrentDrain {
+    pub(crate) fn current_drain(&self) -> &CurrentDrain {
         &self.parts.drain
     }
 
-    /// Whether nothing more is registered: the loop is shutting down.
+    /// True if the loop is shutting down, so that nothing can be registered any more.
     pub(crate) fn is_closing(&self) -> bool {
         self.parts.closing.get() || self.parts.sender.is_shutting_down()
     }
@@ -168,8 +169,8 @@ impl LocalLoop {
         &self.parts.futures
     }
 
-    pub(crate) fn tail(&self) -> &TailTasks {
-        &self.parts.tail
+    pub(crate) fn tail_tasks(&self) -> &TailTasks {
+        &self.parts.tail_tasks
     }
 
     pub(crate) fn sleepers(&self) -> &Sleepers {
@@ -192,72 +193,72 @@ impl LocalLoop {
         &self.parts.counters
     }
 
-    /// Takes this loop for something that comes without having taken one, if it is idle.
-    pub(crate) fn claim(&self) -> Result<Option<LoopLease>, Error> {
+    /// Leases this loop, if it is idle, for a channel that arrives without a lease.
+    pub(crate) fn claim_lease(&self) -> Result<Option<LoopLease>, Error> {
         let Some(loop_pool) = self.parts.loop_pool.as_ref().and_then(Weak::upgrade) else {
             return Ok(None);
         };
-        loop_pool.claim(self.parts.sender.id()).map_err(Error::new)
+        loop_pool.lease_idle(self.parts.sender.id()).map_err(Error::new)
     }
 
-    /// What the loop was taken by is here, or has failed to be: then the loop is free again.
-    pub(crate) fn keep(&self, lease: Option<LoopLease>) {
+    /// Stores the lease of a channel that has arrived, or has failed to register: then the lease is released at once.
+    pub(crate) fn keep_lease(&self, lease: Option<LoopLease>) {
         if lease.is_some() {
             self.parts.lease.replace(lease);
-            self.vacate();
+            self.release_lease_if_unused();
         }
     }
 
-    /// Gives the loop back to its group, if nothing is left here.
-    pub(crate) fn vacate(&self) {
-        if self.parts.loop_pool.is_some() && !self.is_populated() {
+    /// Returns the loop to its pool if it has no channel and no registration left.
+    pub(crate) fn release_lease_if_unused(&self) {
+        if self.parts.loop_pool.is_some() && !self.has_registrations_or_channels() {
             drop(self.parts.lease.take());
         }
     }
 
-    pub(crate) fn registrations(&self) -> usize {
+    pub(crate) fn registration_count(&self) -> usize {
         self.parts.registrations.len()
     }
 
-    /// Whether something is still registered, or on its way out.
-    pub(crate) fn is_populated(&self) -> bool {
-        self.registrations() > 0 || self.hosted_channels().count() > 0
+    /// True if the loop has a registration or a channel, even one that is being detached or closed.
+    pub(crate) fn has_registrations_or_channels(&self) -> bool {
+        self.registration_count() > 0 || self.hosted_channels().count() > 0
     }
 
-    /// The shutdown has begun: whatever is registered goes, and nothing more is.
+    /// Begins the shutdown: closes all channels and detaches all registrations. No more can be registered.
     pub(crate) fn begin_closing(&self) {
         if !self.parts.closing.replace(true) {
             self.cut_drain_short();
             self.hosted_channels().close_all(&Error::new(LoopShutDown));
-            for token in self.parts.registrations.to_be_detached() {
+            for token in self.parts.registrations.tokens_to_detach() {
                 self.detach_with(token, Some(Error::new(LoopShutDown)));
             }
         }
     }
 
-    /// The loop has died of this: all that are told of its end learn the cause.
-    pub(crate) fn die(&self, cause: Error) {
+    /// Records the panic that ended the loop, as the cause for all that is still registered.
+    pub(crate) fn set_death_cause(&self, cause: Error) {
         self.parts.death.replace(Some(cause));
     }
 
-    /// Why the loop lets go of whatever is left on it.
-    fn cause_of_end(&self) -> Error {
+    /// Returns the cause for all that is still registered when the loop ends.
+    fn end_cause(&self) -> Error {
         self.parts.death.borrow().clone().unwrap_or_else(|| Error::new(LoopShutDown))
     }
 
-    /// The loop is over: driver, registrations, futures, in this order. TailTasks tasks that came with the
-    /// last commands run before: they were accepted.
+    /// Ends the loop: its channels, driver, registrations and futures, in this order. Tail tasks that came with the
+    /// last commands were accepted, so they run first.
     pub(crate) fn close(&self) {
         self.parts.closing.set(true);
         self.cut_drain_short();
-        self.parts.tail.run(&self.parts.sender);
-        let cause = self.cause_of_end();
-        self.hosted_channels().end_all(&cause);
+        self.parts.tail_tasks.run(&self.parts.sender);
+        let cause = self.end_cause();
+        self.hosted_channels().finish_all(&cause);
         let driver = self.parts.driver.borrow_mut().take();
         let origin = Origin::labelled("driver");
         let _ = run_as(UserCode::Destructor, origin, || drop(driver));
-        self.parts.registrations.finish_all(self, &cause);
-        self.parts.counters.registrations(0);
+        self.parts.registrations.notify_all(self, &cause);
+        self.parts.counters.set_registrations(0);
         self.parts.futures.close();
         self.parts.sleepers.close();
         drop(self.parts.lease.take());
@@ -270,7 +271,7 @@ impl fmt::Debug for LocalLoop {
     }
 }
 
-/// The thread's previous loop comes back when it is dropped.
+/// Restores the thread's previous current loop when dropped.
 #[must_use = "leaving happens when it is dropped"]
 #[derive(Debug)]
 pub(crate) struct CurrentLoopGuard {

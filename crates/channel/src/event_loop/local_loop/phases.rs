@@ -1,4 +1,4 @@
-//! What the phases of a turn do to a loop: commands, events, futures, and what has ended.
+//! The parts of a turn: waiting, dispatching events, polling futures, and ending registrations.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,9 +14,9 @@ use crate::driver::{Detach, IoEvent, WaitSummary};
 use crate::event_loop::channel_layer::HostedChannels;
 use crate::token::Token;
 
-/// At most so many events are dispatched in one turn, so that tasks, timers and a shutdown have theirs: some
-/// milliseconds, at a few microseconds each. What is left of the round is dispatched in the next turn, before
-/// the driver asks for more.
+/// The maximum number of events dispatched in one turn, so that tasks, timers and a shutdown get their share: some
+/// milliseconds, at a few microseconds each. The rest of the round is dispatched in the next turn, before the driver
+/// asks the kernel for more.
 const MAX_EVENTS: u64 = 1024;
 
 /// The payload of a panic.
@@ -27,18 +27,20 @@ impl LocalLoop {
         self.parts.rebuild.set(true);
     }
 
-    /// Whether there is something to do that is not in the executor's queue.
+    /// True if there is work that is not in the executor's queue.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         let parts = &self.parts;
-        // Mostly there is nothing anywhere: one branch for all of them.
-        let waiting = parts.futures.ready() | parts.tail.len() | parts.registrations.ended();
-        waiting | self.hosted_channels().left() | usize::from(parts.rebuild.get()) != 0
+        // Mostly there is no work: one branch covers all lists.
+        let waiting = parts.futures.ready_count()
+            | parts.tail_tasks.len()
+            | parts.registrations.ended_count();
+        waiting | self.hosted_channels().pending_count() | usize::from(parts.rebuild.get()) != 0
     }
 
-    /// Does what calls into channels have left behind and was not done at their end.
-    pub(crate) fn settle_channels(&self) {
-        self.hosted_channels().settle();
+    /// Runs the work that calls into channels have deferred and that did not run at their end.
+    pub(crate) fn run_deferred_channel_work(&self) {
+        self.hosted_channels().run_deferred();
     }
 
     /// Waits in the driver.
@@ -50,48 +52,50 @@ impl LocalLoop {
         waited
     }
 
-    /// A turn has panicked. If it was the driver, in its wait and over one registration, that is let go, and the
-    /// loop goes on.
+    /// Recovers from a panic in a turn. If the driver panicked in its wait, while working on a known registration,
+    /// that registration is detached and the loop goes on.
     ///
     /// # Errors
-    /// The panic, otherwise.
-    pub(crate) fn survive(&self, payload: Payload) -> Result<(), Payload> {
+    /// Returns every other panic.
+    pub(crate) fn recover_from_panic(&self, payload: Payload) -> Result<(), Payload> {
         match self.parts.waiting.take() {
-            true => self.lose_what_is_worked_on(payload),
+            true => self.detach_panicked_registration(payload),
             false => Err(payload),
         }
     }
 
-    /// The driver panicked outside of a call for one token. What it was working on is let go.
+    /// Detaches the registration that the driver was working on when it panicked outside of a call for one token.
     ///
     /// # Errors
-    /// The panic, if that is not known, or is going already: nobody knows what the driver would do next.
+    /// Returns the panic if that registration is unknown or already detaching: the driver's state cannot be trusted
+    /// then.
     #[cold]
-    fn lose_what_is_worked_on(&self, payload: Payload) -> Result<(), Payload> {
+    fn detach_panicked_registration(&self, payload: Payload) -> Result<(), Payload> {
         let worked_on = self.call_driver(|driver| Ok(driver.working_on()));
         let worked_on = worked_on.ok().and_then(Result::ok).flatten();
         match worked_on.filter(|token| self.parts.registrations.is_live(*token)) {
             Some(token) => {
-                self.lose(token, &driver_panicked(payload));
+                self.detach_after_panic(token, &driver_panicked(payload));
                 Ok(())
             }
             None => Err(payload),
         }
     }
 
-    /// Hands out the events of this round, or the first of them if there are very many; returns how many.
+    /// Dispatches the events of this round, at most [`MAX_EVENTS`]; returns their number.
     #[inline]
     pub(crate) fn dispatch_events(&self) -> u64 {
         let (count, last) = (Cell::new(0), Cell::new(None));
         let _round = self.parts.sender.begin_round();
-        // One guard for all of them, raised again after whoever panics: that is detached.
+        // One panic guard for all events. After a panic its receiver is detached, and the loop continues under a
+        // new guard.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.dispatch(&count, &last))) {
-            self.panicked(last.take(), payload);
+            self.on_dispatch_panic(last.take(), payload);
         }
         count.get()
     }
 
-    /// Hands out events until there are none, or enough; `last` is whoever is called.
+    /// Dispatches events until there are no more, or [`MAX_EVENTS`]. `last` is the token whose receiver is running.
     #[inline]
     fn dispatch(&self, count: &Cell<u64>, last: &Cell<Option<Token>>) {
         while count.get() < MAX_EVENTS {
@@ -99,10 +103,10 @@ impl LocalLoop {
             let token = event.token();
             count.set(count.get() + 1);
             if let IoEvent::Detached(_) = event {
-                self.parts.registrations.detached(token, Detach::Done);
+                self.parts.registrations.on_driver_detached(token, Detach::Done);
                 continue;
             }
-            let Some((origin, receiver)) = self.parts.registrations.receiver(token) else {
+            let Some((origin, receiver)) = self.parts.registrations.live_receiver(token) else {
                 continue;
             };
             last.set(Some(token));
@@ -117,12 +121,12 @@ impl LocalLoop {
     }
 
     #[cold]
-    fn panicked(&self, token: Option<Token>, payload: Payload) {
+    fn on_dispatch_panic(&self, token: Option<Token>, payload: Payload) {
         let found = token.and_then(|token| Some((token, self.parts.registrations.origin(token)?)));
         let Some((token, origin)) = found else {
-            // No registrant was called: the panic is the driver's own.
+            // No receiver was running: the driver itself panicked.
             return self
-                .lose_what_is_worked_on(payload)
+                .detach_panicked_registration(payload)
                 .unwrap_or_else(|payload| resume_unwind(payload));
         };
         let caught = run_user_code(UserCode::Callback, origin, || resume_unwind(payload));
@@ -134,54 +138,55 @@ impl LocalLoop {
         self.parts.driver.borrow_mut().as_mut()?.next_event()
     }
 
-    /// Polls the futures that are ready now; returns how many.
+    /// Polls the futures that are ready now; returns their number.
     pub(crate) fn poll_futures(&self) -> u64 {
-        if self.parts.futures.ready() == 0 {
+        if self.parts.futures.ready_count() == 0 {
             return 0;
         }
         let polled = self.parts.futures.poll_ready(&self.parts.sender);
-        self.parts.counters.polled(polled);
+        self.parts.counters.add_polled(polled);
         polled
     }
 
-    pub(crate) fn run_tail(&self) {
-        self.parts.tail.run(&self.parts.sender);
+    pub(crate) fn run_tail_tasks(&self) {
+        self.parts.tail_tasks.run(&self.parts.sender);
     }
 
-    /// Tells the registrations that have ended.
+    /// Calls `on_detached` for the registrations that have ended.
     #[inline]
-    pub(crate) fn finish_ended(&self) {
-        if self.parts.registrations.ended() > 0 {
-            self.tell_ended();
+    pub(crate) fn notify_ended_registrations(&self) {
+        if self.parts.registrations.ended_count() > 0 {
+            self.notify_ended_slow();
         }
     }
 
-    fn tell_ended(&self) {
-        self.parts.registrations.finish_ended(self);
-        self.vacate();
-        self.parts.counters.registrations(self.registrations());
+    fn notify_ended_slow(&self) {
+        self.parts.registrations.notify_ended(self);
+        self.release_lease_if_unused();
+        self.parts.counters.set_registrations(self.registration_count());
     }
 
     pub(crate) fn take_rebuild_request(&self) -> bool {
         self.parts.rebuild.take()
     }
 
-    /// Replaces the driver's selector, and reports it with the reason.
+    /// Replaces the driver's selector, and reports the result with the reason.
     pub(crate) fn rebuild(&self, reason: &str) {
         let rebuild = AssertUnwindSafe(|| self.with_driver(|driver| driver.rebuild()));
         let rebuilt = catch_unwind(rebuild).unwrap_or_else(|payload| {
-            let survived = self.lose_what_is_worked_on(payload);
+            let survived = self.detach_panicked_registration(payload);
             survived.unwrap_or_else(|payload| resume_unwind(payload));
             Err(io::Error::other("the driver panicked"))
         });
         match rebuilt {
             Ok(moved) => {
-                self.parts.counters.rebuilt();
+                self.parts.counters.add_rebuild();
                 let message = format!("{reason}: selector rebuilt, {moved} registrations moved");
                 report(Fault::Driver(message));
             }
             Err(error) => {
-                let message = format!("{reason}: no new selector, the old one stays: {error}");
+                let message =
+                    format!("{reason}: rebuild failed, the old selector stays in use: {error}");
                 report(Fault::Driver(message));
             }
         }

@@ -1,4 +1,4 @@
-//! One turn of the wheel (`docs/LOOP.md`).
+//! One turn of an event loop (`docs/LOOP.md`).
 //!
 //! ```text
 //!        ┌───────────────────────────────── one turn ──────────────────────────────────┐
@@ -10,7 +10,7 @@
 //!                                                                          └──► Done ──► teardown
 //! ```
 //!
-//! Errors are values in here: a wait that fails skips neither the tasks nor the shutdown check.
+//! Errors are values here: a failed wait skips neither the tasks nor the shutdown check.
 
 pub(crate) mod select_strategy;
 pub(crate) mod spin_guard;
@@ -36,49 +36,49 @@ use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
 use crate::metrics::{Counters, TurnTimes, WakeCause};
 
-/// A time that has come: the driver looks for events and does not block.
+/// A deadline in the past: the driver polls for events and does not block.
 const NOW: Option<Nanos> = Some(Nanos(0));
 
-/// While it spins before a sleep, a loop asks its queue this often before it asks the kernel once. A look at the queue
-/// pauses for 40 to 140 cycles, as the processor likes, and the kernel takes some 800 to answer: so an event waits about
-/// as long for its look as a task may wait for the kernel's answer.
+/// While it spins before a sleep, a loop checks its queue this many times for each poll of the kernel. A check of the
+/// queue pauses for 40 to 140 cycles, depending on the processor, and a poll takes about 800 cycles: so an event
+/// waits about as long for its poll as a task may wait for the poll to return.
 const SPINS_PER_POLL: u32 = 8;
 
-/// An event loop's work. Lives on the loop's thread.
+/// Runs the turns of an event loop. Lives on the loop's thread.
 pub(crate) struct LoopRunner {
     local: LocalLoop,
     counters: Arc<Counters>,
-    /// True if there is a strategy to ask, a spin before each sleep, or a pause to sleep through. One look answers for
-    /// all three.
-    waits_specially: bool,
+    /// True if there is a strategy to ask, a spin before each sleep, or a pause of the driver. One branch per turn
+    /// covers all three.
+    has_special_wait: bool,
     strategy: Option<Arc<dyn SelectStrategy>>,
     strategy_origin: Origin,
     budget: TaskBudget,
     spin: Option<Duration>,
     spin_guard: SpinGuard,
     back_off: BackOff,
-    /// The driver is left alone until then; the loop sleeps on its token meanwhile.
+    /// The driver is paused until this time; the loop sleeps on its park token meanwhile.
     paused_until: Option<Nanos>,
     pause: TokenPark,
     waker: Arc<LoopWaker>,
-    /// The last turn has left nothing to do, and nobody was there since who could have.
-    idle: bool,
-    /// Between the task phase of a turn and the wait of the next nobody runs but the loop: it has its
-    /// thread to itself, and there is no strategy to be asked.
+    /// True if the last turn left nothing to do and no other code has run on this thread since.
+    is_idle: bool,
+    /// True if only the loop runs between the task phase of a turn and the wait of the next: it has a thread of its
+    /// own, and there is no strategy to ask.
     is_undisturbed: bool,
-    /// The thread is this loop's, unless it is driven by hand: then it is entered turn by turn.
+    /// Makes this the current loop of its thread. `None` for a manual loop, which is made current turn by turn.
     _here: Option<CurrentLoopGuard>,
 }
 
 /// How the first phase ended.
 enum SelectOutcome {
-    /// The driver was not asked: nothing is known of it.
+    /// The driver was not called, so nothing is known about it.
     Skipped,
-    /// The driver was asked for events, and did not block.
+    /// The driver was polled for events and did not block.
     Polled,
-    /// The driver was to block, and did not fail.
+    /// The driver was called to block, and did not fail.
     Blocked { woken: bool },
-    /// The driver could not wait.
+    /// The wait failed.
     Failed(io::Error),
 }
 
@@ -100,7 +100,7 @@ impl SelectOutcome {
 struct TaskPhaseOutcome {
     tasks: usize,
     polled: u64,
-    at: Nanos,
+    ended_at: Nanos,
 }
 
 impl LoopRunner {
@@ -111,11 +111,11 @@ impl LoopRunner {
         here: Option<CurrentLoopGuard>,
     ) -> Self {
         let counters = local.counters().clone();
-        counters.begin(local.now());
+        counters.set_start(local.now());
         let spin = Some(options.spin).filter(|spin| !spin.is_zero());
         Self {
             counters,
-            waits_specially: spin.is_some() || options.strategy.is_some(),
+            has_special_wait: spin.is_some() || options.strategy.is_some(),
             strategy: options.strategy.clone(),
             strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
@@ -125,31 +125,32 @@ impl LoopRunner {
             paused_until: None,
             pause,
             waker,
-            idle: false,
+            is_idle: false,
             is_undisturbed: here.is_some() && options.strategy.is_none(),
             local,
             _here: here,
         }
     }
 
-    /// Phase 1: waits for something to do, or looks whether there is.
+    /// Phase 1: waits for work, or polls for it.
     #[inline]
     fn select(&mut self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
-        if self.waits_specially { self.select_specially(core) } else { self.wait(core) }
+        if self.has_special_wait { self.select_special(core) } else { self.wait(core) }
     }
 
     #[inline(never)]
-    fn select_specially(&mut self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
+    fn select_special(&mut self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         if let Some(until) = self.paused_until {
-            return self.sleep_through(until, core);
+            return self.sleep_through_pause(until, core);
         }
-        let strategy = self.strategy.as_deref().map_or(SelectMode::Wait, |it| self.ask(it, core));
+        let strategy =
+            self.strategy.as_deref().map_or(SelectMode::Wait, |it| self.ask_strategy(it, core));
         match strategy {
             SelectMode::Continue => {
                 core.skip_wait();
                 SelectOutcome::Skipped
             }
-            SelectMode::BusyWait => self.look(core),
+            SelectMode::BusyWait => self.poll_driver(core),
             SelectMode::Wait => match self.spin.and_then(|spin| self.spin_for_work(spin, core)) {
                 Some(found) => {
                     core.skip_wait();
@@ -160,10 +161,14 @@ impl LoopRunner {
         }
     }
 
-    fn ask(&self, strategy: &dyn SelectStrategy, core: &LoopCore<LoopCommand>) -> SelectMode {
+    fn ask_strategy(
+        &self,
+        strategy: &dyn SelectStrategy,
+        core: &LoopCore<LoopCommand>,
+    ) -> SelectMode {
         let outlook = StrategyInput {
             has_tasks: core.has_work() || self.local.has_work(),
-            registrations: self.local.registrations(),
+            registrations: self.local.registration_count(),
         };
         let choose = || strategy.choose(&outlook);
         let chosen =
@@ -171,13 +176,12 @@ impl LoopRunner {
         chosen.unwrap_or(SelectMode::Wait)
     }
 
-    /// Blocks in the driver if there is nothing to do, and only then.
+    /// Blocks in the driver if there is nothing to do; otherwise polls it.
     #[inline(always)]
     fn wait(&self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
-        // What is on the loop's own lists only its own thread puts there: it is not looked for again once the sleep
-        // is announced.
-        if !self.idle && (core.has_work() || self.local.has_work()) {
-            return self.look(core);
+        // Only this thread adds to the loop's own lists: they need no second check after the sleep is announced.
+        if !self.is_idle && (core.has_work() || self.local.has_work()) {
+            return self.poll_driver(core);
         }
         let until = core.next_deadline().min(self.local.wait_limit());
         match core.sleep_idle(until, |until| self.local.wait(until)) {
@@ -186,13 +190,13 @@ impl LoopRunner {
         }
     }
 
-    /// Looks for events and does not block.
-    fn look(&self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
+    /// Polls the driver for events and does not block.
+    fn poll_driver(&self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         core.skip_wait();
         SelectOutcome::polled(self.local.wait(NOW))
     }
 
-    /// Looks for work for a while: `None` if there is none.
+    /// Polls for work for a while. Returns `None` if none came.
     fn spin_for_work(
         &self,
         spin: Duration,
@@ -216,9 +220,13 @@ impl LoopRunner {
         }
     }
 
-    /// Sleeps on the token while the driver is left alone. Tasks, timers and a shutdown end it.
+    /// Sleeps on the park token while the driver is paused. Tasks, timers and a shutdown end the sleep.
     #[cold]
-    fn sleep_through(&mut self, until: Nanos, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
+    fn sleep_through_pause(
+        &mut self,
+        until: Nanos,
+        core: &mut LoopCore<LoopCommand>,
+    ) -> SelectOutcome {
         let limit = self.local.wait_limit().min(until);
         self.waker.set_paused(true);
         let local = &self.local;
@@ -226,19 +234,19 @@ impl LoopRunner {
         self.waker.set_paused(false);
         if core.now() >= until {
             self.paused_until = None;
-            self.waits_specially = self.spin.is_some() || self.strategy.is_some();
+            self.has_special_wait = self.spin.is_some() || self.strategy.is_some();
         }
         SelectOutcome::Skipped
     }
 
-    /// Phase 2: hands out the events of this round; returns how many.
+    /// Phase 2: dispatches the events of this round; returns their number.
     #[inline]
     fn process_ready(&self) -> u64 {
         if self.paused_until.is_some() { 0 } else { self.local.dispatch_events() }
     }
 
-    /// Phase 3: what events have left behind, tasks and timers as long as the budget lasts, then futures, then tail
-    /// tasks. Mostly there is nothing of all that, and two looks say so.
+    /// Phase 3: work that events have deferred, tasks and timers within the budget, then futures, then tail tasks.
+    /// Mostly there is none of these, and two checks tell.
     #[inline]
     fn run_tasks(
         &mut self,
@@ -248,39 +256,39 @@ impl LoopRunner {
     ) -> TaskPhaseOutcome {
         if !core.has_tasks_at(io_done) && !self.local.has_work() {
             core.skip_tasks();
-            self.idle = self.is_undisturbed;
-            return TaskPhaseOutcome { tasks: 0, polled: 0, at: io_done };
+            self.is_idle = self.is_undisturbed;
+            return TaskPhaseOutcome { tasks: 0, polled: 0, ended_at: io_done };
         }
-        self.run_what_there_is(core, waited, (events, io_done))
+        self.run_pending_work(core, waited, (events, io_done))
     }
 
     #[inline(never)]
-    fn run_what_there_is(
+    fn run_pending_work(
         &mut self,
         core: &mut LoopCore<LoopCommand>,
         waited: Nanos,
         (events, io_done): (u64, Nanos),
     ) -> TaskPhaseOutcome {
-        self.idle = false;
+        self.is_idle = false;
         let io = (events > 0).then(|| io_done.since(waited));
         let local = &self.local;
-        local.finish_ended();
-        local.settle_channels();
-        local.hosted_channels().begin_turn();
+        local.notify_ended_registrations();
+        local.run_deferred_channel_work();
+        local.hosted_channels().begin_task_phase();
         let on_command = &mut |command: LoopCommand| command.perform(local);
         let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
         let polled = local.poll_futures();
-        local.run_tail();
-        local.finish_ended();
-        local.settle_channels();
+        local.run_tail_tasks();
+        local.notify_ended_registrations();
+        local.run_deferred_channel_work();
         core.count_timers();
         if local.take_rebuild_request() {
-            local.rebuild("asked for");
+            local.rebuild("rebuild requested");
         }
-        TaskPhaseOutcome { tasks, polled, at: core.now() }
+        TaskPhaseOutcome { tasks, polled, ended_at: core.now() }
     }
 
-    /// Returns what ended the wait, if no event did.
+    /// Returns what ended the wait of a turn without events.
     #[inline(never)]
     fn cause_without_events(
         &self,
@@ -298,16 +306,16 @@ impl LoopRunner {
         }
     }
 
-    /// Phase 4: a driver that returns early for nothing, or cannot wait at all, gets a new selector,
-    /// and is left alone for longer and longer until it behaves.
+    /// Phase 4: a driver whose waits fail, or return early with nothing to do, gets a new selector and is paused,
+    /// with a back-off that doubles until a wait is useful.
     #[inline(never)]
     fn check_spin(&mut self, selected: &SelectOutcome, cause: WakeCause, ran: &TaskPhaseOutcome) {
         let outcome = match selected {
             SelectOutcome::Failed(error) => {
                 report(Fault::Driver(format!("the wait failed: {error}")));
-                return self.rebuild_and_pause("the wait failed", ran.at);
+                return self.rebuild_and_pause("the wait failed", ran.ended_at);
             }
-            // In a pause, say: that it ends does not mean that the driver has recovered.
+            // The end of a pause, for instance, does not show that the driver has recovered.
             SelectOutcome::Skipped => return,
             _ if cause == WakeCause::Premature && ran.tasks == 0 && ran.polled == 0 => {
                 WaitOutcome::Premature
@@ -317,40 +325,40 @@ impl LoopRunner {
         match self.spin_guard.after(outcome) {
             SpinAction::None if outcome == WaitOutcome::Useful => self.back_off.succeed(),
             SpinAction::None => {}
-            SpinAction::CountSeries => self.counters.premature_series(),
-            SpinAction::Rebuild => self.rebuild_and_pause("the selector spins", ran.at),
+            SpinAction::CountSeries => self.counters.add_premature_series(),
+            SpinAction::Rebuild => self.rebuild_and_pause("the selector spins", ran.ended_at),
         }
     }
 
     #[cold]
     fn rebuild_and_pause(&mut self, reason: &str, now: Nanos) {
-        self.idle = false;
+        self.is_idle = false;
         self.local.rebuild(reason);
         self.paused_until = Some(now.plus(self.back_off.fail()));
-        self.waits_specially = true;
+        self.has_special_wait = true;
     }
 
-    /// Phase 5: a drain that is over becomes a shutdown, which first lets go of everything that is
-    /// registered.
+    /// Phase 5: begins the shutdown of a loop that has drained, and continues a shutdown, which first detaches all
+    /// registrations.
     #[inline]
     fn check_shutdown(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
-        if !core.is_shutting_down() && !self.local.drain().is_on() {
+        if !core.is_shutting_down() && !self.local.current_drain().is_active() {
             return TurnOutcome::Again;
         }
-        self.go_on_ending(core)
+        self.continue_shutdown(core)
     }
 
     #[inline(never)]
-    fn go_on_ending(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
-        self.idle = false;
+    fn continue_shutdown(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
+        self.is_idle = false;
         self.local.check_drain();
         if !core.is_shutting_down() {
             return TurnOutcome::Again;
         }
         self.local.begin_closing();
-        self.local.finish_ended();
-        self.local.settle_channels();
-        core.check_shutdown_with(self.local.is_populated())
+        self.local.notify_ended_registrations();
+        self.local.run_deferred_channel_work();
+        core.check_shutdown_with(self.local.has_registrations_or_channels())
     }
 }
 
@@ -369,7 +377,11 @@ impl LoopWork<LoopCommand> for LoopRunner {
         if cause != WakeCause::Io || !self.spin_guard.is_calm() || !self.back_off.is_calm() {
             self.check_spin(&selected, cause, &ran);
         }
-        self.counters.turn(cause, TurnTimes { waited, io_done, tasks_done: ran.at }, events);
+        self.counters.record_turn(
+            cause,
+            TurnTimes { waited, io_done, tasks_done: ran.ended_at },
+            events,
+        );
         self.check_shutdown(core)
     }
 
@@ -378,12 +390,12 @@ impl LoopWork<LoopCommand> for LoopRunner {
     }
 
     fn on_panic(&mut self, payload: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
-        self.idle = false; // Something may be left to do.
-        self.local.survive(payload)
+        self.is_idle = false; // The panic may have left work.
+        self.local.recover_from_panic(payload)
     }
 
     fn on_death(&mut self, cause: &Error) {
-        self.local.die(cause.clone());
+        self.local.set_death_cause(cause.clone());
     }
 }
 

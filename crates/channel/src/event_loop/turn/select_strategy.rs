@@ -1,33 +1,33 @@
-//! How a turn begins: wait, poll, or neither (L03).
+//! The strategy that chooses how a turn begins: with a wait, a poll, or neither (L03).
 
-/// What a loop does at the start of a turn.
+/// How a turn begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectMode {
-    /// Wait for events, tasks and timers; if there is something to do already, only look for events.
+    /// Wait for events, tasks and timers; if there is already something to do, only poll for events.
     Wait,
-    /// Look for events and do not wait: the loop spins.
+    /// Poll for events without waiting, so that the loop spins.
     BusyWait,
-    /// Leave I/O alone this turn and go straight to the tasks.
+    /// Skip I/O in this turn and run the tasks at once.
     Continue,
 }
 
-/// What a strategy can see.
+/// The information that a strategy decides by.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StrategyInput {
-    /// There are tasks, futures or tail tasks to run.
+    /// True if there are tasks, futures or tail tasks to run.
     pub has_tasks: bool,
-    /// So many registrations are with the loop.
+    /// The number of registrations with the loop.
     pub registrations: usize,
 }
 
-/// Decides how a turn begins. One that panics is reported, and the loop waits as usual.
+/// Chooses how a turn begins. A panic is reported, and the turn begins with a wait.
 pub trait SelectStrategy: Send + Sync {
-    /// Called on the loop, once a turn.
+    /// Returns how this turn begins. Called on the loop, once per turn.
     fn choose(&self, outlook: &StrategyInput) -> SelectMode;
 }
 
-/// The usual one: [`SelectMode::Wait`].
+/// The default strategy: always [`SelectMode::Wait`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitStrategy;
 

@@ -1,36 +1,36 @@
-//! Spinning selectors and failing waits: when to rebuild, and how long to leave the driver alone
-//! (L03, L06). The arithmetic, without a loop.
+//! Detects spinning selectors and paces retries of failing waits: when to rebuild the selector, and how long to pause
+//! the driver (L03, L06). Pure arithmetic, without a loop.
 
 use std::time::Duration;
 
-/// So many turns in a row may return early with nothing to do before the selector is rebuilt.
+/// The default number of waits in a row that may return early with nothing to do before the selector is rebuilt.
 pub const DEFAULT_REBUILD_THRESHOLD: u32 = 512;
 
-/// Below this a threshold means "never".
+/// A threshold below this disables the rebuild.
 const MIN_THRESHOLD: u32 = 3;
 
-/// So many early returns in a row are odd enough to be counted as a series of their own.
+/// A series of more early returns than this is counted in the metrics.
 const SERIES_THRESHOLD: u32 = 3;
 
-/// So many early returns are forgiven for one wait that was of use. Were it all of them, a loop with
-/// a little traffic would spin for ever: something useful always comes before the threshold.
+/// The number of early returns forgiven for each useful wait. If a useful wait forgave all of them, a loop with a
+/// little traffic would spin forever: something useful always comes before the threshold.
 const FORGIVEN_PER_USEFUL_WAIT: u32 = 16;
 
-/// What a turn's wait came to.
+/// The result of a turn's wait, as the spin guard sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// There was something to do, or the time had come, or the wait was not meant to block.
+    /// There was something to do, or the deadline had come, or the wait was not meant to block.
     Useful,
-    /// It returned early, with nothing.
+    /// The wait returned early, with nothing to do.
     Premature,
 }
 
-/// What to do about it.
+/// The action to take after a wait.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpinAction {
     None,
-    /// The series has just become long enough to be counted.
+    /// The series has just become long enough to be counted in the metrics.
     CountSeries,
     /// The selector spins: rebuild it.
     Rebuild,
@@ -48,7 +48,7 @@ impl SpinGuard {
         Self { threshold: (threshold >= MIN_THRESHOLD).then_some(threshold), series: 0 }
     }
 
-    /// True while no series goes on: a useful wait changes nothing then.
+    /// True if there were no early returns lately, so that a useful wait changes nothing.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
         self.series == 0
@@ -71,7 +71,7 @@ impl SpinGuard {
     }
 }
 
-/// How long the driver is left alone after trouble: longer each time, until something goes well.
+/// The back-off of a failing driver: each pause is longer than the last, until a wait succeeds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BackOff {
     failures: u32,
@@ -81,13 +81,13 @@ impl BackOff {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// True if nothing has failed since something went well.
+    /// True if nothing has failed since the last success.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
         self.failures == 0
     }
 
-    /// The pause after one more failure.
+    /// Records a failure; returns the pause that follows it.
     pub(crate) fn fail(&mut self) -> Duration {
         let pause = Self::FIRST.saturating_mul(1 << self.failures.min(16)).min(Self::LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(guard.after(WaitOutcome::Useful), SpinAction::None);
             premature(&mut guard, 40).contains(&SpinAction::Rebuild)
         });
-        assert!(rebuilt, "forty early returns for each useful one");
+        assert!(rebuilt, "forty early returns for each useful wait");
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn l03_pauses_double_up_to_a_second_and_begin_anew_after_success() {
+    fn l03_pauses_double_up_to_a_second_and_restart_after_success() {
         let mut back_off = BackOff::default();
         let pauses: Vec<_> = (0..12).map(|_| back_off.fail().as_millis()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);

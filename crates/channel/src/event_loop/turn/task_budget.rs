@@ -1,26 +1,26 @@
-//! How long tasks may run before I/O has its turn again (L04): the arithmetic, without a loop.
+//! The time that tasks may run before the next I/O (L04). Pure arithmetic, without a loop.
 
 use std::time::Duration;
 
 use waterwheel_executor::engine::PassLimit;
 
-/// The share of I/O when nothing is said: half.
+/// The default share of I/O, in percent.
 pub const DEFAULT_IO_RATIO: u8 = 50;
 
 /// Divides a loop's time between I/O and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskBudget {
-    /// In percent, 1 to 100.
+    /// The share of I/O in percent, 1 to 100.
     pub(crate) io_ratio: u8,
     pub(crate) quantum: Option<Duration>,
 }
 
 impl TaskBudget {
-    /// How much the task phase may do after `io` was spent on events; `None`: there were none.
+    /// Returns the limit of the task phase after events that took `io`; `None` means that there were no events.
     pub(crate) fn pass(self, io: Option<Duration>) -> PassLimit {
         let share = match (self.io_ratio, io) {
             (100, _) => return self.quantum.map_or(PassLimit::Queued, PassLimit::Within),
-            // Nothing to measure by: one batch, then look for events again.
+            // No time to measure by: run one batch, then poll for events again.
             (_, None) => Duration::ZERO,
             (ratio, Some(io)) => {
                 let ratio = u128::from(ratio);

@@ -22,7 +22,7 @@ pub fn l06_a_rebuild_that_is_asked_for_keeps_registrations(fixture: &dyn Fixture
         told.extend(reports.take_texts());
         !told.is_empty()
     });
-    assert_eq!(told, ["asked for: selector rebuilt, 3 registrations moved"]);
+    assert_eq!(told, ["rebuild requested: selector rebuilt, 3 registrations moved"]);
     assert_eq!(bench.metrics().rebuilds, 1);
     logs.iter().for_each(|log| drop(log.taken()));
     bench.turns(2);
@@ -114,7 +114,10 @@ pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
     assert_eq!(lost.len(), 0, "the dead are not called");
     assert_eq!(kept.taken(), ["ready"; 3]);
     assert_eq!(bench.metrics().registrations, 1);
-    assert_eq!(bench.reports.take_texts(), ["asked for: selector rebuilt, 1 registrations moved"]);
+    assert_eq!(
+        bench.reports.take_texts(),
+        ["rebuild requested: selector rebuilt, 1 registrations moved"]
+    );
 }
 
 /// A rebuild that fails leaves everything as it was, and is reported.
