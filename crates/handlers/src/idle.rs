@@ -1,22 +1,21 @@
-//! Tells when nothing happens (C14).
+//! Detects idle channels: no read, no write, or neither for a while (C14).
 //!
 //! ```text
 //!   limit       ├──────── limit ────────┤
 //!   time   ─────●────r────r─────────────┼────┬──────────────► r: something was read
 //!             start       │             ▲    ▲
-//!                         │             │    └ set again for what is left: now it is idle
-//!                         │             └ the timer: not idle yet
-//!                         └ the last time something happened
+//!                         │             │    └ set again for the rest: the channel is idle
+//!                         │             └ the timer fires: not idle yet
+//!                         └ the last activity
 //! ```
 //!
-//! 1. There is one timer for each limit. What happens does not touch it, but leaves its time behind; the
-//!    timer looks at that when it comes, and is set again for what is left. So a read or a write costs a
-//!    look at the clock and no timer, and the event is not a moment early or late.
-//! 2. A round of reads counts from its end, and a channel is not idle within one.
-//! 3. A write counts when some of it was handed to the transport, not while it waits. The channel notes that
-//!    itself (`Ctx::last_write`): this handler is not in the way of writes, whoever makes them.
-//! 4. While nothing happens the event comes again after each limit; the first one says that it is the
-//!    first.
+//! 1. There is one timer per limit. Activity does not touch the timer, it only records its time. The timer compares
+//!    that time when it fires and is set again for the rest. A read or a write therefore costs one clock read and no
+//!    timer operation, and the event is neither early nor late.
+//! 2. A read round counts from its end; a channel is not idle during a round.
+//! 3. A write counts when the transport has accepted some of its bytes, not while it is pending. The channel records
+//!    that time (`Ctx::last_write`), so this handler need not intercept writes.
+//! 4. While the channel stays idle the event repeats after each limit; the first one is marked.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,74 +23,74 @@ use std::time::Duration;
 use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TimerId};
 use waterwheel_executor::{Error, Nanos};
 
-/// Fires an [`IdleEvent`], a user event for the handlers behind it, when nothing was read, written or
-/// either for a while. See the [crate's page](crate) for an example.
+/// Fires an [`IdleEvent`], a user event for the following handlers, when nothing was read, nothing was written, or
+/// neither for a while. See the [crate's page](crate) for an example.
 ///
-/// *Read* means what comes to this handler. Next to the transport that is every byte; behind a decoder it
-/// is whole messages, and a peer that sends a byte now and then is idle. *Written* means handed to the
-/// transport, wherever this handler stands.
+/// *Read* means a message that reaches this handler. Next to the transport every byte counts; after a decoder only whole
+/// messages do, and a peer that sends a byte now and then is idle. *Written* means accepted by the transport, at
+/// whatever position this handler is.
 ///
-/// A clone is a handler with the same limits that has seen nothing yet: make one when the program starts,
-/// and give a clone to each channel.
+/// A clone has the same limits and fresh state: build one handler when the program starts and add a clone to each
+/// channel.
 pub struct IdleHandler {
-    limits: Limits,
-    /// `None`: the channel is not active.
+    limits: IdleLimits,
+    /// Time of the activation; `None` while the channel is inactive.
     started: Option<Nanos>,
     last_read: Nanos,
-    /// In a round of reads.
-    reading: bool,
-    /// By kind.
-    watches: [Watch; 3],
+    /// True during a read round.
+    is_reading: bool,
+    /// Timer and last event, indexed by [`IdleKind`].
+    timers: [IdleTimer; 3],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Limits {
-    /// By kind.
+struct IdleLimits {
+    /// Indexed by [`IdleKind`].
     after: [Option<Duration>; 3],
     closes: [bool; 3],
 }
 
-impl Limits {
-    fn has(&self, kind: IdleKind) -> bool {
+impl IdleLimits {
+    fn has_limit(&self, kind: IdleKind) -> bool {
         self.after[kind.index()].is_some()
     }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Watch {
-    timer: Option<TimerId>,
-    /// When the last thing had happened that an event has told of.
-    told: Option<Nanos>,
+struct IdleTimer {
+    id: Option<TimerId>,
+    /// The time of the last activity when the last event was fired.
+    reported: Option<Nanos>,
 }
 
 impl IdleHandler {
-    /// Starts to make one, with no limits yet.
+    /// Returns a builder without limits.
     pub fn builder() -> IdleHandlerBuilder {
         IdleHandlerBuilder::default()
     }
 
-    fn new(limits: Limits) -> Self {
+    fn new(limits: IdleLimits) -> Self {
         Self {
             limits,
             started: None,
             last_read: Nanos::default(),
-            reading: false,
-            watches: Default::default(),
+            is_reading: false,
+            timers: Default::default(),
         }
     }
 
     fn watches_reads(&self) -> bool {
-        self.limits.has(IdleKind::Reader) || self.limits.has(IdleKind::All)
+        self.limits.has_limit(IdleKind::Reader) || self.limits.has_limit(IdleKind::All)
     }
 
     fn start(&mut self, ctx: &Ctx<'_>) {
         if self.started.is_some() {
-            return; // It was added to a channel that was about to say that it is active.
+            return; // The handler was added while the channel was about to fire `on_active`.
         }
         let now = ctx.now();
-        (self.started, self.last_read, self.reading) = (Some(now), now, false);
-        if self.limits.has(IdleKind::Writer) || self.limits.has(IdleKind::All) {
-            let _ = ctx.last_write(); // Noted from now on.
+        (self.started, self.last_read, self.is_reading) = (Some(now), now, false);
+        if self.limits.has_limit(IdleKind::Writer) || self.limits.has_limit(IdleKind::All) {
+            let _ = ctx.last_write(); // Makes the channel record write times from now on.
         }
         for kind in IdleKind::EACH {
             if let Some(limit) = self.limits.after[kind.index()] {
@@ -102,33 +101,33 @@ impl IdleHandler {
 
     fn stop(&mut self, ctx: &Ctx<'_>) {
         self.started = None;
-        for watch in &mut self.watches {
-            if let Some(timer) = watch.timer.take() {
-                ctx.cancel(timer);
+        for timer in &mut self.timers {
+            if let Some(id) = timer.id.take() {
+                ctx.cancel(id);
             }
         }
     }
 
     fn set_timer(&mut self, kind: IdleKind, delay: Duration, ctx: &Ctx<'_>) {
-        self.watches[kind.index()].timer = Some(ctx.schedule(delay, kind as u32));
+        self.timers[kind.index()].id = Some(ctx.schedule(delay, kind as u32));
     }
 
-    /// When what this kind is about has happened last; `None` if it is happening.
-    fn last(&self, kind: IdleKind, started: Nanos, ctx: &Ctx<'_>) -> Option<Nanos> {
+    /// Returns the time of the last activity of this kind; `None` during a read round.
+    fn last_activity(&self, kind: IdleKind, started: Nanos, ctx: &Ctx<'_>) -> Option<Nanos> {
         let written = || ctx.last_write().unwrap_or(started);
         match kind {
             IdleKind::Writer => Some(written()),
-            _ if self.reading => None,
+            _ if self.is_reading => None,
             IdleKind::Reader => Some(self.last_read),
             IdleKind::All => Some(self.last_read.max(written())),
         }
     }
 
-    fn look(&mut self, kind: IdleKind, limit: Duration, ctx: &Ctx<'_>) {
-        // Closed, and about to be told: then it is not idle but over.
+    fn check_idle(&mut self, kind: IdleKind, limit: Duration, ctx: &Ctx<'_>) {
+        // An inactive channel is closed, not idle; `on_inactive` follows.
         let Some(started) = self.started.filter(|_| ctx.is_active()) else { return };
         let now = ctx.now();
-        let Some(last) = self.last(kind, started, ctx) else {
+        let Some(last) = self.last_activity(kind, started, ctx) else {
             return self.set_timer(kind, limit, ctx);
         };
         let left = last.plus(limit).since(now);
@@ -136,9 +135,9 @@ impl IdleHandler {
             return self.set_timer(kind, left, ctx);
         }
         self.set_timer(kind, limit, ctx);
-        let told = self.watches[kind.index()].told.replace(last);
-        ctx.fire_user_event(IdleEvent { kind, first: told != Some(last) });
-        // Whoever has removed this handler in answer does not want it any more.
+        let reported = self.timers[kind.index()].reported.replace(last);
+        ctx.fire_user_event(IdleEvent { kind, first: reported != Some(last) });
+        // A handler that removed this one in response keeps the channel open.
         if self.limits.closes[kind.index()] && !ctx.is_removed() {
             ctx.close();
         }
@@ -175,15 +174,15 @@ impl Handler for IdleHandler {
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.reading = true;
+        self.is_reading = true;
         ctx.fire_read(msg);
         Ok(())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        // A round of nothing, or of half a message that a decoder keeps, is none.
-        if self.reading {
-            self.reading = false;
+        // A round without a message for this handler does not count, such as half a message kept by a decoder.
+        if self.is_reading {
+            self.is_reading = false;
             self.last_read = ctx.now();
         }
         ctx.fire_read_complete();
@@ -195,7 +194,7 @@ impl Handler for IdleHandler {
             if kind as u32 == tag
                 && let Some(limit) = self.limits.after[kind.index()]
             {
-                self.look(kind, limit, ctx);
+                self.check_idle(kind, limit, ctx);
             }
         }
         Ok(())
@@ -219,31 +218,31 @@ impl fmt::Debug for IdleHandler {
     }
 }
 
-/// What an [`IdleHandler`] is to watch. At least one limit is set.
+/// Builds an [`IdleHandler`]. At least one limit is required.
 #[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct IdleHandlerBuilder {
-    limits: Limits,
+    limits: IdleLimits,
 }
 
 impl IdleHandlerBuilder {
-    /// An event when nothing was read for so long.
+    /// Fires an event when nothing was read for this long.
     pub fn reader(self, limit: Duration) -> Self {
         self.after(IdleKind::Reader, limit)
     }
 
-    /// An event when nothing was written for so long.
+    /// Fires an event when nothing was written for this long.
     pub fn writer(self, limit: Duration) -> Self {
         self.after(IdleKind::Writer, limit)
     }
 
-    /// An event when nothing was read and nothing was written for so long.
+    /// Fires an event when nothing was read and nothing was written for this long.
     pub fn all(self, limit: Duration) -> Self {
         self.after(IdleKind::All, limit)
     }
 
-    /// Closes the channel when it has been idle in this way, after the event: handlers may say good-bye,
-    /// and what they flush is sent. One that removes the idle handler then keeps the channel open.
+    /// Closes the channel after the event of this kind. Handlers may write a last message in response; flushed bytes are
+    /// sent before the close. A handler that removes the idle handler in response keeps the channel open.
     pub fn close_on(mut self, kind: IdleKind) -> Self {
         self.limits.closes[kind.index()] = true;
         self
@@ -254,10 +253,10 @@ impl IdleHandlerBuilder {
         self
     }
 
-    /// Makes it.
+    /// Builds the handler.
     ///
     /// # Errors
-    /// [`InvalidIdle`] names what is wrong with the limits.
+    /// [`InvalidIdle`] names the limit that is wrong.
     pub fn build(self) -> Result<IdleHandler, InvalidIdle> {
         let limits = self.limits;
         let mut watched = false;
@@ -274,7 +273,7 @@ impl IdleHandlerBuilder {
     }
 }
 
-/// What has not happened.
+/// The kinds of idleness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdleKind {
     /// Nothing was read.
@@ -303,34 +302,34 @@ impl fmt::Display for IdleKind {
     }
 }
 
-/// Nothing has happened for as long as the [`IdleHandler`] was told to wait: a user event.
+/// User event of an [`IdleHandler`]: the channel has been idle for a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleEvent {
-    /// What has not happened.
+    /// The kind of idleness.
     pub kind: IdleKind,
-    /// It is the first of its kind since something has.
+    /// True for the first event of its kind since the last activity.
     pub first: bool,
 }
 
 impl Message for IdleEvent {}
 
-/// Why an [`IdleHandler`] cannot be made.
+/// Why an [`IdleHandler`] cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidIdle {
     /// A limit is zero.
-    #[error("the idle limit `{kind}` is zero; leave it out to have none")]
+    #[error("the idle limit `{kind}` is zero; omit it for no limit")]
     Zero {
-        /// Which one.
+        /// The kind of the limit.
         kind: IdleKind,
     },
-    /// There is no limit at all.
-    #[error("an idle handler without a limit: set `reader`, `writer` or `all`")]
+    /// No limit is set.
+    #[error("an idle handler needs a limit: set `reader`, `writer` or `all`")]
     NothingWatched,
-    /// The channel is to be closed, but there is no limit for it.
-    #[error("to be closed on `{kind}`, which has no idle limit")]
+    /// `close_on` names a kind without a limit.
+    #[error("`close_on({kind})` needs an idle limit of that kind")]
     ClosesUnwatched {
-        /// Which one.
+        /// The kind of the limit.
         kind: IdleKind,
     },
 }

@@ -1,7 +1,7 @@
-//! Stock handlers: what many pipelines need, and no protocol is about. They know pipelines, not sockets.
+//! Stock handlers that many pipelines need, independent of any protocol. They know pipelines, not sockets.
 //!
-//! A server that closes connections of which it has not heard for a minute, and sends something of its own
-//! if it has not for half a minute, so that the other side does not give up:
+//! A server that closes a connection after a minute without input, and sends a keep-alive after half a minute without
+//! output:
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,13 +23,13 @@
 //!         match event.get::<IdleEvent>().map(|idle| idle.kind) {
 //!             Some(IdleKind::Writer) => ctx.write_and_flush(String::from("PING")),
 //!             Some(IdleKind::Reader) => ctx.write_and_flush(String::from("BYE")),
-//!             _ => ctx.fire_user_event(event), // Perhaps for the next handler.
+//!             _ => ctx.fire_user_event(event), // For the next handler.
 //!         }
 //!         Ok(())
 //!     }
 //! }
 //!
-//! // Once, where a mistake in it is found at once; each connection gets a clone.
+//! // Built once, so that an invalid limit fails at start; each connection gets a clone.
 //! let idle = IdleHandler::builder()
 //!     .reader(Duration::from_secs(60))
 //!     .writer(Duration::from_secs(30))

@@ -1,4 +1,4 @@
-//! Who may cross threads: every public type, listed.
+//! `Send` and `Sync` of every public type.
 
 use waterwheel_handlers::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
 

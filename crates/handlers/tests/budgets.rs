@@ -1,4 +1,4 @@
-//! What a watched channel may allocate: no more than one that is not.
+//! Allocation budget: an idle handler adds no allocation.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use counting_allocator::allocations_in;
 
 const ROUNDS: usize = 200;
 
-/// What it allocates to read and to write, and to let time pass, once everything has grown to its size.
+/// Counts allocations of reads, writes and passing time after a warm-up.
 fn allocated(watched: bool) -> u64 {
     let limit = Duration::from_millis(10);
     let mut channel = Embedded::builder()
@@ -44,6 +44,6 @@ fn allocated(watched: bool) -> u64 {
 }
 
 #[test]
-fn c14_to_watch_a_channel_that_is_busy_allocates_nothing() {
+fn c14_an_idle_handler_allocates_nothing_on_a_busy_channel() {
     assert_eq!(allocated(true), allocated(false));
 }

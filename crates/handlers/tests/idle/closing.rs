@@ -1,29 +1,29 @@
-//! Channels that are closed because they are idle.
+//! `close_on`: channels closed because they are idle.
 
 use bytes::Bytes;
 use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
 use waterwheel_handlers::{IdleEvent, IdleKind};
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::bench::{MS, bench, idle};
+use crate::support::{MS, bench, idle};
 
 #[test]
-fn c14_a_channel_is_closed_when_it_is_idle_in_the_way_that_was_said() {
+fn c14_close_on_closes_the_channel_on_that_kind_of_idleness() {
     let mut bench = bench(idle().reader(MS * 10).writer(MS * 5).close_on(IdleKind::Reader));
     bench.advance(MS * 5);
     assert!(bench.channel().is_open());
     bench.read();
     bench.advance(MS * 5);
     bench.advance(MS * 5);
-    let told = bench.told();
+    let told = bench.events();
     assert_eq!(told.last(), Some(&(15, IdleKind::Reader, true)), "it is told before");
     assert!(!bench.channel().is_open());
     assert_eq!(bench.timers(), 0);
     bench.advance(MS * 100);
-    assert_eq!(bench.told(), []);
+    assert_eq!(bench.events(), []);
 }
 
-/// Says good-bye, or takes the idle handler out.
+/// Writes a last message, or removes the idle handler.
 struct App {
     forgives: bool,
 }
@@ -51,7 +51,7 @@ fn app(forgives: bool) -> Embedded {
 }
 
 #[test]
-fn c14_what_is_said_in_answer_to_the_event_is_sent_before_the_close() {
+fn c14_a_message_written_in_response_is_sent_before_the_close() {
     let mut channel = app(false);
     channel.advance(MS * 10);
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "bye");
@@ -59,7 +59,7 @@ fn c14_what_is_said_in_answer_to_the_event_is_sent_before_the_close() {
 }
 
 #[test]
-fn c14_whoever_removes_the_handler_in_answer_to_the_event_keeps_the_channel() {
+fn c14_removing_the_handler_in_response_keeps_the_channel_open() {
     let mut channel = app(true);
     channel.advance(MS * 10);
     assert!(channel.channel().is_open());

@@ -1,10 +1,10 @@
-//! What can be asked for.
+//! Validation of the builder.
 
 use std::time::Duration;
 
 use waterwheel_handlers::{IdleHandler, IdleKind, InvalidIdle};
 
-use crate::bench::{MS, bench, idle};
+use crate::support::{MS, bench, idle};
 
 #[test]
 fn c14_a_limit_of_zero_is_an_error_that_names_it() {
@@ -16,29 +16,29 @@ fn c14_a_limit_of_zero_is_an_error_that_names_it() {
         assert_eq!(builder.build().unwrap_err(), InvalidIdle::Zero { kind });
     }
     let error = idle().writer(Duration::ZERO).build().unwrap_err();
-    assert_eq!(error.to_string(), "the idle limit `writer` is zero; leave it out to have none");
+    assert_eq!(error.to_string(), "the idle limit `writer` is zero; omit it for no limit");
 }
 
 #[test]
-fn c14_to_watch_nothing_is_an_error() {
+fn c14_a_handler_without_limits_is_an_error() {
     assert_eq!(idle().build().unwrap_err(), InvalidIdle::NothingWatched);
     let error = idle().reader(MS).close_on(IdleKind::All).build().unwrap_err();
     assert_eq!(error, InvalidIdle::ClosesUnwatched { kind: IdleKind::All });
-    assert_eq!(error.to_string(), "to be closed on `all`, which has no idle limit");
+    assert_eq!(error.to_string(), "`close_on(all)` needs an idle limit of that kind");
 }
 
 #[test]
-fn c14_a_limit_may_be_longer_than_time_itself() {
+fn c14_a_huge_limit_saturates() {
     let mut bench = bench(idle().reader(Duration::MAX).writer(MS * 10));
     bench.advance(MS * 10);
-    assert_eq!(bench.told(), [(10, IdleKind::Writer, true)]);
+    assert_eq!(bench.events(), [(10, IdleKind::Writer, true)]);
     bench.read();
     bench.advance(Duration::from_secs(100 * 365 * 24 * 3600));
-    assert!(bench.told().iter().all(|(_, kind, _)| *kind == IdleKind::Writer));
+    assert!(bench.events().iter().all(|(_, kind, _)| *kind == IdleKind::Writer));
 }
 
 #[test]
-fn c14_limits_are_shown() {
+fn c14_debug_shows_the_limits() {
     let handler: IdleHandler = idle().reader(MS).all(MS * 2).build().unwrap();
     assert_eq!(
         format!("{handler:?}"),

@@ -1,6 +1,6 @@
-//! The idle handler, on a clock that moves when it is told to.
+//! The idle handler on a virtual clock.
 
-mod bench;
+mod support;
 
 mod closing;
 mod life;

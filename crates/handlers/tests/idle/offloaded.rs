@@ -1,4 +1,4 @@
-//! Beside handlers that run on another executor.
+//! The idle handler in a pipeline with an offloaded handler.
 
 use bytes::Bytes;
 use waterwheel_channel::{Edit, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
@@ -6,11 +6,11 @@ use waterwheel_executor::{Clock, Error, EventExecutor, ManualExecutor, VirtualCl
 use waterwheel_handlers::{IdleEvent, IdleKind};
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::bench::{Bench, Listener, MS, idle};
+use crate::support::{Bench, EventRecorder, MS, idle};
 
 const READER: IdleKind = IdleKind::Reader;
 
-/// Passes everything on; says good-bye when it is told that nothing happens.
+/// Passes everything on; writes a last message when the channel is idle.
 struct Remote;
 
 impl RemoteHandler for Remote {
@@ -23,21 +23,21 @@ impl RemoteHandler for Remote {
     }
 }
 
-/// A channel, and the executor of its offloaded handler, which runs when it is told to.
+/// A channel, and the manually driven executor of its offloaded handler.
 fn bench(
-    make: impl FnOnce(&mut Edit<'_>, Offloaded<Remote>, Listener) -> Result<(), Error>,
+    make: impl FnOnce(&mut Edit<'_>, Offloaded<Remote>, EventRecorder) -> Result<(), Error>,
 ) -> (Bench, ManualExecutor) {
     let executor = EventExecutor::builder().build_manual(Clock::Virtual(VirtualClock::new()));
     let executor = executor.unwrap();
     let remote = Offloaded::on(executor.executor(), || Remote);
-    let listener = Listener::default();
-    let told = listener.0.clone();
-    let channel = Embedded::builder().stream().build(|edit| make(edit, remote, listener));
+    let recorder = EventRecorder::default();
+    let told = recorder.0.clone();
+    let channel = Embedded::builder().stream().build(|edit| make(edit, remote, recorder));
     (Bench::of(channel.unwrap(), told), executor)
 }
 
 #[test]
-fn c14_an_offloaded_handler_is_told_and_may_answer() {
+fn c14_an_offloaded_handler_receives_the_event_and_may_write() {
     let (mut bench, mut executor) = bench(|edit, remote, _| {
         edit.add_last("idle", idle().reader(MS * 10).build()?)?;
         edit.add_last("remote", remote)?;
@@ -59,16 +59,16 @@ fn c14_an_offloaded_handler_is_told_and_may_answer() {
 fn behind_the_remote(
     edit: &mut Edit<'_>,
     remote: Offloaded<Remote>,
-    listener: Listener,
+    recorder: EventRecorder,
 ) -> Result<(), Error> {
     edit.add_last("remote", remote)?;
     edit.add_last("idle", idle().reader(MS * 10).build()?)?;
-    edit.add_last("listener", listener)?;
+    edit.add_last("recorder", recorder)?;
     Ok(())
 }
 
 #[test]
-fn c14_behind_an_offloaded_handler_what_is_on_its_way_is_not_read_yet() {
+fn c14_after_an_offloaded_handler_a_message_in_transit_does_not_count_yet() {
     let (mut bench, mut executor) = bench(behind_the_remote);
     bench.advance(MS * 50);
     assert_eq!(bench.timers(), 0, "it has not been told that the channel is active");
@@ -77,41 +77,41 @@ fn c14_behind_an_offloaded_handler_what_is_on_its_way_is_not_read_yet() {
     bench.advance(MS * 9);
     bench.read();
     bench.advance(MS);
-    assert_eq!(bench.told(), [(60, READER, true)], "it is in the mailbox");
+    assert_eq!(bench.events(), [(60, READER, true)], "it is in the mailbox");
     executor.run_now();
     bench.run();
     bench.advance(MS * 9);
-    assert_eq!(bench.told(), []);
+    assert_eq!(bench.events(), []);
     bench.advance(MS);
-    assert_eq!(bench.told(), [(70, READER, true)]);
+    assert_eq!(bench.events(), [(70, READER, true)]);
 }
 
 #[test]
-fn c14_a_channel_that_ends_before_an_offloaded_handler_has_told_that_it_began() {
+fn c14_a_channel_that_closes_before_an_offloaded_handler_passed_on_active() {
     let (mut bench, mut executor) = bench(behind_the_remote);
     bench.fail(Error::new("gone"));
     bench.advance(MS * 50);
     executor.run_now();
     bench.run();
     bench.advance(MS * 50);
-    assert_eq!((bench.told(), bench.timers()), (vec![], 0));
+    assert_eq!((bench.events(), bench.timers()), (vec![], 0));
 }
 
 #[test]
-fn c14_a_channel_that_has_ended_is_not_idle_though_nobody_has_told_the_handler() {
+fn c14_a_closed_channel_is_not_idle_before_on_inactive_arrives() {
     let (mut bench, mut executor) = bench(behind_the_remote);
     executor.run_now();
     bench.run();
     bench.finish_inbound();
     bench.advance(MS * 10);
-    assert_eq!(bench.told(), [], "the end is in the mailbox");
+    assert_eq!(bench.events(), [], "the end is in the mailbox");
     executor.run_now();
     bench.run();
-    assert_eq!((bench.told(), bench.timers()), (vec![], 0));
+    assert_eq!((bench.events(), bench.timers()), (vec![], 0));
 }
 
 #[test]
-fn c14_timers_are_taken_back_at_the_end_though_handlers_stay_for_an_offloaded_one() {
+fn c14_timers_are_cancelled_at_the_close_while_an_offloaded_handler_keeps_the_pipeline() {
     let (mut bench, mut executor) = bench(|edit, remote, _| {
         edit.add_last("idle", idle().reader(MS * 10).writer(MS * 10).build()?)?;
         edit.add_last("remote", remote)?;

@@ -1,4 +1,4 @@
-//! Random traffic against a model that looks at every millisecond.
+//! Random traffic, compared with a model that checks every millisecond.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use waterwheel_handlers::IdleKind;
 
-use crate::bench::{MS, Told, bench, idle};
+use crate::support::{MS, RecordedEvent, bench, idle};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// So many milliseconds pass.
+    /// Advances the clock by this many milliseconds.
     Pass(u64),
     Read,
     Write,
-    /// The network takes nothing from now on.
+    /// The transport accepts no more bytes.
     Block,
-    /// It takes everything, what has waited first.
+    /// The transport accepts everything, pending writes first.
     Unblock,
 }
 
@@ -30,11 +30,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One kind, and what its next event depends on.
+/// The model of one kind of idleness.
 struct Model {
     kind: IdleKind,
     limit: u64,
-    /// When the last thing happened, and whether an event has told of it.
+    /// The time of the last activity, and whether an event has reported it.
     last: u64,
     told: bool,
     last_event: u64,
@@ -47,7 +47,7 @@ impl Model {
         }
     }
 
-    fn look(&mut self, now: u64) -> Option<Told> {
+    fn look(&mut self, now: u64) -> Option<RecordedEvent> {
         if now < self.last.max(self.last_event) + self.limit {
             return None;
         }
@@ -59,7 +59,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn c14_events_come_exactly_when_nothing_has_happened_for_the_limit(
+    fn c14_events_fire_exactly_after_the_limit_without_activity(
         limits in [1..12u64, 1..12, 1..12],
         ops in vec(op(), 0..60),
     ) {
@@ -77,7 +77,7 @@ proptest! {
                     for _ in 0..time {
                         now += 1;
                         bench.advance(MS);
-                        let mut found = bench.told();
+                        let mut found = bench.events();
                         found.sort_by_key(|(_, kind, _)| *kind as u32);
                         let expected: Vec<_> =
                             models.iter_mut().filter_map(|it| it.look(now)).collect();

@@ -1,4 +1,4 @@
-//! A channel with an idle handler, and what that has told.
+//! An embedded channel with an idle handler and a recorder of its events.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -14,10 +14,10 @@ use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const NS: Duration = Duration::from_nanos(1);
 
-/// An event, and how many milliseconds after the start it came.
-pub(crate) type Told = (u128, IdleKind, bool);
+/// An event: milliseconds after the start, kind, and whether it is the first.
+pub(crate) type RecordedEvent = (u128, IdleKind, bool);
 
-/// A stream whose first handler is an idle one, and whose last one writes down what it is told.
+/// A stream channel whose first handler is the idle handler and whose last one records the events.
 pub(crate) struct Bench {
     channel: Embedded,
     told: Rc<RefCell<Vec<(Nanos, IdleEvent)>>>,
@@ -29,11 +29,11 @@ pub(crate) fn bench(idle: IdleHandlerBuilder) -> Bench {
 }
 
 pub(crate) fn bench_with(builder: EmbeddedBuilder, idle: IdleHandlerBuilder) -> Bench {
-    let listener = Listener::default();
-    let told = listener.0.clone();
+    let recorder = EventRecorder::default();
+    let told = recorder.0.clone();
     let channel = builder.build(|edit| {
         edit.add_last("idle", idle.build()?)?;
-        edit.add_last("listener", listener)?;
+        edit.add_last("recorder", recorder)?;
         Ok(())
     });
     Bench::of(channel.unwrap(), told)
@@ -49,13 +49,13 @@ impl Bench {
         Self { channel, told, start }
     }
 
-    /// What was told since this was last asked.
-    pub(crate) fn told(&mut self) -> Vec<Told> {
+    /// Returns the events since the last call.
+    pub(crate) fn events(&mut self) -> Vec<RecordedEvent> {
         let since = |at: Nanos| at.since(self.start).as_millis();
         self.told.take().into_iter().map(|(at, it)| (since(at), it.kind, it.first)).collect()
     }
 
-    /// One round of reads.
+    /// Runs one read round.
     pub(crate) fn read(&mut self) {
         self.channel.write_inbound(Bytes::from_static(b"in"));
         drop(self.channel.read_inbound_any());
@@ -67,7 +67,7 @@ impl Bench {
         self.channel.run();
     }
 
-    /// How many timers the loop has.
+    /// Counts the timers of the loop.
     pub(crate) fn timers(&mut self) -> usize {
         self.channel.run();
         self.channel.channel().event_loop().metrics().timers
@@ -88,17 +88,17 @@ impl DerefMut for Bench {
     }
 }
 
-/// Writes down what it is told, and when.
+/// Records idle events with their time.
 #[derive(Clone, Default)]
-pub(crate) struct Listener(pub(crate) Rc<RefCell<Vec<(Nanos, IdleEvent)>>>);
+pub(crate) struct EventRecorder(pub(crate) Rc<RefCell<Vec<(Nanos, IdleEvent)>>>);
 
-impl Handler for Listener {
+impl Handler for EventRecorder {
     fn interest(&self) -> Events {
         Events::USER_EVENT
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
-        let event = *event.get::<IdleEvent>().expect("there are no others");
+        let event = *event.get::<IdleEvent>().expect("only idle events are fired");
         self.0.borrow_mut().push((ctx.now(), event));
         Ok(())
     }
