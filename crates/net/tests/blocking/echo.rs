@@ -12,7 +12,7 @@ use waterwheel_net::{Blocking, Epoll, Poll, Tcp};
 use crate::support::{Bench, Echo, assert_echoes, connect, get, ip};
 
 #[test]
-fn l13_an_echo_server_has_a_loop_and_a_thread_for_each_connection() {
+fn l13_an_echo_server_has_a_loop_and_a_thread_per_connection() {
     static THREADS: Mutex<Vec<(ThreadId, String)>> = Mutex::new(Vec::new());
     struct Here;
     impl Handler for Here {
@@ -51,8 +51,8 @@ fn l13_an_echo_server_has_a_loop_and_a_thread_for_each_connection() {
 
 #[test]
 fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
-    struct Tells(std::sync::mpsc::Sender<Bytes>);
-    impl Handler for Tells {
+    struct ReportSender(std::sync::mpsc::Sender<Bytes>);
+    impl Handler for ReportSender {
         fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
             let _ = self.0.send(msg.take().expect("bytes"));
             Ok(())
@@ -62,14 +62,14 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
     let (_server, address) = bench.server(|| Echo);
     let (tell, told) = channel();
     let client = bench.client().initialiser(move |edit| {
-        edit.add_last("tells", Tells(tell.clone()))?;
+        edit.add_last("tells", ReportSender(tell.clone()))?;
         Ok(())
     });
     let channels: Vec<_> =
         (0..5).map(|_| get(client.connect(("localhost", address.port())))).collect();
     for channel in &channels {
         get(channel.write_and_flush(Bytes::from("hello")));
-        assert_eq!(told.recv_timeout(crate::support::LONG).unwrap(), "hello");
+        assert_eq!(told.recv_timeout(crate::support::TIME_LIMIT).unwrap(), "hello");
     }
     bench.until_channels(11);
     assert_eq!(bench.loops(), 11);
@@ -81,7 +81,7 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
 }
 
 #[test]
-fn l13_a_boss_of_any_kind_accepts_for_blocking_workers() {
+fn l13_an_acceptor_group_of_any_driver_accepts_for_blocking_workers() {
     let bosses = [
         EventLoopGroup::builder(Epoll).threads(1).build().unwrap(),
         EventLoopGroup::builder(Blocking).threads(1).build().unwrap(),
@@ -103,7 +103,7 @@ fn l13_a_boss_of_any_kind_accepts_for_blocking_workers() {
 }
 
 #[test]
-fn l13_any_driver_may_have_a_loop_for_each_channel() {
+fn l13_any_driver_supports_a_loop_per_channel() {
     fn serve(bench: &Bench) {
         let (_server, address) = bench.server(|| Echo);
         let mut peers = [0; 3].map(|_| connect(address));
@@ -115,7 +115,7 @@ fn l13_any_driver_may_have_a_loop_for_each_channel() {
 }
 
 #[test]
-fn l13_a_second_socket_on_the_loop_of_a_channel_is_refused_by_name() {
+fn l13_a_second_socket_on_the_loop_of_a_channel_is_refused() {
     let bench = Bench::new();
     let (server, address) = bench.server(|| Echo);
     let new = || waterwheel_channel::NewChannel::new(waterwheel_channel::Stream::new(Tcp));

@@ -13,7 +13,8 @@ use waterwheel_executor::ErrorKind;
 use waterwheel_net::{Blocking, Tcp};
 
 use crate::support::{
-    Bench, Echo, LONG, Shows, assert_echoes, connect, failure, get, ip, read_to_end,
+    AnnouncesChannel, Bench, Echo, TIME_LIMIT, assert_echoes, connect, failure, get, ip,
+    read_to_end,
 };
 
 /// More than the buffers of both sockets hold.
@@ -37,19 +38,19 @@ impl Handler for Sends {
 }
 
 fn within(time: Duration) -> DrainOptions {
-    DrainOptions::within(time).shutdown(Duration::ZERO, LONG).unwrap()
+    DrainOptions::within(time).shutdown(Duration::ZERO, TIME_LIMIT).unwrap()
 }
 
 #[test]
-fn l11_a_drain_ends_the_loops_of_all_channels_together_when_everything_is_sent() {
+fn l11_a_drain_ends_the_loops_of_all_channels_when_everything_is_sent() {
     let bench = Bench::new();
     let (server, address) = bench.server(|| Sends);
     let mut peers: Vec<_> = (0..5).map(|_| connect(address)).collect();
     for peer in &mut peers {
         peer.read_exact(&mut [0]).unwrap();
     }
-    let drained = bench.group.drain(within(LONG));
-    server.closed().wait_timeout(LONG).unwrap();
+    let drained = bench.group.drain(within(TIME_LIMIT));
+    server.closed().wait_timeout(TIME_LIMIT).unwrap();
     assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any more");
     assert!(bench.group.is_draining() && !drained.is_done());
     let refused = failure(bench.client().connect(address));
@@ -65,7 +66,7 @@ fn l11_a_drain_ends_the_loops_of_all_channels_together_when_everything_is_sent()
     for peer in &mut peers {
         assert_eq!(read_to_end(peer), b"");
     }
-    bench.group.termination().wait_timeout(LONG).unwrap();
+    bench.group.termination().wait_timeout(TIME_LIMIT).unwrap();
     assert_eq!(drained.join().unwrap(), Drained::Complete);
 }
 
@@ -78,13 +79,13 @@ fn l11_a_drain_that_is_overdue_counts_the_channels_of_all_loops() {
         peer.read_exact(&mut [0]).unwrap();
     }
     let drained = bench.group.drain(within(Duration::from_millis(50)));
-    drained.wait_timeout(LONG).unwrap();
+    drained.wait_timeout(TIME_LIMIT).unwrap();
     assert_eq!(drained.join().unwrap(), Drained::DeadlineReached { channels: 3 });
-    bench.group.termination().wait_timeout(LONG).unwrap();
+    bench.group.termination().wait_timeout(TIME_LIMIT).unwrap();
 }
 
 #[test]
-fn l11_a_drain_of_idle_loops_is_over_at_once() {
+fn l11_a_drain_of_idle_loops_completes_at_once() {
     let bench = Bench::new();
     let (server, address) = bench.server(|| Echo);
     let mut peers = [0; 3].map(|_| connect(address));
@@ -92,25 +93,25 @@ fn l11_a_drain_of_idle_loops_is_over_at_once() {
     drop(peers);
     get(server.close());
     bench.until_channels(0);
-    let drained = bench.group.drain(within(LONG));
-    drained.wait_timeout(LONG).unwrap();
+    let drained = bench.group.drain(within(TIME_LIMIT));
+    drained.wait_timeout(TIME_LIMIT).unwrap();
     assert_eq!(drained.join().unwrap(), Drained::Complete);
-    bench.group.termination().wait_timeout(LONG).unwrap();
+    bench.group.termination().wait_timeout(TIME_LIMIT).unwrap();
 }
 
 #[test]
-fn l13_a_group_that_was_shut_down_says_so_whether_it_was_full_or_not() {
+fn l13_a_group_that_was_shut_down_reports_that_even_if_it_was_full() {
     for max in [1, 10] {
         let bench = Bench::with(Blocking, |builder| builder.max_channels(max));
         let there = Bench::new();
         let (_server, address) = there.server(|| Echo);
         get(bench.client().connect(address));
-        drop(bench.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap());
+        drop(bench.group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap());
         let refused = failure(bench.client().connect(address));
         let why =
             |kind: &ErrorKind| matches!(kind, ErrorKind::Other(why) if why.is::<LoopShutDown>());
         assert!(why(refused.kind()), "{refused}");
-        bench.group.termination().wait_timeout(LONG).unwrap();
+        bench.group.termination().wait_timeout(TIME_LIMIT).unwrap();
         let refused = failure(ServerBootstrap::new(&bench.group, Tcp).bind("127.0.0.1:0"));
         assert!(why(refused.kind()), "{refused}");
     }
@@ -124,7 +125,7 @@ fn e21_the_last_handle_ends_the_loops_of_all_channels() {
     peers.iter_mut().for_each(assert_echoes);
     let ended = bench.group.termination();
     drop(bench);
-    ended.wait_timeout(LONG).unwrap();
+    ended.wait_timeout(TIME_LIMIT).unwrap();
     assert!(!server.is_open());
     for peer in &mut peers {
         assert_eq!(read_to_end(peer), b"");
@@ -132,19 +133,19 @@ fn e21_the_last_handle_ends_the_loops_of_all_channels() {
 }
 
 #[test]
-fn l13_workers_that_are_gone_leave_the_server_which_closes_who_comes() {
+fn l13_a_server_outlives_its_workers_and_closes_new_connections() {
     let boss = EventLoopGroup::per_channel(Blocking).build().unwrap();
     let bench = Bench::new();
     let (tell, told) = channel();
     let server =
         ServerBootstrap::new(&bench.group, Tcp).boss(&boss).child_initialiser(move |edit| {
-            edit.add_last("shows", Shows(tell.clone()))?;
+            edit.add_last("shows", AnnouncesChannel(tell.clone()))?;
             Ok(())
         });
     let server = get(server.bind("127.0.0.1:0"));
     let address = ip(server.local_address());
     let mut peer = connect(address);
-    told.recv_timeout(LONG).unwrap();
+    told.recv_timeout(TIME_LIMIT).unwrap();
     bench.end();
     assert_eq!(read_to_end(&mut peer), b"");
     for _ in 0..10 {

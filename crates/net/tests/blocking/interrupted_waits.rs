@@ -9,7 +9,9 @@ use waterwheel_channel::{Channel, ServerBootstrap};
 use waterwheel_executor::Clock;
 use waterwheel_net::Tcp;
 
-use crate::support::{Bench, LONG, Shows, connect, failure, get, ip, read_to_end, until};
+use crate::support::{
+    AnnouncesChannel, Bench, TIME_LIMIT, connect, failure, get, ip, read_to_end, wait_until,
+};
 
 /// Far less than any timeout of poll(2), or of Java's blocking sockets (a second): nobody looks now and then.
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -24,22 +26,22 @@ fn at_once<R>(what: impl FnOnce() -> R) -> R {
 }
 
 /// Waits until the loop of a channel has done all it was told, and sleeps: in poll(2), for its peer.
-fn until_asleep(channel: &Channel) {
+fn wait_until_asleep(channel: &Channel) {
     let at = channel.event_loop();
     let own = at.clone();
     let awake = get(at.submit(move || own.stats().sleeps).unwrap());
-    until("asleep", || at.stats().sleeps > awake);
+    wait_until("asleep", || at.stats().sleeps > awake);
 }
 
 #[test]
 fn l13_a_close_from_another_thread_interrupts_a_read() {
     let bench = Bench::new();
     let (tell, told) = channel();
-    let (_server, address) = bench.server(move || Shows(tell.clone()));
+    let (_server, address) = bench.server(move || AnnouncesChannel(tell.clone()));
     for _ in 0..20 {
         let mut peer = connect(address);
-        let channel = told.recv_timeout(LONG).unwrap();
-        until_asleep(&channel);
+        let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+        wait_until_asleep(&channel);
         at_once(|| get(channel.close()));
         assert_eq!(read_to_end(&mut peer), b"");
     }
@@ -49,8 +51,8 @@ fn l13_a_close_from_another_thread_interrupts_a_read() {
 fn l13_a_close_of_the_server_interrupts_its_accept() {
     let bench = Bench::new();
     let (tell, _told) = channel();
-    let (server, address) = bench.server(move || Shows(tell.clone()));
-    until_asleep(&server);
+    let (server, address) = bench.server(move || AnnouncesChannel(tell.clone()));
+    wait_until_asleep(&server);
     at_once(|| get(server.close()));
     assert!(std::net::TcpStream::connect(address).is_err());
 }
@@ -61,7 +63,7 @@ fn narrow(bench: &Bench) -> (Channel, std::net::SocketAddr, std::sync::mpsc::Rec
     let server = ServerBootstrap::new(&bench.group, Tcp)
         .child_socket_option(SocketOption::SendBuffer(8 * 1024))
         .child_initialiser(move |edit| {
-            edit.add_last("shows", Shows(tell.clone()))?;
+            edit.add_last("shows", AnnouncesChannel(tell.clone()))?;
             Ok(())
         });
     let server = get(server.bind("127.0.0.1:0"));
@@ -74,10 +76,10 @@ fn l13_a_close_interrupts_a_write_to_a_peer_that_does_not_read() {
     let bench = Bench::new();
     let (_server, address, told) = narrow(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(LONG).unwrap();
+    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
     let written = channel.write_and_flush(Bytes::from(vec![7; 16 << 20]));
-    until("full", || channel.event_loop().metrics().bytes_written > 0);
-    until_asleep(&channel);
+    wait_until("full", || channel.event_loop().metrics().bytes_written > 0);
+    wait_until_asleep(&channel);
     assert!(!written.is_done());
     at_once(|| get(channel.close()));
     drop(failure(written));
@@ -89,14 +91,14 @@ fn l13_tasks_and_timers_run_while_the_peer_is_silent() {
     let bench = Bench::new();
     let (_server, address, told) = narrow(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(LONG).unwrap();
+    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
     let written = channel.write_and_flush(Bytes::from(vec![7; 16 << 20]));
-    until_asleep(&channel);
+    wait_until_asleep(&channel);
     let at = channel.event_loop();
     assert_eq!(at_once(|| get(at.submit(|| 42).unwrap())), 42);
     at_once(|| get(at.schedule(Duration::from_millis(1), || ()).unwrap()));
     assert!(!written.is_done());
-    bench.assert_calm();
+    bench.assert_not_spinning();
     drop(peer);
 }
 
@@ -105,13 +107,13 @@ fn l10_a_shutdown_interrupts_reads_writes_and_accepts_at_once() {
     let bench = Bench::new();
     let (server, address, told) = narrow(&bench);
     let mut peers: Vec<_> = (0..10).map(|_| connect(address)).collect();
-    let channels: Vec<_> = (0..10).map(|_| told.recv_timeout(LONG).unwrap()).collect();
+    let channels: Vec<_> = (0..10).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
     let writes: Vec<_> = channels
         .iter()
         .step_by(2)
         .map(|channel| channel.write_and_flush(Bytes::from(vec![7; 16 << 20])))
         .collect();
-    channels.iter().for_each(until_asleep);
+    channels.iter().for_each(wait_until_asleep);
     at_once(|| bench.end());
     for written in writes {
         drop(failure(written));
@@ -124,7 +126,7 @@ fn l10_a_shutdown_interrupts_reads_writes_and_accepts_at_once() {
 }
 
 #[test]
-fn l13_a_connect_that_nobody_answers_is_interrupted_by_its_cancel_and_by_a_shutdown() {
+fn l13_an_unanswered_connect_is_interrupted_by_its_cancel_and_by_a_shutdown() {
     // A backlog that is full answers nobody.
     let listener =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

@@ -7,10 +7,10 @@ use waterwheel_channel::driver::Interest;
 use waterwheel_channel::on_ready;
 use waterwheel_net::foreign;
 
-use crate::support::{Bench, Echo, LONG, Shows, assert_echoes, connect, get};
+use crate::support::{AnnouncesChannel, Bench, Echo, TIME_LIMIT, assert_echoes, connect, get};
 
 #[test]
-fn l13_two_hundred_connections_one_after_the_other_share_a_loop() {
+fn l13_two_hundred_consecutive_connections_share_a_loop() {
     let bench = Bench::new();
     let (_server, address) = bench.server(|| Echo);
     for _ in 0..200 {
@@ -28,9 +28,9 @@ fn l13_two_hundred_connections_one_after_the_other_share_a_loop() {
 fn l13_the_loop_that_became_idle_last_is_used_first() {
     let bench = Bench::new();
     let (tell, told) = channel();
-    let (server, address) = bench.server(move || Shows(tell.clone()));
+    let (server, address) = bench.server(move || AnnouncesChannel(tell.clone()));
     let (_peers, channels): (Vec<_>, Vec<_>) =
-        (0..3).map(|_| (connect(address), told.recv_timeout(LONG).unwrap())).unzip();
+        (0..3).map(|_| (connect(address), told.recv_timeout(TIME_LIMIT).unwrap())).unzip();
     for n in [2, 0, 1] {
         get(channels[n].close());
         bench.until_channels(3 - [2, 0, 1].iter().position(|it| *it == n).unwrap());
@@ -38,7 +38,7 @@ fn l13_the_loop_that_became_idle_last_is_used_first() {
     let mut peers = Vec::new();
     for n in [1, 0, 2] {
         peers.push(connect(address));
-        let later = told.recv_timeout(LONG).unwrap();
+        let later = told.recv_timeout(TIME_LIMIT).unwrap();
         assert_eq!(later.event_loop(), channels[n].event_loop());
     }
     assert_eq!(bench.loops(), 4);
@@ -46,7 +46,7 @@ fn l13_the_loop_that_became_idle_last_is_used_first() {
 }
 
 #[test]
-fn l13_a_loop_with_something_else_registered_is_not_used_again() {
+fn l13_a_loop_with_another_registration_is_not_reused() {
     let bench = Bench::new();
     let there = Bench::new();
     let (_server, address) = there.server(|| Echo);
@@ -67,7 +67,7 @@ fn l13_a_loop_with_something_else_registered_is_not_used_again() {
 }
 
 #[test]
-fn l13_a_foreign_descriptor_that_is_given_to_the_group_has_a_loop_of_its_own() {
+fn l13_a_foreign_descriptor_registered_with_the_group_gets_its_own_loop() {
     let bench = Bench::with(waterwheel_net::Blocking, |builder| builder.max_channels(2));
     let watch = || {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -95,7 +95,7 @@ fn l13_a_loop_that_has_ended_by_itself_is_replaced() {
         let mut peer = connect(address);
         assert_echoes(&mut peer);
         let theirs = bench.group.children().find(|it| *it != server.event_loop()).unwrap();
-        theirs.shutdown().wait_timeout(LONG).unwrap();
+        theirs.shutdown().wait_timeout(TIME_LIMIT).unwrap();
         assert_eq!(crate::support::read_to_end(&mut peer), b"");
     }
     assert_echoes(&mut connect(address));

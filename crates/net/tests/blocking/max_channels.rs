@@ -14,7 +14,7 @@ use waterwheel_net::{Blocking, Tcp};
 use waterwheel_testkit::loop_suite::blow;
 
 use crate::support::{
-    Bench, Echo, LONG, assert_echoes, connect, failure, get, ip, read_to_end, until,
+    Bench, Echo, TIME_LIMIT, assert_echoes, connect, failure, get, ip, read_to_end, wait_until,
 };
 
 fn limited(max: usize) -> Bench {
@@ -30,7 +30,7 @@ fn assert_too_many(error: &Error, max: usize) {
 }
 
 #[test]
-fn l13_beyond_the_limit_connect_bind_and_register_fail_by_name() {
+fn l13_above_max_channels_connect_bind_and_register_fail_with_the_limit() {
     let bench = limited(2);
     let there = Bench::new();
     let (_server, address) = there.server(|| Echo);
@@ -52,7 +52,7 @@ fn l13_beyond_the_limit_connect_bind_and_register_fail_by_name() {
 }
 
 #[test]
-fn l13_an_accepted_connection_beyond_the_limit_is_closed_and_reported() {
+fn l13_an_accepted_connection_above_max_channels_is_closed_and_reported() {
     let bench = limited(3);
     let (server, address) = bench.server(|| Echo);
     let mut peers = [0; 2].map(|_| connect(address));
@@ -66,7 +66,7 @@ fn l13_an_accepted_connection_beyond_the_limit_is_closed_and_reported() {
     assert!(report.contains("an accepted connection was closed, 1 so far"), "{report}");
     assert!(bench.reports().len() <= 5, "a flood of them is one fault");
     peers.iter_mut().for_each(assert_echoes);
-    bench.assert_calm();
+    bench.assert_not_spinning();
     assert!(server.is_active());
     drop(peers);
     bench.until_channels(1);
@@ -75,7 +75,7 @@ fn l13_an_accepted_connection_beyond_the_limit_is_closed_and_reported() {
 }
 
 #[test]
-fn l13_a_limit_of_zero_or_of_a_group_without_one_is_an_error() {
+fn l13_max_channels_of_zero_or_of_a_fixed_group_is_an_error() {
     let none = EventLoopGroup::per_channel(Blocking).max_channels(0).build();
     assert!(matches!(none, Err(LoopBuildError::NoChannels)));
     let fixed = EventLoopGroup::builder(Blocking).max_channels(5).build();
@@ -85,7 +85,7 @@ fn l13_a_limit_of_zero_or_of_a_group_without_one_is_an_error() {
 /// A loop is free before the connection it had stops to count: so a server that accepts no more than it has
 /// loops for closes nobody.
 #[test]
-fn l13_with_a_connection_limit_newcomers_wait_for_a_loop() {
+fn l13_with_a_connection_limit_new_connections_wait_for_a_loop() {
     let bench = limited(3);
     let server = ServerBootstrap::new(&bench.group, Tcp)
         .connection_limit(&ConnectionLimit::new(2))
@@ -105,7 +105,7 @@ fn l13_with_a_connection_limit_newcomers_wait_for_a_loop() {
 }
 
 #[test]
-fn l13_no_loop_of_a_channel_is_shared_by_a_server_on_each_loop() {
+fn l13_bind_on_each_loop_is_refused_by_a_group_with_a_loop_per_channel() {
     let bench = Bench::new();
     let server = ServerBootstrap::new(&bench.group, Tcp);
     let error = failure(server.bind_on_each_loop("127.0.0.1:0")).to_string();
@@ -121,13 +121,13 @@ fn give_up(connected: PromiseFuture<Channel>) {
 
 /// Whatever fails on the way gives the loop back: with a limit of one a second attempt would not be made.
 #[test]
-fn l13_a_loop_is_free_again_whatever_went_wrong() {
+fn l13_a_loop_is_free_again_after_any_failure() {
     let bench = limited(1);
     let there = Bench::new();
     let (_server, address) = there.server(|| Echo);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let again = |what: &str| {
-        until(what, || {
+        wait_until(what, || {
             let channel = match bench.client().connect(address).join() {
                 Ok(channel) => channel,
                 Err(error) => {
@@ -167,7 +167,7 @@ fn l13_a_loop_is_free_again_whatever_went_wrong() {
 }
 
 #[test]
-fn l13_children_whose_initialiser_fails_or_panics_give_their_loops_back() {
+fn l13_children_whose_initialiser_fails_or_panics_free_their_loops() {
     let bench = limited(2);
     let made = AtomicUsize::new(0);
     let server = ServerBootstrap::new(&bench.group, Tcp).child_initialiser(move |edit| {
@@ -195,7 +195,7 @@ fn l13_children_whose_initialiser_fails_or_panics_give_their_loops_back() {
 }
 
 #[test]
-fn l13_a_loop_whose_thread_is_not_to_be_had_is_free_again() {
+fn l13_a_loop_whose_thread_cannot_be_started_is_free_again() {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use waterwheel_executor::{LoopBody, ThreadFactory, ThreadSupplier};
@@ -219,5 +219,10 @@ fn l13_a_loop_whose_thread_is_not_to_be_had_is_free_again() {
     }
     supplier.0.store(true, Ordering::Relaxed);
     get(bench.client().connect(address));
-    bench.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    bench
+        .group
+        .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
+        .unwrap()
+        .wait_timeout(TIME_LIMIT)
+        .unwrap();
 }

@@ -9,7 +9,7 @@ use socket2::SockRef;
 use waterwheel_channel::{Channel, ChannelOptions, NewChannel, ServerBootstrap, Stream};
 use waterwheel_net::Tcp;
 
-use crate::support::{Bench, LONG, Shows, connect, failure, get, ip};
+use crate::support::{AnnouncesChannel, Bench, TIME_LIMIT, connect, failure, get, ip};
 
 /// Reads off, but half closure allowed: nothing closes it but what breaks it.
 fn quiet(bench: &Bench) -> (SocketAddr, Receiver<Channel>) {
@@ -18,7 +18,7 @@ fn quiet(bench: &Bench) -> (SocketAddr, Receiver<Channel>) {
         ChannelOptions { auto_read: false, allow_half_closure: true, ..Default::default() };
     let server = ServerBootstrap::new(&bench.group, Tcp).child_options(options).child_initialiser(
         move |edit| {
-            edit.add_last("shows", Shows(tell.clone()))?;
+            edit.add_last("shows", AnnouncesChannel(tell.clone()))?;
             Ok(())
         },
     );
@@ -30,41 +30,41 @@ fn l17_blocking_loops_do_not_spin_over_a_reset_with_reads_off() {
     let bench = Bench::new();
     let (address, told) = quiet(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(LONG).unwrap();
+    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
     SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
     drop(peer);
-    channel.closed().wait_timeout(LONG).expect("it is seen");
-    bench.assert_calm();
+    channel.closed().wait_timeout(TIME_LIMIT).expect("it is seen");
+    bench.assert_not_spinning();
 }
 
 #[test]
-fn l17_blocking_loops_do_not_spin_over_an_end_with_reads_off() {
+fn l17_blocking_loops_do_not_spin_over_the_peers_end_with_reads_off() {
     let bench = Bench::new();
     let (address, told) = quiet(&bench);
     let mut peer = connect(address);
-    let channel = told.recv_timeout(LONG).unwrap();
+    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
     peer.write_all(b"last").unwrap();
     drop(peer);
-    bench.assert_calm();
+    bench.assert_not_spinning();
     assert!(channel.is_active());
     channel.read();
     channel.read();
-    bench.assert_calm();
+    bench.assert_not_spinning();
     get(channel.close());
 }
 
 #[test]
-fn l17_blocking_loops_do_not_spin_over_an_end_and_an_own_half_close() {
+fn l17_blocking_loops_do_not_spin_over_the_peers_end_and_a_local_half_close() {
     let bench = Bench::new();
     let (address, told) = quiet(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(LONG).unwrap();
+    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
     get(channel.shutdown_output());
-    bench.assert_calm();
+    bench.assert_not_spinning();
     channel.read();
-    channel.closed().wait_timeout(LONG).expect("both directions are over");
-    bench.assert_calm();
+    channel.closed().wait_timeout(TIME_LIMIT).expect("both directions are over");
+    bench.assert_not_spinning();
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn l17_blocking_loops_do_not_spin_over_sockets_that_are_not_connected() {
     let bench = Bench::new();
     let channel = get(bench.group.register(NewChannel::new(Stream::new(Tcp))));
     channel.read();
-    bench.assert_calm();
+    bench.assert_not_spinning();
     get(channel.close());
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     drop(failure(bench.client().connect(nobody)));
-    bench.assert_calm();
+    bench.assert_not_spinning();
     bench.until_channels(0);
 }
 
@@ -87,9 +87,9 @@ fn l17_blocking_loops_do_not_spin_over_connections_that_are_not_accepted() {
     let server = ServerBootstrap::new(&bench.group, Tcp).options(off);
     let server = get(server.bind("127.0.0.1:0"));
     let _peers = [0; 3].map(|_| TcpStream::connect(ip(server.local_address())).unwrap());
-    bench.assert_calm();
+    bench.assert_not_spinning();
     assert_eq!(bench.channels(), 1);
     server.read();
     bench.until_channels(4);
-    bench.assert_calm();
+    bench.assert_not_spinning();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_channel::{Channel, DrainOptions};
 use waterwheel_net::Blocking;
 
-use crate::support::{Bench, Echo, LONG, connect, until};
+use crate::support::{Bench, Echo, TIME_LIMIT, connect, wait_until};
 
 /// Whatever the outcome of each attempt, there is one, no loop is left behind, and nothing hangs.
 #[test]
@@ -32,7 +32,7 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
                             0 => drop(connected.cancel()),
                             1 => drop(connected),
                             _ => {
-                                connected.wait_timeout(LONG).expect("there is an outcome");
+                                connected.wait_timeout(TIME_LIMIT).expect("there is an outcome");
                                 open.extend(connected.join());
                             }
                         }
@@ -51,18 +51,18 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
         }
         let ended = bench.group.termination();
         match round % 3 {
-            0 => drop(bench.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap()),
+            0 => drop(bench.group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap()),
             1 => drop(bench.group.shutdown()),
             _ => {
                 let options = DrainOptions::within(Duration::from_millis(20));
-                drop(bench.group.drain(options.shutdown(Duration::ZERO, LONG).unwrap()));
+                drop(bench.group.drain(options.shutdown(Duration::ZERO, TIME_LIMIT).unwrap()));
             }
         }
-        ended.wait_timeout(LONG).expect("all loops end");
+        ended.wait_timeout(TIME_LIMIT).expect("all loops end");
         over.store(true, Ordering::Relaxed);
         for client in clients {
             for channel in client.join().unwrap() {
-                channel.closed().wait_timeout(LONG).expect("it is closed");
+                channel.closed().wait_timeout(TIME_LIMIT).expect("it is closed");
             }
         }
         assert!(bench.group.children().all(|it| it.is_terminated()));
@@ -76,7 +76,7 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
 /// With a limit, and connections that come and go faster than they are seen to: the limit holds, and
 /// when it is quiet again all loops are free.
 #[test]
-fn l13_a_crowd_at_the_limit_leaves_all_loops_free() {
+fn l13_many_clients_at_the_limit_leave_all_loops_free() {
     let bench = Bench::with(Blocking, |builder| builder.max_channels(8));
     let (_server, address) = bench.server(|| Echo);
     let crowd: Vec<_> = (0..4)
@@ -94,13 +94,13 @@ fn l13_a_crowd_at_the_limit_leaves_all_loops_free() {
     }
     // Some may still wait to be accepted, and be before us.
     let mut all = Vec::new();
-    until("seven loops free", || {
+    wait_until("seven loops free", || {
         let mut peer = connect(address);
         let answered = peer.write_all(b"x").and_then(|()| peer.read_exact(&mut [0]));
         all.extend(answered.is_ok().then_some(peer));
         all.len() == 7
     });
     assert_eq!((bench.loops(), bench.channels()), (8, 8));
-    bench.assert_calm();
+    bench.assert_not_spinning();
     bench.end();
 }

@@ -15,11 +15,11 @@ use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
 use waterwheel_net::{Blocking, Tcp};
 
 /// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a loop is watched for spinning, and the number of turns that is a spin (L17).
-const WATCH: Duration = Duration::from_millis(200);
-const SPIN: u64 = 5;
+const WATCH_TIME: Duration = Duration::from_millis(200);
+const SPIN_TURNS: u64 = 5;
 
 pub(crate) struct Bench {
     pub(crate) group: EventLoopGroup,
@@ -37,7 +37,8 @@ impl Bench {
     ) -> Self {
         let (tell, reports) = channel();
         let builder = EventLoopGroup::per_channel(driver).name("each");
-        let group = how(builder.reporter(Arc::new(Tells(Mutex::new(tell))))).build().unwrap();
+        let group =
+            how(builder.reporter(Arc::new(ReportSender(Mutex::new(tell))))).build().unwrap();
         Self { group, reports }
     }
 
@@ -78,16 +79,16 @@ impl Bench {
 
     #[track_caller]
     pub(crate) fn until_channels_and(&self, channels: usize, registrations: usize) {
-        until(&format!("{channels} channels"), || self.channels() == channels);
+        wait_until(&format!("{channels} channels"), || self.channels() == channels);
         let registered = || self.group.children().map(|it| it.metrics().registrations).sum();
-        until(&format!("{registrations} registrations"), || registrations == registered());
+        wait_until(&format!("{registrations} registrations"), || registrations == registered());
     }
 
     /// The first report with these words in it, waited for.
     #[track_caller]
     pub(crate) fn report_with(&self, words: &str) -> String {
         loop {
-            let report = self.reports.recv_timeout(LONG).expect(words);
+            let report = self.reports.recv_timeout(TIME_LIMIT).expect(words);
             if report.contains(words) {
                 return report;
             }
@@ -101,7 +102,7 @@ impl Bench {
 
     /// Fails if one of the loops spins (L17).
     #[track_caller]
-    pub(crate) fn assert_calm(&self) {
+    pub(crate) fn assert_not_spinning(&self) {
         let watched: Vec<_> = self
             .group
             .children()
@@ -110,27 +111,27 @@ impl Bench {
                 let before = it.metrics().turns;
                 let at = it.clone();
                 let count = move || tell.send(at.metrics().turns - before);
-                drop(it.schedule(WATCH, count).unwrap());
+                drop(it.schedule(WATCH_TIME, count).unwrap());
                 (it, told)
             })
             .collect();
         for (it, told) in watched {
-            let turns = told.recv_timeout(LONG).expect("the timer comes");
-            assert!(turns < SPIN, "{turns} turns of {it:?} in {WATCH:?}");
+            let turns = told.recv_timeout(TIME_LIMIT).expect("the timer comes");
+            assert!(turns < SPIN_TURNS, "{turns} turns of {it:?} in {WATCH_TIME:?}");
         }
     }
 
     /// Shuts the group down, and waits for it.
     #[track_caller]
     pub(crate) fn end(&self) {
-        let ended = self.group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-        ended.wait_timeout(LONG).expect("it terminates");
+        let ended = self.group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+        ended.wait_timeout(TIME_LIMIT).expect("it terminates");
     }
 }
 
-struct Tells(Mutex<Sender<String>>);
+struct ReportSender(Mutex<Sender<String>>);
 
-impl Reporter for Tells {
+impl Reporter for ReportSender {
     fn report(&self, report: &Report<'_>) {
         let _ = self.0.lock().unwrap().send(report.fault.to_string());
     }
@@ -151,9 +152,9 @@ impl Handler for Echo {
 }
 
 /// Sends its channel when it is active; then it does nothing.
-pub(crate) struct Shows(pub(crate) Sender<Channel>);
+pub(crate) struct AnnouncesChannel(pub(crate) Sender<Channel>);
 
-impl Handler for Shows {
+impl Handler for AnnouncesChannel {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let _ = self.0.send(ctx.channel());
         Ok(())
@@ -171,14 +172,14 @@ impl Handler for Shows {
 /// The outcome of something that must succeed, waited for with a limit.
 #[track_caller]
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
-    future.wait_timeout(LONG).expect("done in time");
+    future.wait_timeout(TIME_LIMIT).expect("done in time");
     future.join().expect("success")
 }
 
 /// What a future that must fail says, waited for with a limit.
 #[track_caller]
 pub(crate) fn failure<T: Send + 'static>(future: PromiseFuture<T>) -> Error {
-    future.wait_timeout(LONG).expect("done in time");
+    future.wait_timeout(TIME_LIMIT).expect("done in time");
     match future.join() {
         Err(error) => error,
         Ok(_) => panic!("it has succeeded"),
@@ -194,7 +195,7 @@ pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
 
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let peer = TcpStream::connect(address).unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer.set_nodelay(true).unwrap();
     peer
 }
@@ -219,9 +220,9 @@ pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
 
 /// Waits until something holds that nobody tells of.
 #[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = Clock::Monotonic;
-    let limit = clock.now().plus(LONG);
+    let limit = clock.now().plus(TIME_LIMIT);
     while !holds() {
         assert!(clock.now() < limit, "not {what}");
         std::thread::yield_now();

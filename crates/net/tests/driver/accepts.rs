@@ -9,16 +9,16 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, ReadPlan, Role};
 use waterwheel_net::Socket;
 
-use crate::driver_rig::{LONG, Rig, on_every_driver};
+use crate::driver_rig::{DriverRig, TIME_LIMIT, on_every_driver};
 
-fn listener(rig: &mut Rig) -> (Token, SocketAddr) {
+fn listener(rig: &mut DriverRig) -> (Token, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (rig.attach(Socket::new(listener).unwrap(), Role::Listener), address)
 }
 
 #[test]
-fn l05_a_round_of_accepts_ends_with_the_plan_or_when_nobody_is_there() {
+fn l05_a_round_of_accepts_ends_with_the_plan_or_an_empty_backlog() {
     on_every_driver(|rig| {
         let (token, address) = listener(rig);
         let _peers = [(); 5].map(|()| TcpStream::connect(address).unwrap());
@@ -36,7 +36,7 @@ fn l05_a_round_of_accepts_ends_with_the_plan_or_when_nobody_is_there() {
 }
 
 #[test]
-fn l05_accepts_that_go_off_in_a_round_end_it() {
+fn l05_turning_accepts_off_ends_the_round() {
     on_every_driver(|rig| {
         let (token, address) = listener(rig);
         let _peers = [(); 3].map(|()| TcpStream::connect(address).unwrap());
@@ -54,7 +54,7 @@ fn l05_an_accepted_connection_is_ready_to_be_attached() {
         let (token, address) = listener(rig);
         rig.read_on(token);
         let mut peer = TcpStream::connect(address).unwrap();
-        let until = rig.after(LONG);
+        let until = rig.after(TIME_LIMIT);
         rig.driver.wait(Some(until)).unwrap();
         let Some(IoEvent::Accepted(from, io, who)) = rig.driver.next_event() else { panic!() };
         assert_eq!((from, who), (token, peer.local_addr().unwrap().into()));

@@ -17,10 +17,10 @@ use socket2::SockRef;
 use waterwheel_channel::driver::{Interest, Io, OpenDriver, Role};
 use waterwheel_net::{Epoll, ForeignSource, Poll, Socket, foreign_io};
 
-use crate::driver_rig::{LONG, Rig, on, on_every_driver, pair};
+use crate::driver_rig::{DriverRig, TIME_LIMIT, on, on_every_driver, pair};
 
 #[test]
-fn l08_a_pipe_is_told_as_long_as_it_is_readable_and_hang_up_in_any_case() {
+fn l08_a_pipe_is_reported_while_it_is_readable_and_its_hang_up_always() {
     on_every_driver(|rig| {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         let source = Arc::new(reader.try_clone().unwrap());
@@ -43,7 +43,7 @@ fn l08_a_pipe_is_told_as_long_as_it_is_readable_and_hang_up_in_any_case() {
 }
 
 #[test]
-fn l08_a_pipe_without_a_reader_is_told_as_an_error() {
+fn l08_a_pipe_without_a_reader_is_reported_as_an_error() {
     on_every_driver(|rig| {
         let (reader, writer) = std::io::pipe().unwrap();
         rig.foreign(Arc::new(writer), Interest::WRITABLE);
@@ -54,7 +54,7 @@ fn l08_a_pipe_without_a_reader_is_told_as_an_error() {
 }
 
 #[test]
-fn l08_a_timer_is_told_when_it_is_due() {
+fn l08_a_timerfd_is_reported_when_it_is_due() {
     on_every_driver(|rig| {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK).unwrap();
         let timer = Arc::new(timer);
@@ -73,7 +73,7 @@ fn l08_a_timer_is_told_when_it_is_due() {
 }
 
 #[test]
-fn l08_a_datagram_is_told() {
+fn l08_a_datagram_makes_a_udp_socket_readable() {
     on_every_driver(|rig| {
         let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         rig.foreign(socket.clone(), Interest::READABLE);
@@ -86,14 +86,14 @@ fn l08_a_datagram_is_told() {
 }
 
 #[test]
-fn l08_a_childs_output_is_told_until_it_has_ended() {
+fn l08_the_output_of_a_child_is_reported_until_the_child_exits() {
     on_every_driver(|rig| {
         let mut child = Command::new("echo").arg("hi").stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
         let beside = output.as_fd().try_clone_to_owned().unwrap();
         let token = rig.foreign(Arc::new(beside), Interest::READABLE);
         let mut said = Vec::new();
-        let deadline = rig.after(LONG);
+        let deadline = rig.after(TIME_LIMIT);
         loop {
             let (from, what) = rig.event();
             assert_eq!(from, token);
@@ -110,7 +110,7 @@ fn l08_a_childs_output_is_told_until_it_has_ended() {
 }
 
 #[test]
-fn l08_urgent_data_is_told_to_who_asks_for_it() {
+fn l08_urgent_data_is_reported_to_a_priority_interest() {
     on_every_driver(|rig| {
         let (ours, peer) = pair();
         rig.foreign(Arc::new(ours), Interest::PRIORITY);
@@ -121,7 +121,7 @@ fn l08_urgent_data_is_told_to_who_asks_for_it() {
 }
 
 #[test]
-fn l08_the_interest_can_be_changed_and_what_was_ready_before_is_forgotten() {
+fn l08_a_changed_interest_discards_readiness_it_does_not_include() {
     on_every_driver(|rig| {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let token = rig.foreign(Arc::new(ours), Interest::WRITABLE);
@@ -162,7 +162,7 @@ fn l08_an_empty_interest_is_an_error_and_changes_nothing() {
 #[test]
 fn l08_a_regular_file_cannot_be_polled_by_epoll_and_is_always_ready_for_poll() {
     let file = || Arc::new(File::open(std::env::current_exe().unwrap()).unwrap());
-    on("epoll", &Epoll, |rig: &mut Rig| {
+    on("epoll", &Epoll, |rig: &mut DriverRig| {
         let (token, source) = (rig.token(), file());
         let io = foreign_io(source.clone());
         let error = rig.driver.register_foreign(token, io, Interest::READABLE).unwrap_err();
@@ -171,14 +171,14 @@ fn l08_a_regular_file_cannot_be_polled_by_epoll_and_is_always_ready_for_poll() {
         assert_eq!(Arc::strong_count(&source), 1, "dropped at once");
         rig.assert_quiet();
     });
-    on("poll", &Poll, |rig: &mut Rig| {
+    on("poll", &Poll, |rig: &mut DriverRig| {
         rig.foreign(file(), Interest::READABLE);
         assert_eq!(rig.round(), ["Readiness(readable)"]);
     });
 }
 
 #[test]
-fn l08_what_is_not_foreign_is_refused_by_name() {
+fn l08_a_value_of_the_wrong_type_is_refused_with_its_name() {
     on_every_driver(|rig| {
         let token = rig.token();
         let nothing = Io::new("nothing");
@@ -207,7 +207,7 @@ fn l08_what_is_not_foreign_is_refused_by_name() {
 #[test]
 fn l08_one_descriptor_cannot_be_watched_twice_by_epoll() {
     let driver = Epoll.open().unwrap();
-    let rig = &mut Rig::new(driver);
+    let rig = &mut DriverRig::new(driver);
     let (ours, _peer) = UnixStream::pair().unwrap();
     let source = Arc::new(ours);
     rig.foreign(source.clone(), Interest::READABLE);

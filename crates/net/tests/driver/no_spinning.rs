@@ -10,10 +10,10 @@ use waterwheel_channel::Token;
 use waterwheel_channel::driver::Role;
 use waterwheel_net::Socket;
 
-use crate::driver_rig::{Rig, dup, on_every_driver, pair, reset, until};
+use crate::driver_rig::{DriverRig, dup, on_every_driver, pair, reset, until};
 
 /// A stream with its reads off, its peer, and a look at it beside the driver.
-fn stream(rig: &mut Rig) -> (Token, TcpStream, OwnedFd) {
+fn stream(rig: &mut DriverRig) -> (Token, TcpStream, OwnedFd) {
     let (ours, peer) = pair();
     let beside = dup(&ours);
     (rig.attach(Socket::new(ours).unwrap(), Role::Stream), peer, beside)
@@ -32,7 +32,7 @@ fn l17_a_reset_with_reads_off_does_not_spin() {
 }
 
 #[test]
-fn l17_an_end_with_reads_off_does_not_spin() {
+fn l17_the_peers_end_with_reads_off_does_not_spin() {
     on_every_driver(|rig| {
         let (token, mut peer, beside) = stream(rig);
         peer.write_all(b"last").unwrap();
@@ -47,7 +47,7 @@ fn l17_an_end_with_reads_off_does_not_spin() {
 }
 
 #[test]
-fn l17_an_end_and_an_own_half_close_with_reads_off_do_not_spin() {
+fn l17_the_peers_end_and_a_local_half_close_with_reads_off_do_not_spin() {
     on_every_driver(|rig| {
         let (token, mut peer, beside) = stream(rig);
         peer.write_all(b"last").unwrap();
@@ -64,7 +64,7 @@ fn l17_an_end_and_an_own_half_close_with_reads_off_do_not_spin() {
 }
 
 #[test]
-fn l17_an_own_half_close_after_the_end_does_not_spin() {
+fn l17_a_local_half_close_after_eof_does_not_spin() {
     on_every_driver(|rig| {
         let (token, peer, beside) = stream(rig);
         rig.read_on(token);
@@ -77,7 +77,7 @@ fn l17_an_own_half_close_after_the_end_does_not_spin() {
 }
 
 #[test]
-fn l17_an_end_is_told_once_however_often_reads_are_turned_on() {
+fn l17_eof_is_reported_once_however_often_reads_are_turned_on() {
     on_every_driver(|rig| {
         let (token, peer, _) = stream(rig);
         rig.read_on(token);
@@ -90,7 +90,7 @@ fn l17_an_end_is_told_once_however_often_reads_are_turned_on() {
 }
 
 #[test]
-fn l17_a_reset_after_the_end_still_fails() {
+fn l17_a_reset_after_eof_is_still_reported() {
     on_every_driver(|rig| {
         let (token, peer, beside) = stream(rig);
         rig.read_on(token);
@@ -119,7 +119,7 @@ fn l17_a_hang_up_answers_a_pending_write_and_then_is_quiet() {
 }
 
 #[test]
-fn l17_a_peer_that_goes_while_a_local_stream_does_not_read_does_not_spin() {
+fn l17_a_closed_peer_of_a_unix_stream_with_reads_off_does_not_spin() {
     on_every_driver(|rig| {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
@@ -146,7 +146,7 @@ fn l17_a_socket_that_was_never_connected_does_not_spin() {
 }
 
 #[test]
-fn l17_a_connection_that_is_not_answered_does_not_spin() {
+fn l17_an_unanswered_connect_does_not_spin() {
     on_every_driver(|rig| {
         // One waits in a queue of one: the kernel drops what comes after.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -10,10 +10,10 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, se
 use waterwheel_channel::driver::{ReadPlan, Role, SocketOption};
 use waterwheel_net::Socket;
 
-use crate::driver_rig::{Rig, on_every_driver, until};
+use crate::driver_rig::{DriverRig, on_every_driver, until};
 
 /// What was read until so many bytes are there, `|` between reads.
-fn text(rig: &mut Rig, len: usize) -> String {
+fn text(rig: &mut DriverRig, len: usize) -> String {
     let mut text = String::new();
     while text.matches(|c| c != '|').count() < len {
         for event in rig.round() {
@@ -27,7 +27,7 @@ fn text(rig: &mut Rig, len: usize) -> String {
 }
 
 #[test]
-fn l05_what_is_behind_urgent_data_is_read_though_the_peer_is_silent() {
+fn l05_data_behind_urgent_data_is_read_without_another_event() {
     for inline in [false, true] {
         on_every_driver(|rig| {
             let (ours, mut peer) = crate::driver_rig::pair();
@@ -49,7 +49,7 @@ fn l05_what_is_behind_urgent_data_is_read_though_the_peer_is_silent() {
 }
 
 #[test]
-fn l05_what_is_behind_urgent_data_is_read_when_reads_are_on_again() {
+fn l05_data_behind_urgent_data_is_read_when_reads_are_turned_on_again() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         rig.read_on(token);
@@ -74,7 +74,7 @@ fn pass(peer: &UnixStream, text: &[u8]) {
 }
 
 #[test]
-fn l05_what_is_behind_a_descriptor_that_nobody_asked_for_is_read_though_the_peer_is_silent() {
+fn l05_data_behind_an_unwanted_descriptor_is_read_without_another_event() {
     on_every_driver(|rig| {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
@@ -91,7 +91,7 @@ fn l05_what_is_behind_a_descriptor_that_nobody_asked_for_is_read_though_the_peer
 }
 
 #[test]
-fn l05_what_is_behind_credentials_or_descriptors_is_read_though_the_peer_is_silent() {
+fn l05_data_behind_credentials_or_descriptors_is_read_without_another_event() {
     on_every_driver(|rig| {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);

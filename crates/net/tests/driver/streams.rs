@@ -13,7 +13,7 @@ use waterwheel_net::Socket;
 use crate::driver_rig::{dup, on_every_driver, pair, queue_of, reset, until};
 
 #[test]
-fn l05_a_connection_is_made_then_written_then_read() {
+fn l05_a_stream_connects_then_writes_then_reads() {
     on_every_driver(|rig| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -33,7 +33,7 @@ fn l05_a_connection_is_made_then_written_then_read() {
 }
 
 #[test]
-fn l05_a_refused_connection_fails_once_and_is_quiet_then() {
+fn l05_a_refused_connect_fails_once_and_is_quiet_afterwards() {
     on_every_driver(|rig| {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let socket = Socket::unconnected(address).unwrap();
@@ -45,7 +45,7 @@ fn l05_a_refused_connection_fails_once_and_is_quiet_then() {
 }
 
 #[test]
-fn l05_a_connection_that_cannot_be_begun_is_an_error_and_leaves_nothing_behind() {
+fn l05_a_connect_that_cannot_begin_is_an_error_and_leaves_no_registration() {
     on_every_driver(|rig| {
         let [v4, v6]: [SocketAddr; 2] = ["127.0.0.1:9", "[::1]:9"].map(|it| it.parse().unwrap());
         let token = rig.token();
@@ -59,7 +59,7 @@ fn l05_a_connection_that_cannot_be_begun_is_an_error_and_leaves_nothing_behind()
 }
 
 #[test]
-fn l05_room_comes_before_data_and_data_before_the_end() {
+fn l05_wrote_comes_before_read_and_read_before_eof() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         rig.read_on(token);
@@ -78,7 +78,7 @@ fn l05_room_comes_before_data_and_data_before_the_end() {
 }
 
 #[test]
-fn l05_what_was_sent_before_a_reset_is_read_before_it_fails() {
+fn l05_data_sent_before_a_reset_is_read_before_failed() {
     on_every_driver(|rig| {
         let (ours, mut peer) = pair();
         let beside = dup(&ours);
@@ -109,7 +109,7 @@ fn l05_a_pending_write_of_a_reset_stream_is_answered_by_failed_alone() {
 }
 
 #[test]
-fn a_write_takes_many_chunks_at_once_and_says_how_much_went() {
+fn a_write_takes_many_chunks_at_once_and_returns_the_number_of_bytes() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         let mut queue = OutQueue::new();
@@ -125,7 +125,7 @@ fn a_write_takes_many_chunks_at_once_and_says_how_much_went() {
 }
 
 #[test]
-fn a_write_without_room_is_pending_until_there_is() {
+fn a_write_without_room_is_pending_until_there_is_room() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         let mut written = rig.fill(token);
@@ -143,7 +143,7 @@ fn a_write_without_room_is_pending_until_there_is() {
 }
 
 #[test]
-fn a_write_after_an_own_half_close_is_an_error() {
+fn a_write_after_a_local_half_close_is_an_error() {
     on_every_driver(|rig| {
         let (token, _peer) = rig.stream();
         rig.driver.shutdown(token, Shutdown::Write).unwrap();
@@ -152,7 +152,7 @@ fn a_write_after_an_own_half_close_is_an_error() {
 }
 
 #[test]
-fn a_round_of_reads_ends_with_the_plan_and_goes_on_in_the_next() {
+fn a_round_of_reads_ends_with_the_plan_and_continues_in_the_next_round() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         rig.driver.set_read(token, Some(ReadPlan { max_reads: 2, size: 3 }));
@@ -164,7 +164,7 @@ fn a_round_of_reads_ends_with_the_plan_and_goes_on_in_the_next() {
 }
 
 #[test]
-fn a_plan_of_nothing_reads_nevertheless() {
+fn a_plan_of_zero_reads_of_zero_bytes_reads_one_byte() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         rig.driver.set_read(token, Some(ReadPlan { max_reads: 0, size: 0 }));
@@ -174,7 +174,7 @@ fn a_plan_of_nothing_reads_nevertheless() {
 }
 
 #[test]
-fn reads_that_go_off_in_a_round_end_it() {
+fn turning_reads_off_ends_the_round() {
     on_every_driver(|rig| {
         let (token, mut peer) = rig.stream();
         rig.driver.set_read(token, Some(ReadPlan { max_reads: 16, size: 1 }));
@@ -189,7 +189,7 @@ fn reads_that_go_off_in_a_round_end_it() {
 }
 
 #[test]
-fn an_end_that_is_seen_while_reads_go_off_is_told_when_they_are_on_again() {
+fn eof_found_while_reads_are_turned_off_is_reported_when_they_are_on_again() {
     on_every_driver(|rig| {
         let (token, peer) = rig.stream();
         rig.read_on(token);
@@ -216,7 +216,7 @@ fn nothing_is_read_before_reads_are_on() {
 }
 
 #[test]
-fn calls_that_make_no_sense_are_errors_that_say_why() {
+fn invalid_calls_are_errors_that_name_the_reason() {
     on_every_driver(|rig| {
         let (token, nobody) = (rig.token(), Token::from_bits(99));
         let error = rig.driver.attach(token, Io::new(5u8), Role::Stream).unwrap_err();

@@ -12,15 +12,15 @@ use waterwheel_channel::driver::{Interest, IoEvent, Role, WaitSummary};
 use waterwheel_net::Socket;
 
 use crate::closable::Closable;
-use crate::driver_rig::{Rig, dup, on_every_driver};
+use crate::driver_rig::{DriverRig, dup, on_every_driver};
 
-fn local_stream(rig: &mut Rig) -> (waterwheel_channel::Token, UnixStream) {
+fn local_stream(rig: &mut DriverRig) -> (waterwheel_channel::Token, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
     (rig.attach(Socket::new(ours).unwrap(), Role::Stream), peer)
 }
 
 #[test]
-fn l07_the_first_of_a_thousand_detaches_the_rest_and_none_is_called() {
+fn l07_a_thousand_registrations_detached_by_the_first_get_no_event() {
     on_every_driver(|rig| {
         let mut streams: Vec<_> = (0..1000).map(|_| local_stream(rig)).collect();
         for (token, peer) in &mut streams {
@@ -38,7 +38,7 @@ fn l07_the_first_of_a_thousand_detaches_the_rest_and_none_is_called() {
 }
 
 #[test]
-fn l07_a_number_used_again_in_the_same_batch_is_somebody_else() {
+fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
     // High numbers, which no other test of this process is given meanwhile.
     const NUMBER: i32 = 15_000;
     on_every_driver(|rig| {
@@ -71,7 +71,7 @@ fn l07_a_number_used_again_in_the_same_batch_is_somebody_else() {
 }
 
 #[test]
-fn l07_a_registration_that_detaches_itself_in_its_round_is_heard_no_more() {
+fn l07_a_registration_detached_in_its_round_gets_no_more_events() {
     on_every_driver(|rig| {
         let (token, mut peer) = local_stream(rig);
         rig.read_on(token);
@@ -84,7 +84,7 @@ fn l07_a_registration_that_detaches_itself_in_its_round_is_heard_no_more() {
 }
 
 #[test]
-fn l07_three_thousand_at_once_are_all_reported() {
+fn l07_three_thousand_ready_descriptors_are_all_reported() {
     on_every_driver(|rig| {
         let ready: HashSet<_> = (0..3000)
             .map(|_| {
@@ -124,7 +124,7 @@ fn l06_a_stream_detached_while_a_duplicate_is_open_is_quiet() {
 }
 
 #[test]
-fn l06_what_the_kernel_reports_of_the_dead_counts_as_nothing_and_ends_with_a_rebuild() {
+fn l06_stale_events_of_a_detached_token_count_as_nothing_and_end_with_a_rebuild() {
     on_every_driver(|rig| {
         let duplicate = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         let closable = Arc::new(Closable::new(&duplicate));
@@ -185,7 +185,7 @@ fn l06_a_rebuild_moves_registrations_with_their_interest_and_identity() {
 }
 
 #[test]
-fn l06_a_rebuild_in_the_middle_of_a_round_loses_none_of_it() {
+fn l06_a_rebuild_in_the_middle_of_a_round_loses_no_event() {
     on_every_driver(|rig| {
         let mut streams = [(); 3].map(|()| local_stream(rig));
         for (token, peer) in &mut streams {
@@ -201,7 +201,7 @@ fn l06_a_rebuild_in_the_middle_of_a_round_loses_none_of_it() {
 }
 
 #[test]
-fn l07_a_wait_with_events_left_to_give_returns_at_once_with_the_living() {
+fn l07_a_wait_in_an_unfinished_round_returns_at_once_with_the_remaining_tokens() {
     on_every_driver(|rig| {
         let mut streams = [(); 3].map(|()| local_stream(rig));
         for (token, peer) in &mut streams {

@@ -9,19 +9,19 @@ use waterwheel_channel::driver::{OpenDriver, WaitSummary};
 use waterwheel_executor::Nanos;
 use waterwheel_net::{Auto, Epoll, Poll};
 
-use crate::driver_rig::{LONG, on_every_driver};
+use crate::driver_rig::{TIME_LIMIT, on_every_driver};
 
 const WOKEN: WaitSummary = WaitSummary { ready: 0, woken: true };
 
 #[test]
-fn l02_the_drivers_say_what_they_are() {
+fn l02_each_driver_returns_its_name() {
     let names =
         [&Epoll as &dyn OpenDriver, &Poll, &Auto].map(|factory| factory.open().unwrap().name());
     assert_eq!(names, ["epoll", "poll", "epoll"]);
 }
 
 #[test]
-fn l02_a_deadline_ends_a_wait_and_never_early() {
+fn l02_a_wait_ends_at_its_deadline_and_never_early() {
     on_every_driver(|rig| {
         for micros in [1, 50, 999, 1000, 1001, 2500] {
             let until = rig.after(Duration::from_micros(micros));
@@ -32,7 +32,7 @@ fn l02_a_deadline_ends_a_wait_and_never_early() {
 }
 
 #[test]
-fn l02_a_deadline_that_has_come_does_not_block() {
+fn l02_a_wait_with_a_past_deadline_does_not_block() {
     on_every_driver(|rig| {
         let before = rig.driver.clock().now();
         assert_eq!(rig.driver.wait(Some(Nanos(0))).unwrap(), WaitSummary::default());
@@ -43,9 +43,9 @@ fn l02_a_deadline_that_has_come_does_not_block() {
 }
 
 #[test]
-fn l02_a_wake_ends_the_wait_and_the_latest_deadline_there_is() {
+fn l02_a_wake_ends_a_wait_without_a_deadline_or_with_a_far_one() {
     on_every_driver(|rig| {
-        for until in [None, Some(Nanos::MAX), Some(rig.after(LONG))] {
+        for until in [None, Some(Nanos::MAX), Some(rig.after(TIME_LIMIT))] {
             let waker = rig.driver.waker();
             let waking = thread::spawn(move || waker.unpark());
             assert_eq!(rig.driver.wait(until).unwrap(), WOKEN);
@@ -56,7 +56,7 @@ fn l02_a_wake_ends_the_wait_and_the_latest_deadline_there_is() {
 }
 
 #[test]
-fn l02_ten_thousand_wakes_end_a_wait_and_are_over_then() {
+fn l02_ten_thousand_wakes_end_waits_and_leave_no_wake_behind() {
     on_every_driver(|rig| {
         let done = Arc::new(AtomicBool::new(false));
         let waking = [(); 4].map(|()| {
@@ -105,7 +105,7 @@ fn l06_a_wake_survives_a_rebuild() {
 }
 
 #[test]
-fn l02_a_driver_is_opened_here_and_used_there() {
+fn l02_a_driver_opened_on_one_thread_is_used_on_another() {
     on_every_driver(|rig| {
         let (token, _peer) = rig.stream();
         rig.fill(token);

@@ -11,7 +11,7 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Auto, Tcp};
 
-const LONG: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// More than the buffers of both sockets hold.
 const MUCH: usize = 16 << 20;
@@ -34,7 +34,7 @@ impl Handler for Sends {
 }
 
 #[test]
-fn l11_a_server_that_drains_accepts_nobody_and_sends_what_waits() {
+fn l11_a_draining_server_accepts_no_connection_and_sends_its_pending_bytes() {
     let group = EventLoopGroup::builder(Auto).threads(2).build().unwrap();
     let server = ServerBootstrap::new(&group, Tcp).child_initialiser(|edit| {
         edit.add_last("sends", Sends)?;
@@ -43,17 +43,17 @@ fn l11_a_server_that_drains_accepts_nobody_and_sends_what_waits() {
     let server = server.bind("127.0.0.1:0").join().unwrap();
     let Some(Address::Ip(address)) = server.local_address() else { panic!("it is bound") };
     let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(LONG)).unwrap();
+    client.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     client.read_exact(&mut [0]).unwrap(); // It is registered: what it sends has begun to come.
-    let options = DrainOptions::within(LONG).shutdown(Duration::ZERO, LONG).unwrap();
+    let options = DrainOptions::within(TIME_LIMIT).shutdown(Duration::ZERO, TIME_LIMIT).unwrap();
     let drained = group.drain(options);
-    server.closed().wait_timeout(LONG).unwrap();
+    server.closed().wait_timeout(TIME_LIMIT).unwrap();
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
     assert!(!drained.is_done(), "most of it still waits");
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();
     assert_eq!(rest.len(), MUCH - 1 + "goodbye".len());
     assert!(rest.ends_with(b".goodbye"));
-    group.termination().wait_timeout(LONG).unwrap();
+    group.termination().wait_timeout(TIME_LIMIT).unwrap();
     assert_eq!(drained.join().unwrap(), Drained::Complete);
 }

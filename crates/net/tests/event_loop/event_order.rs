@@ -17,7 +17,7 @@ use waterwheel_executor::Error;
 use waterwheel_net::Socket;
 
 use crate::driver_rig::{dup, pair, until};
-use crate::loop_rig::{LONG, Tells, on_every_loop};
+use crate::loop_rig::{LogSender, TIME_LIMIT, on_every_loop};
 
 /// Writes until there is no room; how much that was.
 fn fill(here: &LocalLoop, token: Token) -> usize {
@@ -31,15 +31,15 @@ fn fill(here: &LocalLoop, token: Token) -> usize {
 }
 
 #[test]
-fn l05_what_comes_together_is_told_write_first_then_read_then_the_end() {
+fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
     on_every_loop(|rig| {
         let (ours, mut peer) = pair();
         let beside = dup(&ours);
         let (tell, told) = channel();
         // All of it in one task: the loop sees it in one round.
-        let _peer = rig.here(move |here| {
+        let _peer = rig.run_on_loop(move |here| {
             let io = Socket::new(ours).unwrap().into();
-            let token = here.attach(io, Role::Stream, Tells(tell)).unwrap();
+            let token = here.attach(io, Role::Stream, LogSender(tell)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
             let mut written = fill(here, token);
             peer.write_all(b"last").unwrap();
@@ -51,9 +51,9 @@ fn l05_what_comes_together_is_told_write_first_then_read_then_the_end() {
             until(&beside, PollFlags::OUT | PollFlags::IN | PollFlags::RDHUP);
             peer
         });
-        let order: Vec<_> = (0..4).map(|_| told.recv_timeout(LONG).unwrap()).collect();
+        let order: Vec<_> = (0..4).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
         assert_eq!(order, ["wrote 0", "read last", "complete", "eof"]);
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
@@ -65,7 +65,7 @@ impl Registrant for Eager {
         if let IoEvent::Connected(token) = event {
             fill(here, token);
         }
-        let _ = self.0.send(crate::loop_rig::words(&event));
+        let _ = self.0.send(crate::loop_rig::describe(&event));
         Ok(())
     }
 
@@ -73,12 +73,12 @@ impl Registrant for Eager {
 }
 
 #[test]
-fn l05_a_connection_is_finished_before_anything_else_of_it_is_told() {
+fn l05_connected_comes_before_any_other_event_of_a_stream() {
     on_every_loop(|rig| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (tell, told) = channel();
-        let peer = rig.here(move |here| {
+        let peer = rig.run_on_loop(move |here| {
             let socket = Socket::unconnected(address).unwrap();
             let beside = dup(&socket);
             let role = Role::Connecting(address.into());
@@ -89,9 +89,9 @@ fn l05_a_connection_is_finished_before_anything_else_of_it_is_told() {
             until(&beside, PollFlags::IN | PollFlags::OUT);
             peer
         });
-        let order: Vec<_> = (0..3).map(|_| told.recv_timeout(LONG).unwrap()).collect();
+        let order: Vec<_> = (0..3).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
         assert_eq!(order, ["connected", "read early", "complete"]);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(told.try_recv().is_err(), "the write is pending");
         drop(peer);
     });
@@ -115,7 +115,7 @@ type Act = Box<dyn FnOnce(&LocalLoop, usize)>;
 
 impl Registrant for Member {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::words(&event)));
+        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::describe(&event)));
         let act = self.act.borrow_mut().take();
         if let Some(act) = act {
             act(here, self.index);
@@ -124,16 +124,16 @@ impl Registrant for Member {
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::ending(cause)));
+        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::describe_end(cause)));
     }
 }
 
 #[test]
-fn l07_the_first_of_a_thousand_lets_the_rest_go_and_none_of_them_is_called() {
+fn l07_a_thousand_streams_detached_by_the_first_are_not_called() {
     const MANY: usize = 1000;
     on_every_loop(|rig| {
         let (tell, told) = channel();
-        rig.here(move |here| {
+        rig.run_on_loop(move |here| {
             let crowd = Rc::new(RefCell::new(Crowd::default()));
             let (act, all) = (Rc::new(RefCell::new(None::<Act>)), crowd.clone());
             for index in 0..MANY {
@@ -152,30 +152,32 @@ fn l07_the_first_of_a_thousand_lets_the_rest_go_and_none_of_them_is_called() {
                 }
                 let seen = move || tell.send((first, std::mem::take(&mut all.borrow_mut().told)));
                 drop(here.spawn_local(async move {
-                    waterwheel_channel::sleep(crate::loop_rig::WATCH).await;
+                    waterwheel_channel::sleep(crate::loop_rig::WATCH_TIME).await;
                     let _ = seen();
                 }));
             }));
         });
-        let (first, told) = told.recv_timeout(LONG).unwrap();
+        let (first, told) = told.recv_timeout(TIME_LIMIT).unwrap();
         let (ended, events): (Vec<_>, Vec<_>) =
-            told.into_iter().partition(|(_, words)| words.starts_with("gone"));
+            told.into_iter().partition(|(_, words)| words.starts_with("unregistered"));
         assert!(events.iter().all(|(at, _)| *at == first), "{events:?}");
         assert_eq!(events[0].1, "read x");
         assert_eq!(ended.len(), MANY - 1);
-        assert!(ended.iter().all(|(at, words)| *at != first && words == "gone: asked for"));
+        assert!(
+            ended.iter().all(|(at, words)| *at != first && words == "unregistered: on request")
+        );
         assert_eq!(rig.event_loop.metrics().registrations, 1);
     });
 }
 
 #[test]
-fn l07_a_number_used_again_in_the_same_batch_is_somebody_else() {
+fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
     // High numbers, which no other test of this process is given meanwhile.
     const NUMBER: i32 = 15_000;
     on_every_loop(|rig| {
         let (tell, told) = channel();
         let (ready, was_ready) = channel();
-        rig.here(move |here| {
+        rig.run_on_loop(move |here| {
             let crowd = Rc::new(RefCell::new(Crowd::default()));
             let act = Rc::new(RefCell::new(None::<Act>));
             let attach = {
@@ -211,7 +213,7 @@ fn l07_a_number_used_again_in_the_same_batch_is_somebody_else() {
                 drop(watch.spawn_local(async move {
                     let _ends = ends;
                     loop {
-                        waterwheel_channel::sleep(crate::loop_rig::WATCH / 4).await;
+                        waterwheel_channel::sleep(crate::loop_rig::WATCH_TIME / 4).await;
                         for entry in std::mem::take(&mut crowd.borrow_mut().told) {
                             let _ = tell.send(entry);
                         }
@@ -219,11 +221,11 @@ fn l07_a_number_used_again_in_the_same_batch_is_somebody_else() {
                 }));
             }));
         });
-        let (first, victim, mut peer) = was_ready.recv_timeout(LONG).unwrap();
-        let next = || told.recv_timeout(LONG).unwrap();
+        let (first, victim, mut peer) = was_ready.recv_timeout(TIME_LIMIT).unwrap();
+        let next = || told.recv_timeout(TIME_LIMIT).unwrap();
         let mut batch = [next(), next(), next()];
         batch[1..].sort();
-        let mut rest = [(first, "complete".into()), (victim, "gone: asked for".into())];
+        let mut rest = [(first, "complete".into()), (victim, "unregistered: on request".into())];
         rest.sort();
         assert_eq!(batch[0], (first, "read x".into()));
         assert_eq!(batch[1..], rest, "nothing for the victim, nothing for its heir");

@@ -13,7 +13,7 @@ use waterwheel_executor::Error;
 use waterwheel_net::Socket;
 
 use crate::driver_rig::pair;
-use crate::loop_rig::{LONG, get, on_every_loop_with};
+use crate::loop_rig::{TIME_LIMIT, get, on_every_loop_with};
 
 /// A byte is read in each of so many turns.
 const TURNS: usize = 30;
@@ -76,14 +76,14 @@ fn e11_a_stream_a_timer_and_a_descriptor_are_served_in_every_turn() {
                 let (ours, mut peer) = pair();
                 peer.write_all(&[7; TURNS]).unwrap();
                 crate::driver_rig::until(&ours, rustix::event::PollFlags::IN);
-                rig.here(move |here| {
+                rig.run_on_loop(move |here| {
                     let io = Socket::new(ours).unwrap().into();
                     let token = here.attach(io, Role::Stream, Reader(tell)).unwrap();
                     here.set_read(token, Some(ReadPlan { max_reads: 1, size: 1 }));
                 });
                 let mut turns = [const { Vec::new() }; 3];
                 while turns[Who::Timer as usize].len() < TURNS {
-                    let (who, turn) = told.recv_timeout(LONG).expect("everybody gets on");
+                    let (who, turn) = told.recv_timeout(TIME_LIMIT).expect("everybody gets on");
                     turns[who as usize].push(turn);
                 }
                 stop.store(true, Ordering::Relaxed);
@@ -103,7 +103,7 @@ fn e11_a_stream_a_timer_and_a_descriptor_are_served_in_every_turn() {
 }
 
 #[test]
-fn e15_a_task_that_submits_itself_keeps_a_loop_from_ending_until_the_timeout_only() {
+fn e15_a_task_that_resubmits_itself_delays_a_shutdown_until_its_timeout_only() {
     const TIMEOUT: Duration = Duration::from_millis(100);
     on_every_loop_with(
         |builder| builder.io_ratio(100),
@@ -111,7 +111,7 @@ fn e15_a_task_that_submits_itself_keeps_a_loop_from_ending_until_the_timeout_onl
             let (never, runs) = (Arc::new(AtomicBool::new(false)), Arc::default());
             restless(&rig.event_loop, &never, &runs);
             let ended = rig.event_loop.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
-            ended.wait_timeout(LONG).expect("it terminates");
+            ended.wait_timeout(TIME_LIMIT).expect("it terminates");
             assert!(runs.load(Ordering::Relaxed) > 0);
             assert!(rig.event_loop.execute(|| ()).is_err());
         },

@@ -12,26 +12,26 @@ use waterwheel_executor::Error;
 use waterwheel_net::Socket;
 
 use crate::loop_rig::closable::Closable;
-use crate::loop_rig::{Rig, Told, drain, get, on_every_loop};
+use crate::loop_rig::{EventLog, LoopRig, get, on_every_loop, read_available};
 
 /// A pipe whose bytes are taken and told, to see that a loop still serves others.
-fn neighbour(rig: &Rig) -> (std::io::PipeWriter, Told) {
+fn neighbour(rig: &LoopRig) -> (std::io::PipeWriter, EventLog) {
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&reader, true).unwrap();
     let (_, told) = rig.watch(reader, Interest::READABLE, |reader, _| {
-        let _ = drain(reader);
+        let _ = read_available(reader);
         Ok(())
     });
     (writer, told)
 }
 
-fn assert_served((writer, told): &mut (std::io::PipeWriter, Told)) {
+fn assert_served((writer, told): &mut (std::io::PipeWriter, EventLog)) {
     writer.write_all(b"x").unwrap();
     assert_eq!(told.next(), "Readiness(readable)");
 }
 
 #[test]
-fn l08_a_descriptor_closed_by_somebody_else_is_unregistered_with_the_cause() {
+fn l08_a_descriptor_closed_elsewhere_is_unregistered_with_the_cause() {
     on_every_loop(|rig| {
         let mut neighbour = neighbour(rig);
         let fd = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
@@ -42,26 +42,29 @@ fn l08_a_descriptor_closed_by_somebody_else_is_unregistered_with_the_cause() {
         if rig.is_epoll() {
             // The kernel says nothing by itself: whoever touches it finds out.
             let refused = handle.set_interest(Interest::WRITABLE);
-            refused.wait_timeout(crate::loop_rig::LONG).unwrap();
+            refused.wait_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
             let refused = refused.join().unwrap_err().to_string();
             assert!(refused.contains(&Errno::BADF.to_string()), "{refused}");
         } else {
             // Looked at in the next wait.
-            rig.here(|_| ());
+            rig.run_on_loop(|_| ());
         }
         let end = told.next();
-        assert!(end.starts_with("gone:") && end.contains(&Errno::BADF.to_string()), "{end}");
+        assert!(
+            end.starts_with("unregistered:") && end.contains(&Errno::BADF.to_string()),
+            "{end}"
+        );
         assert_served(&mut neighbour);
         assert_eq!(told.rest(), [""; 0], "once, and nothing after it");
         assert!(!get(handle.unregister()), "it is gone");
         assert_eq!(rig.event_loop.metrics().registrations, 1);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().rebuilds, 0);
     });
 }
 
 #[test]
-fn l08_a_closed_descriptor_is_found_out_by_a_rebuild() {
+fn l08_a_rebuild_finds_a_closed_descriptor() {
     on_every_loop(|rig| {
         let fd = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         let source = Closable::new(&fd);
@@ -71,14 +74,17 @@ fn l08_a_closed_descriptor_is_found_out_by_a_rebuild() {
         source.close();
         rig.event_loop.rebuild().unwrap();
         let end = told.next();
-        assert!(end.starts_with("gone:") && end.contains(&Errno::BADF.to_string()), "{end}");
+        assert!(
+            end.starts_with("unregistered:") && end.contains(&Errno::BADF.to_string()),
+            "{end}"
+        );
         assert_served(&mut neighbour);
         assert_eq!(told.rest(), [""; 0]);
     });
 }
 
 #[test]
-fn l08_a_callback_that_finds_its_descriptor_gone_is_told_so() {
+fn l08_set_interest_on_a_closed_descriptor_returns_the_error_to_the_callback() {
     on_every_loop(|rig| {
         let fd = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         let source = Closable::new(&fd);
@@ -91,7 +97,10 @@ fn l08_a_callback_that_finds_its_descriptor_gone_is_told_so() {
         });
         assert_eq!(told.next(), "Readiness(readable)");
         let end = told.next();
-        assert!(end.starts_with("gone:") && end.contains(&Errno::BADF.to_string()), "{end}");
+        assert!(
+            end.starts_with("unregistered:") && end.contains(&Errno::BADF.to_string()),
+            "{end}"
+        );
         let mut neighbour = neighbour(rig);
         assert_served(&mut neighbour);
         assert_eq!(told.rest(), [""; 0]);
@@ -99,7 +108,7 @@ fn l08_a_callback_that_finds_its_descriptor_gone_is_told_so() {
 }
 
 #[test]
-fn e12_a_callback_that_panics_is_reported_and_unregistered_and_its_neighbours_live_on() {
+fn e12_a_panicking_callback_is_reported_and_unregistered_and_others_stay() {
     on_every_loop(|rig| {
         let mut neighbours = [(); 3].map(|()| neighbour(rig));
         let ready = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
@@ -107,13 +116,13 @@ fn e12_a_callback_that_panics_is_reported_and_unregistered_and_its_neighbours_li
             .watch(ready, Interest::READABLE, |_, _| resume_unwind(Box::new("callback on fire")));
         assert_eq!(told.next(), "Readiness(readable)");
         let end = told.next();
-        assert!(end.starts_with("gone:") && end.contains("callback on fire"), "{end}");
+        assert!(end.starts_with("unregistered:") && end.contains("callback on fire"), "{end}");
         let report = rig.report_with("panicked");
         assert!(report.contains("callback") && report.contains("callback on fire"), "{report}");
         neighbours.iter_mut().for_each(assert_served);
         assert!(!get(handle.unregister()), "it is gone");
         assert_eq!(told.rest(), [""; 0], "once");
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
@@ -126,7 +135,7 @@ impl Registrant for Bomb {
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        let _ = self.0.send(crate::loop_rig::ending(cause));
+        let _ = self.0.send(crate::loop_rig::describe_end(cause));
     }
 }
 
@@ -135,15 +144,15 @@ fn e12_a_stream_whose_registrant_panics_is_closed() {
     on_every_loop(|rig| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        peer.set_read_timeout(Some(crate::loop_rig::LONG)).unwrap();
+        peer.set_read_timeout(Some(crate::loop_rig::TIME_LIMIT)).unwrap();
         let ours = Socket::new(listener.accept().unwrap().0).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        rig.here(move |here| {
+        rig.run_on_loop(move |here| {
             let token = here.attach(ours.into(), Role::Stream, Bomb(tell)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
         });
         peer.write_all(b"x").unwrap();
-        let end = told.recv_timeout(crate::loop_rig::LONG).unwrap();
+        let end = told.recv_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
         assert!(end.contains("registrant on fire"), "{end}");
         rig.report_with("registrant on fire");
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "it was closed");

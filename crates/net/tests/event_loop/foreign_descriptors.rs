@@ -16,7 +16,7 @@ use waterwheel_channel::{ForeignHandle, on_ready};
 use waterwheel_executor::{Error, PromiseFuture};
 use waterwheel_net::foreign;
 
-use crate::loop_rig::{LONG, get, on_every_loop};
+use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
 
 #[test]
 fn l08_a_loop_reads_a_pipe_to_its_end() {
@@ -33,19 +33,19 @@ fn l08_a_loop_reads_a_pipe_to_its_end() {
         });
         writer.write_all(b"abc").unwrap();
         for byte in *b"abc" {
-            assert_eq!(heard.recv_timeout(LONG), Ok(byte), "a byte a turn: it is told again");
+            assert_eq!(heard.recv_timeout(TIME_LIMIT), Ok(byte), "a byte a turn: it is told again");
         }
-        rig.assert_calm();
+        rig.assert_not_spinning();
         drop(writer);
-        let all = told.until("gone");
+        let all = told.until("unregistered");
         assert_eq!(all[..3], ["Readiness(readable)"; 3]);
-        assert_eq!(all[3..], ["Readiness(hang-up)", "gone: asked for"]);
-        assert!(heard.recv_timeout(LONG).is_err(), "the handler is dropped");
+        assert_eq!(all[3..], ["Readiness(hang-up)", "unregistered: on request"]);
+        assert!(heard.recv_timeout(TIME_LIMIT).is_err(), "the handler is dropped");
     });
 }
 
 #[test]
-fn l08_a_loop_is_told_by_a_kernel_timer() {
+fn l08_a_loop_serves_a_timerfd() {
     on_every_loop(|rig| {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK).unwrap();
         let every = Timespec::try_from(Duration::from_millis(5)).unwrap();
@@ -63,8 +63,8 @@ fn l08_a_loop_is_told_by_a_kernel_timer() {
             Ok(())
         });
         assert_eq!(told.take(3), ["Readiness(readable)"; 3]);
-        assert_eq!(told.next(), "gone: asked for");
-        rig.assert_calm();
+        assert_eq!(told.next(), "unregistered: on request");
+        rig.assert_not_spinning();
     });
 }
 
@@ -80,7 +80,7 @@ fn l08_a_loop_reads_the_output_of_a_child() {
         let (tell, heard) = channel();
         rustix::io::ioctl_fionbio(&output, true).unwrap();
         let (_, told) = rig.watch(output, Interest::READABLE, move |output, context| {
-            let (bytes, ended) = crate::loop_rig::drain(output);
+            let (bytes, ended) = crate::loop_rig::read_available(output);
             let _ = tell.send(bytes);
             if ended {
                 context.unregister();
@@ -89,17 +89,17 @@ fn l08_a_loop_reads_the_output_of_a_child() {
         });
         for word in ["meow", "purr"] {
             input.write_all(word.as_bytes()).unwrap();
-            assert_eq!(heard.recv_timeout(LONG).unwrap(), word.as_bytes());
+            assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), word.as_bytes());
         }
         drop(input);
-        assert_eq!(told.until("gone").last().unwrap(), "gone: asked for");
+        assert_eq!(told.until("unregistered").last().unwrap(), "unregistered: on request");
         assert!(child.wait().unwrap().success());
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
 #[test]
-fn l08_a_loop_serves_a_datagram_socket_made_elsewhere() {
+fn l08_a_loop_serves_a_udp_socket_of_the_standard_library() {
     on_every_loop(|rig| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -112,7 +112,7 @@ fn l08_a_loop_serves_a_datagram_socket_made_elsewhere() {
             Ok(())
         });
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        peer.set_read_timeout(Some(LONG)).unwrap();
+        peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         for (sent, answer) in [(b"abc", b"cba"), (b"xyz", b"zyx")] {
             peer.send_to(sent, address).unwrap();
             let mut datagram = [0; 64];
@@ -120,31 +120,31 @@ fn l08_a_loop_serves_a_datagram_socket_made_elsewhere() {
             assert_eq!((&datagram[..n], from), (&answer[..], address));
         }
         rig.end();
-        let all = told.until("gone");
+        let all = told.until("unregistered");
         assert_eq!(all[..2], ["Readiness(readable)"; 2]);
-        assert_eq!(all[2..], ["gone: the event loop is shutting down"]);
+        assert_eq!(all[2..], ["unregistered: the event loop is shutting down"]);
         let again = UdpSocket::bind(address);
         assert!(again.is_ok(), "it is closed: {again:?}");
     });
 }
 
 #[test]
-fn l08_an_error_of_the_callback_unregisters_with_that_cause() {
+fn l08_an_error_returned_by_the_callback_unregisters_with_that_cause() {
     on_every_loop(|rig| {
         let ready = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         let (handle, told) = rig.watch(ready, Interest::READABLE, |_, _| {
             Err(Error::new(std::io::Error::other("source on fire")))
         });
-        assert_eq!(told.take(2), ["Readiness(readable)", "gone: source on fire"]);
+        assert_eq!(told.take(2), ["Readiness(readable)", "unregistered: source on fire"]);
         assert!(!get(handle.unregister()));
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0], "once");
         assert!(rig.reports().is_empty(), "its handler was told");
     });
 }
 
 #[test]
-fn l08_what_cannot_be_watched_is_refused_and_closed() {
+fn l08_a_descriptor_that_cannot_be_watched_is_refused_and_closed() {
     on_every_loop(|rig| {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let handler = on_ready(|_: &std::io::PipeReader, _, _| Ok(()));
@@ -161,7 +161,7 @@ fn l08_what_cannot_be_watched_is_refused_and_closed() {
                 refusal(rig.event_loop.register_foreign(file, Interest::READABLE, handler));
             assert!(refused.contains("does not support polling"), "{refused}");
         }
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().registrations, 0);
 
         rig.end();
@@ -176,6 +176,6 @@ fn l08_what_cannot_be_watched_is_refused_and_closed() {
 
 /// Why it was refused.
 fn refusal(registered: PromiseFuture<ForeignHandle>) -> String {
-    registered.wait_timeout(LONG).unwrap();
+    registered.wait_timeout(TIME_LIMIT).unwrap();
     registered.join().expect_err("it is refused").to_string()
 }

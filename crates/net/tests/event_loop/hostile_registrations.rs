@@ -17,7 +17,7 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_net::{Auto, Socket, foreign};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 fn event_loop() -> EventLoop {
     EventLoopGroup::builder(Auto).threads(1).build().unwrap().next()
@@ -47,7 +47,7 @@ fn l08_a_source_is_asked_for_its_descriptor_once() {
     event_loop.rebuild().unwrap();
     handle.set_interest(Interest::READABLE | Interest::PRIORITY).join().unwrap();
     writer.write_all(b"x").unwrap();
-    ready.recv_timeout(PATIENCE).unwrap();
+    ready.recv_timeout(TIME_LIMIT).unwrap();
     event_loop.submit(|| ()).unwrap().join().unwrap();
 }
 
@@ -70,7 +70,7 @@ impl ForeignHandler<PipeReader> for Again {
 }
 
 #[test]
-fn l08_ends_that_bring_new_ends_leave_the_loop_to_others() {
+fn l08_endings_that_register_anew_do_not_starve_the_loop() {
     let event_loop = event_loop();
     let (reader, _writer) = std::io::pipe().unwrap();
     let begun = event_loop.submit(move || {
@@ -82,19 +82,19 @@ fn l08_ends_that_bring_new_ends_leave_the_loop_to_others() {
     begun.unwrap().join().unwrap();
     for n in 0..100 {
         let task = event_loop.submit(move || n).unwrap();
-        task.wait_timeout(PATIENCE).expect("the loop has time for a task");
+        task.wait_timeout(TIME_LIMIT).expect("the loop has time for a task");
     }
-    let ended = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
-    ended.wait_timeout(PATIENCE).expect("and for its end");
+    let ended = event_loop.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+    ended.wait_timeout(TIME_LIMIT).expect("and for its end");
 }
 
 #[test]
-fn l08_a_loop_that_is_to_shut_down_registers_nothing() {
+fn l08_a_loop_that_shuts_down_registers_nothing() {
     let event_loop = event_loop();
     let (reader, _writer) = std::io::pipe().unwrap();
     let own = event_loop.clone();
     let refused = event_loop.submit(move || {
-        let _ended = own.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+        let _ended = own.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
         let here = LocalLoop::current().unwrap();
         let never = on_ready(|_: &PipeReader, _, _| Ok(()));
         here.register_foreign(foreign(reader), Interest::READABLE, never).map(drop)
@@ -118,7 +118,7 @@ impl Registrant for Tells {
 }
 
 #[test]
-fn l05_a_plan_beyond_any_memory_reads_what_there_is() {
+fn l05_a_plan_with_an_absurd_size_reads_the_available_bytes() {
     let event_loop = event_loop();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -132,5 +132,5 @@ fn l05_a_plan_beyond_any_memory_reads_what_there_is() {
     });
     attached.unwrap().join().unwrap();
     theirs.write_all(b"hello").unwrap();
-    assert_eq!(read.recv_timeout(PATIENCE).unwrap(), b"hello");
+    assert_eq!(read.recv_timeout(TIME_LIMIT).unwrap(), b"hello");
 }

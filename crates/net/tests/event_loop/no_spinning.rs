@@ -11,17 +11,17 @@ use waterwheel_channel::driver::{ReadPlan, Role};
 use waterwheel_net::Socket;
 
 use crate::driver_rig::{dup, pair, reset, until};
-use crate::loop_rig::{Rig, Told, on_every_loop};
+use crate::loop_rig::{EventLog, LoopRig, on_every_loop};
 
 /// A stream with its reads off, its peer, and a look at it beside the driver.
-fn stream(rig: &Rig) -> (Token, Told, TcpStream, OwnedFd) {
+fn stream(rig: &LoopRig) -> (Token, EventLog, TcpStream, OwnedFd) {
     let (ours, peer) = pair();
     let beside = dup(&ours);
     let (token, told) = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
     (token, told, peer, beside)
 }
 
-fn read_on(rig: &Rig, token: Token) {
+fn read_on(rig: &LoopRig, token: Token) {
     rig.set_read(token, Some(ReadPlan::default()));
 }
 
@@ -31,26 +31,26 @@ fn l17_a_loop_with_a_reset_and_reads_off_does_not_spin() {
         let (token, told, peer, _beside) = stream(rig);
         reset(peer);
         assert_eq!(told.next(), "failed ConnectionReset");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         read_on(rig, token);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0], "told once");
     });
 }
 
 /// The end has come, behind a last word: that it will is told once, and the end itself when somebody asks.
-fn assert_ends_when_asked(rig: &Rig, token: Token, told: &Told) {
+fn assert_ends_when_asked(rig: &LoopRig, token: Token, told: &EventLog) {
     assert_eq!(told.next(), "peer finished");
-    rig.assert_calm();
+    rig.assert_not_spinning();
     assert_eq!(told.rest(), [""; 0], "nobody asked");
     read_on(rig, token);
     assert_eq!(told.take(3), ["read last", "complete", "eof"]);
-    rig.assert_calm();
+    rig.assert_not_spinning();
     assert_eq!(told.rest(), [""; 0]);
 }
 
 #[test]
-fn l17_a_loop_with_an_end_and_reads_off_does_not_spin() {
+fn l17_a_loop_with_the_peers_end_and_reads_off_does_not_spin() {
     on_every_loop(|rig| {
         let (token, told, mut peer, beside) = stream(rig);
         peer.write_all(b"last").unwrap();
@@ -61,27 +61,27 @@ fn l17_a_loop_with_an_end_and_reads_off_does_not_spin() {
 }
 
 #[test]
-fn l17_a_loop_with_an_end_and_an_own_half_close_does_not_spin() {
+fn l17_a_loop_with_the_peers_end_and_a_local_half_close_does_not_spin() {
     on_every_loop(|rig| {
         let (token, told, mut peer, beside) = stream(rig);
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        rig.here(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
+        rig.run_on_loop(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
         until(&beside, PollFlags::HUP);
         assert_ends_when_asked(rig, token, &told);
     });
 }
 
 #[test]
-fn l17_a_loop_with_reads_on_after_both_ends_does_not_spin() {
+fn l17_a_loop_with_reads_turned_on_after_both_half_closes_does_not_spin() {
     on_every_loop(|rig| {
         let (token, told, peer, beside) = stream(rig);
         read_on(rig, token);
         peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(told.take(2), ["complete", "eof"]);
-        rig.here(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
+        rig.run_on_loop(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
         until(&beside, PollFlags::HUP);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0], "told once");
     });
 }
@@ -91,16 +91,16 @@ fn l17_a_loop_with_a_socket_that_was_never_connected_does_not_spin() {
     on_every_loop(|rig| {
         let socket = Socket::unconnected("127.0.0.1:0".parse().unwrap()).unwrap();
         let (token, told) = rig.attach(socket, Role::Stream);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         read_on(rig, token);
         assert_eq!(told.take(2), ["complete", "failed NotConnected"]);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0]);
     });
 }
 
 #[test]
-fn l17_a_loop_with_a_connection_that_is_not_answered_does_not_spin() {
+fn l17_a_loop_with_an_unanswered_connect_does_not_spin() {
     on_every_loop(|rig| {
         // One waits in a queue of one: the kernel drops what comes after.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -109,11 +109,11 @@ fn l17_a_loop_with_a_connection_that_is_not_answered_does_not_spin() {
         let _first = TcpStream::connect(address).unwrap();
         let socket = Socket::unconnected(address).unwrap();
         let (token, told) = rig.attach(socket, Role::Connecting(address.into()));
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0]);
-        assert!(rig.here(move |here| here.detach(token)));
-        assert_eq!(told.next(), "gone: asked for");
-        rig.assert_calm();
+        assert!(rig.run_on_loop(move |here| here.detach(token)));
+        assert_eq!(told.next(), "unregistered: on request");
+        rig.assert_not_spinning();
     });
 }
 
@@ -124,15 +124,15 @@ fn l17_a_loop_with_a_refused_connection_does_not_spin() {
         let socket = Socket::unconnected(address).unwrap();
         let (token, told) = rig.attach(socket, Role::Connecting(address.into()));
         assert_eq!(told.next(), "failed ConnectionRefused");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         read_on(rig, token);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0], "told once");
     });
 }
 
 #[test]
-fn l17_a_loop_with_a_local_peer_that_went_does_not_spin() {
+fn l17_a_loop_with_a_closed_unix_peer_does_not_spin() {
     on_every_loop(|rig| {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let (token, told) = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
@@ -143,11 +143,11 @@ fn l17_a_loop_with_a_local_peer_that_went_does_not_spin() {
 }
 
 #[test]
-fn l17_an_idle_stream_is_calm_and_a_busy_one_is_not_called_so() {
+fn l17_the_spin_check_passes_an_idle_stream_and_fails_a_busy_one() {
     on_every_loop(|rig| {
         let (token, told, mut peer, _beside) = stream(rig);
         peer.write_all(b"unread").unwrap();
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0], "reads are off");
         read_on(rig, token);
         assert_eq!(told.take(2), ["read unread", "complete"]);
@@ -156,8 +156,11 @@ fn l17_an_idle_stream_is_calm_and_a_busy_one_is_not_called_so() {
         writer.write_all(b"x").unwrap();
         let readable = waterwheel_channel::driver::Interest::READABLE;
         let (handle, _) = rig.watch(reader, readable, |_, _| Ok(()));
-        assert!(rig.turns_in(crate::loop_rig::WATCH) >= crate::loop_rig::SPIN, "a spin is seen");
+        assert!(
+            rig.turns_in(crate::loop_rig::WATCH_TIME) >= crate::loop_rig::SPIN_TURNS,
+            "a spin is seen"
+        );
         assert!(crate::loop_rig::get(handle.unregister()));
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }

@@ -10,7 +10,7 @@ use waterwheel_channel::DEFAULT_REBUILD_THRESHOLD;
 use waterwheel_channel::driver::Interest;
 
 use crate::loop_rig::closable::Closable;
-use crate::loop_rig::{LONG, Rig, drain, get, on_epoll_with, on_every_loop};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_epoll_with, on_every_loop, read_available};
 
 fn pipe() -> (PipeReader, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -19,10 +19,10 @@ fn pipe() -> (PipeReader, PipeWriter) {
 }
 
 /// Watches a pipe; what comes out of it, piece by piece.
-fn listen(rig: &Rig, reader: PipeReader) -> Receiver<Vec<u8>> {
+fn listen(rig: &LoopRig, reader: PipeReader) -> Receiver<Vec<u8>> {
     let (tell, heard) = channel();
     let _ = rig.watch(reader, Interest::READABLE, move |reader, context| {
-        let (bytes, ended) = drain(reader);
+        let (bytes, ended) = read_available(reader);
         assert!(ended || !bytes.is_empty(), "told of nothing");
         let _ = tell.send(bytes); // The test may be over.
         if ended {
@@ -37,7 +37,7 @@ fn listen(rig: &Rig, reader: PipeReader) -> Receiver<Vec<u8>> {
 /// registration: a descriptor that was closed before it was unregistered, while a duplicate of it is
 /// open. The spin begins when this returns; dropping the duplicate would end it.
 #[must_use]
-fn haunt(rig: &Rig) -> impl Sized + use<> {
+fn haunt(rig: &LoopRig) -> impl Sized + use<> {
     let duplicate = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let source = Closable::new(&duplicate);
     let (handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| {
@@ -45,13 +45,13 @@ fn haunt(rig: &Rig) -> impl Sized + use<> {
     });
     source.close();
     assert!(get(handle.unregister()));
-    assert_eq!(told.next(), "gone: asked for");
+    assert_eq!(told.next(), "unregistered: on request");
     rustix::io::write(&duplicate, &1u64.to_ne_bytes()).unwrap();
     (duplicate, told)
 }
 
 #[test]
-fn l06_a_duplicate_that_haunts_epoll_stops_after_so_many_turns() {
+fn l06_stale_events_of_a_duplicate_end_with_a_rebuild_after_the_set_number_of_turns() {
     for threshold in [3, 16, DEFAULT_REBUILD_THRESHOLD] {
         on_epoll_with(
             |builder| builder.rebuild_after(threshold),
@@ -66,7 +66,7 @@ fn l06_a_duplicate_that_haunts_epoll_stops_after_so_many_turns() {
                 let _duplicate = haunt(rig);
                 let report = rig.report_with("selector");
                 assert_eq!(report, "the selector spins: selector rebuilt, 2 registrations moved");
-                rig.assert_calm();
+                rig.assert_not_spinning();
                 let metrics = rig.event_loop.metrics();
                 assert_eq!(metrics.rebuilds, 1);
                 assert_eq!(metrics.premature_returns, u64::from(threshold));
@@ -75,11 +75,11 @@ fn l06_a_duplicate_that_haunts_epoll_stops_after_so_many_turns() {
                 let turns = metrics.turns - before.turns;
                 assert!(turns < u64::from(threshold) + 20, "{turns} turns");
                 writer.write_all(b"after").unwrap();
-                assert_eq!(heard.recv_timeout(LONG).unwrap(), b"after");
+                assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), b"after");
                 assert_eq!(told.rest(), [""; 0], "it is not interested in that");
                 get(changed.set_interest(Interest::WRITABLE));
                 assert_eq!(told.next(), "Readiness(writable)", "and can still be changed");
-                rig.assert_calm();
+                rig.assert_not_spinning();
                 assert_eq!(heard.try_iter().count(), 0, "nothing twice");
                 assert_eq!(rig.event_loop.metrics().rebuilds, 1);
             },
@@ -88,7 +88,7 @@ fn l06_a_duplicate_that_haunts_epoll_stops_after_so_many_turns() {
 }
 
 #[test]
-fn l06_others_lose_nothing_while_epoll_is_haunted() {
+fn l06_other_registrations_lose_no_event_while_epoll_reports_stale_ones() {
     const PIECES: u32 = 300;
     on_epoll_with(
         |builder| builder.rebuild_after(16),
@@ -101,13 +101,13 @@ fn l06_others_lose_nothing_while_epoll_is_haunted() {
             for piece in 0..PIECES {
                 writer.write_all(&piece.to_ne_bytes()).unwrap();
                 while all.len() < 4 * (piece as usize + 1) {
-                    all.extend(heard.recv_timeout(LONG).expect("every piece arrives"));
+                    all.extend(heard.recv_timeout(TIME_LIMIT).expect("every piece arrives"));
                 }
             }
             let expected: Vec<u8> = (0..PIECES).flat_map(u32::to_ne_bytes).collect();
             assert_eq!(all, expected, "once, and in order");
             rig.report_with("the selector spins: selector rebuilt, 1 registrations moved");
-            rig.assert_calm();
+            rig.assert_not_spinning();
             assert_eq!(rig.event_loop.metrics().rebuilds, 1);
             assert!(rig.reports().is_empty(), "and that was all");
         },
@@ -115,20 +115,20 @@ fn l06_others_lose_nothing_while_epoll_is_haunted() {
 }
 
 #[test]
-fn l06_below_three_the_guard_is_off_and_nothing_is_lost() {
+fn l06_a_threshold_below_three_turns_the_rebuild_off_and_loses_nothing() {
     on_epoll_with(
         |builder| builder.rebuild_after(2),
         |rig| {
             let (reader, mut writer) = pipe();
             let heard = listen(rig, reader);
             let _duplicate = haunt(rig);
-            assert!(rig.turns_in(crate::loop_rig::WATCH) > 100, "it spins for ever");
+            assert!(rig.turns_in(crate::loop_rig::WATCH_TIME) > 100, "it spins for ever");
             writer.write_all(b"x").unwrap();
-            assert_eq!(heard.recv_timeout(LONG).unwrap(), b"x");
+            assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), b"x");
             assert_eq!(rig.event_loop.metrics().rebuilds, 0);
             rig.event_loop.rebuild().unwrap();
             rig.report_with("rebuild requested: selector rebuilt, 1 registrations moved");
-            rig.assert_calm();
+            rig.assert_not_spinning();
         },
     );
 }
@@ -164,14 +164,14 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
             rig.event_loop.rebuild().unwrap();
             // One at a time: two requests that meet in one turn are one rebuild.
             rig.report_with("rebuild requested: selector rebuilt, 4 registrations moved");
-            assert_eq!(rig.here(|here| here.handle().metrics().rebuilds), n);
+            assert_eq!(rig.run_on_loop(|here| here.handle().metrics().rebuilds), n);
         }
         drop(stop);
         for (heard, writing) in pipes {
             let written = writing.join().unwrap();
             // The writer has gone, so the registration ends, and with it what is told.
             let mut all = Vec::new();
-            while let Ok(piece) = heard.recv_timeout(LONG) {
+            while let Ok(piece) = heard.recv_timeout(TIME_LIMIT) {
                 all.extend(piece);
             }
             let expected: Vec<u8> = (0..written).flat_map(u32::to_ne_bytes).collect();

@@ -79,29 +79,29 @@ fn c09_a_round_of_one_read_ends_with_read_complete() {
 }
 
 #[test]
-fn c09_reads_that_go_off_in_a_read_end_the_round_all_the_same() {
+fn c09_turning_reads_off_in_a_read_still_ends_the_round_with_read_complete() {
     let told = over_both(|ctx| ctx.channel().set_auto_read(false));
     assert_eq!(told, ["read", "complete"]);
 }
 
 #[test]
-fn c02_a_channel_that_its_read_closes_has_no_read_complete() {
+fn c02_a_channel_closed_in_its_read_gets_no_read_complete() {
     assert_eq!(over_both(|ctx| ctx.close()), ["read"]);
 }
 
 #[test]
-fn c04_a_channel_that_leaves_its_loop_in_a_read_has_its_read_complete() {
+fn c04_a_channel_deregistered_in_a_read_still_gets_read_complete() {
     assert_eq!(over_both(|ctx| ctx.deregister()), ["read", "complete"]);
 }
 
 #[test]
-fn c09_a_handler_that_removes_itself_in_a_read_is_not_told_that_the_round_is_over() {
+fn c09_a_handler_that_removes_itself_in_a_read_gets_no_read_complete() {
     let told = over_both(|ctx| ctx.pipeline().remove("noting").unwrap());
     assert_eq!(told, ["read"]);
 }
 
 #[test]
-fn c09_the_end_of_a_round_meets_a_handler_that_was_added_before_in_its_read() {
+fn c09_read_complete_reaches_a_handler_that_was_added_in_the_read() {
     let told = over_both(|ctx| {
         // The second time it is there already.
         let _ = ctx.pipeline().add_first("keeping", Keeping);
@@ -110,7 +110,7 @@ fn c09_the_end_of_a_round_meets_a_handler_that_was_added_before_in_its_read() {
 }
 
 #[test]
-fn c09_the_end_of_a_round_stands_behind_what_came_while_the_handler_read() {
+fn c09_read_complete_comes_after_events_fired_during_the_read() {
     let told = over_both(|ctx| ctx.pipeline().fire_read_complete());
     assert_eq!(told, ["read", "complete", "complete", "read", "complete", "complete"]);
 }

@@ -12,13 +12,13 @@ use waterwheel_channel::driver::{Interest, OpenDriver};
 use waterwheel_executor::Error;
 use waterwheel_net::{Auto, CoarseEpoll, Epoll, Poll};
 
-use crate::loop_rig::{LONG, Rig, on_every_loop, on_every_loop_with};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, on_every_loop, on_every_loop_with};
 
 /// A spin that outlasts every test: whatever happens must be seen while the loop spins.
-const FOR_EVER: Duration = Duration::from_secs(3600);
+const ONE_HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn l02_a_loop_says_which_driver_was_taken_and_each_can_be_forced() {
+fn l02_a_loop_names_its_driver_and_each_driver_can_be_chosen() {
     fn name_of(driver: impl OpenDriver + 'static) -> &'static str {
         let group = EventLoopGroup::builder(driver).threads(2).build().unwrap();
         let names: Vec<_> = group.children().map(|child| child.driver_name()).collect();
@@ -36,9 +36,9 @@ fn l02_a_loop_says_which_driver_was_taken_and_each_can_be_forced() {
 #[test]
 fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
     let rigs = [
-        Rig::new(EventLoopGroup::builder(Epoll)),
-        Rig::new(EventLoopGroup::builder(CoarseEpoll)),
-        Rig::new(EventLoopGroup::builder(Poll)),
+        LoopRig::new(EventLoopGroup::builder(Epoll)),
+        LoopRig::new(EventLoopGroup::builder(CoarseEpoll)),
+        LoopRig::new(EventLoopGroup::builder(Poll)),
     ];
     // What is watched and not ready, and a timer far away, do not wake it.
     let quiet = rigs.each_ref().map(|rig| {
@@ -47,7 +47,7 @@ fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
         (rig.watch(never, Interest::READABLE, |_, _| Ok(())), far)
     });
     let before = rigs.each_ref().map(|rig| {
-        rig.until_asleep();
+        rig.wait_until_asleep();
         rig.event_loop.stats()
     });
     let (_tell, told) = channel::<()>();
@@ -58,11 +58,11 @@ fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
 }
 
 #[test]
-fn e10_a_later_timer_wakes_nobody_and_an_earlier_one_does() {
+fn e10_a_later_timer_does_not_wake_the_loop_and_an_earlier_one_does() {
     on_every_loop(|rig| {
         let hour = Duration::from_secs(3600);
         let _soonest = rig.event_loop.schedule(hour, || ()).unwrap();
-        rig.until_asleep();
+        rig.wait_until_asleep();
         let before = rig.event_loop.stats();
         let _later = rig.event_loop.schedule(2 * hour, || ()).unwrap();
         assert_eq!(rig.event_loop.stats().wake_ups, before.wake_ups);
@@ -100,10 +100,10 @@ fn e10_four_producers_wake_a_loop_at_most_once_a_sleep() {
 #[test]
 fn e10_submissions_reach_a_spinning_loop_without_a_wake_up() {
     on_every_loop_with(
-        |builder| builder.spin_before_sleep(FOR_EVER),
+        |builder| builder.spin_before_sleep(ONE_HOUR),
         |rig| {
             for n in 0..1000 {
-                assert_eq!(rig.here(move |_| n), n);
+                assert_eq!(rig.run_on_loop(move |_| n), n);
             }
             let stats = rig.event_loop.stats();
             assert_eq!((stats.sleeps, stats.wake_ups), (0, 0));
@@ -115,7 +115,7 @@ fn e10_submissions_reach_a_spinning_loop_without_a_wake_up() {
 #[test]
 fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
     on_every_loop_with(
-        |builder| builder.spin_before_sleep(FOR_EVER),
+        |builder| builder.spin_before_sleep(ONE_HOUR),
         |rig| {
             let source = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
             let (tell, read) = channel();
@@ -125,14 +125,14 @@ fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
             });
             for _ in 0..20 {
                 rustix::io::write(&*source, &1u64.to_ne_bytes()).unwrap();
-                read.recv_timeout(LONG).expect("it is seen");
+                read.recv_timeout(TIME_LIMIT).expect("it is seen");
             }
             assert_eq!(told.take(20), ["Readiness(readable)"; 20]);
             assert_eq!(rig.event_loop.stats().sleeps, 0, "all of it while it spun");
             for millis in [0, 1, 7, 30] {
                 let delay = Duration::from_millis(millis);
                 let (tell, rang) = channel();
-                rig.here(move |here| {
+                rig.run_on_loop(move |here| {
                     let (due, event_loop) = (here.now().plus(delay), here.clone().handle());
                     let ring = move || {
                         let here = waterwheel_channel::LocalLoop::current().unwrap();
@@ -140,8 +140,8 @@ fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
                     };
                     drop(event_loop.schedule(delay, ring).unwrap());
                 });
-                let (in_time, late) = rang.recv_timeout(LONG).unwrap();
-                assert!(in_time && late < LONG / 2, "{millis} ms: {late:?} late");
+                let (in_time, late) = rang.recv_timeout(TIME_LIMIT).unwrap();
+                assert!(in_time && late < TIME_LIMIT / 2, "{millis} ms: {late:?} late");
             }
             assert_eq!(told.rest(), [""; 0]);
             assert_eq!(rig.event_loop.stats().wake_ups, 0, "nobody had to wake it");
@@ -150,20 +150,20 @@ fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
 }
 
 #[test]
-fn e10_a_loop_that_spun_in_vain_sleeps() {
-    const SPIN: Duration = Duration::from_millis(20);
+fn e10_a_loop_sleeps_after_spinning_without_work() {
+    const SPIN_TIME: Duration = Duration::from_millis(20);
     on_every_loop_with(
-        |builder| builder.spin_before_sleep(SPIN),
+        |builder| builder.spin_before_sleep(SPIN_TIME),
         |rig| {
-            let began = rig.here(|here| here.now());
-            rig.until_asleep();
+            let began = rig.run_on_loop(|here| here.now());
+            rig.wait_until_asleep();
             let before = rig.event_loop.stats();
-            let awake = rig.here(|here| here.now());
-            assert!(awake.since(began) >= SPIN, "it spun first");
+            let awake = rig.run_on_loop(|here| here.now());
+            assert!(awake.since(began) >= SPIN_TIME, "it spun first");
             let after = rig.event_loop.stats();
             assert_eq!(after.wake_ups, before.wake_ups + 1, "asleep, it has to be woken");
             assert!(after.wake_ups <= after.sleeps);
-            rig.assert_calm();
+            rig.assert_not_spinning();
         },
     );
 }

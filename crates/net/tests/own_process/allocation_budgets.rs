@@ -107,7 +107,7 @@ fn l15_a_wake_off_the_loop_allocates_nothing() {
 }
 
 #[test]
-fn l15_a_sleep_that_is_given_up_and_taken_up_again_allocates_nothing() {
+fn l15_a_sleep_that_is_dropped_and_created_again_allocates_nothing() {
     over_both(|mut manual| {
         let naps = async {
             loop {
@@ -169,7 +169,7 @@ fn connect(manual: &mut ManualEventLoop) -> UnixStream {
 }
 
 #[test]
-fn c13_an_idle_connection_costs_little_memory() {
+fn c13_an_idle_connection_takes_little_memory() {
     over_both(|mut manual| {
         // What is there for all of them comes with the first.
         let mut peers = vec![connect(&mut manual)];
@@ -216,7 +216,7 @@ impl InboundHandler for Accepts {
 }
 
 #[test]
-fn c02_the_life_of_a_connection_allocates_what_is_stated() {
+fn c02_the_life_of_a_connection_stays_within_its_allocation_budget() {
     over_both(|mut manual| {
         let add = |here: &LocalLoop| {
             here.register_with(NewChannel::new(Listener::new(Tcp)), |edit| {
@@ -272,7 +272,7 @@ impl InboundHandler for DatagramEcho {
 }
 
 #[test]
-fn c13_an_echo_of_a_datagram_allocates_what_is_stated() {
+fn c13_an_echo_of_a_datagram_stays_within_its_allocation_budget() {
     over_both(|mut manual| {
         let add = |here: &LocalLoop| {
             here.register_with(NewChannel::new(Datagrams::new(Udp)), |edit| {

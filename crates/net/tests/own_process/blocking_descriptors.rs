@@ -17,7 +17,7 @@ use waterwheel_channel::{
 use waterwheel_executor::Clock;
 use waterwheel_net::{Blocking, Tcp};
 
-use loop_rig::{LONG, Tells, get};
+use loop_rig::{LogSender, TIME_LIMIT, get};
 
 struct Echo;
 
@@ -30,7 +30,7 @@ impl Handler for Echo {
 
 /// Whether it is answered; closed is the other way.
 fn echoes(peer: &mut TcpStream) -> bool {
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let answered = peer.write_all(b"ping").and_then(|()| peer.read_exact(&mut [0; 4]));
     match answered.map_err(|error| error.kind()) {
         Ok(()) => true,
@@ -50,15 +50,15 @@ fn count(directory: &str) -> usize {
 }
 
 #[test]
-fn l16_a_server_with_a_loop_for_each_connection_survives_without_descriptors() {
+fn l16_a_server_with_a_loop_per_connection_survives_emfile() {
     let (descriptors, threads) = (count("/proc/self/fd"), count("/proc/self/task"));
     let (tell, reports) = mpsc::channel();
     let group = EventLoopGroup::per_channel(Blocking)
-        .reporter(Arc::new(Tells(Mutex::new(tell))))
+        .reporter(Arc::new(LogSender(Mutex::new(tell))))
         .build()
         .unwrap();
     let report_with = |words: &str| {
-        while !reports.recv_timeout(LONG).expect("a report").contains(words) {}
+        while !reports.recv_timeout(TIME_LIMIT).expect("a report").contains(words) {}
     };
     let servers = ServerBootstrap::new(&group, Tcp).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
@@ -98,12 +98,12 @@ fn l16_a_server_with_a_loop_for_each_connection_survives_without_descriptors() {
 
     // And nothing is left behind.
     drop((first, peers));
-    drop(group.shutdown_gracefully(Duration::ZERO, LONG).unwrap());
+    drop(group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap());
     for event_loop in group.children() {
         event_loop.join().unwrap();
     }
     drop((group, servers, server));
-    let limit = Clock::Monotonic.now().plus(LONG);
+    let limit = Clock::Monotonic.now().plus(TIME_LIMIT);
     while (count("/proc/self/fd"), count("/proc/self/task")) != (descriptors, threads) {
         let left = (count("/proc/self/fd"), count("/proc/self/task"));
         assert!(Clock::Monotonic.now() < limit, "{left:?} instead of {:?}", (descriptors, threads));

@@ -11,10 +11,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use waterwheel_channel::driver::{Interest, Io, OpenDriver, Role};
 use waterwheel_net::{Epoll, Poll, Socket, foreign_io};
 
-use driver_rig::{Rig, dup, on_every_driver, pair};
+use driver_rig::{DriverRig, dup, on_every_driver, pair};
 
 #[test]
-fn l02_no_descriptor_is_leaked_and_what_cannot_be_had_is_named() {
+fn l02_drivers_leak_no_descriptor_and_name_what_fails_with_emfile() {
     let before = open_descriptors();
     on_every_driver(a_life);
     assert_eq!(open_descriptors(), before, "after a life");
@@ -26,7 +26,7 @@ fn l02_no_descriptor_is_leaked_and_what_cannot_be_had_is_named() {
 }
 
 /// Whatever registrations go through; some are left for the driver's end.
-fn a_life(rig: &mut Rig) {
+fn a_life(rig: &mut DriverRig) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let listening = rig.attach(Socket::new(listener).unwrap(), Role::Listener);
@@ -58,26 +58,26 @@ fn opening_without_descriptors() {
     let error = opened(&Epoll, 0).unwrap_err();
     assert!(error.to_string().contains("eventfd"), "{error}");
     let error = opened(&Epoll, 1).unwrap_err();
-    assert!(error.to_string().contains("epoll set"), "{error}");
+    assert!(error.to_string().contains("epoll instance"), "{error}");
     assert_eq!(opened(&Epoll, 2).unwrap(), "epoll");
     let error = opened(&Poll, 0).unwrap_err();
     assert!(error.to_string().contains("eventfd"), "{error}");
     assert_eq!(opened(&Poll, 1).unwrap(), "poll");
 }
 
-fn rebuilding_without_descriptors(rig: &mut Rig) {
+fn rebuilding_without_descriptors(rig: &mut DriverRig) {
     let (token, mut peer) = rig.stream();
     rig.read_on(token);
     let rebuilt = with_descriptors_left(0, || rig.driver.rebuild());
     if rig.driver.name() == "epoll" {
         let error = rebuilt.unwrap_err();
-        assert!(error.to_string().contains("epoll set"), "{error}");
+        assert!(error.to_string().contains("epoll instance"), "{error}");
     }
     std::io::Write::write_all(&mut peer, b"still there").unwrap();
     assert_eq!(rig.round(), ["read still there", "complete"]);
 }
 
-fn accepting_without_descriptors(rig: &mut Rig) {
+fn accepting_without_descriptors(rig: &mut DriverRig) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let token = rig.attach(Socket::new(listener).unwrap(), Role::Listener);

@@ -19,7 +19,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGPIPE, SIGUSR1};
 use waterwheel_channel::driver::{OutQueue, WaitSummary};
 
-use driver_rig::{LONG, Rig, on_every_driver};
+use driver_rig::{DriverRig, TIME_LIMIT, on_every_driver};
 
 /// What is waited for, under a signal every millisecond.
 const WAIT: Duration = Duration::from_millis(200);
@@ -36,7 +36,7 @@ fn main() {
     assert!(!broken_pipe.load(Ordering::Relaxed));
 }
 
-fn a_write_to_a_broken_pipe_sends_no_signal(rig: &mut Rig) {
+fn a_write_to_a_broken_pipe_sends_no_signal(rig: &mut DriverRig) {
     for chunks in [1, 2] {
         let (token, _peer) = rig.stream();
         rig.driver.shutdown(token, Shutdown::Write).unwrap();
@@ -46,7 +46,7 @@ fn a_write_to_a_broken_pipe_sends_no_signal(rig: &mut Rig) {
     }
 }
 
-fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut Rig) {
+fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut DriverRig) {
     let (stop, stopped) = channel::<()>();
     let sender = thread::spawn(move || {
         let mut sent = 0;
@@ -54,7 +54,7 @@ fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut Rig) {
             kill_process(getpid(), Signal::USR1).unwrap();
             sent += 1;
             // A deadline that every signal moves would never come.
-            if sent > LONG.as_millis() {
+            if sent > TIME_LIMIT.as_millis() {
                 break;
             }
         }
@@ -67,6 +67,6 @@ fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut Rig) {
     drop(stop);
     let sent = sender.join().unwrap();
     assert!(waited >= WAIT, "early: {waited:?}");
-    assert!(waited < LONG / 2, "late: {waited:?}");
+    assert!(waited < TIME_LIMIT / 2, "late: {waited:?}");
     assert!(sent > 10, "only {sent} signals");
 }

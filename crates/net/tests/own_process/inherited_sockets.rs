@@ -19,7 +19,7 @@ use waterwheel_net::{Auto, InheritError, Inherited, Tcp};
 const ROLE: &str = "WATERWHEEL_TEST_ROLE";
 
 /// Longer than anything here takes.
-const LONG: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
     match std::env::var(ROLE).as_deref() {
@@ -30,12 +30,12 @@ fn main() {
         Ok(other) => panic!("no role is called {other}"),
         Err(_) => {
             c12_inherited_sockets_are_served_under_their_names();
-            c12_those_who_came_before_the_process_are_served();
-            c12_what_was_meant_for_another_process_is_left_alone();
-            c12_what_is_no_listening_socket_is_named_and_nothing_is_taken();
+            c12_connections_made_before_the_process_started_are_served();
+            c12_sockets_meant_for_another_process_are_left_alone();
+            c12_a_descriptor_that_does_not_listen_is_named_and_nothing_is_taken();
             c12_a_process_without_sockets_has_none();
-            c12_a_take_that_failed_is_not_repeated_with_a_descriptor_of_somebody_else();
-            c12_a_descriptor_that_the_process_has_opened_itself_is_never_taken();
+            c12_a_failed_take_cannot_be_repeated();
+            c12_a_descriptor_opened_by_the_process_is_never_taken();
         }
     }
 }
@@ -203,7 +203,7 @@ fn null() -> OwnedFd {
 
 fn connect(to: SocketAddr) -> TcpStream {
     let peer = TcpStream::connect(to).unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer
 }
 
@@ -227,7 +227,7 @@ fn c12_inherited_sockets_are_served_under_their_names() {
     assert_greets(&mut connect(at_other), "back");
 }
 
-fn c12_those_who_came_before_the_process_are_served() {
+fn c12_connections_made_before_the_process_started_are_served() {
     let (listener, address) = listen();
     let mut early = connect(address);
     let mut process = Process::start("serves", [listener, null()], "LISTEN_PID=$$ LISTEN_FDS=1");
@@ -235,14 +235,14 @@ fn c12_those_who_came_before_the_process_are_served() {
     assert_eq!(process.says(), format!("unknown {address}"));
 }
 
-fn c12_what_was_meant_for_another_process_is_left_alone() {
+fn c12_sockets_meant_for_another_process_are_left_alone() {
     let environment = format!("LISTEN_PID={} LISTEN_FDS=2", std::process::id());
     let mut process = Process::start("takes", [listen().0, listen().0], &environment);
     assert_eq!(process.says(), "0 taken");
     assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
 }
 
-fn c12_what_is_no_listening_socket_is_named_and_nothing_is_taken() {
+fn c12_a_descriptor_that_does_not_listen_is_named_and_nothing_is_taken() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=door:window";
     let mut process = Process::start("takes", [listen().0, null()], environment);
     let error = process.says();
@@ -255,7 +255,7 @@ fn c12_what_is_no_listening_socket_is_named_and_nothing_is_taken() {
     assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
 }
 
-fn c12_a_take_that_failed_is_not_repeated_with_a_descriptor_of_somebody_else() {
+fn c12_a_failed_take_cannot_be_repeated() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=3";
     let mut process = Process::start("takes twice", [listen().0, listen().0], environment);
     let missing = process.says();
@@ -265,7 +265,7 @@ fn c12_a_take_that_failed_is_not_repeated_with_a_descriptor_of_somebody_else() {
     assert_eq!(process.says(), "usable");
 }
 
-fn c12_a_descriptor_that_the_process_has_opened_itself_is_never_taken() {
+fn c12_a_descriptor_opened_by_the_process_is_never_taken() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=a:b:c";
     let mut process = Process::start("opens first", [listen().0, listen().0], environment);
     let error = process.says();

@@ -15,10 +15,10 @@ use waterwheel_channel::{EventLoopGroup, LoopBuildError, on_ready};
 use waterwheel_executor::Clock;
 use waterwheel_net::{Auto, Epoll, Poll, foreign};
 
-use loop_rig::{LONG, Rig};
+use loop_rig::{LoopRig, TIME_LIMIT};
 
 #[test]
-fn l02_loops_leave_nothing_behind_and_what_cannot_be_had_is_named() {
+fn l02_loops_leak_neither_descriptors_nor_threads_and_name_what_fails_with_emfile() {
     let before = Leftovers::now();
     building_without_descriptors(&before);
     rebuilding_without_descriptors();
@@ -32,7 +32,7 @@ fn l02_loops_leave_nothing_behind_and_what_cannot_be_had_is_named() {
 fn building_without_descriptors(before: &Leftovers) {
     // An epoll loop is an eventfd and a set: the third of a group does not get its own.
     refused(Epoll, 4, "eventfd");
-    refused(Epoll, 5, "epoll set");
+    refused(Epoll, 5, "epoll instance");
     refused(Poll, 2, "eventfd");
     refused(Auto, 4, "eventfd");
     before.assert_unchanged("after failing to build groups");
@@ -55,7 +55,7 @@ fn refused(driver: impl OpenDriver + 'static, left: i32, resource: &str) {
 
 /// No new set: the old one stays, and so does everything in it.
 fn rebuilding_without_descriptors() {
-    let rig = Rig::new(EventLoopGroup::builder(Epoll));
+    let rig = LoopRig::new(EventLoopGroup::builder(Epoll));
     let source = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let hand = source.try_clone().unwrap();
     let (_, told) = rig.watch(source, Interest::READABLE, |_, context| {
@@ -66,10 +66,10 @@ fn rebuilding_without_descriptors() {
         rig.event_loop.rebuild().unwrap();
         rig.report_with("selector")
     });
-    assert!(report.contains("the old one stays") && report.contains("epoll set"), "{report}");
+    assert!(report.contains("the old one stays") && report.contains("epoll instance"), "{report}");
     assert_eq!(rig.event_loop.metrics().rebuilds, 0);
     rustix::io::write(&hand, &1u64.to_ne_bytes()).unwrap();
-    assert_eq!(told.take(2), ["Readiness(readable)", "gone: asked for"]);
+    assert_eq!(told.take(2), ["Readiness(readable)", "unregistered: on request"]);
     rig.event_loop.rebuild().unwrap();
     rig.report_with("selector rebuilt");
     rig.end();
@@ -92,16 +92,16 @@ fn a_thousand_loops<O: OpenDriver + 'static>(driver: impl Fn() -> O) {
             })
             .collect();
         for (watched, ..) in &used {
-            watched.wait_timeout(LONG).expect("it is registered");
+            watched.wait_timeout(TIME_LIMIT).expect("it is registered");
         }
         // Some are shut down, the others are let go of.
         if round % 2 == 0 {
-            let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-            ended.wait_timeout(LONG).expect("it terminates");
+            let ended = group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+            ended.wait_timeout(TIME_LIMIT).expect("it terminates");
         } else {
             let ended = group.termination();
             drop((group, used));
-            ended.wait_timeout(LONG).expect("nobody holds it any more");
+            ended.wait_timeout(TIME_LIMIT).expect("nobody holds it any more");
         }
     }
 }
@@ -134,7 +134,7 @@ impl Leftovers {
     #[track_caller]
     fn assert_unchanged(&self, when: &str) {
         let clock = Clock::Monotonic;
-        let limit = clock.now().plus(LONG);
+        let limit = clock.now().plus(TIME_LIMIT);
         while Self::now() != *self {
             assert!(clock.now() < limit, "{when}: {:?} instead of {self:?}", Self::now());
             std::thread::yield_now();

@@ -20,7 +20,7 @@ use waterwheel_channel::{EventLoop, EventLoopGroup, LocalLoop};
 use waterwheel_executor::{LoopBody, ThreadSupplier};
 use waterwheel_net::{CoarseEpoll, Epoll, Poll};
 
-use loop_rig::LONG;
+use loop_rig::TIME_LIMIT;
 
 /// So many timers, one after the other, and how far off each is.
 const TIMERS: usize = 5;
@@ -55,8 +55,8 @@ fn l06_a_thousand_signals_a_second_do_not_disturb_a_loop(
         drop(stop);
         let taken = signals.join().unwrap();
         assert!(taken > 10, "only {taken} signals");
-        let ended = event_loop.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-        ended.wait_timeout(LONG).unwrap();
+        let ended = event_loop.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+        ended.wait_timeout(TIME_LIMIT).unwrap();
         let metrics = event_loop.metrics();
         assert_eq!(metrics.premature_returns, 0, "a signal is no premature return");
         assert_eq!((metrics.rebuilds, metrics.failed_waits), (0, 0));
@@ -65,7 +65,7 @@ fn l06_a_thousand_signals_a_second_do_not_disturb_a_loop(
         assert!(turns < 10 * TIMERS as u64, "{turns} turns: it was disturbed");
     });
     // The loop, on this thread. If the test fails, its handles go, and with them the loop.
-    bodies.recv_timeout(LONG).expect("a loop that is used").run();
+    bodies.recv_timeout(TIME_LIMIT).expect("a loop that is used").run();
     test.join().unwrap();
 }
 
@@ -82,9 +82,9 @@ fn one_timer(event_loop: &EventLoop) {
         drop(timer.schedule(DELAY, ring).unwrap());
     };
     event_loop.execute(set).unwrap();
-    let (in_time, late) = rang.recv_timeout(LONG).expect("it is not lost");
+    let (in_time, late) = rang.recv_timeout(TIME_LIMIT).expect("it is not lost");
     assert!(in_time, "early");
-    assert!(late < LONG / 2, "{late:?} late");
+    assert!(late < TIME_LIMIT / 2, "{late:?} late");
 }
 
 /// A signal each millisecond; how many were taken.

@@ -20,7 +20,7 @@ use waterwheel_channel::{
 };
 use waterwheel_net::Udp;
 
-use loop_rig::{LONG, Rig, get, on_every_loop};
+use loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 
 /// Set where a test may do as it likes.
 const INSIDE: &str = "WATERWHEEL_TEST_NETWORK";
@@ -38,7 +38,7 @@ const NETWORK: &str = "
 const PORT: u16 = 5000;
 
 /// Runs the test of this name in a network of its own, over every driver.
-fn in_a_network(name: &str, test: impl Fn(&Rig)) {
+fn in_a_network(name: &str, test: impl Fn(&LoopRig)) {
     if std::env::var_os(INSIDE).is_some() {
         return on_every_loop(test);
     }
@@ -91,7 +91,7 @@ impl InboundHandler for Listen {
 }
 
 impl Ears {
-    fn new(rig: &Rig, at: impl Into<AddressSpec>, options: &[SocketOption]) -> Self {
+    fn new(rig: &LoopRig, at: impl Into<AddressSpec>, options: &[SocketOption]) -> Self {
         let (tell, heard) = channel();
         let mut bootstrap =
             Bootstrap::new(&rig.event_loop.parent().unwrap(), Udp).initialiser(move |edit| {
@@ -105,7 +105,7 @@ impl Ears {
     }
 
     /// One of several at the same port, who is a member.
-    fn member(rig: &Rig, membership: MulticastMembership) -> Self {
+    fn member(rig: &LoopRig, membership: MulticastMembership) -> Self {
         let any = match membership.group {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -124,7 +124,7 @@ impl Ears {
 
     #[track_caller]
     fn assert_hears(&self, text: &str) {
-        assert_eq!(self.heard.recv_timeout(LONG).as_deref(), Ok(text));
+        assert_eq!(self.heard.recv_timeout(TIME_LIMIT).as_deref(), Ok(text));
     }
 }
 
@@ -133,8 +133,8 @@ const TO_GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(GROUP), PORT);
 
 /// What is not heard is shown by what is heard next.
 #[test]
-fn c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave() {
-    in_a_network("c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave", |rig| {
+fn c13_members_of_a_group_receive_its_datagrams_until_they_leave() {
+    in_a_network("c13_members_of_a_group_receive_its_datagrams_until_they_leave", |rig| {
         let here = MulticastMembership::new(GROUP).at(number("one"));
         let members = [Ears::member(rig, here), Ears::member(rig, here)];
         let other = Ears::member(rig, MulticastMembership::new([239, 9, 9, 9]).at(number("one")));
@@ -156,25 +156,30 @@ fn c13_members_of_a_group_hear_what_is_sent_to_it_until_they_leave() {
 }
 
 #[test]
-fn c13_who_sends_to_a_group_says_whether_this_machine_hears_it() {
-    in_a_network("c13_who_sends_to_a_group_says_whether_this_machine_hears_it", |rig| {
-        let member = Ears::member(rig, MulticastMembership::new(GROUP).at(number("one")));
-        let options = [
-            SocketOption::MulticastInterface(NetworkInterface::Address(Ipv4Addr::new(10, 1, 0, 1))),
-            SocketOption::MulticastLoop(false),
-            SocketOption::MulticastTimeToLive(3),
-        ];
-        let sender = Ears::new(rig, "10.1.0.1:0", &options);
-        sender.send(TO_GROUP, "to others");
-        sender.set(SocketOption::MulticastLoop(true));
-        sender.send(TO_GROUP, "to all");
-        member.assert_hears("to all");
-    });
+fn c13_multicast_loop_decides_whether_this_machine_receives_its_own_datagrams() {
+    in_a_network(
+        "c13_multicast_loop_decides_whether_this_machine_receives_its_own_datagrams",
+        |rig| {
+            let member = Ears::member(rig, MulticastMembership::new(GROUP).at(number("one")));
+            let options = [
+                SocketOption::MulticastInterface(NetworkInterface::Address(Ipv4Addr::new(
+                    10, 1, 0, 1,
+                ))),
+                SocketOption::MulticastLoop(false),
+                SocketOption::MulticastTimeToLive(3),
+            ];
+            let sender = Ears::new(rig, "10.1.0.1:0", &options);
+            sender.send(TO_GROUP, "to others");
+            sender.set(SocketOption::MulticastLoop(true));
+            sender.send(TO_GROUP, "to all");
+            member.assert_hears("to all");
+        },
+    );
 }
 
 #[test]
-fn c13_a_group_is_heard_at_the_interface_where_it_was_joined() {
-    in_a_network("c13_a_group_is_heard_at_the_interface_where_it_was_joined", |rig| {
+fn c13_a_group_is_received_at_the_interface_where_it_was_joined() {
+    in_a_network("c13_a_group_is_received_at_the_interface_where_it_was_joined", |rig| {
         let by_address = NetworkInterface::Address(Ipv4Addr::new(10, 2, 0, 1));
         for interface in [number("two"), by_address] {
             let member = Ears::member(rig, MulticastMembership::new(GROUP).at(interface));
@@ -190,8 +195,8 @@ fn c13_a_group_is_heard_at_the_interface_where_it_was_joined() {
 }
 
 #[test]
-fn c13_a_member_may_listen_to_one_source_only() {
-    in_a_network("c13_a_member_may_listen_to_one_source_only", |rig| {
+fn c13_a_member_can_limit_a_group_to_one_source() {
+    in_a_network("c13_a_member_can_limit_a_group_to_one_source", |rig| {
         let group = Ipv4Addr::new(232, 1, 2, 3);
         let options = [SocketOption::MulticastInterface(number("one"))];
         let one = Ears::new(rig, "10.1.0.1:0", &options);
@@ -214,8 +219,8 @@ fn c13_a_member_may_listen_to_one_source_only() {
 }
 
 #[test]
-fn c13_groups_of_ipv6_are_joined_and_left_too() {
-    in_a_network("c13_groups_of_ipv6_are_joined_and_left_too", |rig| {
+fn c13_ipv6_groups_are_joined_and_left() {
+    in_a_network("c13_ipv6_groups_are_joined_and_left", |rig| {
         let group: Ipv6Addr = "ff05::1234".parse().unwrap();
         let to_group = SocketAddr::from((group, PORT));
         let here = MulticastMembership::new(group).at(number("one"));
@@ -235,8 +240,8 @@ fn c13_groups_of_ipv6_are_joined_and_left_too() {
 }
 
 #[test]
-fn c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only() {
-    in_a_network("c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only", |rig| {
+fn c13_a_member_can_limit_an_ipv6_group_to_one_source() {
+    in_a_network("c13_a_member_can_limit_an_ipv6_group_to_one_source", |rig| {
         let group: Ipv6Addr = "ff35::1234".parse().unwrap();
         let source: Ipv6Addr = "fd01::1".parse().unwrap();
         let only = MulticastMembership::new(group).at(number("one")).from_source(source);
@@ -253,21 +258,24 @@ fn c13_a_member_of_an_ipv6_group_may_listen_to_one_source_only() {
 }
 
 #[test]
-fn c13_a_channel_hears_what_is_sent_to_its_own_address() {
-    in_a_network("c13_a_channel_hears_what_is_sent_to_its_own_address", |rig| {
-        let (one, five) =
-            (Ears::new(rig, "10.1.0.1:5000", &[]), Ears::new(rig, "10.1.0.5:5000", &[]));
-        let sender = Ears::new(rig, "10.2.0.1:0", &[]);
-        sender.send(([10, 1, 0, 1], PORT).into(), "to one");
-        sender.send(([10, 1, 0, 5], PORT).into(), "to five");
-        five.assert_hears("to five");
-        one.assert_hears("to one");
-    });
+fn c13_a_channel_bound_to_one_address_receives_datagrams_to_that_address_only() {
+    in_a_network(
+        "c13_a_channel_bound_to_one_address_receives_datagrams_to_that_address_only",
+        |rig| {
+            let (one, five) =
+                (Ears::new(rig, "10.1.0.1:5000", &[]), Ears::new(rig, "10.1.0.5:5000", &[]));
+            let sender = Ears::new(rig, "10.2.0.1:0", &[]);
+            sender.send(([10, 1, 0, 1], PORT).into(), "to one");
+            sender.send(([10, 1, 0, 5], PORT).into(), "to five");
+            five.assert_hears("to five");
+            one.assert_hears("to one");
+        },
+    );
 }
 
 #[test]
-fn c13_broadcasts_reach_all_at_the_port() {
-    in_a_network("c13_broadcasts_reach_all_at_the_port", |rig| {
+fn c13_broadcasts_reach_all_channels_at_the_port() {
+    in_a_network("c13_broadcasts_reach_all_channels_at_the_port", |rig| {
         let share = [SocketOption::ReuseAddress(true)];
         let all = [Ears::new(rig, "0.0.0.0:5000", &share), Ears::new(rig, "0.0.0.0:5000", &share)];
         let sender = Ears::new(rig, "10.1.0.1:0", &[SocketOption::Broadcast(true)]);

@@ -18,7 +18,7 @@ mod counting_allocator;
 use counting_allocator::allocations_in;
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A loop turned by the test, a channel on it, and its peer.
 struct Rig {
@@ -35,7 +35,7 @@ impl Rig {
         // Small, so that there is no room in the middle of everything.
         SockRef::from(&ours).set_send_buffer_size(8 * 1024).unwrap();
         let (peer, _) = listener.accept().unwrap();
-        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let io = Socket::new(ours).unwrap().into();
         let new = NewChannel::new(Stream::connected(io, None));
         let registered = manual.on_loop(|here| here.register_with(new, |_| Ok(())));
@@ -44,7 +44,7 @@ impl Rig {
 }
 
 fn turn_until(manual: &mut ManualEventLoop, mut done: impl FnMut() -> bool) {
-    let deadline = Clock::Monotonic.now().plus(PATIENCE);
+    let deadline = Clock::Monotonic.now().plus(TIME_LIMIT);
     while !done() {
         manual.turn(Some(Duration::from_millis(10)));
         assert!(Clock::Monotonic.now() < deadline, "it takes too long");
@@ -106,7 +106,7 @@ fn c07_a_file_is_sent_without_a_copy() {
 }
 
 #[test]
-fn c07_a_peer_that_goes_in_the_middle_of_a_file_fails_its_write() {
+fn c07_a_peer_that_closes_in_the_middle_of_a_file_fails_its_write() {
     let temp_file = TempFile::new(1_000_000);
     over_both(|mut rig| {
         let sent = rig.channel.write_and_flush(temp_file.region(..));

@@ -16,7 +16,7 @@ use waterwheel_channel::{
 use waterwheel_executor::Clock;
 use waterwheel_net::{Epoll, Poll, Tcp};
 
-use loop_rig::{LONG, Rig, get};
+use loop_rig::{LoopRig, TIME_LIMIT, get};
 
 struct Echo;
 
@@ -28,7 +28,7 @@ impl Handler for Echo {
 }
 
 fn echoes(peer: &mut TcpStream) {
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer.write_all(b"ping").unwrap();
     let mut back = [0; 4];
     peer.read_exact(&mut back).unwrap();
@@ -42,12 +42,12 @@ fn cpu() -> Duration {
 }
 
 #[test]
-fn l16_a_server_without_descriptors_waits_and_recovers() {
-    without_descriptors(&Rig::new(EventLoopGroup::builder(Epoll)));
-    without_descriptors(&Rig::new(EventLoopGroup::builder(Poll)));
+fn l16_a_server_backs_off_at_emfile_and_recovers() {
+    without_descriptors(&LoopRig::new(EventLoopGroup::builder(Epoll)));
+    without_descriptors(&LoopRig::new(EventLoopGroup::builder(Poll)));
 }
 
-fn without_descriptors(rig: &Rig) {
+fn without_descriptors(rig: &LoopRig) {
     let server =
         ServerBootstrap::new(&rig.event_loop.parent().unwrap(), Tcp).child_initialiser(|edit| {
             edit.add_last("echo", Echo)?;

@@ -24,7 +24,7 @@ use waterwheel_net::{Auto, Tcp, Terminate, TerminationSignal};
 const ROLE: &str = "WATERWHEEL_TEST_ROLE";
 
 /// A process that should have ended is killed after this time.
-const LONG: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
     match std::env::var(ROLE).as_deref() {
@@ -37,12 +37,12 @@ fn main() {
         Ok(other) => panic!("no role is called {other}"),
         Err(_) => {
             start_children_with_default_signals();
-            l11_the_first_signal_drains_and_the_process_ends_by_itself();
+            l11_the_first_signal_drains_and_the_process_exits_normally();
             l11_an_idle_server_ends_without_a_quiet_period();
             l11_the_second_signal_exits_at_once();
             l11_the_first_signal_can_be_waited_for();
-            l11_what_cannot_be_installed_leaves_the_signals_as_they_were();
-            l11_a_hundred_processes_are_told_while_they_work();
+            l11_a_failed_installation_leaves_the_signal_handlers_unchanged();
+            l11_a_hundred_busy_processes_receive_the_signal();
         }
     }
 }
@@ -174,12 +174,12 @@ fn group() -> EventLoopGroup {
 }
 
 fn options() -> DrainOptions {
-    DrainOptions::within(10 * LONG).shutdown(Duration::ZERO, LONG).unwrap()
+    DrainOptions::within(10 * TIME_LIMIT).shutdown(Duration::ZERO, TIME_LIMIT).unwrap()
 }
 
 // The tests.
 
-fn l11_the_first_signal_drains_and_the_process_ends_by_itself() {
+fn l11_the_first_signal_drains_and_the_process_exits_normally() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut process = Process::start("drains");
         process.says("ready");
@@ -232,7 +232,7 @@ fn l11_the_first_signal_can_be_waited_for() {
     }
 }
 
-fn l11_what_cannot_be_installed_leaves_the_signals_as_they_were() {
+fn l11_a_failed_installation_leaves_the_signal_handlers_unchanged() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut process = Process::start("has no descriptors");
         process.says("ready");
@@ -242,7 +242,7 @@ fn l11_what_cannot_be_installed_leaves_the_signals_as_they_were() {
 }
 
 /// None hangs, and none loses the answer.
-fn l11_a_hundred_processes_are_told_while_they_work() {
+fn l11_a_hundred_busy_processes_receive_the_signal() {
     for _ in 0..100 {
         let mut process = Process::start("drains");
         process.says("ready");
@@ -270,7 +270,7 @@ impl Process {
         let (watch, ended) = mpsc::channel::<()>();
         let pid = Pid::from_child(&child);
         thread::spawn(move || {
-            if ended.recv_timeout(LONG) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if ended.recv_timeout(TIME_LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });

@@ -16,16 +16,16 @@ use waterwheel_channel::NewChannel;
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_net::existing_stream;
 
-use ancillary_messages::{Pipe, Shows, send};
+use ancillary_messages::{ForwardsReads, Pipe, send};
 use loop_rig::{get, on_every_loop};
 
 #[test]
-fn c13_an_ancillary_message_says_that_not_all_its_descriptors_could_be_had() {
+fn c13_an_ancillary_message_whose_descriptors_exceed_the_limit_is_marked_truncated() {
     on_every_loop(|rig| {
         let (ours, peer) = UnixStream::pair().unwrap();
-        let (show, shown) = Shows::pair();
+        let (show, shown) = ForwardsReads::pair();
         let new = NewChannel::new(existing_stream(ours).unwrap()).initialiser(move |edit| {
-            edit.add_last("shows", Shows::to(show))?;
+            edit.add_last("shows", ForwardsReads::to(show))?;
             Ok(())
         });
         let channel = get(rig.event_loop.register(new));
@@ -48,6 +48,6 @@ fn c13_an_ancillary_message_says_that_not_all_its_descriptors_could_be_had() {
             assert_eq!(message.truncated, had < 3);
         }
         assert!(channel.is_active());
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
     });
 }

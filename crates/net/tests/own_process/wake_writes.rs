@@ -12,19 +12,19 @@ use std::thread;
 use waterwheel_channel::EventLoopGroup;
 use waterwheel_net::Epoll;
 
-use loop_rig::Rig;
+use loop_rig::LoopRig;
 
 const EACH: u64 = 100_000;
 
 #[test]
-fn e10_writes_to_the_eventfd_are_no_more_than_sleeps() {
+fn e10_the_eventfd_is_written_at_most_once_per_sleep() {
     assert!(counters().is_empty(), "nobody else has an eventfd");
-    let rig = Rig::new(EventLoopGroup::builder(Epoll));
+    let rig = LoopRig::new(EventLoopGroup::builder(Epoll));
     let ran = Arc::new(AtomicU64::new(0));
     // First one by one, so that it sleeps now and then, then as fast as they can.
     for n in 1..=100 {
-        rig.here(|_| ());
-        rig.until_asleep();
+        rig.run_on_loop(|_| ());
+        rig.wait_until_asleep();
         assert!(counters()[0] <= 2 * n, "one wake-up is one write");
     }
     let producers = [(); 4].map(|()| {

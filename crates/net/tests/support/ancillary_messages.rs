@@ -16,15 +16,15 @@ use waterwheel_channel::{AncillaryMessage, Ctx, Datagram, Handler, HandlerResult
 use waterwheel_executor::Error;
 use waterwheel_net::unwrap_descriptor;
 
-use crate::loop_rig::LONG;
+use crate::loop_rig::TIME_LIMIT;
 
-/// Shows what is read: what is no ancillary message as one in which nothing is passed.
-pub(crate) struct Shows(Sender<AncillaryMessage>);
+/// ForwardsReads what is read: what is no ancillary message as one in which nothing is passed.
+pub(crate) struct ForwardsReads(Sender<AncillaryMessage>);
 
-impl Shows {
-    pub(crate) fn pair() -> (Sender<AncillaryMessage>, AncillaryMessages) {
+impl ForwardsReads {
+    pub(crate) fn pair() -> (Sender<AncillaryMessage>, ReceivedMessages) {
         let (show, shown) = channel();
-        (show, AncillaryMessages(shown))
+        (show, ReceivedMessages(shown))
     }
 
     pub(crate) fn to(show: Sender<AncillaryMessage>) -> Self {
@@ -32,7 +32,7 @@ impl Shows {
     }
 }
 
-impl Handler for Shows {
+impl Handler for ForwardsReads {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let message = msg.take::<AncillaryMessage>().or_else(|msg| match msg.take::<Datagram>() {
             Ok(datagram) => {
@@ -53,12 +53,12 @@ impl Handler for Shows {
 }
 
 /// What was read.
-pub(crate) struct AncillaryMessages(Receiver<AncillaryMessage>);
+pub(crate) struct ReceivedMessages(Receiver<AncillaryMessage>);
 
-impl AncillaryMessages {
+impl ReceivedMessages {
     #[track_caller]
     pub(crate) fn next(&self) -> AncillaryMessage {
-        self.0.recv_timeout(LONG).expect("something is read")
+        self.0.recv_timeout(TIME_LIMIT).expect("something is read")
     }
 
     /// Reads on until this text is complete; everything that was passed with it.
@@ -89,7 +89,7 @@ impl Pipe {
 
     /// Whether this descriptor is its other end, and the last one.
     #[track_caller]
-    pub(crate) fn ends_with(mut self, passed: impl Into<OwnedFd>) {
+    pub(crate) fn assert_other_end_is(mut self, passed: impl Into<OwnedFd>) {
         drop(self.writer);
         std::io::Write::write_all(&mut std::io::PipeWriter::from(passed.into()), b"here").unwrap();
         let mut said = String::new();
@@ -99,7 +99,7 @@ impl Pipe {
 
     /// Whether nobody has its other end any more.
     #[track_caller]
-    pub(crate) fn has_lost_its_end(mut self) {
+    pub(crate) fn assert_writers_closed(mut self) {
         drop(self.writer);
         assert_eq!(self.reader.read(&mut [0]).unwrap(), 0);
     }
@@ -107,7 +107,7 @@ impl Pipe {
 
 /// The descriptor that was passed.
 #[track_caller]
-pub(crate) fn unpacked(io: Io) -> OwnedFd {
+pub(crate) fn descriptor_of(io: Io) -> OwnedFd {
     unwrap_descriptor(io).expect("a descriptor")
 }
 

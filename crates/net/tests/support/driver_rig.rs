@@ -18,34 +18,34 @@ use waterwheel_executor::Nanos;
 use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, Socket, foreign_io};
 
 /// Longer than anything here takes; a test that waits so long fails.
-pub(crate) const LONG: Duration = Duration::from_secs(10);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a driver is watched for spinning, and the number of returns that is a spin (L17).
-pub(crate) const WATCH: Duration = Duration::from_millis(200);
-pub(crate) const SPIN: usize = 5;
+pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);
+pub(crate) const SPIN_TURNS: usize = 5;
 
 /// Runs a test over every driver, and over epoll as it is without `epoll_pwait2`.
-pub(crate) fn on_every_driver(test: impl Fn(&mut Rig)) {
+pub(crate) fn on_every_driver(test: impl Fn(&mut DriverRig)) {
     on("epoll", &Epoll, &test);
     on("epoll in milliseconds", &CoarseEpoll, &test);
     on("poll", &Poll, &test);
 }
 
 /// Runs a test over one driver; if it fails, says over which.
-pub(crate) fn on(name: &'static str, factory: &dyn OpenDriver, test: impl Fn(&mut Rig)) {
-    struct Said(&'static str);
-    impl Drop for Said {
+pub(crate) fn on(name: &'static str, factory: &dyn OpenDriver, test: impl Fn(&mut DriverRig)) {
+    struct NameOnPanic(&'static str);
+    impl Drop for NameOnPanic {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 eprintln!("with the driver {}", self.0);
             }
         }
     }
-    let _said = Said(name);
-    test(&mut Rig::new(factory.open().unwrap()));
+    let _name = NameOnPanic(name);
+    test(&mut DriverRig::new(factory.open().unwrap()));
 }
 
-pub(crate) struct Rig {
+pub(crate) struct DriverRig {
     pub(crate) driver: Box<dyn Driver>,
     pub(crate) tokens: Slab<()>,
     /// What was accepted.
@@ -54,7 +54,7 @@ pub(crate) struct Rig {
     complete: Option<IoEvent>,
 }
 
-impl Rig {
+impl DriverRig {
     pub(crate) fn new(driver: Box<dyn Driver>) -> Self {
         Self { driver, tokens: Slab::new(), accepted: Vec::new(), complete: None }
     }
@@ -128,12 +128,12 @@ impl Rig {
         let event = self.complete.take().or_else(|| self.driver.next_event())?;
         let (event, complete) = event.split();
         self.complete = complete;
-        Some(words(event, &mut self.accepted))
+        Some(describe(event, &mut self.accepted))
     }
 
     /// The next event, waited for.
     pub(crate) fn event(&mut self) -> (Token, String) {
-        let deadline = self.after(LONG);
+        let deadline = self.after(TIME_LIMIT);
         loop {
             if let Some(event) = self.next_event() {
                 return event;
@@ -162,14 +162,14 @@ impl Rig {
 
     /// Fails if there are events, or if waits keep returning without any.
     pub(crate) fn assert_quiet(&mut self) {
-        let deadline = self.after(WATCH);
+        let deadline = self.after(WATCH_TIME);
         let mut turns = 0;
         while self.driver.clock().now() < deadline {
             self.driver.wait(Some(deadline)).unwrap();
             assert_eq!(self.drain(), [""; 0]);
             turns += 1;
         }
-        assert!(turns < SPIN, "{turns} returns of a wait with nothing to do");
+        assert!(turns < SPIN_TURNS, "{turns} returns of a wait with nothing to do");
     }
 }
 
@@ -202,14 +202,14 @@ pub(crate) fn dup(fd: impl AsFd) -> OwnedFd {
 
 /// Waits, beside the driver, until the kernel says so of a descriptor.
 pub(crate) fn until(fd: impl AsFd, flags: PollFlags) {
-    let limit = Timespec::try_from(LONG).unwrap();
+    let limit = Timespec::try_from(TIME_LIMIT).unwrap();
     let mut set = [PollFd::from_borrowed_fd(fd.as_fd(), flags)];
     assert_eq!(poll(&mut set, Some(&limit)).unwrap(), 1, "{flags:?} did not come");
     assert!(set[0].revents().contains(flags), "{:?} instead of {flags:?}", set[0].revents());
 }
 
 /// An event in words; what was accepted is put aside.
-fn words(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
+fn describe(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
     let token = event.token();
     let words = match event {
         IoEvent::Connected(_) => "connected".into(),

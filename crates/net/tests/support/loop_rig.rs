@@ -19,21 +19,21 @@ use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, foreign};
 use waterwheel_testkit::faulty::{Faults, Faulty};
 
 /// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a loop is watched for spinning, and the number of turns that is a spin (L17).
-pub(crate) const WATCH: Duration = Duration::from_millis(200);
-pub(crate) const SPIN: u64 = 5;
+pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);
+pub(crate) const SPIN_TURNS: u64 = 5;
 
 /// Runs a test on a loop over every driver, and over epoll as it is without `epoll_pwait2`.
-pub(crate) fn on_every_loop(test: impl Fn(&Rig)) {
+pub(crate) fn on_every_loop(test: impl Fn(&LoopRig)) {
     on_every_loop_with(|builder| builder, test);
 }
 
 /// Runs a test over drivers whose calls are counted.
-pub(crate) fn counted(test: impl Fn(&Rig, &Faults)) {
+pub(crate) fn on_counting_drivers(test: impl Fn(&LoopRig, &Faults)) {
     let run = |builder: EventLoopGroupBuilder, faults: Faults| {
-        let rig = Rig::new(builder);
+        let rig = LoopRig::new(builder);
         test(&rig, &faults);
         rig.end();
     };
@@ -48,7 +48,7 @@ pub(crate) fn counted(test: impl Fn(&Rig, &Faults)) {
 /// Runs a test on a loop over every driver, with properties of its own.
 pub(crate) fn on_every_loop_with(
     how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
-    test: impl Fn(&Rig),
+    test: impl Fn(&LoopRig),
 ) {
     on_epoll_with(&how, &test);
     on_loop("poll", Poll, &how, &test);
@@ -57,7 +57,7 @@ pub(crate) fn on_every_loop_with(
 /// Runs a test on loops over epoll only.
 pub(crate) fn on_epoll_with(
     how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
-    test: impl Fn(&Rig),
+    test: impl Fn(&LoopRig),
 ) {
     on_loop("epoll", Epoll, &how, &test);
     on_loop("epoll in milliseconds", CoarseEpoll, &how, &test);
@@ -69,18 +69,18 @@ pub(crate) fn on_loop(
     name: &'static str,
     driver: impl OpenDriver + 'static,
     how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
-    test: impl Fn(&Rig),
+    test: impl Fn(&LoopRig),
 ) {
-    struct Said(&'static str);
-    impl Drop for Said {
+    struct NameOnPanic(&'static str);
+    impl Drop for NameOnPanic {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 eprintln!("on a loop over {}", self.0);
             }
         }
     }
-    let _said = Said(name);
-    let rig = Rig::new(how(EventLoopGroup::builder(driver)));
+    let _name = NameOnPanic(name);
+    let rig = LoopRig::new(how(EventLoopGroup::builder(driver)));
     test(&rig);
     rig.end();
     let panics: Vec<_> = rig.reports().into_iter().filter(|r| r.contains("panicked")).collect();
@@ -88,15 +88,15 @@ pub(crate) fn on_loop(
 }
 
 /// A group of one loop.
-pub(crate) struct Rig {
+pub(crate) struct LoopRig {
     pub(crate) event_loop: EventLoop,
     reports: Receiver<String>,
 }
 
-impl Rig {
+impl LoopRig {
     pub(crate) fn new(builder: EventLoopGroupBuilder) -> Self {
         let (tell, reports) = channel();
-        let builder = builder.threads(1).reporter(std::sync::Arc::new(Tells(Mutex::new(tell))));
+        let builder = builder.threads(1).reporter(std::sync::Arc::new(LogSender(Mutex::new(tell))));
         let event_loop = builder.build().expect("a loop").next();
         Self { event_loop, reports }
     }
@@ -107,7 +107,7 @@ impl Rig {
 
     /// Runs `f` on the loop.
     #[track_caller]
-    pub(crate) fn here<R: Send + 'static>(
+    pub(crate) fn run_on_loop<R: Send + 'static>(
         &self,
         f: impl FnOnce(&LocalLoop) -> R + Send + 'static,
     ) -> R {
@@ -119,30 +119,30 @@ impl Rig {
     #[track_caller]
     pub(crate) fn turns_in(&self, time: Duration) -> u64 {
         let (tell, told) = channel();
-        self.here(move |here| {
+        self.run_on_loop(move |here| {
             let event_loop = here.handle();
             let before = event_loop.metrics().turns;
             let count = move || tell.send(event_loop.metrics().turns - before);
             drop(here.handle().schedule(time, count).unwrap());
         });
-        told.recv_timeout(LONG).expect("the timer comes")
+        told.recv_timeout(TIME_LIMIT).expect("the timer comes")
     }
 
     /// Fails if the loop spins (L17). One that has something left to do, because the kernel is slow to tell, comes to
     /// rest after it; one that spins never does.
     #[track_caller]
-    pub(crate) fn assert_calm(&self) {
+    pub(crate) fn assert_not_spinning(&self) {
         let turns: Vec<u64> =
-            (0..5).map(|_| self.turns_in(WATCH)).take_while(|n| *n >= SPIN).collect();
-        assert!(turns.len() < 5, "{turns:?} turns, each in {WATCH:?}");
+            (0..5).map(|_| self.turns_in(WATCH_TIME)).take_while(|n| *n >= SPIN_TURNS).collect();
+        assert!(turns.len() < 5, "{turns:?} turns, each in {WATCH_TIME:?}");
     }
 
     /// Waits until the loop has done all it was told, and has gone to sleep.
     #[track_caller]
-    pub(crate) fn until_asleep(&self) {
-        let awake = self.here(|here| here.handle().stats());
+    pub(crate) fn wait_until_asleep(&self) {
+        let awake = self.run_on_loop(|here| here.handle().stats());
         let clock = Clock::Monotonic;
-        let limit = clock.now().plus(LONG);
+        let limit = clock.now().plus(TIME_LIMIT);
         while self.event_loop.stats().sleeps == awake.sleeps {
             assert!(clock.now() < limit, "it does not sleep");
             std::thread::yield_now();
@@ -153,7 +153,7 @@ impl Rig {
     #[track_caller]
     pub(crate) fn report_with(&self, words: &str) -> String {
         loop {
-            let report = self.reports.recv_timeout(LONG).expect(words);
+            let report = self.reports.recv_timeout(TIME_LIMIT).expect(words);
             if report.contains(words) {
                 return report;
             }
@@ -167,16 +167,16 @@ impl Rig {
 
     /// Attaches a socket that tells what happens to it.
     #[track_caller]
-    pub(crate) fn attach(&self, io: impl Into<Io>, role: Role) -> (Token, Told) {
-        let (tell, told) = Told::new();
+    pub(crate) fn attach(&self, io: impl Into<Io>, role: Role) -> (Token, EventLog) {
+        let (tell, told) = EventLog::new();
         let io = io.into();
-        let attached = self.here(move |here| here.attach(io, role, Tells(tell)));
+        let attached = self.run_on_loop(move |here| here.attach(io, role, LogSender(tell)));
         (attached.expect("a socket can be attached"), told)
     }
 
     #[track_caller]
     pub(crate) fn set_read(&self, token: Token, plan: Option<ReadPlan>) {
-        self.here(move |here| here.set_read(token, plan));
+        self.run_on_loop(move |here| here.set_read(token, plan));
     }
 
     /// Registers a descriptor that tells what happens to it, and does something when it is ready.
@@ -186,8 +186,8 @@ impl Rig {
         source: T,
         interest: Interest,
         act: impl FnMut(&T, &ForeignContext) -> Result<(), Error> + Send + 'static,
-    ) -> (ForeignHandle, Told) {
-        let (tell, told) = Told::new();
+    ) -> (ForeignHandle, EventLog) {
+        let (tell, told) = EventLog::new();
         let watcher = Watcher { tell, act };
         let registered = self.event_loop.register_foreign(foreign(source), interest, watcher);
         (get(registered), told)
@@ -196,8 +196,8 @@ impl Rig {
     /// Shuts the loop down, and waits for it.
     #[track_caller]
     pub(crate) fn end(&self) {
-        let ended = self.event_loop.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-        ended.wait_timeout(LONG).expect("it terminates");
+        let ended = self.event_loop.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+        ended.wait_timeout(TIME_LIMIT).expect("it terminates");
         // The thread drops the last clone of the waker after that: a test of descriptors must not meet it.
         self.event_loop.join().expect("another thread");
     }
@@ -206,14 +206,14 @@ impl Rig {
 /// The outcome of something that must succeed, waited for with a limit.
 #[track_caller]
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
-    future.wait_timeout(LONG).expect("done in time");
+    future.wait_timeout(TIME_LIMIT).expect("done in time");
     future.join().expect("success")
 }
 
 /// What a registration was told, in words.
-pub(crate) struct Told(Receiver<String>);
+pub(crate) struct EventLog(Receiver<String>);
 
-impl Told {
+impl EventLog {
     fn new() -> (Sender<String>, Self) {
         let (tell, told) = channel();
         (tell, Self(told))
@@ -222,7 +222,7 @@ impl Told {
     /// The next, waited for.
     #[track_caller]
     pub(crate) fn next(&self) -> String {
-        self.0.recv_timeout(LONG).expect("there is something to tell")
+        self.0.recv_timeout(TIME_LIMIT).expect("there is something to tell")
     }
 
     /// The next so many, waited for.
@@ -248,20 +248,20 @@ impl Told {
 }
 
 /// Puts into words what it is called with.
-pub(crate) struct Tells<S>(pub(crate) S);
+pub(crate) struct LogSender<S>(pub(crate) S);
 
-impl Registrant for Tells<Sender<String>> {
+impl Registrant for LogSender<Sender<String>> {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        let _ = self.0.send(words(&event));
+        let _ = self.0.send(describe(&event));
         Ok(())
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        let _ = self.0.send(ending(cause));
+        let _ = self.0.send(describe_end(cause));
     }
 }
 
-impl Reporter for Tells<Mutex<Sender<String>>> {
+impl Reporter for LogSender<Mutex<Sender<String>>> {
     fn report(&self, report: &Report<'_>) {
         let _ = self.0.lock().unwrap().send(report.fault.to_string());
     }
@@ -287,15 +287,15 @@ where
     }
 
     fn on_unregistered(&mut self, _: &T, cause: Option<Error>) {
-        let _ = self.tell.send(ending(cause));
+        let _ = self.tell.send(describe_end(cause));
     }
 }
 
-pub(crate) fn ending(cause: Option<Error>) -> String {
-    cause.map_or("gone: asked for".into(), |cause| format!("gone: {cause}"))
+pub(crate) fn describe_end(cause: Option<Error>) -> String {
+    cause.map_or("unregistered: on request".into(), |cause| format!("unregistered: {cause}"))
 }
 
-pub(crate) fn words(event: &IoEvent) -> String {
+pub(crate) fn describe(event: &IoEvent) -> String {
     match event {
         IoEvent::Connected(_) => "connected".into(),
         IoEvent::Wrote(_, n) => format!("wrote {n}"),
@@ -315,7 +315,7 @@ pub(crate) fn words(event: &IoEvent) -> String {
 }
 
 /// Takes whatever there is to read, and says whether that was the end.
-pub(crate) fn drain(fd: impl AsFd) -> (Vec<u8>, bool) {
+pub(crate) fn read_available(fd: impl AsFd) -> (Vec<u8>, bool) {
     let mut all = Vec::new();
     let mut piece = [0; 4096];
     loop {

@@ -19,7 +19,7 @@ use waterwheel_testkit::driver_suite::{
 };
 
 /// Longer than anything here takes.
-const LONG: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Loopback<O>(pub(crate) O);
 
@@ -32,20 +32,20 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         let listener = listen();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (theirs, _) = listener.accept().unwrap();
-        (io(ours), End::boxed(theirs))
+        (io(ours), TcpPeer::boxed(theirs))
     }
 
     fn listener(&self) -> (Io, Box<dyn RemoteConnector>) {
         let listener = listen();
         let address = listener.local_addr().unwrap();
-        (io(listener), Box::new(Address(address)))
+        (io(listener), Box::new(TcpConnector(address)))
     }
 
     fn connect_accepted(&self) -> AcceptedConnect {
         let listener = listen();
         let target = listener.local_addr().unwrap();
         let io = Socket::unconnected(target).unwrap().into();
-        let remote = Box::new(move || End::boxed(listener.accept().unwrap().0));
+        let remote = Box::new(move || TcpPeer::boxed(listener.accept().unwrap().0));
         AcceptedConnect { io, target, remote }
     }
 
@@ -54,18 +54,18 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         (Socket::unconnected(target).unwrap().into(), target)
     }
 
-    /// Unlike UDP, these wait for a receiver that has no room.
+    /// Unlike UDP, these wait for a receiver that has no buffer.
     fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
-        theirs.set_read_timeout(Some(LONG)).unwrap();
-        (DatagramSocket::new(ours).unwrap().into(), Box::new(Friend(theirs)))
+        theirs.set_read_timeout(Some(TIME_LIMIT)).unwrap();
+        (DatagramSocket::new(ours).unwrap().into(), Box::new(UnixDatagramPeer(theirs)))
     }
 
     fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let ours = Arc::new(ours);
-        (foreign_io(ours.clone()), Box::new(Hand { ours, theirs: Some(theirs) }))
+        (foreign_io(ours.clone()), Box::new(UnixStreamTrigger { ours, theirs: Some(theirs) }))
     }
 
     fn max_sockets(&self) -> usize {
@@ -74,17 +74,17 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
 }
 
 /// The other end of a pair.
-struct Friend(UnixDatagram);
+struct UnixDatagramPeer(UnixDatagram);
 
-impl RemoteDatagrams for Friend {
+impl RemoteDatagrams for UnixDatagramPeer {
     fn send(&mut self, bytes: &[u8]) {
         self.0.send(bytes).unwrap();
     }
 
     fn receive(&mut self) -> Vec<u8> {
-        let mut room = [0; 4096];
-        let n = self.0.recv(&mut room).unwrap();
-        room[..n].to_vec()
+        let mut buffer = [0; 4096];
+        let n = self.0.recv(&mut buffer).unwrap();
+        buffer[..n].to_vec()
     }
 
     /// By talking to somebody else from now on: the kernel tells that only of a peer that has not read everything.
@@ -108,11 +108,11 @@ fn io(socket: impl Into<std::os::fd::OwnedFd>) -> Io {
 }
 
 /// Blocking, with a limit; `None` once it was reset.
-struct End(Option<TcpStream>);
+struct TcpPeer(Option<TcpStream>);
 
-impl End {
+impl TcpPeer {
     fn boxed(stream: TcpStream) -> Box<dyn RemoteStream> {
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Box::new(Self(Some(stream)))
     }
@@ -130,7 +130,7 @@ impl End {
     }
 }
 
-impl RemoteStream for End {
+impl RemoteStream for TcpPeer {
     fn send(&mut self, bytes: &[u8]) -> usize {
         match self.at_once(|stream| stream.write(bytes)) {
             Ok(n) => n,
@@ -171,20 +171,20 @@ impl RemoteStream for End {
     }
 }
 
-struct Address(SocketAddr);
+struct TcpConnector(SocketAddr);
 
-impl RemoteConnector for Address {
+impl RemoteConnector for TcpConnector {
     fn connect(&mut self) -> Box<dyn RemoteStream> {
-        End::boxed(TcpStream::connect(self.0).unwrap())
+        TcpPeer::boxed(TcpStream::connect(self.0).unwrap())
     }
 }
 
-struct Hand {
+struct UnixStreamTrigger {
     ours: Arc<UnixStream>,
     theirs: Option<UnixStream>,
 }
 
-impl ForeignTrigger for Hand {
+impl ForeignTrigger for UnixStreamTrigger {
     fn make_readable(&mut self) {
         self.theirs.as_mut().expect("it did not hang up").write_all(b"x").unwrap();
     }

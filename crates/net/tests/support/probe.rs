@@ -14,44 +14,47 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_net::Tcp;
 
-use crate::loop_rig::{LONG, Rig, get};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 
 /// Where a test connects to.
-pub(crate) struct Door {
-    pub(crate) server: Channel,
+pub(crate) struct ProbedServer {
+    pub(crate) listener: Channel,
     pub(crate) address: SocketAddr,
-    children: Receiver<(Channel, Notes)>,
+    children: Receiver<(Channel, ProbeLog)>,
 }
 
-impl Door {
-    pub(crate) fn open(rig: &Rig, how: impl FnOnce(ServerBootstrap) -> ServerBootstrap) -> Self {
+impl ProbedServer {
+    pub(crate) fn open(
+        rig: &LoopRig,
+        how: impl FnOnce(ServerBootstrap) -> ServerBootstrap,
+    ) -> Self {
         let (tell, children) = channel();
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
-            edit.add_last("probe", Probe::showing(tell.clone()))?;
+            edit.add_last("probe", Probe::announcing(tell.clone()))?;
             Ok(())
         });
         let server = get(how(server).bind("127.0.0.1:0"));
         let address = ip(server.local_address());
-        Self { server, address, children }
+        Self { listener: server, address, children }
     }
 
     /// A connection: its channel, its peer, and what its handler is told from now on.
     #[track_caller]
-    pub(crate) fn connect(&self) -> (Channel, TcpStream, Notes) {
+    pub(crate) fn connect(&self) -> (Channel, TcpStream, ProbeLog) {
         let peer = TcpStream::connect(self.address).unwrap();
-        peer.set_read_timeout(Some(LONG)).unwrap();
+        peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         peer.set_nodelay(true).unwrap();
         let (channel, notes) = self.accepted();
         (channel, peer, notes)
     }
 
     #[track_caller]
-    pub(crate) fn accepted(&self) -> (Channel, Notes) {
-        self.children.recv_timeout(LONG).expect("it is accepted")
+    pub(crate) fn accepted(&self) -> (Channel, ProbeLog) {
+        self.children.recv_timeout(TIME_LIMIT).expect("it is accepted")
     }
 }
 
-pub(crate) fn group(rig: &Rig) -> EventLoopGroup {
+pub(crate) fn group(rig: &LoopRig) -> EventLoopGroup {
     rig.event_loop.parent().expect("it has one")
 }
 
@@ -63,12 +66,12 @@ pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
 }
 
 /// What a handler was told.
-pub(crate) struct Notes(Receiver<String>);
+pub(crate) struct ProbeLog(Receiver<String>);
 
-impl Notes {
+impl ProbeLog {
     #[track_caller]
     pub(crate) fn next(&self) -> String {
-        self.0.recv_timeout(LONG).expect("there is something to tell")
+        self.0.recv_timeout(TIME_LIMIT).expect("there is something to tell")
     }
 
     #[track_caller]
@@ -78,7 +81,7 @@ impl Notes {
 
     /// Everything until the handler is gone.
     #[track_caller]
-    pub(crate) fn to_the_end(&self) -> Vec<String> {
+    pub(crate) fn until_removed(&self) -> Vec<String> {
         let mut all = vec![self.next()];
         while all.last().is_none_or(|last| last != "removed") {
             all.push(self.next());
@@ -91,22 +94,22 @@ impl Notes {
     }
 }
 
-/// Notes what comes in, and shows its channel when it is active.
+/// ProbeLog what comes in, and shows its channel when it is active.
 pub(crate) struct Probe {
-    tell: Option<(Sender<(Channel, Notes)>, Notes)>,
+    tell: Option<(Sender<(Channel, ProbeLog)>, ProbeLog)>,
     note: Sender<String>,
 }
 
 impl Probe {
-    pub(crate) fn new() -> (Self, Notes) {
+    pub(crate) fn new() -> (Self, ProbeLog) {
         let (note, notes) = channel();
-        (Self { tell: None, note }, Notes(notes))
+        (Self { tell: None, note }, ProbeLog(notes))
     }
 
     /// One that shows its channel, and what it notes from then on.
-    pub(crate) fn showing(tell: Sender<(Channel, Notes)>) -> Self {
+    pub(crate) fn announcing(tell: Sender<(Channel, ProbeLog)>) -> Self {
         let (note, notes) = channel();
-        Self { tell: Some((tell, Notes(notes))), note }
+        Self { tell: Some((tell, ProbeLog(notes))), note }
     }
 
     fn note(&self, what: impl Into<String>) -> HandlerResult {
@@ -187,7 +190,7 @@ impl Handler for Echo {
 }
 
 /// An echo server on the loops of this rig.
-pub(crate) fn echo(rig: &Rig) -> (Channel, SocketAddr) {
+pub(crate) fn echo(rig: &LoopRig) -> (Channel, SocketAddr) {
     let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
         Ok(())
@@ -203,16 +206,16 @@ pub(crate) fn reset(peer: TcpStream) {
 }
 
 /// Connects, and says something.
-pub(crate) fn knock(address: SocketAddr) -> TcpStream {
+pub(crate) fn connect_and_send(address: SocketAddr) -> TcpStream {
     let mut peer = TcpStream::connect(address).unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer.write_all(b"ping").unwrap();
     peer
 }
 
 /// What it said comes back.
 #[track_caller]
-pub(crate) fn assert_answered(peer: &mut TcpStream) {
+pub(crate) fn assert_echoed(peer: &mut TcpStream) {
     let mut back = [0; 4];
     peer.read_exact(&mut back).expect("an answer");
     assert_eq!(&back, b"ping");
@@ -230,9 +233,9 @@ pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
 
 /// Waits until something holds that nobody tells of.
 #[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = waterwheel_executor::Clock::Monotonic;
-    let limit = clock.now().plus(LONG);
+    let limit = clock.now().plus(TIME_LIMIT);
     while !holds() {
         assert!(clock.now() < limit, "not {what}");
         std::thread::yield_now();

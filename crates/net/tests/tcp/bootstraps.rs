@@ -14,8 +14,8 @@ use waterwheel_channel::{
 use waterwheel_executor::{Error, Promise};
 use waterwheel_net::{Epoll, Tcp};
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::probe::{Door, Echo, Probe, echo, group, ip, read_to_end, until};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::probe::{Echo, Probe, ProbedServer, echo, group, ip, read_to_end, wait_until};
 
 /// Knows the same addresses for every name.
 struct Knows(Vec<SocketAddr>);
@@ -31,7 +31,7 @@ fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn client(rig: &Rig) -> Bootstrap {
+fn client(rig: &LoopRig) -> Bootstrap {
     Bootstrap::new(&group(rig), Tcp)
 }
 
@@ -48,7 +48,7 @@ fn c12_a_client_connects_to_localhost_by_its_name() {
 }
 
 #[test]
-fn c12_a_name_that_nobody_knows_is_named_in_the_error() {
+fn c12_an_unknown_host_name_is_named_in_the_error() {
     on_every_loop(|rig| {
         let error = client(rig).connect("no.such.name.invalid:80").join().unwrap_err().to_string();
         assert!(error.contains("no.such.name.invalid:80"), "{error}");
@@ -58,7 +58,7 @@ fn c12_a_name_that_nobody_knows_is_named_in_the_error() {
 }
 
 #[test]
-fn c12_the_addresses_of_a_name_are_tried_until_one_answers() {
+fn c12_the_addresses_of_a_name_are_tried_until_one_accepts() {
     on_every_loop(|rig| {
         let (_server, address) = echo(rig);
         let (first, second) = (nobody(), nobody());
@@ -69,25 +69,25 @@ fn c12_the_addresses_of_a_name_are_tried_until_one_answers() {
         let error = client(rig).resolver(none).connect("name:1").join().unwrap_err().to_string();
         let at = |address: SocketAddr| error.find(&address.to_string());
         assert!(at(first).is_some() && at(first) < at(second), "{error}");
-        rig.assert_calm();
-        until("without timers", || rig.event_loop.metrics().timers == 0);
+        rig.assert_not_spinning();
+        wait_until("without timers", || rig.event_loop.metrics().timers == 0);
     });
 }
 
 #[test]
 fn c12_a_client_connects_from_its_local_address() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| server);
+        let server = ProbedServer::open(rig, |server| server);
         let from: SocketAddr = "127.0.0.2:0".parse().unwrap();
-        let channel = get(client(rig).local_address(from).connect(door.address));
+        let channel = get(client(rig).local_address(from).connect(server.address));
         let local = ip(channel.local_address());
         assert_eq!(local.ip(), from.ip());
-        let (accepted, _) = door.accepted();
+        let (accepted, _) = server.accepted();
         assert_eq!(ip(accepted.peer_address()), local);
-        assert_eq!(ip(accepted.local_address()), door.address);
+        assert_eq!(ip(accepted.local_address()), server.address);
 
-        let taken = ip(door.server.local_address());
-        let error = client(rig).local_address(taken).connect(door.address).join().unwrap_err();
+        let taken = ip(server.listener.local_address());
+        let error = client(rig).local_address(taken).connect(server.address).join().unwrap_err();
         assert!(error.to_string().contains(&format!("cannot connect from {taken}")), "{error}");
     });
 }
@@ -108,7 +108,7 @@ fn silent() -> (SocketAddr, Vec<TcpStream>, socket2::Socket) {
 }
 
 #[test]
-fn c12_a_connect_that_nobody_answers_times_out_or_is_cancelled() {
+fn c12_an_unanswered_connect_times_out_or_is_cancelled() {
     let (address, _waiting, _listener) = silent();
     on_every_loop(|rig| {
         let brief = ChannelOptions {
@@ -118,10 +118,10 @@ fn c12_a_connect_that_nobody_answers_times_out_or_is_cancelled() {
         let error = client(rig).options(brief).connect(address).join().unwrap_err().to_string();
         assert!(error.contains(&address.to_string()) && error.contains("after"), "{error}");
         let connected = client(rig).connect(address);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().registrations, 1);
         assert!(connected.cancel());
-        until("given up", || {
+        wait_until("given up", || {
             let metrics = rig.event_loop.metrics();
             (metrics.registrations, metrics.channels, metrics.timers) == (0, 0, 0)
         });
@@ -129,7 +129,7 @@ fn c12_a_connect_that_nobody_answers_times_out_or_is_cancelled() {
 }
 
 #[test]
-fn c12_a_port_in_use_is_named_and_free_again_after_a_close() {
+fn c12_a_port_in_use_is_named_in_the_error_and_free_again_after_a_close() {
     on_every_loop(|rig| {
         let (first, address) = echo(rig);
         let server = ServerBootstrap::new(&group(rig), Tcp);
@@ -144,7 +144,7 @@ fn c12_a_port_in_use_is_named_and_free_again_after_a_close() {
         let again = get(server.bind(address));
         assert_eq!(ip(again.local_address()), address);
         get(again.close());
-        until("left with the connection", || rig.event_loop.metrics().registrations == 1);
+        wait_until("left with the connection", || rig.event_loop.metrics().registrations == 1);
     });
 }
 
@@ -182,11 +182,15 @@ fn c12_connections_are_spread_over_the_workers() {
     let server = get(server.bind("127.0.0.1:0"));
     let address = ip(server.local_address());
     let peers: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
-    until("all are there", || workers.children().all(|it| it.metrics().channels == 10));
+    wait_until("all are there", || workers.children().all(|it| it.metrics().channels == 10));
     assert_eq!(boss.next().metrics().channels, 1);
 
     // The workers go: those who come later are closed, and the server stays.
-    workers.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    workers
+        .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
+        .unwrap()
+        .wait_timeout(TIME_LIMIT)
+        .unwrap();
     for mut peer in peers {
         assert_eq!(read_to_end(&mut peer), b"");
     }
@@ -194,12 +198,12 @@ fn c12_connections_are_spread_over_the_workers() {
         assert_eq!(read_to_end(&mut TcpStream::connect(address).unwrap()), b"");
     }
     assert!(server.is_active());
-    boss.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    boss.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap().wait_timeout(TIME_LIMIT).unwrap();
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
 }
 
 #[test]
-fn c12_a_connection_with_its_first_data_in_the_request_works_as_any_other() {
+fn c12_a_connection_with_tcp_fast_open_works_like_any_other() {
     on_every_loop(|rig| {
         let (_server, address) = echo(rig);
         let (probe, notes) = Probe::new();
@@ -220,10 +224,10 @@ fn c12_a_connection_with_its_first_data_in_the_request_works_as_any_other() {
 #[test]
 fn l10_a_shutdown_closes_servers_and_connections_with_writes_in_flight() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             server.child_socket_option(SocketOption::SendBuffer(8 * 1024))
         });
-        let mut all: Vec<_> = (0..20).map(|_| door.connect()).collect();
+        let mut all: Vec<_> = (0..20).map(|_| server.connect()).collect();
         let unread = Bytes::from(vec![7; 4_000_000]);
         let writes: Vec<_> = all
             .iter()
@@ -239,9 +243,9 @@ fn l10_a_shutdown_closes_servers_and_connections_with_writes_in_flight() {
             assert_eq!(written.join().is_ok(), n % 2 == 0);
             let got = read_to_end(peer);
             assert!(n % 2 == 1 || got == b"last words", "{n}: {} bytes", got.len());
-            assert_eq!(notes.to_the_end(), ["inactive", "unregistered", "removed"]);
+            assert_eq!(notes.until_removed(), ["inactive", "unregistered", "removed"]);
         }
-        assert!(TcpStream::connect(door.address).is_err());
+        assert!(TcpStream::connect(server.address).is_err());
     });
 }
 
@@ -256,13 +260,13 @@ fn e21_a_server_does_not_keep_its_own_loops_alive() {
     let server = get(ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0"));
     let mut peer = TcpStream::connect(ip(server.local_address())).unwrap();
     drop(group);
-    ended.wait_timeout(LONG).unwrap();
+    ended.wait_timeout(TIME_LIMIT).unwrap();
     assert!(!server.is_open());
     assert_eq!(read_to_end(&mut peer), b"");
 }
 
 #[test]
-fn e21_a_server_keeps_the_loops_of_its_connections_alive_until_its_own_end() {
+fn e21_a_server_keeps_the_loops_of_its_connections_alive_until_it_is_closed() {
     let (boss, workers) = (loops(1), loops(2));
     let ended = workers.termination();
     let server = ServerBootstrap::new(&workers, Tcp).boss(&boss).child_initialiser(|edit| {
@@ -278,6 +282,6 @@ fn e21_a_server_keeps_the_loops_of_its_connections_alive_until_its_own_end() {
     peer.read_exact(&mut back).unwrap();
     assert!(!ended.is_done());
     drop(boss);
-    ended.wait_timeout(LONG).unwrap();
+    ended.wait_timeout(TIME_LIMIT).unwrap();
     assert_eq!(read_to_end(&mut peer), b"");
 }

@@ -9,8 +9,8 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Epoll, Poll, Tcp};
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::probe::{group, ip, knock, read_to_end, until};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::probe::{connect_and_send, group, ip, read_to_end, wait_until};
 
 /// Owns a buffer. Dropped, it sends the next one to the same channel.
 struct Chain {
@@ -64,10 +64,10 @@ fn c05_rule_1_a_buffer_may_write_the_next_one_to_its_channel_when_it_is_dropped(
             let server = get(server.bind("127.0.0.1:0"));
             // The second is served when the place of the first was given back.
             for _ in 0..2 {
-                let mut peer = knock(ip(server.local_address()));
+                let mut peer = connect_and_send(ip(server.local_address()));
                 assert_eq!(read_to_end(&mut peer).len(), pieces.0 * pieces.1);
             }
-            until("the place is given back", || limit.open() == 0);
+            wait_until("the place is given back", || limit.open() == 0);
             get(server.close());
         }
     });
@@ -139,7 +139,7 @@ impl Handler for Fragile {
     }
 }
 
-fn panics_while_closing(rig: &Rig) {
+fn panics_while_closing(rig: &LoopRig) {
     for point in POINTS {
         let limit = ConnectionLimit::new(1);
         let server =
@@ -149,7 +149,7 @@ fn panics_while_closing(rig: &Rig) {
         let server = get(server.bind("127.0.0.1:0"));
         for _ in 0..2 {
             let mut peer = TcpStream::connect(ip(server.local_address())).unwrap();
-            peer.set_read_timeout(Some(LONG)).unwrap();
+            peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
             peer.write_all(b"x").unwrap();
             let sent: &[u8] = if point == "sent bytes" { b"bomb" } else { b"" };
             let mut all = Vec::new();
@@ -157,17 +157,17 @@ fn panics_while_closing(rig: &Rig) {
             assert_eq!(all, sent, "at {point}");
             rig.report_with("panicked");
         }
-        until("the place is given back", || limit.open() == 0);
+        wait_until("the place is given back", || limit.open() == 0);
         get(server.close());
     }
 }
 
 #[test]
-fn c05_rule_11_a_panic_at_any_point_of_a_close_leaves_neither_a_socket_nor_a_place_behind() {
+fn c05_rule_11_a_panic_at_any_point_of_a_close_leaks_neither_a_socket_nor_a_connection_slot() {
     use waterwheel_channel::EventLoopGroup;
     let builders = [EventLoopGroup::builder(Epoll), EventLoopGroup::builder(Poll)];
     for builder in builders {
-        let rig = Rig::new(builder);
+        let rig = LoopRig::new(builder);
         panics_while_closing(&rig);
         rig.end();
     }

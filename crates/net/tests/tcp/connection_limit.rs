@@ -13,8 +13,8 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_net::{Epoll, Tcp};
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::probe::{Echo, assert_answered, group, ip, knock, read_to_end, until};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::probe::{Echo, assert_echoed, connect_and_send, group, ip, read_to_end, wait_until};
 
 /// Makes echo servers with this limit.
 fn limited(group: &EventLoopGroup, limit: &ConnectionLimit) -> ServerBootstrap {
@@ -24,7 +24,7 @@ fn limited(group: &EventLoopGroup, limit: &ConnectionLimit) -> ServerBootstrap {
     })
 }
 
-fn serve(rig: &Rig, limit: &ConnectionLimit) -> (Channel, SocketAddr) {
+fn serve(rig: &LoopRig, limit: &ConnectionLimit) -> (Channel, SocketAddr) {
     let server = get(limited(&group(rig), limit).bind("127.0.0.1:0"));
     let address = ip(server.local_address());
     (server, address)
@@ -39,73 +39,73 @@ fn assert_unanswered(peer: &mut TcpStream) {
 }
 
 #[test]
-fn c12_at_the_limit_newcomers_wait_until_somebody_goes() {
+fn c12_at_the_limit_new_connections_wait_until_one_closes() {
     on_every_loop(|rig| {
         let limit = ConnectionLimit::new(2);
         let (_server, address) = serve(rig, &limit);
-        let mut served = [knock(address), knock(address)];
-        served.iter_mut().for_each(assert_answered);
-        let mut waiting = [(); 3].map(|()| knock(address));
-        rig.assert_calm();
+        let mut served = [connect_and_send(address), connect_and_send(address)];
+        served.iter_mut().for_each(assert_echoed);
+        let mut waiting = [(); 3].map(|()| connect_and_send(address));
+        rig.assert_not_spinning();
         waiting.iter_mut().for_each(assert_unanswered);
         assert_eq!((limit.open(), limit.max(), limit.turned_away()), (2, 2, 0));
         // One goes, one comes: in the order in which they stand there.
         let [first, second] = served;
         let [mut third, mut fourth, mut fifth] = waiting;
         drop(first);
-        assert_answered(&mut third);
+        assert_echoed(&mut third);
         drop(second);
-        assert_answered(&mut fourth);
-        rig.assert_calm();
+        assert_echoed(&mut fourth);
+        rig.assert_not_spinning();
         assert_unanswered(&mut fifth);
         drop(third);
-        assert_answered(&mut fifth);
+        assert_echoed(&mut fifth);
         assert_eq!(limit.open(), 2);
     });
 }
 
 #[test]
-fn c12_newcomers_are_turned_away_if_that_is_wished() {
+fn c12_connections_above_the_limit_are_closed_if_configured() {
     on_every_loop(|rig| {
         let limit = ConnectionLimit::new(1).turn_away();
         let (_server, address) = serve(rig, &limit);
-        let mut first = knock(address);
-        assert_answered(&mut first);
+        let mut first = connect_and_send(address);
+        assert_echoed(&mut first);
         for n in 1..=3 {
-            assert_eq!(read_to_end(&mut knock(address)), b"");
+            assert_eq!(read_to_end(&mut connect_and_send(address)), b"");
             assert_eq!((limit.open(), limit.turned_away()), (1, n));
         }
         drop(first);
-        until("there is room", || limit.open() == 0);
-        assert_answered(&mut knock(address));
+        wait_until("there is room", || limit.open() == 0);
+        assert_echoed(&mut connect_and_send(address));
     });
 }
 
 #[test]
-fn c12_servers_that_share_a_limit_are_woken_whoever_has_somebody_waiting() {
+fn c12_of_servers_that_share_a_limit_the_one_with_waiting_connections_is_woken() {
     on_every_loop(|rig| {
         let limit = ConnectionLimit::new(1);
         let ((one, at_one), (_other, at_other)) = (serve(rig, &limit), serve(rig, &limit));
-        let mut first = knock(at_one);
-        assert_answered(&mut first);
-        let mut at_the_other = knock(at_other);
-        rig.assert_calm();
+        let mut first = connect_and_send(at_one);
+        assert_echoed(&mut first);
+        let mut at_the_other = connect_and_send(at_other);
+        rig.assert_not_spinning();
         assert_unanswered(&mut at_the_other);
-        // Nobody stands at the door of the server that had the place.
+        // Nobody stands at the server of the server that had the place.
         drop(first);
-        assert_answered(&mut at_the_other);
-        let mut again = knock(at_one);
-        rig.assert_calm();
+        assert_echoed(&mut at_the_other);
+        let mut again = connect_and_send(at_one);
+        rig.assert_not_spinning();
         assert_unanswered(&mut again);
         drop(at_the_other);
-        assert_answered(&mut again);
+        assert_echoed(&mut again);
         // A server that is closed leaves nobody standing, and does not keep the others from being woken.
-        let (mut late, mut later) = (knock(at_other), knock(at_one));
-        rig.assert_calm();
+        let (mut late, mut later) = (connect_and_send(at_other), connect_and_send(at_one));
+        rig.assert_not_spinning();
         get(one.close());
         assert_eq!(read_to_end(&mut later), b"");
         drop(again);
-        assert_answered(&mut late);
+        assert_echoed(&mut late);
     });
 }
 
@@ -114,22 +114,22 @@ fn c12_a_limit_can_be_changed_at_any_time() {
     on_every_loop(|rig| {
         let limit = ConnectionLimit::new(0);
         let (_server, address) = serve(rig, &limit);
-        let mut peers = [(); 3].map(|()| knock(address));
-        rig.assert_calm();
+        let mut peers = [(); 3].map(|()| connect_and_send(address));
+        rig.assert_not_spinning();
         peers.iter_mut().for_each(assert_unanswered);
         limit.set_max(2);
-        peers[..2].iter_mut().for_each(assert_answered);
+        peers[..2].iter_mut().for_each(assert_echoed);
         limit.set_max(1);
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_unanswered(&mut peers[2]);
         assert_eq!(limit.open(), 2, "those who are there stay");
         let [first, second, mut third] = peers;
         drop(first);
-        until("one is gone", || limit.open() == 1);
-        rig.assert_calm();
+        wait_until("one is gone", || limit.open() == 1);
+        rig.assert_not_spinning();
         assert_unanswered(&mut third);
         drop(second);
-        assert_answered(&mut third);
+        assert_echoed(&mut third);
     });
 }
 
@@ -147,7 +147,7 @@ impl Handler for Picky {
 }
 
 #[test]
-fn c12_who_does_not_become_a_channel_takes_no_place() {
+fn c12_a_connection_that_does_not_become_a_channel_does_not_count() {
     on_every_loop(|rig| {
         let (limit, tries) = (ConnectionLimit::new(1), AtomicUsize::new(0));
         let server = limited(&group(rig), &limit)
@@ -165,49 +165,50 @@ fn c12_who_does_not_become_a_channel_takes_no_place() {
         let server = get(server.bind("127.0.0.1:0"));
         let address = ip(server.local_address());
         for _ in 0..7 {
-            assert_eq!(read_to_end(&mut knock(address)), b"");
+            assert_eq!(read_to_end(&mut connect_and_send(address)), b"");
         }
-        let mut served = knock(address);
-        assert_answered(&mut served);
+        let mut served = connect_and_send(address);
+        assert_echoed(&mut served);
         assert_eq!(limit.open(), 1);
         rig.report_with("not yet");
     });
 }
 
 #[test]
-fn c12_a_handle_of_a_closed_connection_keeps_no_place() {
+fn c12_a_handle_of_a_closed_connection_does_not_count() {
     on_every_loop(|rig| {
         let limit = ConnectionLimit::new(1);
         let (_server, address) = serve(rig, &limit);
-        let mut first = knock(address);
-        assert_answered(&mut first);
+        let mut first = connect_and_send(address);
+        assert_echoed(&mut first);
         let is_child = |channel: &Channel| channel.parent().is_some();
         let channels = get(rig.event_loop.registered_channels());
         let kept: Vec<_> = channels.into_iter().filter(is_child).collect();
         assert_eq!(kept.len(), 1);
         drop(first);
-        assert_answered(&mut knock(address));
+        assert_echoed(&mut connect_and_send(address));
         assert!(!kept[0].is_open());
     });
 }
 
 #[test]
-fn l11_a_drain_at_the_limit_closes_those_who_wait_and_ends() {
+fn l11_a_drain_at_the_limit_closes_waiting_connections_and_ends() {
     on_every_loop(|rig| {
         let limit = ConnectionLimit::new(1);
         let ((_one, at_one), (_other, at_other)) = (serve(rig, &limit), serve(rig, &limit));
-        let mut served = knock(at_one);
-        assert_answered(&mut served);
-        let mut waiting = [knock(at_one), knock(at_other), knock(at_other)];
-        rig.assert_calm();
+        let mut served = connect_and_send(at_one);
+        assert_echoed(&mut served);
+        let mut waiting =
+            [connect_and_send(at_one), connect_and_send(at_other), connect_and_send(at_other)];
+        rig.assert_not_spinning();
         waiting.iter_mut().for_each(assert_unanswered);
         let drained = group(rig).drain(DrainOptions::default());
         for peer in &mut waiting {
             assert_eq!(read_to_end(peer), b"");
         }
-        drained.wait_timeout(LONG).unwrap();
+        drained.wait_timeout(TIME_LIMIT).unwrap();
         drop(served);
-        until("all are gone", || limit.open() == 0);
+        wait_until("all are gone", || limit.open() == 0);
     });
 }
 
@@ -235,7 +236,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn c12_under_load_all_are_served_and_never_more_than_so_many_at_a_time() {
+fn c12_under_load_all_connections_are_served_within_the_limit() {
     const MOST: usize = 3;
     const CLIENTS: usize = 8;
     const CALLS: usize = 50;
@@ -249,17 +250,21 @@ fn c12_under_load_all_are_served_and_never_more_than_so_many_at_a_time() {
     });
     // Three doors, on a loop each.
     let doors = [(); 3].map(|()| get(server.bind("127.0.0.1:0")));
-    let addresses = doors.each_ref().map(|door| ip(door.local_address()));
+    let addresses = doors.each_ref().map(|server| ip(server.local_address()));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             scope.spawn(move || {
                 for n in 0..CALLS {
-                    assert_answered(&mut knock(addresses[(client + n) % 3]));
+                    assert_echoed(&mut connect_and_send(addresses[(client + n) % 3]));
                 }
             });
         }
     });
-    until("all are gone", || limit.open() == 0);
-    loops.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+    wait_until("all are gone", || limit.open() == 0);
+    loops
+        .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
+        .unwrap()
+        .wait_timeout(TIME_LIMIT)
+        .unwrap();
     assert_eq!(most.load(Ordering::SeqCst), MOST);
 }

@@ -18,8 +18,8 @@ use waterwheel_net::{Epoll, Poll, Tcp};
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappingFactory};
 use waterwheel_testkit::loop_suite::blow;
 
-use crate::loop_rig::{LONG, Rig, get};
-use crate::probe::{Door, Notes, group, ip, knock, read_to_end};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
+use crate::probe::{ProbeLog, ProbedServer, connect_and_send, group, ip, read_to_end};
 
 /// Which call is to panic, once; and whether the driver knows over what.
 #[derive(Clone, Default)]
@@ -138,7 +138,7 @@ impl DriverWrapper for Panics {
     }
 }
 
-fn rig(driver: impl OpenDriver + 'static, fault: &Fault) -> Rig {
+fn rig(driver: impl OpenDriver + 'static, fault: &Fault) -> LoopRig {
     let fault = fault.clone();
     let panicking = WrappingFactory::new(driver, move |inner| Panics {
         inner,
@@ -146,10 +146,10 @@ fn rig(driver: impl OpenDriver + 'static, fault: &Fault) -> Rig {
         at: None,
         kept: None,
     });
-    Rig::new(EventLoopGroup::builder(panicking))
+    LoopRig::new(EventLoopGroup::builder(panicking))
 }
 
-fn on_every_rig(test: impl Fn(&Rig, &Fault)) {
+fn on_every_rig(test: impl Fn(&LoopRig, &Fault)) {
     let fault = Fault::default();
     for rig in [rig(Epoll, &fault), rig(Poll, &fault)] {
         test(&rig, &fault);
@@ -159,7 +159,7 @@ fn on_every_rig(test: impl Fn(&Rig, &Fault)) {
 
 /// The connection, or the loop, is closed with the panic as the cause, and that was reported.
 #[track_caller]
-fn assert_cause(rig: &Rig, error: &str, call: &str) {
+fn assert_cause(rig: &LoopRig, error: &str, call: &str) {
     let words = format!("panicked: {call}");
     assert!(error.contains(&words), "{error}");
     let report = rig.report_with("panicked");
@@ -168,39 +168,39 @@ fn assert_cause(rig: &Rig, error: &str, call: &str) {
 
 #[track_caller]
 fn closed(channel: &Channel) -> std::result::Result<(), Error> {
-    channel.closed().wait_timeout(LONG).expect("it is closed");
+    channel.closed().wait_timeout(TIME_LIMIT).expect("it is closed");
     channel.closed().join()
 }
 
 #[track_caller]
-fn assert_served((peer, notes): (&mut impl Write, &Notes)) {
+fn assert_served((peer, notes): (&mut impl Write, &ProbeLog)) {
     peer.write_all(b"hello").unwrap();
     while notes.next() != "read hello" {}
 }
 
 #[test]
-fn r05_a_panic_of_the_driver_over_one_connection_closes_that_one_and_no_other() {
+fn r05_a_driver_panic_over_one_connection_closes_only_that_one() {
     on_every_rig(|rig, fault| {
-        let door = Door::open(rig, |server| server);
-        let (_other, mut other_peer, other_notes) = door.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (_other, mut other_peer, other_notes) = server.connect();
         for call in ["next_event", "wait"] {
-            let (channel, mut peer, notes) = door.connect();
+            let (channel, mut peer, notes) = server.connect();
             fault.arm(call);
             peer.write_all(b"boom").unwrap();
             assert_eq!(closed(&channel).map_err(|error| error.to_string()), Ok(()));
             read_to_end(&mut peer);
-            let told = notes.to_the_end().join(", ");
+            let told = notes.until_removed().join(", ");
             assert_cause(rig, &told, call);
             assert_served((&mut other_peer, &other_notes));
-            let (_next, mut peer, notes) = door.connect();
+            let (_next, mut peer, notes) = server.connect();
             assert_served((&mut peer, &notes));
         }
-        assert!(door.server.is_active());
+        assert!(server.listener.is_active());
     });
 }
 
 #[test]
-fn r05_a_panic_of_the_driver_in_a_call_closes_the_channel_it_was_made_for() {
+fn r05_a_driver_panic_in_a_call_closes_the_channel_of_that_call() {
     type Act = fn(&Channel) -> Option<Error>;
     let acts: [(&'static str, Act); 5] = [
         ("write", |channel| channel.write_and_flush(Bytes::from("lost")).join().err()),
@@ -214,27 +214,27 @@ fn r05_a_panic_of_the_driver_in_a_call_closes_the_channel_it_was_made_for() {
         }),
     ];
     on_every_rig(|rig, fault| {
-        let door = Door::open(rig, |server| server);
-        let (_other, mut other_peer, other_notes) = door.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (_other, mut other_peer, other_notes) = server.connect();
         for (call, act) in acts {
-            let (channel, mut peer, notes) = door.connect();
+            let (channel, mut peer, notes) = server.connect();
             fault.arm(call);
             let error = act(&channel).expect("it fails");
             assert!(closed(&channel).is_ok(), "{call}");
             read_to_end(&mut peer);
-            let told = format!("{error}, {}", notes.to_the_end().join(", "));
+            let told = format!("{error}, {}", notes.until_removed().join(", "));
             assert_cause(rig, &told, call);
             assert_served((&mut other_peer, &other_notes));
         }
-        let (channel, mut peer, _) = door.connect();
+        let (channel, mut peer, _) = server.connect();
         fault.arm("detach");
         get(channel.close());
         read_to_end(&mut peer);
         fault.arm("attach");
-        let mut refused = std::net::TcpStream::connect(door.address).unwrap();
+        let mut refused = std::net::TcpStream::connect(server.address).unwrap();
         read_to_end(&mut refused);
         assert_served((&mut other_peer, &other_notes));
-        let (_next, mut peer, notes) = door.connect();
+        let (_next, mut peer, notes) = server.connect();
         assert_served((&mut peer, &notes));
     });
 }
@@ -261,7 +261,7 @@ impl Handler for AnswersALot {
 }
 
 #[test]
-fn r05_a_panic_of_the_driver_is_not_taken_for_one_of_the_handler_that_flushes() {
+fn r05_a_driver_panic_is_not_blamed_on_the_handler_that_flushes() {
     on_every_rig(|rig, fault| {
         let (tell, told) = channel();
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
@@ -270,9 +270,9 @@ fn r05_a_panic_of_the_driver_is_not_taken_for_one_of_the_handler_that_flushes() 
         });
         let server = get(server.bind("127.0.0.1:0"));
         fault.arm("write");
-        let mut peer = knock(ip(server.local_address()));
+        let mut peer = connect_and_send(ip(server.local_address()));
         read_to_end(&mut peer);
-        let told: Vec<_> = (0..3).map_while(|_| told.recv_timeout(LONG).ok()).collect();
+        let told: Vec<_> = (0..3).map_while(|_| told.recv_timeout(TIME_LIMIT).ok()).collect();
         assert_eq!(told, ["answered", "inactive", "removed"]);
         let report = rig.report_with("panicked: write");
         assert!(!report.contains("a lot"), "{report}");
@@ -281,10 +281,10 @@ fn r05_a_panic_of_the_driver_is_not_taken_for_one_of_the_handler_that_flushes() 
 }
 
 #[test]
-fn r05_the_cause_of_such_a_close_can_be_told_from_others() {
+fn r05_a_close_by_a_driver_panic_has_an_error_type_of_its_own() {
     on_every_rig(|rig, fault| {
-        let door = Door::open(rig, |server| server);
-        let (channel, _peer, _notes) = door.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, _peer, _notes) = server.connect();
         fault.arm("set_option");
         let error = channel.set_option(SocketOption::NoDelay(true)).join().unwrap_err();
         let io = error.find::<std::io::Error>().expect("an error of I/O");
@@ -294,33 +294,33 @@ fn r05_the_cause_of_such_a_close_can_be_told_from_others() {
 }
 
 #[test]
-fn r05_a_loop_that_dies_says_so_by_its_channels_and_its_group() {
+fn r05_a_loop_that_dies_fails_its_channels_and_its_group_with_the_cause() {
     for call in ["next_event", "wait"] {
         let fault = Fault::default();
         for rig in [rig(Epoll, &fault), rig(Poll, &fault)] {
-            let door = Door::open(&rig, |server| server);
+            let server = ProbedServer::open(&rig, |server| server);
             let each = ServerBootstrap::new(&group(&rig), Tcp).bind_on_each_loop("127.0.0.1:0");
             let (each, group) = (get(each), group(&rig));
             let all_closed = each.closed();
-            let (channel, mut peer, notes) = door.connect();
-            let waiting = door.server.closed();
+            let (channel, mut peer, notes) = server.connect();
+            let waiting = server.listener.closed();
             fault.arm_without_token(call);
             peer.write_all(b"boom").unwrap();
-            waiting.wait_timeout(LONG).expect("a server whose loop died is closed");
+            waiting.wait_timeout(TIME_LIMIT).expect("a server whose loop died is closed");
             let died = |error: Error| {
                 assert!(matches!(error.kind(), ErrorKind::LoopDied { .. }), "{error}");
                 assert!(error.to_string().contains(call), "{error}");
             };
             died(waiting.join().unwrap_err());
-            died(closed(&door.server).unwrap_err());
+            died(closed(&server.listener).unwrap_err());
             died(closed(&channel).unwrap_err());
-            assert!(!door.server.is_open() && !channel.is_active());
-            all_closed.wait_timeout(LONG).expect("all of them are closed");
+            assert!(!server.listener.is_open() && !channel.is_active());
+            all_closed.wait_timeout(TIME_LIMIT).expect("all of them are closed");
             let outcome = all_closed.join().unwrap();
             assert!(!outcome.is_success(), "{outcome:?}");
-            assert!(notes.to_the_end().contains(&"inactive".to_owned()));
+            assert!(notes.until_removed().contains(&"inactive".to_owned()));
             read_to_end(&mut peer);
-            group.termination().wait_timeout(LONG).expect("it has terminated");
+            group.termination().wait_timeout(TIME_LIMIT).expect("it has terminated");
             died(group.termination().join().unwrap_err());
             channel.write_and_flush(Bytes::from("late")).join().unwrap_err();
         }

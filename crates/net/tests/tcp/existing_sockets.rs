@@ -13,10 +13,10 @@ use waterwheel_channel::{Address, Bootstrap, ConnectionLimit, Listener, ServerBo
 use waterwheel_executor::Error;
 use waterwheel_net::{Tcp, existing_listener, existing_stream};
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::probe::{Echo, Probe, group, ip, until};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::probe::{Echo, Probe, group, ip, wait_until};
 
-fn echo(rig: &Rig) -> ServerBootstrap {
+fn echo(rig: &LoopRig) -> ServerBootstrap {
     ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
         Ok(())
@@ -45,7 +45,7 @@ fn assert_echoes(peer: &mut (impl Read + Write)) {
 }
 
 #[test]
-fn c12_a_socket_that_listens_already_is_served_and_keeps_those_who_wait_there() {
+fn c12_an_existing_listener_is_served_with_its_waiting_connections() {
     on_every_loop(|rig| {
         let (listener, address) = listen();
         let mut early = TcpStream::connect(address).unwrap();
@@ -61,7 +61,7 @@ fn c12_a_socket_that_listens_already_is_served_and_keeps_those_who_wait_there() 
 }
 
 #[test]
-fn c12_a_connection_that_is_there_already_becomes_a_channel() {
+fn c12_an_existing_connection_becomes_a_channel() {
     on_every_loop(|rig| {
         let (ours, mut theirs) = pair();
         let (here, there) = (ours.local_addr().unwrap(), ours.peer_addr().unwrap());
@@ -77,19 +77,19 @@ fn c12_a_connection_that_is_there_already_becomes_a_channel() {
         assert!(channel.is_active());
         let addresses = (ip(channel.local_address()), ip(channel.peer_address()));
         assert_eq!(addresses, (here, there));
-        let notes = told.recv_timeout(LONG).unwrap();
+        let notes = told.recv_timeout(TIME_LIMIT).unwrap();
         assert_eq!(notes.take(3), ["registered", "active", "read early"]);
         get(channel.write_and_flush(bytes::Bytes::from_static(b"answer")));
         let mut answer = [0; 6];
         theirs.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"answer");
         theirs.shutdown(Shutdown::Both).unwrap();
-        channel.closed().wait_timeout(LONG).unwrap();
+        channel.closed().wait_timeout(TIME_LIMIT).unwrap();
     });
 }
 
 #[test]
-fn c12_options_are_set_on_existing_sockets_and_the_others_stay() {
+fn c12_options_are_set_on_existing_sockets_and_unset_ones_stay_unchanged() {
     on_every_loop(|rig| {
         let (listener, address) = listen();
         let seen = listener.try_clone().unwrap();
@@ -118,7 +118,7 @@ fn c12_options_are_set_on_existing_sockets_and_the_others_stay() {
 }
 
 #[test]
-fn c12_existing_sockets_are_not_passed_on_to_other_programs() {
+fn c12_existing_sockets_become_close_on_exec() {
     let (listener, _) = listen();
     let seen = listener.as_fd().try_clone_to_owned().unwrap();
     fcntl_setfd(&listener, FdFlags::empty()).unwrap();
@@ -134,7 +134,7 @@ fn c12_existing_sockets_are_not_passed_on_to_other_programs() {
 }
 
 #[test]
-fn c12_what_is_no_such_socket_is_refused_by_name() {
+fn c12_a_descriptor_that_is_not_such_a_socket_is_refused_with_the_reason() {
     on_every_loop(|rig| {
         let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
         let (ours, theirs) = pair();
@@ -164,7 +164,7 @@ fn c12_what_is_no_such_socket_is_refused_by_name() {
             let error = unfit.unwrap_err().to_string();
             assert!(error.contains("not connected"), "{error}");
         }
-        until("nothing is left", || rig.event_loop.metrics().channels == 0);
+        wait_until("nothing is left", || rig.event_loop.metrics().channels == 0);
     });
 }
 
@@ -173,7 +173,7 @@ fn c12_a_failing_initialiser_or_a_cancel_closes_an_existing_socket() {
     on_every_loop(|rig| {
         let bad = Bootstrap::new(&group(rig), Tcp).initialiser(|_| Err(Error::new("not today")));
         let (ours, mut theirs) = pair();
-        theirs.set_read_timeout(Some(LONG)).unwrap();
+        theirs.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let error = bad.adopt(existing_stream(ours).unwrap()).join().unwrap_err().to_string();
         assert!(error.contains("not today"), "{error}");
         assert_eq!(theirs.read(&mut [0; 1]).unwrap(), 0);
@@ -184,12 +184,12 @@ fn c12_a_failing_initialiser_or_a_cancel_closes_an_existing_socket() {
         let served = echo(rig).serve(existing_listener(listener).unwrap());
         assert!(served.cancel());
         drop(hold);
-        until("it is free", || TcpListener::bind(address).is_ok());
+        wait_until("it is free", || TcpListener::bind(address).is_ok());
     });
 }
 
 #[test]
-fn c12_unix_sockets_that_listen_already_are_served_too() {
+fn c12_existing_unix_listeners_are_served_too() {
     on_every_loop(|rig| {
         let name = format!("waterwheel-existing-{}-{}", std::process::id(), rig.is_epoll());
         let path = std::env::temp_dir().join(name);
@@ -198,7 +198,7 @@ fn c12_unix_sockets_that_listen_already_are_served_too() {
         let server = get(echo(rig).serve(existing_listener(listener).unwrap()));
         assert!(matches!(server.local_address(), Some(Address::Unix(_))));
         let mut peer = UnixStream::connect(&path).unwrap();
-        peer.set_read_timeout(Some(LONG)).unwrap();
+        peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         assert_echoes(&mut peer);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

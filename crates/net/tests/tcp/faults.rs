@@ -10,7 +10,7 @@ use waterwheel_net::Tcp;
 use waterwheel_testkit::loop_suite::blow;
 
 use crate::loop_rig::{get, on_every_loop, on_loop};
-use crate::probe::{Door, echo, group, ip, read_to_end, reset, until};
+use crate::probe::{ProbedServer, echo, group, ip, read_to_end, reset, wait_until};
 
 #[track_caller]
 fn assert_echoes(address: std::net::SocketAddr) {
@@ -22,7 +22,7 @@ fn assert_echoes(address: std::net::SocketAddr) {
 }
 
 #[test]
-fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing() {
+fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing_behind() {
     on_loop(
         "epoll",
         waterwheel_net::Epoll,
@@ -32,16 +32,16 @@ fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing() {
             for n in 0..10_000 {
                 let mut peer = TcpStream::connect(address).unwrap();
                 if n % 3 == 0 {
-                    peer.write_all(b"gone").unwrap();
+                    peer.write_all(b"unregistered").unwrap();
                 }
                 reset(peer);
             }
             assert_echoes(address);
-            until("all are gone", || {
+            wait_until("all are gone", || {
                 let left = rig.event_loop.metrics();
                 (left.channels, left.registrations) == (1, 1)
             });
-            rig.assert_calm();
+            rig.assert_not_spinning();
         },
     );
 }
@@ -60,7 +60,7 @@ impl Handler for Touchy {
 }
 
 #[test]
-fn c02_a_panicking_handler_closes_its_channel_only_and_is_named() {
+fn c02_a_panicking_handler_closes_only_its_channel_and_is_named_in_the_report() {
     on_every_loop(|rig| {
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
             edit.add_last("touchy", Touchy)?;
@@ -103,33 +103,33 @@ fn c02_peers_whose_process_is_killed_are_closed() {
         waterwheel_net::Epoll,
         |builder| builder,
         |rig| {
-            let door = Door::open(rig, |server| server);
+            let server = ProbedServer::open(rig, |server| server);
             let mut peers = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "faults::c02_peers_whose_process_is_killed_are_closed"])
-                .env(PEERS_OF, door.address.to_string())
+                .env(PEERS_OF, server.address.to_string())
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            let children: Vec<_> = (0..50).map(|_| door.accepted()).collect();
+            let children: Vec<_> = (0..50).map(|_| server.accepted()).collect();
             for (_, notes) in &children {
                 assert_eq!(notes.next(), "read here");
             }
             peers.kill().unwrap();
             peers.wait().unwrap();
             for (channel, notes) in children {
-                let told = notes.to_the_end();
+                let told = notes.until_removed();
                 assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
                 assert!(!channel.is_open());
             }
-            rig.assert_calm();
+            rig.assert_not_spinning();
             assert_eq!(rig.event_loop.metrics().channels, 1);
         },
     );
 }
 
 #[test]
-fn c02_a_handler_that_fails_while_its_peer_resets_is_told_of_one_end() {
+fn c02_a_handler_that_fails_while_its_peer_resets_gets_inactive_once() {
     static ENDS: AtomicUsize = AtomicUsize::new(0);
     struct Ends;
     impl Handler for Ends {
@@ -163,10 +163,10 @@ fn c02_a_handler_that_fails_while_its_peer_resets_is_told_of_one_end() {
             peer.write_all(b"x").unwrap();
             reset(peer);
         }
-        until("all have ended", || {
+        wait_until("all have ended", || {
             ENDS.load(Ordering::Relaxed) == 100 && rig.event_loop.metrics().channels == 1
         });
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(ENDS.load(Ordering::Relaxed), 100);
     });
 }

@@ -9,7 +9,7 @@ use waterwheel_channel::{ChannelOptions, Offloaded, RemoteHandler, ServerBootstr
 use waterwheel_executor::EventExecutorGroup;
 
 use crate::loop_rig::{get, on_every_loop};
-use crate::probe::{Door, read_to_end, reset};
+use crate::probe::{ProbedServer, read_to_end, reset};
 
 const ENDED: [&str; 3] = ["inactive", "unregistered", "removed"];
 
@@ -18,29 +18,29 @@ fn half_closable(server: ServerBootstrap) -> ServerBootstrap {
 }
 
 #[test]
-fn c10_the_end_of_the_peer_closes_a_connection_that_does_not_allow_half_closure() {
+fn c10_the_peers_half_close_closes_a_connection_without_half_closure() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| server);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, mut peer, notes) = server.connect();
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        channel.closed().wait_timeout(crate::loop_rig::LONG).unwrap();
+        channel.closed().wait_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
         assert_eq!(read_to_end(&mut peer), b"");
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!(told[0], "read last");
         assert_eq!(told[told.len() - 3..], ENDED);
     });
 }
 
 #[test]
-fn c10_a_server_answers_after_the_end_of_the_request() {
+fn c10_a_server_answers_after_the_peers_half_close() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, half_closable);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, half_closable);
+        let (channel, mut peer, notes) = server.connect();
         peer.write_all(b"question").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         while notes.next() != "Input over" {}
-        rig.assert_calm();
+        rig.assert_not_spinning();
         get(channel.write_and_flush(Bytes::from("answer")));
         let mut answer = [0; 6];
         peer.read_exact(&mut answer).unwrap();
@@ -48,17 +48,17 @@ fn c10_a_server_answers_after_the_end_of_the_request() {
         assert!(channel.is_active());
         get(channel.shutdown_output());
         assert_eq!(read_to_end(&mut peer), b"");
-        assert_eq!(notes.to_the_end(), ["Output over", "inactive", "unregistered", "removed"]);
+        assert_eq!(notes.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
     });
 }
 
 #[test]
-fn c10_a_shut_output_delivers_what_was_flushed_to_a_peer_that_reads_late() {
+fn c10_a_shut_output_delivers_flushed_bytes_to_a_peer_that_reads_late() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             half_closable(server).child_socket_option(SocketOption::SendBuffer(8 * 1024))
         });
-        let (channel, mut peer, notes) = door.connect();
+        let (channel, mut peer, notes) = server.connect();
         let body: Vec<u8> = (0..4_000_000_u32).map(|n| n as u8).collect();
         let written = channel.write_and_flush(Bytes::from(body.clone()));
         let held = channel.write(Bytes::from("never flushed"));
@@ -70,7 +70,7 @@ fn c10_a_shut_output_delivers_what_was_flushed_to_a_peer_that_reads_late() {
         }
         assert!(!written.is_done() && !shut.is_done(), "nobody has read it");
         assert!(!channel.is_writable());
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(read_to_end(&mut peer) == body);
         get(written);
         get(shut);
@@ -84,46 +84,46 @@ fn c10_a_shut_output_delivers_what_was_flushed_to_a_peer_that_reads_late() {
 #[test]
 fn c10_a_shut_input_reads_nothing_more_and_still_writes() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, half_closable);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, half_closable);
+        let (channel, mut peer, notes) = server.connect();
         get(channel.shutdown_input());
         get(channel.shutdown_input());
         assert_eq!(notes.next(), "Input over");
         peer.write_all(b"nobody listens").unwrap();
         channel.read();
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(notes.rest(), [""; 0]);
         get(channel.write_and_flush(Bytes::from("answer")));
         let mut answer = [0; 6];
         peer.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"answer");
         get(channel.shutdown_output());
-        assert_eq!(notes.to_the_end(), ["Output over", "inactive", "unregistered", "removed"]);
+        assert_eq!(notes.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
     });
 }
 
 #[test]
-fn c10_a_reset_ends_a_connection_that_is_half_closed() {
+fn c10_a_reset_closes_a_half_closed_connection() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, half_closable);
-        let (channel, peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, half_closable);
+        let (channel, peer, notes) = server.connect();
         get(channel.shutdown_output());
         assert_eq!(notes.next(), "Output over");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         reset(peer);
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!(told[told.len() - 3..], ENDED);
         assert_eq!(told.iter().filter(|it| it.contains("over")).count(), 0, "{told:?}");
         assert!(!channel.is_open());
 
         // With the input over, it is seen too.
-        let (channel, peer, notes) = door.connect();
+        let (channel, peer, notes) = server.connect();
         get(channel.shutdown_input());
         assert_eq!(notes.next(), "Input over");
         reset(peer);
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!(told[told.len() - 3..], ENDED);
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
@@ -133,10 +133,10 @@ struct Passes;
 impl RemoteHandler for Passes {}
 
 #[test]
-fn c10_the_end_of_the_output_goes_through_an_offloaded_handler_in_its_turn() {
+fn c10_shutdown_output_passes_an_offloaded_handler_after_its_earlier_writes() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, half_closable);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, half_closable);
+        let (channel, mut peer, notes) = server.connect();
         let threads = EventExecutorGroup::builder().threads(1).build().unwrap();
         let elsewhere = threads.clone();
         get(channel.with_pipeline(move |pipeline| {
@@ -158,7 +158,7 @@ fn c10_the_end_of_the_output_goes_through_an_offloaded_handler_in_its_turn() {
         peer.write_all(b"heard").unwrap();
         assert_eq!(notes.next(), "read heard");
         drop(peer);
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!(told[told.len() - 4..], ["Input over", "inactive", "unregistered", "removed"]);
     });
 }

@@ -15,8 +15,8 @@ use waterwheel_executor::Error;
 use waterwheel_net::{Epoll, Poll, Tcp};
 use waterwheel_testkit::recorder::Log;
 
-use crate::loop_rig::{LONG, get};
-use crate::probe::{ip, reset, until};
+use crate::loop_rig::{TIME_LIMIT, get};
+use crate::probe::{ip, reset, wait_until};
 
 /// What was seen of all lives.
 #[derive(Default)]
@@ -117,7 +117,7 @@ impl Dice {
 /// A connection of the standard library's that does one of several things, all of them legal.
 fn visit(address: std::net::SocketAddr, dice: &mut Dice) -> std::io::Result<()> {
     let mut peer = TcpStream::connect(address)?;
-    peer.set_read_timeout(Some(LONG))?;
+    peer.set_read_timeout(Some(TIME_LIMIT))?;
     let mut piece = [0; 64];
     match dice.below(6) {
         0 => reset(peer),
@@ -173,19 +173,27 @@ fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool
         match n % 3 {
             0 => drop(connected.cancel()),
             1 => drop(connected),
-            _ => drop(connected.wait_timeout(LONG)),
+            _ => drop(connected.wait_timeout(TIME_LIMIT)),
         }
     }
     if shut_down {
-        group.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+        group
+            .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
+            .unwrap()
+            .wait_timeout(TIME_LIMIT)
+            .unwrap();
     }
     visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
     if !shut_down {
-        until("all are gone", || {
+        wait_until("all are gone", || {
             group.children().map(|it| it.metrics().channels).sum::<usize>() == 1
         });
         assert!(server.is_active());
-        group.shutdown_gracefully(Duration::ZERO, LONG).unwrap().wait_timeout(LONG).unwrap();
+        group
+            .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
+            .unwrap()
+            .wait_timeout(TIME_LIMIT)
+            .unwrap();
     }
     assert_eq!(*lives.wrong.lock().unwrap(), [""; 0]);
     let (begun, ended) = (lives.begun.load(Ordering::Relaxed), lives.ended.load(Ordering::Relaxed));
@@ -196,13 +204,13 @@ fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool
 }
 
 #[test]
-fn c02_thousands_of_connections_that_come_and_go_are_told_of_each_part_once() {
+fn c02_thousands_of_short_connections_get_each_lifecycle_event_once() {
     come_and_go(Epoll, 1000, false);
     come_and_go(Poll, 300, false);
 }
 
 #[test]
-fn c02_a_shutdown_in_the_middle_of_it_ends_every_life_in_order() {
+fn c02_a_shutdown_under_load_ends_every_channel_with_its_events_in_order() {
     for _ in 0..3 {
         come_and_go(Epoll, 300, true);
         come_and_go(Poll, 100, true);

@@ -7,7 +7,7 @@ use waterwheel_channel::driver::SocketOption;
 use waterwheel_executor::{Clock, GlobalExecutor};
 
 use crate::loop_rig::{get, on_every_loop};
-use crate::probe::{Door, read_to_end};
+use crate::probe::{ProbedServer, read_to_end};
 
 /// Longer than the test may take.
 const LINGER: Duration = Duration::from_secs(20);
@@ -15,16 +15,16 @@ const LINGER: Duration = Duration::from_secs(20);
 #[test]
 fn c11_a_lingering_close_does_not_block_the_loop() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             server
                 .child_socket_option(SocketOption::Linger(Some(LINGER)))
                 .child_socket_option(SocketOption::SendBuffer(64 * 1024))
         });
-        let (channel, mut peer, _notes) = door.connect();
+        let (channel, mut peer, _notes) = server.connect();
         let begun = Clock::Monotonic.now();
         let _written = channel.write_and_flush(Bytes::from(vec![7; 8_000_000]));
         get(channel.close());
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(Clock::Monotonic.now().since(begun) < LINGER / 2, "it waited for the peer");
         let got = read_to_end(&mut peer).len();
         assert!(got > 0, "what the kernel had taken is delivered");
@@ -32,13 +32,13 @@ fn c11_a_lingering_close_does_not_block_the_loop() {
 }
 
 #[test]
-fn c11_lingering_closes_keep_nobody_waiting() {
+fn c11_many_lingering_closes_delay_no_other_channel() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             server.child_socket_option(SocketOption::Linger(Some(LINGER)))
         });
         let begun = Clock::Monotonic.now();
-        let visits: Vec<_> = (0..8).map(|_| door.connect()).collect();
+        let visits: Vec<_> = (0..8).map(|_| server.connect()).collect();
         for (channel, ..) in &visits {
             drop(channel.write_and_flush(Bytes::from(vec![7; 8_000_000])));
             get(channel.close());
@@ -50,12 +50,12 @@ fn c11_lingering_closes_keep_nobody_waiting() {
 }
 
 #[test]
-fn c11_a_linger_of_less_than_a_second_is_no_reset() {
+fn c11_a_linger_of_less_than_a_second_does_not_reset_the_connection() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             server.child_socket_option(SocketOption::Linger(Some(Duration::from_millis(500))))
         });
-        let (channel, mut peer, _notes) = door.connect();
+        let (channel, mut peer, _notes) = server.connect();
         get(channel.write_and_flush(Bytes::from("last words")));
         get(channel.close());
         let mut all = Vec::new();

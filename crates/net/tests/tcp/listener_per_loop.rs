@@ -13,8 +13,8 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Epoll, Poll, Tcp};
 
-use crate::loop_rig::{LONG, get};
-use crate::probe::{assert_answered, ip, knock, read_to_end, until};
+use crate::loop_rig::{TIME_LIMIT, get};
+use crate::probe::{assert_echoed, connect_and_send, ip, read_to_end, wait_until};
 
 const LOOPS: usize = 3;
 
@@ -23,8 +23,8 @@ fn on_three_loops(test: impl Fn(&EventLoopGroup)) {
     let run = |builder: EventLoopGroupBuilder| {
         let loops = builder.threads(LOOPS).build().unwrap();
         test(&loops);
-        let ended = loops.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-        ended.wait_timeout(LONG).unwrap();
+        let ended = loops.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+        ended.wait_timeout(TIME_LIMIT).unwrap();
     };
     run(EventLoopGroup::builder(Epoll));
     run(EventLoopGroup::builder(Poll));
@@ -60,7 +60,7 @@ fn nobody() -> SocketAddr {
 }
 
 #[test]
-fn c12_each_loop_accepts_at_the_same_address_and_keeps_what_it_has_accepted() {
+fn c12_each_loop_accepts_at_the_same_address_and_serves_what_it_accepts() {
     on_three_loops(|loops| {
         let (server, shown) = echo(loops);
         let servers = get(server.bind_on_each_loop("127.0.0.1:0"));
@@ -71,11 +71,11 @@ fn c12_each_loop_accepts_at_the_same_address_and_keeps_what_it_has_accepted() {
         assert_eq!(at, [address; LOOPS], "the first decides the port");
         let homes: Vec<_> = servers.channels().iter().map(Channel::event_loop).collect();
         assert_eq!(homes, loops.children().collect::<Vec<_>>(), "one on each, in order");
-        let mut peers: Vec<_> = (0..64).map(|_| knock(address)).collect();
-        peers.iter_mut().for_each(assert_answered);
+        let mut peers: Vec<_> = (0..64).map(|_| connect_and_send(address)).collect();
+        peers.iter_mut().for_each(assert_echoed);
         let mut per_loop = HashMap::new();
         for _ in &peers {
-            let child = shown.recv_timeout(LONG).unwrap();
+            let child = shown.recv_timeout(TIME_LIMIT).unwrap();
             let server = child.parent().expect("it was accepted");
             assert_eq!(child.event_loop(), server.event_loop(), "it stays");
             *per_loop.entry(server.id()).or_insert(0) += 1;
@@ -85,24 +85,24 @@ fn c12_each_loop_accepts_at_the_same_address_and_keeps_what_it_has_accepted() {
 }
 
 #[test]
-fn c12_closing_all_servers_frees_their_address_and_leaves_the_connections() {
+fn c12_closing_all_servers_frees_their_address_and_keeps_the_connections() {
     on_three_loops(|loops| {
         let (server, _shown) = echo(loops);
         let servers = get(server.bind_on_each_loop("127.0.0.1:0"));
         let address = ip(servers.local_address());
-        let mut peer = knock(address);
-        assert_answered(&mut peer);
+        let mut peer = connect_and_send(address);
+        assert_echoed(&mut peer);
         let ended = servers.closed();
         // One goes, the others go on.
         get(servers.channels()[0].close());
         for _ in 0..8 {
-            assert_answered(&mut knock(address));
+            assert_echoed(&mut connect_and_send(address));
         }
         assert!(!ended.is_done());
         assert!(get(servers.close()).is_success());
         assert_eq!(get(ended).len(), LOOPS);
         peer.write_all(b"ping").unwrap();
-        assert_answered(&mut peer);
+        assert_echoed(&mut peer);
         assert!(TcpStream::connect(address).is_err());
         // And again, at an address that is said.
         let again = get(server.bind_on_each_loop(address));
@@ -111,7 +111,7 @@ fn c12_closing_all_servers_frees_their_address_and_leaves_the_connections() {
 }
 
 #[test]
-fn c12_a_bind_that_fails_half_way_leaves_nobody_at_the_address() {
+fn c12_a_bind_that_fails_on_one_loop_leaves_no_listener() {
     on_three_loops(|loops| {
         let (server, _shown) = echo(loops);
         let last = loops.children().last().unwrap();
@@ -124,7 +124,7 @@ fn c12_a_bind_that_fails_half_way_leaves_nobody_at_the_address() {
 }
 
 #[test]
-fn c12_an_address_that_cannot_be_had_is_named_and_so_is_a_transport_that_cannot_share() {
+fn c12_the_error_of_a_bind_per_loop_names_the_address_or_a_transport_without_reuse_port() {
     on_three_loops(|loops| {
         let (server, _shown) = echo(loops);
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -140,7 +140,7 @@ fn c12_an_address_that_cannot_be_had_is_named_and_so_is_a_transport_that_cannot_
 }
 
 #[test]
-fn c12_a_cancelled_bind_leaves_nobody_at_the_address() {
+fn c12_a_cancelled_bind_per_loop_leaves_no_listener() {
     on_three_loops(|loops| {
         let (server, _shown) = echo(loops);
         for _ in 0..20 {
@@ -149,7 +149,7 @@ fn c12_a_cancelled_bind_leaves_nobody_at_the_address() {
             if !bound.cancel() {
                 get(get(bound).close());
             }
-            until("it is free", || TcpListener::bind(address).is_ok());
+            wait_until("it is free", || TcpListener::bind(address).is_ok());
         }
     });
 }
@@ -165,13 +165,13 @@ fn c12_servers_on_all_loops_share_one_limit() {
             for _ in 0..6 {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        assert_answered(&mut knock(address));
+                        assert_echoed(&mut connect_and_send(address));
                         assert!(limit.open() <= 2);
                     }
                 });
             }
         });
-        until("all are gone", || limit.open() == 0);
+        wait_until("all are gone", || limit.open() == 0);
     });
 }
 
@@ -181,12 +181,12 @@ fn l11_a_drain_closes_the_servers_of_all_loops() {
         let (server, _shown) = echo(loops);
         let servers = get(server.bind_on_each_loop("127.0.0.1:0"));
         let address = ip(servers.local_address());
-        let mut peer = knock(address);
-        assert_answered(&mut peer);
-        let quick = DrainOptions::default().shutdown(Duration::ZERO, LONG).unwrap();
+        let mut peer = connect_and_send(address);
+        assert_echoed(&mut peer);
+        let quick = DrainOptions::default().shutdown(Duration::ZERO, TIME_LIMIT).unwrap();
         let drained = loops.drain(quick);
-        servers.closed().wait_timeout(LONG).unwrap();
-        drained.wait_timeout(LONG).unwrap();
+        servers.closed().wait_timeout(TIME_LIMIT).unwrap();
+        drained.wait_timeout(TIME_LIMIT).unwrap();
         assert_eq!(read_to_end(&mut peer), b"");
         assert!(TcpStream::connect(address).is_err());
     });

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use waterwheel_channel::{Bootstrap, ChannelOptions, NewChannel, ServerBootstrap, Stream};
 use waterwheel_net::Tcp;
 
-use crate::loop_rig::{LONG, get, on_every_loop};
-use crate::probe::{Door, group, reset};
+use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
+use crate::probe::{ProbedServer, group, reset};
 
 /// Reads off, but half closure allowed: nothing closes it but what breaks it.
 fn quiet(server: ServerBootstrap) -> ServerBootstrap {
@@ -20,50 +20,50 @@ fn quiet(server: ServerBootstrap) -> ServerBootstrap {
 #[test]
 fn l17_a_reset_with_reads_off_closes_the_channel_and_does_not_spin() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, quiet);
-        let (channel, peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, quiet);
+        let (channel, peer, notes) = server.connect();
         reset(peer);
-        channel.closed().wait_timeout(LONG).expect("it is seen");
-        assert!(notes.to_the_end()[0].starts_with("error "));
-        rig.assert_calm();
+        channel.closed().wait_timeout(TIME_LIMIT).expect("it is seen");
+        assert!(notes.until_removed()[0].starts_with("error "));
+        rig.assert_not_spinning();
     });
 }
 
 #[test]
-fn l17_an_end_with_reads_off_is_told_once_waits_until_it_is_read_and_does_not_spin() {
+fn l17_the_peers_end_with_reads_off_is_reported_once_and_does_not_spin() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, quiet);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, quiet);
+        let (channel, mut peer, notes) = server.connect();
         peer.write_all(b"last").unwrap();
         drop(peer);
         assert_eq!(notes.next(), "peer finished");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(notes.rest(), [""; 0]);
         channel.read();
         assert_eq!(notes.take(2), ["read last", "complete"]);
         channel.read();
         while notes.next() != "Input over" {}
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(channel.is_active());
         get(channel.close());
     });
 }
 
 #[test]
-fn l17_an_end_and_an_own_half_close_do_not_spin() {
+fn l17_the_peers_end_and_a_local_half_close_do_not_spin() {
     on_every_loop(|rig| {
         // The end was not read: the channel does not know that both directions are over.
-        let door = Door::open(rig, quiet);
-        let (channel, peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, quiet);
+        let (channel, peer, notes) = server.connect();
         peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(notes.next(), "peer finished");
         get(channel.shutdown_output());
         assert_eq!(notes.next(), "Output over");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         channel.read();
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!(told[told.len() - 4..], ["Input over", "inactive", "unregistered", "removed"]);
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
@@ -76,7 +76,7 @@ fn l17_a_socket_that_was_never_connected_does_not_spin() {
         channel.set_auto_read(true);
         let early = channel.write_and_flush(Bytes::from("early"));
         assert!(early.join().unwrap_err().to_string().contains("not connected"));
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(channel.is_open() && !channel.is_active());
         get(channel.close());
     });
@@ -89,25 +89,25 @@ fn l17_a_refused_connect_fails_and_does_not_spin() {
         let connected = Bootstrap::new(&group(rig), Tcp).connect(nobody);
         let error = connected.join().unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot connect to {nobody}: ")), "{error}");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().channels, 0);
         assert_eq!(rig.event_loop.metrics().registrations, 0);
     });
 }
 
 #[test]
-fn l17_connections_that_a_server_does_not_accept_do_not_spin() {
+fn l17_connections_that_are_not_accepted_do_not_spin() {
     on_every_loop(|rig| {
         let quiet = ChannelOptions { auto_read: false, ..Default::default() };
-        let door = Door::open(rig, |server| server.options(quiet));
+        let server = ProbedServer::open(rig, |server| server.options(quiet));
         let peers: Vec<_> =
-            (0..3).map(|_| std::net::TcpStream::connect(door.address).unwrap()).collect();
-        rig.assert_calm();
+            (0..3).map(|_| std::net::TcpStream::connect(server.address).unwrap()).collect();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().channels, 1);
-        door.server.read();
+        server.listener.read();
         for _ in &peers {
-            door.accepted();
+            server.accepted();
         }
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }

@@ -13,9 +13,9 @@ use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{Address, Bootstrap, Channel, EventLoopGroup, ServerBootstrap};
 use waterwheel_net::Tcp;
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 
-fn group(rig: &Rig) -> EventLoopGroup {
+fn group(rig: &LoopRig) -> EventLoopGroup {
     rig.event_loop.parent().unwrap()
 }
 
@@ -99,18 +99,18 @@ fn assert_all(whose: &str, fd: &OwnedFd) {
     }
 }
 
-fn server(rig: &Rig) -> ServerBootstrap {
+fn server(rig: &LoopRig) -> ServerBootstrap {
     ServerBootstrap::new(&group(rig), Tcp)
 }
 
-fn client(rig: &Rig) -> Bootstrap {
+fn client(rig: &LoopRig) -> Bootstrap {
     Bootstrap::new(&group(rig), Tcp)
 }
 
 /// The channel that the server has made for a client.
-fn accepted(rig: &Rig, peer: SocketAddr) -> Channel {
+fn accepted(rig: &LoopRig, peer: SocketAddr) -> Channel {
     let clock = waterwheel_executor::Clock::Monotonic;
-    let limit = clock.now().plus(LONG);
+    let limit = clock.now().plus(TIME_LIMIT);
     loop {
         let channels = get(rig.event_loop.registered_channels());
         let is_it = |it: &Channel| {
@@ -124,7 +124,7 @@ fn accepted(rig: &Rig, peer: SocketAddr) -> Channel {
 }
 
 #[test]
-fn c11_options_of_a_bootstrap_are_set_in_the_kernel_and_children_have_them_too() {
+fn c11_bootstrap_options_are_set_on_the_socket_and_on_accepted_ones() {
     on_every_loop(|rig| {
         let (mut boss, mut ours) = (server(rig), client(rig));
         for (option, _) in all() {
@@ -158,7 +158,7 @@ fn c11_options_can_be_set_at_run_time() {
 }
 
 #[test]
-fn c11_options_that_are_set_while_it_is_away_are_there_when_it_is_back() {
+fn c11_options_set_while_deregistered_are_applied_on_registration() {
     on_every_loop(|rig| {
         let listener = get(server(rig).bind("127.0.0.1:0"));
         let channel = get(client(rig).connect(ip(listener.local_address())));
@@ -174,7 +174,7 @@ fn c11_options_that_are_set_while_it_is_away_are_there_when_it_is_back() {
 }
 
 #[test]
-fn c11_an_option_that_is_refused_when_it_comes_back_closes_the_channel() {
+fn c11_an_option_refused_on_registration_closes_the_channel() {
     on_every_loop(|rig| {
         let listener = get(server(rig).bind("127.0.0.1:0"));
         let channel = get(client(rig).connect(ip(listener.local_address())));
@@ -183,13 +183,13 @@ fn c11_an_option_that_is_refused_when_it_comes_back_closes_the_channel() {
             get(away.set_option(SocketOption::OnlyV6(true)));
             let error = away.register().join().unwrap_err().to_string();
             assert!(error.contains("only_v6"), "{error}");
-            away.closed().wait_timeout(LONG).expect("it is of no more use");
+            away.closed().wait_timeout(TIME_LIMIT).expect("it is of no more use");
         }
     });
 }
 
 #[test]
-fn c11_by_default_small_writes_are_sent_at_once_and_listeners_take_addresses_that_linger() {
+fn c11_tcp_nodelay_and_so_reuseaddr_are_set_by_default() {
     on_every_loop(|rig| {
         let listener = get(server(rig).bind("127.0.0.1:0"));
         let channel = get(client(rig).connect(ip(listener.local_address())));
@@ -208,7 +208,7 @@ fn c11_by_default_small_writes_are_sent_at_once_and_listeners_take_addresses_tha
 }
 
 #[test]
-fn c11_of_two_the_last_wins() {
+fn c11_of_two_equal_options_the_last_wins() {
     on_every_loop(|rig| {
         let listener = get(server(rig)
             .socket_option(SocketOption::KeepAliveCount(3))
@@ -229,7 +229,7 @@ fn c11_of_two_the_last_wins() {
 }
 
 #[test]
-fn c11_listeners_share_a_port_if_both_say_so() {
+fn c11_listeners_share_a_port_if_both_set_so_reuseport() {
     on_every_loop(|rig| {
         let sharing = server(rig).socket_option(SocketOption::ReusePort(true));
         let first = get(sharing.bind("127.0.0.1:0"));
@@ -251,7 +251,7 @@ fn c11_the_options_of_listeners_are_set() {
             .bind("127.0.0.1:0"));
         // Nobody is accepted before it has sent something.
         let quiet = TcpStream::connect(ip(listener.local_address())).unwrap();
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().channels, 1);
         std::io::Write::write_all(&mut &quiet, b"x").unwrap();
         accepted(rig, quiet.local_addr().unwrap());
@@ -282,7 +282,7 @@ fn c11_a_backlog_limits_how_many_connections_wait() {
 }
 
 #[test]
-fn c11_what_cannot_be_set_is_named() {
+fn c11_an_option_that_cannot_be_set_is_named_in_the_error() {
     on_every_loop(|rig| {
         let listener = get(server(rig).bind("127.0.0.1:0"));
         let address = ip(listener.local_address());
@@ -322,7 +322,7 @@ fn c11_what_cannot_be_set_is_named() {
 }
 
 #[test]
-fn c11_an_option_set_while_it_connects_is_there_when_it_is_connected() {
+fn c11_an_option_set_during_the_connect_is_kept() {
     on_every_loop(|rig| {
         let listener = get(server(rig).bind("127.0.0.1:0"));
         let address = ip(listener.local_address());
@@ -330,7 +330,7 @@ fn c11_an_option_set_while_it_connects_is_there_when_it_is_connected() {
         let channel = get(group(rig).register(new));
         // Both in one call on the loop: the connection is not there before it returns.
         let here = channel.clone();
-        let (connected, set) = rig.here(move |_| {
+        let (connected, set) = rig.run_on_loop(move |_| {
             let connected = here.connect(address);
             (connected, here.set_option(SocketOption::KeepAliveCount(6)))
         });

@@ -8,7 +8,7 @@ use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
 
 use crate::loop_rig::{get, on_every_loop};
-use crate::probe::{Door, read_to_end};
+use crate::probe::{ProbedServer, read_to_end};
 
 /// Leaves and comes back, in the course of what is read or of the end of its round.
 struct Restless {
@@ -41,11 +41,11 @@ impl Handler for Restless {
 }
 
 #[test]
-fn c04_the_end_of_a_round_is_told_once_though_the_channel_left_and_came_back_in_it() {
+fn c04_read_complete_comes_once_though_the_channel_was_reregistered_in_the_round() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| server);
+        let server = ProbedServer::open(rig, |server| server);
         for at_the_end in [false, true] {
-            let (channel, mut peer, notes) = door.connect();
+            let (channel, mut peer, notes) = server.connect();
             let add = channel.with_pipeline(move |pipeline| {
                 pipeline.add_first("restless", Restless { at_the_end })
             });
@@ -55,23 +55,23 @@ fn c04_the_end_of_a_round_is_told_once_though_the_channel_left_and_came_back_in_
                 let told = notes.take(4);
                 assert_eq!(told, ["read hello", "complete", "unregistered", "registered"]);
             }
-            rig.assert_calm();
+            rig.assert_not_spinning();
             assert_eq!(notes.rest(), [""; 0]);
         }
     });
 }
 
 #[test]
-fn c04_a_connection_that_was_away_loses_nothing() {
+fn c04_a_reregistered_connection_loses_no_bytes() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| server);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, mut peer, notes) = server.connect();
         for _ in 0..3 {
             get(channel.deregister());
             assert_eq!(notes.next(), "unregistered");
             peer.write_all(b"meanwhile").unwrap();
             let written = channel.write_and_flush(Bytes::from("later"));
-            rig.assert_calm();
+            rig.assert_not_spinning();
             assert_eq!(notes.rest(), [""; 0]);
             assert!(!written.is_done() && channel.is_active() && !channel.is_registered());
             get(channel.register());
@@ -82,21 +82,21 @@ fn c04_a_connection_that_was_away_loses_nothing() {
             assert_eq!(&later, b"later");
         }
         drop(peer);
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
     });
 }
 
 #[test]
-fn c04_a_write_that_waits_for_room_goes_on_after_it_was_away() {
+fn c04_a_pending_write_continues_after_reregistration() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             server.child_socket_option(SocketOption::SendBuffer(8 * 1024))
         });
-        let (channel, mut peer, notes) = door.connect();
+        let (channel, mut peer, notes) = server.connect();
         let body = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(body.clone()));
-        rig.assert_calm();
+        rig.assert_not_spinning();
         get(channel.deregister());
         assert_eq!(notes.next(), "unregistered");
         get(channel.register());
@@ -108,29 +108,29 @@ fn c04_a_write_that_waits_for_room_goes_on_after_it_was_away() {
 }
 
 #[test]
-fn c04_a_listener_that_is_away_lets_connections_wait() {
+fn c04_a_deregistered_listener_lets_connections_wait_in_the_backlog() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| server);
-        get(door.server.deregister());
-        let peers: Vec<_> = (0..3).map(|_| TcpStream::connect(door.address).unwrap()).collect();
-        rig.assert_calm();
+        let server = ProbedServer::open(rig, |server| server);
+        get(server.listener.deregister());
+        let peers: Vec<_> = (0..3).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+        rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().channels, 1);
-        get(door.server.register());
+        get(server.listener.register());
         for _ in &peers {
-            door.accepted();
+            server.accepted();
         }
-        assert!(door.server.is_active());
+        assert!(server.listener.is_active());
     });
 }
 
 #[test]
-fn c04_a_connection_that_is_away_can_be_closed() {
+fn c04_a_deregistered_connection_can_be_closed() {
     on_every_loop(|rig| {
-        let door = Door::open(rig, |server| server);
-        let (channel, mut peer, notes) = door.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, mut peer, notes) = server.connect();
         get(channel.deregister());
         get(channel.close());
         assert_eq!(read_to_end(&mut peer), b"");
-        assert_eq!(notes.to_the_end(), ["unregistered", "inactive", "removed"]);
+        assert_eq!(notes.until_removed(), ["unregistered", "inactive", "removed"]);
     });
 }

@@ -14,8 +14,8 @@ use waterwheel_executor::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 use waterwheel_net::{Epoll, Tcp};
 use waterwheel_testkit::loop_suite::blow;
 
-use crate::loop_rig::{LONG, get};
-use crate::probe::{ip, until};
+use crate::loop_rig::{TIME_LIMIT, get};
+use crate::probe::{ip, wait_until};
 
 const LOOPS: usize = 3;
 
@@ -33,14 +33,14 @@ impl Handler for Shown {
 }
 
 /// A server with workers of its own: the server's channel is no load of theirs.
-struct House {
+struct ProbedServer {
     workers: EventLoopGroup,
     boss: EventLoopGroup,
     address: SocketAddr,
     shown: Receiver<Channel>,
 }
 
-impl House {
+impl ProbedServer {
     fn open(
         chooser: impl Chooser + 'static,
         how: impl FnOnce(ServerBootstrap) -> ServerBootstrap,
@@ -61,7 +61,7 @@ impl House {
     /// A connection, and its end over there.
     fn connect(&self) -> (Channel, TcpStream) {
         let peer = TcpStream::connect(self.address).unwrap();
-        (self.shown.recv_timeout(LONG).expect("it is accepted"), peer)
+        (self.shown.recv_timeout(TIME_LIMIT).expect("it is accepted"), peer)
     }
 
     /// How many channels each worker has.
@@ -76,26 +76,26 @@ impl House {
 
     fn end(self) {
         for group in [self.boss, self.workers] {
-            let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-            ended.wait_timeout(LONG).unwrap();
+            let ended = group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
+            ended.wait_timeout(TIME_LIMIT).unwrap();
         }
     }
 }
 
 /// Fills the workers, lets all clients of the first two go, and fills up again.
-fn after_uneven_closes(house: &House) -> Vec<usize> {
+fn after_uneven_closes(house: &ProbedServer) -> Vec<usize> {
     let mut open: Vec<_> = (0..30).map(|_| house.connect()).collect();
     let spread = house.spread();
     assert!(spread.iter().all(|n| NEARLY_TEN.contains(n)), "even at first: {spread:?}");
     open.retain(|(channel, _)| house.number_of(channel) == 2);
-    until("they are gone", || house.spread()[..2] == [0, 0]);
+    wait_until("they are gone", || house.spread()[..2] == [0, 0]);
     open.extend((open.len()..30).map(|_| house.connect()));
     house.spread()
 }
 
 #[test]
-fn e18_in_turn_long_lived_connections_stay_uneven() {
-    let house = House::open(RoundRobin::default(), |server| server);
+fn e18_round_robin_leaves_long_lived_connections_uneven() {
+    let house = ProbedServer::open(RoundRobin::default(), |server| server);
     let spread = after_uneven_closes(&house);
     assert!(spread[2] >= 16 && spread[0] <= 7 && spread[1] <= 7, "{spread:?}");
     house.end();
@@ -103,17 +103,18 @@ fn e18_in_turn_long_lived_connections_stay_uneven() {
 
 #[test]
 fn e18_by_load_long_lived_connections_even_out() {
-    let house = House::open(LeastLoaded::default(), |server| server);
+    let house = ProbedServer::open(LeastLoaded::default(), |server| server);
     let spread = after_uneven_closes(&house);
     assert!(spread.iter().all(|n| NEARLY_TEN.contains(n)), "{spread:?}");
     house.end();
 }
 
 #[test]
-fn e18_by_load_a_burst_is_spread_before_any_of_it_is_registered() {
-    let house = House::open(LeastLoaded::default(), |server| server);
+fn e18_by_load_a_burst_is_spread_before_its_connections_are_registered() {
+    let house = ProbedServer::open(LeastLoaded::default(), |server| server);
     let peers: Vec<_> = (0..90).map(|_| TcpStream::connect(house.address).unwrap()).collect();
-    let open: Vec<_> = peers.iter().map(|_| house.shown.recv_timeout(LONG).unwrap()).collect();
+    let open: Vec<_> =
+        peers.iter().map(|_| house.shown.recv_timeout(TIME_LIMIT).unwrap()).collect();
     let spread = house.spread();
     assert_eq!(spread.iter().sum::<usize>(), open.len());
     assert!(spread.iter().all(|n| (27..=33).contains(n)), "{spread:?}");
@@ -134,7 +135,7 @@ impl Chooser for NotesLoad {
 fn e18_a_connection_counts_once_while_it_is_being_registered() {
     const BURST: usize = 20;
     let (note, loads) = channel();
-    let house = House::open(NotesLoad(note), |server| {
+    let house = ProbedServer::open(NotesLoad(note), |server| {
         server.child_initialiser(|_| {
             // On the worker, in the middle of the pass that registers them all: asks the chooser once more.
             let _ =
@@ -150,7 +151,7 @@ fn e18_a_connection_counts_once_while_it_is_being_registered() {
         })
         .unwrap();
     let peers: Vec<_> = (0..BURST).map(|_| TcpStream::connect(house.address).unwrap()).collect();
-    let next_load = || loads.recv_timeout(LONG).unwrap();
+    let next_load = || loads.recv_timeout(TIME_LIMIT).unwrap();
     let placing: Vec<_> = peers.iter().map(|_| next_load()).collect();
     drop(release);
     let registering: Vec<_> = peers.iter().map(|_| next_load()).collect();
@@ -177,15 +178,15 @@ fn peer_ip(accepted: &NewChannel) -> Option<IpAddr> {
 }
 
 #[test]
-fn e18_by_key_all_connections_of_a_client_are_on_one_loop_whoever_comes_and_goes() {
-    let house = House::open(ByKey::default(), |server| server.child_key(peer_ip));
+fn e18_by_key_all_connections_of_a_client_stay_on_one_loop() {
+    let house = ProbedServer::open(ByKey::default(), |server| server.child_key(peer_ip));
     let mut homes = HashMap::new();
     let mut kept = Vec::new();
     for round in 0..3 {
         for client in 1..=12 {
             let from = Ipv4Addr::new(127, 0, 0, client);
             let peer = connect_from(from, house.address);
-            let channel = house.shown.recv_timeout(LONG).unwrap();
+            let channel = house.shown.recv_timeout(TIME_LIMIT).unwrap();
             let home = house.number_of(&channel);
             assert_eq!(*homes.entry(from).or_insert(home), home, "{from} in round {round}");
             if client % 2 == 0 {
@@ -214,9 +215,9 @@ impl InboundHandler for Porter {
 }
 
 #[test]
-fn e18_by_key_an_attribute_that_a_handler_of_the_server_has_set_decides() {
+fn e18_by_key_can_use_an_attribute_set_by_a_server_handler() {
     static HOUSE: AttrKey<&str> = AttrKey::new("house");
-    let house = House::open(ByKey::default(), |server| {
+    let house = ProbedServer::open(ByKey::default(), |server| {
         server
             .initialiser(|edit| {
                 edit.add_last("porter", In(Porter(0)))?;
@@ -241,15 +242,15 @@ fn e18_by_key_an_attribute_that_a_handler_of_the_server_has_set_decides() {
 }
 
 #[test]
-fn e18_a_key_that_panics_costs_nobody_a_connection() {
-    let house = House::open(ByKey::default(), |server| {
+fn e18_a_panicking_key_function_loses_no_connection() {
+    let house = ProbedServer::open(ByKey::default(), |server| {
         server.child_key(|accepted| match peer_ip(accepted) {
             Some(ip) if ip == Ipv4Addr::new(127, 0, 0, 2) => blow("not this one"),
             other => other,
         })
     });
     let _odd = connect_from(Ipv4Addr::new(127, 0, 0, 2), house.address);
-    assert!(house.shown.recv_timeout(LONG).unwrap().is_active());
+    assert!(house.shown.recv_timeout(TIME_LIMIT).unwrap().is_active());
     let (channel, _peer) = house.connect();
     assert!(channel.is_active());
     house.end();

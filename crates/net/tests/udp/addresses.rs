@@ -9,17 +9,19 @@ use waterwheel_channel::{Address, Bootstrap, Datagram, Resolver};
 use waterwheel_executor::Promise;
 use waterwheel_net::Udp;
 
-use crate::loop_rig::{LONG, get, on_every_loop};
-use crate::support::{Given, Maker, Post, group, ip, peer, peer_at, received, refusal};
+use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
+use crate::support::{
+    ProbeBuilder, ReadyMadeSocket, UdpProbe, failure_text, group, ip, peer, peer_at, received,
+};
 
 #[test]
-fn c13_a_port_that_is_left_to_the_system_is_told() {
+fn c13_a_port_chosen_by_the_system_is_in_the_local_address() {
     on_every_loop(|rig| {
-        let (one, other) = (Post::bound(rig), Post::bound(rig));
+        let (one, other) = (UdpProbe::bound(rig), UdpProbe::bound(rig));
         assert!(one.address().port() != 0 && one.address() != other.address());
         assert_eq!(one.channel.peer_address(), None);
         let taken = Bootstrap::new(&group(rig), Udp).bind(one.address());
-        taken.wait_timeout(LONG).unwrap();
+        taken.wait_timeout(TIME_LIMIT).unwrap();
         let why = taken.join().unwrap_err().to_string();
         let address = one.address();
         assert!(
@@ -30,53 +32,54 @@ fn c13_a_port_that_is_left_to_the_system_is_told() {
 }
 
 #[test]
-fn c13_a_connected_channel_may_say_where_it_sends_from() {
+fn c13_a_connected_channel_can_have_a_local_address() {
     on_every_loop(|rig| {
         let peer = peer();
         let from_there = |bootstrap: Bootstrap| {
             bootstrap.local_address("127.0.0.2:0".parse::<SocketAddr>().unwrap())
         };
-        let post = Maker::new(rig).with(from_there).connect(peer.local_addr().unwrap());
-        post.channel.send(Datagram::new("hello"));
+        let probe = ProbeBuilder::new(rig).with(from_there).connect(peer.local_addr().unwrap());
+        probe.channel.send(Datagram::new("hello"));
         let (_, from) = received(&peer);
-        assert_eq!((from.ip(), from), (IpAddr::from([127, 0, 0, 2]), post.address()));
+        assert_eq!((from.ip(), from), (IpAddr::from([127, 0, 0, 2]), probe.address()));
     });
 }
 
 #[test]
-fn c13_an_address_of_another_kind_is_refused_by_name() {
+fn c13_an_address_of_another_kind_is_refused_and_named() {
     on_every_loop(|rig| {
         let bound = Bootstrap::new(&group(rig), Udp).bind(Address::local("door"));
-        bound.wait_timeout(LONG).unwrap();
+        bound.wait_timeout(TIME_LIMIT).unwrap();
         let why = bound.join().unwrap_err().to_string();
         assert!(why.contains("door is not an IP address, and UDP needs one"), "{why}");
-        let post = Post::bound(rig);
-        let why = refusal(post.channel.write_and_flush(Datagram::to(Address::local("door"), "x")));
+        let probe = UdpProbe::bound(rig);
+        let why =
+            failure_text(probe.channel.write_and_flush(Datagram::to(Address::local("door"), "x")));
         assert!(why.contains("door is not an address of the operating system's sockets"), "{why}");
     });
 }
 
 #[test]
-fn c13_a_channel_of_ipv6_speaks_to_its_kind() {
+fn c13_an_ipv6_channel_talks_to_ipv6_peers() {
     on_every_loop(|rig| {
         let peer = peer_at("[::1]:0");
-        let post = Maker::new(rig).bind("[::1]:0");
-        peer.send_to(b"six", post.address()).unwrap();
-        let datagram = post.datagram();
-        post.channel.send(datagram.answer("six too"));
-        assert_eq!(received(&peer), ("six too".into(), post.address()));
-        let there = Maker::new(rig).connect(peer.local_addr().unwrap());
+        let probe = ProbeBuilder::new(rig).bind("[::1]:0");
+        peer.send_to(b"six", probe.address()).unwrap();
+        let datagram = probe.datagram();
+        probe.channel.send(datagram.answer("six too"));
+        assert_eq!(received(&peer), ("six too".into(), probe.address()));
+        let there = ProbeBuilder::new(rig).connect(peer.local_addr().unwrap());
         there.channel.send(Datagram::new("me too"));
         assert_eq!(received(&peer), ("me too".into(), there.address()));
     });
 }
 
 #[test]
-fn c13_a_channel_of_ipv6_hears_ipv4_too_unless_told_otherwise() {
+fn c13_an_ipv6_channel_receives_ipv4_too_unless_only_v6_is_set() {
     on_every_loop(|rig| {
         let peer = peer();
-        let at = |post: &Post| SocketAddr::from(([127, 0, 0, 1], post.address().port()));
-        let both = Maker::new(rig).bind("[::]:0");
+        let at = |probe: &UdpProbe| SocketAddr::from(([127, 0, 0, 1], probe.address().port()));
+        let both = ProbeBuilder::new(rig).bind("[::]:0");
         peer.send_to(b"four", at(&both)).unwrap();
         let datagram = both.datagram();
         let from = ip(datagram.peer().cloned());
@@ -87,7 +90,7 @@ fn c13_a_channel_of_ipv6_hears_ipv4_too_unless_told_otherwise() {
         assert_eq!(received(&peer).0, "once more");
 
         let only = |bootstrap: Bootstrap| bootstrap.socket_option(SocketOption::OnlyV6(true));
-        let six = Maker::new(rig).with(only).bind("[::]:0");
+        let six = ProbeBuilder::new(rig).with(only).bind("[::]:0");
         peer.connect(at(&six)).unwrap();
         peer.send(b"four").unwrap();
         let refused = peer.recv(&mut [0; 10]).unwrap_err();
@@ -99,15 +102,15 @@ fn c13_a_channel_of_ipv6_hears_ipv4_too_unless_told_otherwise() {
 fn c13_several_channels_share_a_port() {
     on_every_loop(|rig| {
         let share = |bootstrap: Bootstrap| bootstrap.socket_option(SocketOption::ReusePort(true));
-        let one = Maker::new(rig).with(share).bind("127.0.0.1:0");
-        let other = Maker::new(rig).with(share).bind(one.address());
+        let one = ProbeBuilder::new(rig).with(share).bind("127.0.0.1:0");
+        let other = ProbeBuilder::new(rig).with(share).bind(one.address());
         let peers: Vec<_> = (0..64).map(|_| peer()).collect();
         for peer in &peers {
             peer.send_to(b"for one of you", one.address()).unwrap();
         }
         let mut heard = (Vec::new(), Vec::new());
         while heard.0.len() + heard.1.len() < peers.len() {
-            rig.until_asleep();
+            rig.wait_until_asleep();
             heard.0.extend(one.rest());
             heard.1.extend(other.rest());
         }
@@ -131,22 +134,22 @@ fn c12_all_addresses_of_a_name_are_tried() {
         // Nobody may send to all machines without having said so.
         let all = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
         let found = Arc::new(Found(vec![all.into(), peer.local_addr().unwrap().into()]));
-        let post = Maker::new(rig).with(|it| it.resolver(found)).connect("somewhere:9");
-        assert_eq!(post.channel.peer_address(), Some(peer.local_addr().unwrap().into()));
-        post.channel.send(Datagram::new("found"));
-        assert_eq!(received(&peer), ("found".into(), post.address()));
-        let named = Maker::new(rig).bind(("localhost", 0));
+        let probe = ProbeBuilder::new(rig).with(|it| it.resolver(found)).connect("somewhere:9");
+        assert_eq!(probe.channel.peer_address(), Some(peer.local_addr().unwrap().into()));
+        probe.channel.send(Datagram::new("found"));
+        assert_eq!(received(&peer), ("found".into(), probe.address()));
+        let named = ProbeBuilder::new(rig).bind(("localhost", 0));
         assert!(named.address().ip().is_loopback());
     });
 }
 
 #[test]
-fn c11_options_of_datagrams_are_in_the_kernel() {
+fn c11_options_of_datagram_sockets_are_set_in_the_kernel() {
     on_every_loop(|rig| {
-        let (given, behind) = Given::bound();
-        let post = Maker::of(rig, given).bind("127.0.0.1:0");
+        let (given, behind) = ReadyMadeSocket::bound();
+        let probe = ProbeBuilder::of(rig, given).bind("127.0.0.1:0");
         let at = SockRef::from(&behind);
-        let set = |option| get(post.channel.set_option(option));
+        let set = |option| get(probe.channel.set_option(option));
         set(SocketOption::Broadcast(true));
         set(SocketOption::TimeToLive(33));
         set(SocketOption::MulticastTimeToLive(7));
@@ -162,10 +165,10 @@ fn c11_options_of_datagrams_are_in_the_kernel() {
 }
 
 #[test]
-fn c11_options_that_cannot_be_set_are_named() {
+fn c11_datagram_options_that_cannot_be_set_are_named() {
     on_every_loop(|rig| {
-        let post = Post::bound(rig);
-        let why = |option| refusal(post.channel.set_option(option));
+        let probe = UdpProbe::bound(rig);
+        let why = |option| failure_text(probe.channel.set_option(option));
         let stranger = MulticastMembership::new([192, 0, 2, 1]);
         let found = why(SocketOption::JoinGroup(stranger));
         assert!(found.starts_with("cannot set the option join_group for 192.0.2.1: "), "{found}");
@@ -175,22 +178,22 @@ fn c11_options_that_cannot_be_set_are_named() {
         assert!(found.starts_with(named), "{found}");
         let found = why(SocketOption::MulticastTimeToLive(1000));
         assert!(found.starts_with("cannot set the option multicast_time_to_live: "), "{found}");
-        let six = Maker::new(rig).bind("[::1]:0");
+        let six = ProbeBuilder::new(rig).bind("[::1]:0");
         let here = NetworkInterface::Address(Ipv4Addr::LOCALHOST);
-        let found = refusal(six.channel.set_option(SocketOption::MulticastInterface(here)));
+        let found = failure_text(six.channel.set_option(SocketOption::MulticastInterface(here)));
         assert!(found.contains("IPv6 needs the index of an interface"), "{found}");
-        assert!(post.channel.is_active() && six.channel.is_active());
+        assert!(probe.channel.is_active() && six.channel.is_active());
     });
 }
 
 #[test]
-fn c13_nobody_sends_to_all_machines_without_having_said_so() {
+fn c13_broadcast_needs_the_so_broadcast_option() {
     on_every_loop(|rig| {
-        let post = Post::bound(rig);
-        let all = SocketAddr::from(([127, 255, 255, 255], post.address().port()));
-        let why = refusal(post.channel.write_and_flush(Datagram::to(all, "all")));
+        let probe = UdpProbe::bound(rig);
+        let all = SocketAddr::from(([127, 255, 255, 255], probe.address().port()));
+        let why = failure_text(probe.channel.write_and_flush(Datagram::to(all, "all")));
         assert!(why.contains("Permission denied"), "{why}");
-        get(post.channel.set_option(SocketOption::Broadcast(true)));
-        get(post.channel.write_and_flush(Datagram::to(all, "all")));
+        get(probe.channel.set_option(SocketOption::Broadcast(true)));
+        get(probe.channel.write_and_flush(Datagram::to(all, "all")));
     });
 }

@@ -9,22 +9,23 @@ use waterwheel_channel::{
     WaterMarks,
 };
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::support::{Given, Maker, Post, Told, group, refusal};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::support::{ProbeBuilder, ProbeEvent, ReadyMadeSocket, UdpProbe, failure_text, group};
 
 /// More than the other end holds.
 const MANY: usize = 600;
 
-fn pair(rig: &Rig) -> (Post, UnixDatagram) {
-    let (given, peer) = Given::pair();
+fn pair(rig: &LoopRig) -> (UdpProbe, UnixDatagram) {
+    let (given, peer) = ReadyMadeSocket::pair();
     let water_marks = WaterMarks::new(100, 1000).unwrap();
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
-    (Maker::of(rig, given).options(options).connect(UnixAddress::Unnamed), peer)
+    (ProbeBuilder::of(rig, given).options(options).connect(UnixAddress::Unnamed), peer)
 }
 
-fn flood(post: &Post) -> Vec<ChannelFuture> {
-    let writes = (0..MANY).map(|n| post.channel.write(Datagram::new(format!("{n:010}")))).collect();
-    post.channel.flush();
+fn flood(probe: &UdpProbe) -> Vec<ChannelFuture> {
+    let writes =
+        (0..MANY).map(|n| probe.channel.write(Datagram::new(format!("{n:010}")))).collect();
+    probe.channel.flush();
     writes
 }
 
@@ -38,65 +39,66 @@ fn assert_read(peer: &UnixDatagram, numbers: std::ops::Range<usize>) {
 }
 
 #[test]
-fn c07_what_finds_no_room_waits_at_the_marks_and_goes_on_in_order() {
+fn c07_writes_without_room_wait_at_the_water_marks_and_continue_in_order() {
     on_every_loop(|rig| {
-        let (post, peer) = pair(rig);
-        let writes = flood(&post);
-        assert_eq!(post.next(), Told::Writable(false));
-        rig.assert_calm();
-        assert!(!post.channel.is_writable());
-        assert!(post.channel.pending_bytes() > 1000);
+        let (probe, peer) = pair(rig);
+        let writes = flood(&probe);
+        assert_eq!(probe.next(), ProbeEvent::Writable(false));
+        rig.assert_not_spinning();
+        assert!(!probe.channel.is_writable());
+        assert!(probe.channel.pending_bytes() > 1000);
         assert_read(&peer, 0..MANY);
         writes.into_iter().for_each(get);
-        assert_eq!(post.next(), Told::Writable(true));
-        assert_eq!(post.channel.pending_bytes(), 0);
-        rig.assert_calm();
+        assert_eq!(probe.next(), ProbeEvent::Writable(true));
+        assert_eq!(probe.channel.pending_bytes(), 0);
+        rig.assert_not_spinning();
     });
 }
 
 #[test]
-fn c02_a_close_fails_what_found_no_room() {
+fn c02_a_close_fails_writes_that_wait_for_room() {
     on_every_loop(|rig| {
-        let (post, peer) = pair(rig);
-        let mut writes = flood(&post);
-        rig.until_asleep();
-        get(post.channel.close());
+        let (probe, peer) = pair(rig);
+        let mut writes = flood(&probe);
+        rig.wait_until_asleep();
+        get(probe.channel.close());
         peer.set_nonblocking(true).unwrap();
         let sent = std::iter::from_fn(|| peer.recv(&mut [0; 100]).ok()).count();
         assert!(sent > 0 && sent < MANY, "{sent} were sent");
         for left in writes.drain(sent..) {
-            assert!(refusal(left).contains("closed"));
+            assert!(failure_text(left).contains("closed"));
         }
         writes.into_iter().for_each(get);
     });
 }
 
 #[test]
-fn l11_a_drain_waits_until_what_was_flushed_is_sent() {
+fn l11_a_drain_waits_until_flushed_datagrams_are_sent() {
     on_every_loop(|rig| {
-        let (post, peer) = pair(rig);
-        let writes = flood(&post);
-        rig.until_asleep();
-        let options = DrainOptions::within(LONG).shutdown(Duration::ZERO, LONG).unwrap();
+        let (probe, peer) = pair(rig);
+        let writes = flood(&probe);
+        rig.wait_until_asleep();
+        let options =
+            DrainOptions::within(TIME_LIMIT).shutdown(Duration::ZERO, TIME_LIMIT).unwrap();
         let drained = group(rig).drain(options);
-        rig.until_asleep();
+        rig.wait_until_asleep();
         assert!(!drained.is_done());
         assert_read(&peer, 0..MANY);
-        drained.wait_timeout(LONG).unwrap();
+        drained.wait_timeout(TIME_LIMIT).unwrap();
         assert_eq!(drained.join().unwrap(), Drained::Complete);
         writes.into_iter().for_each(get);
     });
 }
 
 #[test]
-fn c04_a_channel_that_leaves_while_there_is_no_room_goes_on_when_it_is_back() {
+fn c04_a_channel_deregistered_without_room_continues_after_registration() {
     on_every_loop(|rig| {
-        let (post, peer) = pair(rig);
-        let writes = flood(&post);
-        rig.until_asleep();
-        get(post.channel.deregister());
-        rig.assert_calm();
-        get(post.channel.register());
+        let (probe, peer) = pair(rig);
+        let writes = flood(&probe);
+        rig.wait_until_asleep();
+        get(probe.channel.deregister());
+        rig.assert_not_spinning();
+        get(probe.channel.register());
         assert_read(&peer, 0..MANY);
         writes.into_iter().for_each(get);
     });
@@ -106,15 +108,15 @@ fn c04_a_channel_that_leaves_while_there_is_no_room_goes_on_when_it_is_back() {
 #[test]
 fn l17_a_full_receiver_of_an_unconnected_channel_fails_writes_and_does_not_spin() {
     on_every_loop(|rig| {
-        let (given, peer) = Given::unconnected();
+        let (given, peer) = ReadyMadeSocket::unconnected();
         let there = Address::from(UnixAddress::abstract_name(peer.1));
-        let post = Maker::of(rig, given).bind(UnixAddress::Unnamed);
-        let write = |n: usize| post.channel.write(Datagram::to(there.clone(), format!("{n:010}")));
+        let probe = ProbeBuilder::of(rig, given).bind(UnixAddress::Unnamed);
+        let write = |n: usize| probe.channel.write(Datagram::to(there.clone(), format!("{n:010}")));
         let writes: Vec<_> = (0..MANY).map(write).collect();
-        post.channel.flush();
+        probe.channel.flush();
         let mut sent = 0;
         for (n, write) in writes.into_iter().enumerate() {
-            write.wait_timeout(LONG).unwrap();
+            write.wait_timeout(TIME_LIMIT).unwrap();
             match write.join() {
                 Ok(()) => sent += 1,
                 Err(error) => {
@@ -123,9 +125,9 @@ fn l17_a_full_receiver_of_an_unconnected_channel_fails_writes_and_does_not_spin(
             }
         }
         assert!(sent > 0 && sent < MANY, "{sent} were sent");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_read(&peer.0, 0..sent);
-        get(post.channel.write_and_flush(Datagram::to(there.clone(), format!("{sent:010}"))));
+        get(probe.channel.write_and_flush(Datagram::to(there.clone(), format!("{sent:010}"))));
         assert_read(&peer.0, sent..sent + 1);
     });
 }

@@ -8,8 +8,8 @@ use waterwheel_channel::{Bootstrap, Channel, Ctx, Datagram, Handler, HandlerResu
 use waterwheel_net::Udp;
 
 use crate::errors::empty_port;
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::support::{Given, Maker, group, ip, peer, peer_at, received};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::support::{ProbeBuilder, ReadyMadeSocket, group, ip, peer, peer_at, received};
 
 /// Sends on what it reads, by another channel of the same loop.
 struct Relay(Channel);
@@ -23,7 +23,7 @@ impl Handler for Relay {
 }
 
 /// A channel whose datagrams are relayed by another one.
-fn relay(rig: &Rig, to: &Channel) -> Channel {
+fn relay(rig: &LoopRig, to: &Channel) -> Channel {
     let to = to.clone();
     let bootstrap = Bootstrap::new(&group(rig), Udp).initialiser(move |edit| {
         edit.add_last("relay", Relay(to.clone()))?;
@@ -33,61 +33,61 @@ fn relay(rig: &Rig, to: &Channel) -> Channel {
 }
 
 #[test]
-fn r04_a_relay_whose_peer_answers_port_unreachable_keeps_its_loop_going() {
+fn r04_a_relay_to_an_unreachable_port_does_not_block_its_loop() {
     on_every_loop(|rig| {
         let (there, client) = (empty_port(), peer());
-        let back = Maker::new(rig).connect(&*there);
+        let back = ProbeBuilder::new(rig).connect(&*there);
         let front = relay(rig, &back.channel);
         let front_address = ip(front.local_address());
         // All of it while the loop looks elsewhere: it finds the error and the datagram in one round, and
         // sends by the broken channel before it gets to its error.
         let (back_channel, at, from) = (back.channel.clone(), there.clone(), client);
-        let peer = rig.here(move |_| {
+        let peer = rig.run_on_loop(move |_| {
             from.send_to(b"to be relayed", front_address).unwrap();
             back_channel.send(Datagram::new("anybody?"));
             peer_at(&at)
         });
         assert_eq!(received(&peer).0, "to be relayed");
         assert!(back.error().contains("refused"));
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert_eq!(back.rest(), [], "one error");
         assert!(back.channel.is_active() && front.is_active());
     });
 }
 
 #[test]
-fn r04_a_relay_between_two_peers_that_are_gone_leaves_the_loop_to_others() {
+fn r04_a_relay_between_two_closed_peers_does_not_starve_the_loop() {
     on_every_loop(|rig| {
-        let (client, back) = (peer(), Maker::new(rig).connect(&*empty_port()));
+        let (client, back) = (peer(), ProbeBuilder::new(rig).connect(&*empty_port()));
         let front = relay(rig, &back.channel);
         for _ in 0..50 {
             client.send_to(b"x", ip(front.local_address())).unwrap();
         }
         assert!(back.error().contains("refused"));
         // A task and a timer have their turn, and then it is quiet.
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
 #[test]
-fn r04_an_error_beside_room_for_a_pending_write_does_not_make_a_round_endless() {
+fn r04_an_error_together_with_epollout_does_not_make_a_round_endless() {
     on_every_loop(|rig| {
-        let (given, theirs) = Given::pair();
-        let post = Maker::of(rig, given).bind("127.0.0.1:0");
-        let all = (0..1000).map(|_| post.channel.write_and_flush(Datagram::new("x")));
+        let (given, theirs) = ReadyMadeSocket::pair();
+        let probe = ProbeBuilder::of(rig, given).bind("127.0.0.1:0");
+        let all = (0..1000).map(|_| probe.channel.write_and_flush(Datagram::new("x")));
         let all: Vec<_> = all.collect();
-        rig.until_asleep();
-        assert!(post.channel.pending_bytes() > 0, "there is no more room");
+        rig.wait_until_asleep();
+        assert!(probe.channel.pending_bytes() > 0, "there is no more room");
         // It talks to somebody else from now on: that makes room, and is an error.
         let name = format!("waterwheel-{}-{}", std::process::id(), theirs.as_raw_fd());
         let name = SocketAddr::from_abstract_name(name).unwrap();
         let _elsewhere = UnixDatagram::bind_addr(&name).unwrap();
         theirs.connect_addr(&name).unwrap();
-        assert!(post.error().contains("reset"));
+        assert!(probe.error().contains("reset"));
         for write in all {
-            write.wait_timeout(LONG).expect("each write comes to an end");
+            write.wait_timeout(TIME_LIMIT).expect("each write comes to an end");
         }
-        rig.assert_calm();
-        assert!(post.channel.is_active());
+        rig.assert_not_spinning();
+        assert!(probe.channel.is_active());
     });
 }

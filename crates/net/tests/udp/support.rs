@@ -19,39 +19,39 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_net::{DatagramSocket, Udp};
 
-use crate::loop_rig::{LONG, Rig, get};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 
 /// A channel, and what its only handler was told.
-pub(crate) struct Post {
+pub(crate) struct UdpProbe {
     pub(crate) channel: Channel,
-    told: Receiver<Told>,
+    told: Receiver<ProbeEvent>,
 }
 
 /// What a handler was told.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ProbeEvent {
     Read(Datagram),
-    RoundOver,
+    ReadComplete,
     Writable(bool),
     Error(String),
     Inactive,
 }
 
 /// How a channel is made.
-pub(crate) struct Maker {
+pub(crate) struct ProbeBuilder {
     bootstrap: Bootstrap,
-    told: Receiver<Told>,
+    told: Receiver<ProbeEvent>,
 }
 
-impl Maker {
-    pub(crate) fn new(rig: &Rig) -> Self {
+impl ProbeBuilder {
+    pub(crate) fn new(rig: &LoopRig) -> Self {
         Self::of(rig, Udp)
     }
 
-    pub(crate) fn of(rig: &Rig, transports: impl TransportFactory) -> Self {
+    pub(crate) fn of(rig: &LoopRig, transports: impl TransportFactory) -> Self {
         let (tell, told) = channel();
         let bootstrap = Bootstrap::new(&group(rig), transports).initialiser(move |edit| {
-            edit.add_last("tap", Tap(tell.clone()))?;
+            edit.add_last("tap", EventTap(tell.clone()))?;
             Ok(())
         });
         Self { bootstrap, told }
@@ -67,28 +67,28 @@ impl Maker {
     }
 
     #[track_caller]
-    pub(crate) fn bind(self, to: impl Into<AddressSpec>) -> Post {
-        Post { channel: get(self.bootstrap.bind(to)), told: self.told }
+    pub(crate) fn bind(self, to: impl Into<AddressSpec>) -> UdpProbe {
+        UdpProbe { channel: get(self.bootstrap.bind(to)), told: self.told }
     }
 
     #[track_caller]
-    pub(crate) fn connect(self, to: impl Into<AddressSpec>) -> Post {
-        Post { channel: get(self.bootstrap.connect(to)), told: self.told }
+    pub(crate) fn connect(self, to: impl Into<AddressSpec>) -> UdpProbe {
+        UdpProbe { channel: get(self.bootstrap.connect(to)), told: self.told }
     }
 }
 
-impl Post {
+impl UdpProbe {
     /// A channel at an address of its own.
     #[track_caller]
-    pub(crate) fn bound(rig: &Rig) -> Self {
-        Maker::new(rig).bind("127.0.0.1:0")
+    pub(crate) fn bound(rig: &LoopRig) -> Self {
+        ProbeBuilder::new(rig).bind("127.0.0.1:0")
     }
 
     /// A channel that reads only when it is told to.
     #[track_caller]
-    pub(crate) fn silent(rig: &Rig) -> Self {
+    pub(crate) fn with_reads_off(rig: &LoopRig) -> Self {
         let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
-        Maker::new(rig).options(options).bind("127.0.0.1:0")
+        ProbeBuilder::new(rig).options(options).bind("127.0.0.1:0")
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -96,8 +96,8 @@ impl Post {
     }
 
     #[track_caller]
-    pub(crate) fn next(&self) -> Told {
-        self.told.recv_timeout(LONG).expect("there is something to tell")
+    pub(crate) fn next(&self) -> ProbeEvent {
+        self.told.recv_timeout(TIME_LIMIT).expect("there is something to tell")
     }
 
     /// The next datagram; rounds that end meanwhile are passed over.
@@ -105,8 +105,8 @@ impl Post {
     pub(crate) fn datagram(&self) -> Datagram {
         loop {
             match self.next() {
-                Told::Read(datagram) => return datagram,
-                Told::RoundOver => {}
+                ProbeEvent::Read(datagram) => return datagram,
+                ProbeEvent::ReadComplete => {}
                 other => panic!("{other:?} instead of a datagram"),
             }
         }
@@ -123,16 +123,16 @@ impl Post {
     pub(crate) fn error(&self) -> String {
         loop {
             match self.next() {
-                Told::Error(error) => return error,
-                Told::RoundOver => {}
+                ProbeEvent::Error(error) => return error,
+                ProbeEvent::ReadComplete => {}
                 other => panic!("{other:?} instead of an error"),
             }
         }
     }
 
     /// What was told and not asked for yet, but the ends of rounds.
-    pub(crate) fn rest(&self) -> Vec<Told> {
-        self.told.try_iter().filter(|told| *told != Told::RoundOver).collect()
+    pub(crate) fn rest(&self) -> Vec<ProbeEvent> {
+        self.told.try_iter().filter(|told| *told != ProbeEvent::ReadComplete).collect()
     }
 }
 
@@ -142,12 +142,12 @@ pub(crate) fn text(datagram: &Datagram) -> String {
 
 /// Why a write, or anything else, failed.
 #[track_caller]
-pub(crate) fn refusal(future: ChannelFuture) -> String {
-    future.wait_timeout(LONG).expect("done in time");
+pub(crate) fn failure_text(future: ChannelFuture) -> String {
+    future.wait_timeout(TIME_LIMIT).expect("done in time");
     future.join().expect_err("a failure").to_string()
 }
 
-pub(crate) fn group(rig: &Rig) -> EventLoopGroup {
+pub(crate) fn group(rig: &LoopRig) -> EventLoopGroup {
     rig.event_loop.parent().expect("it has one")
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn peer() -> UdpSocket {
 
 pub(crate) fn peer_at(at: &str) -> UdpSocket {
     let socket = UdpSocket::bind(at).expect("an address");
-    socket.set_read_timeout(Some(LONG)).expect("a limit");
+    socket.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
     socket
 }
 
@@ -178,47 +178,47 @@ pub(crate) fn received(peer: &UdpSocket) -> (String, SocketAddr) {
     (String::from_utf8_lossy(&room[..n]).into_owned(), from)
 }
 
-struct Tap(Sender<Told>);
+struct EventTap(Sender<ProbeEvent>);
 
-impl Tap {
-    fn tell(&self, told: Told) -> HandlerResult {
+impl EventTap {
+    fn tell(&self, told: ProbeEvent) -> HandlerResult {
         // A test that does not listen any more has its reasons.
         let _ = self.0.send(told);
         Ok(())
     }
 }
 
-impl Handler for Tap {
+impl Handler for EventTap {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let datagram = msg.take::<Datagram>().expect("datagrams are read here");
         // What a test sends so is to be the last for now.
         if datagram.bytes() == "off" {
             ctx.channel().set_auto_read(false);
         }
-        self.tell(Told::Read(datagram))
+        self.tell(ProbeEvent::Read(datagram))
     }
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(Told::RoundOver)
+        self.tell(ProbeEvent::ReadComplete)
     }
 
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(Told::Writable(ctx.is_writable()))
+        self.tell(ProbeEvent::Writable(ctx.is_writable()))
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.tell(Told::Error(error.to_string()))
+        self.tell(ProbeEvent::Error(error.to_string()))
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(Told::Inactive)
+        self.tell(ProbeEvent::Inactive)
     }
 }
 
 /// A socket that somebody else has made, and keeps a descriptor of.
-pub(crate) struct Given<S>(Mutex<Option<S>>);
+pub(crate) struct ReadyMadeSocket<S>(Mutex<Option<S>>);
 
-impl Given<UdpSocket> {
+impl ReadyMadeSocket<UdpSocket> {
     /// A bound socket, and the other descriptor of it.
     pub(crate) fn bound() -> (Self, UdpSocket) {
         let socket = peer();
@@ -227,11 +227,11 @@ impl Given<UdpSocket> {
     }
 }
 
-impl Given<UnixDatagram> {
+impl ReadyMadeSocket<UnixDatagram> {
     /// One end of a pair that holds a few datagrams and no more, and the other end.
     pub(crate) fn pair() -> (Self, UnixDatagram) {
         let (ours, theirs) = UnixDatagram::pair().expect("a pair");
-        theirs.set_read_timeout(Some(LONG)).expect("a limit");
+        theirs.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
         (Self(Mutex::new(Some(ours))), theirs)
     }
 
@@ -241,22 +241,22 @@ impl Given<UnixDatagram> {
         let name = format!("waterwheel-{}-{}", std::process::id(), ours.as_raw_fd());
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).expect("a name");
         let theirs = UnixDatagram::bind_addr(&address).expect("a place");
-        theirs.set_read_timeout(Some(LONG)).expect("a limit");
+        theirs.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
         (Self(Mutex::new(Some(ours))), (theirs, name))
     }
 }
 
-impl<S: Into<OwnedFd> + Send + 'static> TransportFactory for Given<S> {
+impl<S: Into<OwnedFd> + Send + 'static> TransportFactory for ReadyMadeSocket<S> {
     fn client(&self) -> Box<dyn Transport> {
         let socket = self.0.lock().unwrap().take();
-        Box::new(Datagrams::new(Given(Mutex::new(socket))))
+        Box::new(Datagrams::new(ReadyMadeSocket(Mutex::new(socket))))
     }
 }
 
-impl<S: Into<OwnedFd> + Send + 'static> DatagramSocketFactory for Given<S> {
+impl<S: Into<OwnedFd> + Send + 'static> DatagramSocketFactory for ReadyMadeSocket<S> {
     fn kind(&self) -> &'static SocketKind {
-        static GIVEN: SocketKind = SocketKind::new("given");
-        &GIVEN
+        static READY_MADE: SocketKind = SocketKind::new("ready-made");
+        &READY_MADE
     }
 
     fn open(

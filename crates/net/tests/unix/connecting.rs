@@ -8,9 +8,9 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Socket, Type};
 use waterwheel_channel::{ChannelOptions, UnixAddress};
 
-use crate::loop_rig::{SPIN, WATCH, get, on_every_loop};
-use crate::probe::until;
-use crate::support::{Directory, client};
+use crate::loop_rig::{SPIN_TURNS, WATCH_TIME, get, on_every_loop};
+use crate::probe::wait_until;
+use crate::support::{SocketDirectory, client};
 
 /// A listener that has as many waiting as it wants.
 fn full(path: &Path) -> (UnixListener, Vec<Socket>) {
@@ -30,14 +30,14 @@ fn full(path: &Path) -> (UnixListener, Vec<Socket>) {
 }
 
 #[test]
-fn c13_a_connect_to_a_full_unix_server_is_made_when_there_is_room() {
+fn c13_a_connect_to_a_full_unix_backlog_succeeds_when_there_is_room() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (listener, waiting) = full(&directory.path("door"));
         let connected = client(rig).connect(UnixAddress::path(directory.path("door")));
-        let turns = rig.turns_in(WATCH);
+        let turns = rig.turns_in(WATCH_TIME);
         // Eight attempts, of a pause each, then ten a second.
-        assert!(turns < SPIN + 10, "{turns} turns in {WATCH:?}");
+        assert!(turns < SPIN_TURNS + 10, "{turns} turns in {WATCH_TIME:?}");
         assert!(!connected.is_done());
         for _ in &waiting {
             listener.accept().unwrap();
@@ -46,14 +46,14 @@ fn c13_a_connect_to_a_full_unix_server_is_made_when_there_is_room() {
         let (mut peer, _) = listener.accept().unwrap();
         get(channel.close());
         assert_eq!(peer.read(&mut [0]).unwrap(), 0);
-        until("without timers", || rig.event_loop.metrics().timers == 0);
+        wait_until("without timers", || rig.event_loop.metrics().timers == 0);
     });
 }
 
 #[test]
-fn c13_a_connect_to_a_full_unix_server_times_out_or_is_cancelled() {
+fn c13_a_connect_to_a_full_unix_backlog_times_out_or_is_cancelled() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (_listener, _waiting) = full(&directory.path("door"));
         let to = UnixAddress::path(directory.path("door"));
         let brief = ChannelOptions {
@@ -66,32 +66,32 @@ fn c13_a_connect_to_a_full_unix_server_times_out_or_is_cancelled() {
             let metrics = rig.event_loop.metrics();
             (metrics.registrations, metrics.channels, metrics.timers) == (0, 0, 0)
         };
-        until("given up", nothing_left);
+        wait_until("given up", nothing_left);
         let connected = client(rig).connect(to);
-        until("trying", || rig.event_loop.metrics().timers == 2);
+        wait_until("trying", || rig.event_loop.metrics().timers == 2);
         assert!(connected.cancel());
-        until("given up", nothing_left);
+        wait_until("given up", nothing_left);
     });
 }
 
 #[test]
-fn c13_a_full_unix_server_that_goes_away_refuses_whoever_waits() {
+fn c13_a_full_unix_server_that_closes_refuses_waiting_connects() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (listener, _waiting) = full(&directory.path("door"));
         let connected = client(rig).connect(UnixAddress::path(directory.path("door")));
-        until("trying", || rig.event_loop.metrics().timers == 2);
+        wait_until("trying", || rig.event_loop.metrics().timers == 2);
         drop(listener);
         let error = connected.join().unwrap_err().to_string();
         assert!(error.contains("door") && error.contains("refused"), "{error}");
-        until("gone", || rig.event_loop.metrics().timers == 0);
+        wait_until("unregistered", || rig.event_loop.metrics().timers == 0);
     });
 }
 
 #[test]
-fn c13_a_connect_where_nobody_is_fails_with_the_path() {
+fn c13_a_connect_to_an_unbound_path_fails_with_the_path() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         let error = client(rig).connect(UnixAddress::path(&path)).join().unwrap_err().to_string();
         assert!(error.contains("door") && error.contains("No such file"), "{error}");

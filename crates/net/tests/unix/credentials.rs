@@ -9,10 +9,10 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Tcp, Unix};
 
-use crate::ancillary_messages::Shows;
-use crate::loop_rig::{LONG, get, on_every_loop};
+use crate::ancillary_messages::ForwardsReads;
+use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
 use crate::probe::group;
-use crate::support::{Directory, client, dial, server};
+use crate::support::{SocketDirectory, client, dial, server};
 
 fn own() -> Credentials {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
@@ -32,9 +32,9 @@ impl Handler for Asks {
 }
 
 #[test]
-fn c13_a_handler_asks_who_the_peer_of_its_unix_stream_is() {
+fn c13_a_handler_queries_the_credentials_of_its_unix_peer() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (tell, told) = channel();
         let (of_child, of_client) = (tell.clone(), tell);
         let server = server(rig).child_initialiser(move |edit| {
@@ -43,20 +43,20 @@ fn c13_a_handler_asks_who_the_peer_of_its_unix_stream_is() {
         });
         get(server.bind(UnixAddress::path(directory.path("door"))));
         let _peer = dial(&directory.path("door"));
-        assert_eq!(told.recv_timeout(LONG).unwrap(), Ok(own()));
+        assert_eq!(told.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
         let client = client(rig).initialiser(move |edit| {
             edit.add_last("asks", Asks(of_client.clone()))?;
             Ok(())
         });
         get(client.connect(UnixAddress::path(directory.path("door"))));
         for _ in 0..2 {
-            assert_eq!(told.recv_timeout(LONG).unwrap(), Ok(own()));
+            assert_eq!(told.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
         }
     });
 }
 
 #[test]
-fn c13_transports_that_know_their_peers_by_addresses_say_so() {
+fn c13_peer_credentials_of_other_transports_are_an_error() {
     on_every_loop(|rig| {
         let (tell, told) = channel();
         let clients = |transports: Bootstrap| {
@@ -69,23 +69,23 @@ fn c13_transports_that_know_their_peers_by_addresses_say_so() {
         let group = group(rig);
         let tcp = get(ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0"));
         get(clients(Bootstrap::new(&group, Tcp)).connect(tcp.local_address().unwrap()));
-        let error = told.recv_timeout(LONG).unwrap().unwrap_err();
+        let error = told.recv_timeout(TIME_LIMIT).unwrap().unwrap_err();
         assert_eq!(error, "peer credentials (SO_PEERCRED) are available for Unix sockets only");
         let name = waterwheel_channel::Address::local(format!("credentials {rig:p}"));
         let _local = get(ServerBootstrap::new(&group, local::Local).bind(name.clone()));
         get(clients(Bootstrap::new(&group, local::Local)).connect(name));
-        let error = told.recv_timeout(LONG).unwrap().unwrap_err();
+        let error = told.recv_timeout(TIME_LIMIT).unwrap().unwrap_err();
         assert!(error.contains("tell who its peer is"), "{error}");
     });
 }
 
 #[test]
-fn c13_the_reads_of_a_stream_say_who_has_sent_them_if_that_is_asked_for() {
+fn c13_reads_carry_the_senders_credentials_if_enabled() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
-        let (show, shown) = Shows::pair();
+        let directory = SocketDirectory::new();
+        let (show, shown) = ForwardsReads::pair();
         let server = ServerBootstrap::new(&group(rig), Unix).child_initialiser(move |edit| {
-            edit.add_last("shows", Shows::to(show.clone()))?;
+            edit.add_last("shows", ForwardsReads::to(show.clone()))?;
             Ok(())
         });
         let server = server.child_socket_option(SocketOption::ReceiveCredentials(true));
@@ -95,6 +95,6 @@ fn c13_the_reads_of_a_stream_say_who_has_sent_them_if_that_is_asked_for() {
         let message = shown.next();
         assert_eq!((&*message.bytes, message.credentials), (&b"it is me"[..], Some(own())));
         drop(peer);
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }

@@ -10,24 +10,24 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{UnixDatagrams, wrap_descriptor};
 
-use crate::ancillary_messages::{AncillaryMessages, Pipe, Shows, receive, send};
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::probe::{group, until};
-use crate::support::Directory;
+use crate::ancillary_messages::{ForwardsReads, Pipe, ReceivedMessages, receive, send};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::probe::{group, wait_until};
+use crate::support::SocketDirectory;
 
-fn datagrams(rig: &Rig) -> (Bootstrap, AncillaryMessages) {
-    let (show, shown) = Shows::pair();
+fn datagrams(rig: &LoopRig) -> (Bootstrap, ReceivedMessages) {
+    let (show, shown) = ForwardsReads::pair();
     let bootstrap = Bootstrap::new(&group(rig), UnixDatagrams).initialiser(move |edit| {
-        edit.add_last("shows", Shows::to(show.clone()))?;
+        edit.add_last("shows", ForwardsReads::to(show.clone()))?;
         Ok(())
     });
     (bootstrap, shown)
 }
 
-fn peer(directory: &Directory, name: &str) -> (UnixDatagram, UnixAddress) {
+fn peer(directory: &SocketDirectory, name: &str) -> (UnixDatagram, UnixAddress) {
     let socket = UnixDatagram::bind(directory.path(name)).unwrap();
-    socket.set_read_timeout(Some(LONG)).unwrap();
-    socket.set_write_timeout(Some(LONG)).unwrap();
+    socket.set_read_timeout(Some(TIME_LIMIT)).unwrap();
+    socket.set_write_timeout(Some(TIME_LIMIT)).unwrap();
     (socket, UnixAddress::path(directory.path(name)))
 }
 
@@ -45,7 +45,7 @@ fn write(channel: &Channel, datagram: Datagram) {
 #[test]
 fn c13_unix_datagrams_go_to_a_path_and_are_answered() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (bootstrap, shown) = datagrams(rig);
         let here = UnixAddress::path(directory.path("here"));
         let channel = get(bootstrap.bind(here.clone()));
@@ -59,7 +59,7 @@ fn c13_unix_datagrams_go_to_a_path_and_are_answered() {
         UnixDatagram::unbound().unwrap().send_to(b"", directory.path("here")).unwrap();
         let nameless = shown.next();
         assert_eq!((nameless.bytes.len(), nameless.peer), (0, None), "nobody to answer to");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         get(channel.close());
         assert!(!directory.path("here").exists());
     });
@@ -68,7 +68,7 @@ fn c13_unix_datagrams_go_to_a_path_and_are_answered() {
 #[test]
 fn c13_a_connected_unix_channel_needs_no_addresses() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, shown) = datagrams(rig);
         let plain = get(bootstrap.connect(address.clone()));
@@ -92,9 +92,9 @@ fn c13_a_connected_unix_channel_needs_no_addresses() {
 }
 
 #[test]
-fn c13_a_unix_datagram_to_nobody_fails_its_own_write_and_no_other() {
+fn c13_a_unix_datagram_to_an_unbound_path_fails_only_its_own_write() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, _) = datagrams(rig);
         let channel = get(bootstrap.bind(UnixAddress::Unnamed));
@@ -116,9 +116,9 @@ fn c13_a_unix_datagram_to_nobody_fails_its_own_write_and_no_other() {
 }
 
 #[test]
-fn c13_an_unconnected_unix_channel_is_told_that_its_peer_has_no_room() {
+fn c13_a_write_of_an_unconnected_unix_channel_to_a_full_peer_fails() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, _) = datagrams(rig);
         let channel = get(bootstrap.bind(UnixAddress::Unnamed));
@@ -130,7 +130,7 @@ fn c13_an_unconnected_unix_channel_is_told_that_its_peer_has_no_room() {
             }
         };
         assert!(sent > 0 && error.contains("is full (EAGAIN)"), "{error}");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         let message = AncillaryMessage::to(address.clone(), "x", Vec::new());
         let error = channel.write_and_flush(message).join().unwrap_err().to_string();
         assert!(error.contains("is full (EAGAIN)"), "{error}");
@@ -144,13 +144,13 @@ fn c13_an_unconnected_unix_channel_is_told_that_its_peer_has_no_room() {
 fn c13_a_connected_unix_channel_waits_until_its_peer_has_room() {
     const COUNT: usize = 1000;
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, _) = datagrams(rig);
         let channel = get(bootstrap.connect(address));
         let writes: Vec<_> =
             (0..COUNT).map(|n| channel.write_and_flush(Datagram::new(n.to_string()))).collect();
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(!writes[COUNT - 1].is_done());
         for n in 0..COUNT {
             assert_eq!(received(&there), n.to_string().as_bytes());
@@ -160,24 +160,24 @@ fn c13_a_connected_unix_channel_waits_until_its_peer_has_room() {
 }
 
 #[test]
-fn c13_a_connected_unix_channel_whose_peer_goes_away_is_told_by_its_writes() {
+fn c13_writes_of_a_connected_unix_channel_fail_after_its_peer_closes() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, _) = datagrams(rig);
         let channel = get(bootstrap.connect(address));
         drop(there);
         let error = channel.write_and_flush(Datagram::new("lost")).join().unwrap_err().to_string();
         assert!(error.contains("refused"), "{error}");
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(channel.is_active());
     });
 }
 
 #[test]
-fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
+fn c13_unix_datagrams_carry_descriptors_and_credentials() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, shown) = datagrams(rig);
         let bootstrap = bootstrap.socket_option(SocketOption::ReceivePassed(true));
@@ -193,7 +193,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
         get(channel.write_and_flush(back));
         let (bytes, mut passed_back) = receive(&there);
         assert_eq!((bytes.as_slice(), passed_back.len()), (&b"back"[..], 1));
-        pipe.ends_with(passed_back.remove(0));
+        pipe.assert_other_end_is(passed_back.remove(0));
 
         // In order with those that are nothing but bytes.
         let pipe = Pipe::new();
@@ -206,7 +206,7 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
         writes.into_iter().for_each(get);
         let got: Vec<_> = (0..3).map(|_| receive(&there)).map(|(b, p)| (b[0], p.len())).collect();
         assert_eq!(got, [(b'1', 0), (b'2', 1), (b'3', 0)]);
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
 
         get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         there.send(b"who").unwrap();
@@ -217,14 +217,14 @@ fn c13_descriptors_and_credentials_travel_with_unix_datagrams() {
         let pipe = Pipe::new();
         send(&there, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
     });
 }
 
 #[test]
-fn c13_an_ancillary_message_longer_than_its_reads_says_so() {
+fn c13_an_ancillary_message_larger_than_the_read_size_is_marked_truncated() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, _) = peer(&directory, "there");
         let (bootstrap, shown) = datagrams(rig);
         let sizes = ReceiveSizes::new(64, 64, 64).unwrap();
@@ -244,15 +244,15 @@ fn c13_an_ancillary_message_longer_than_its_reads_says_so() {
 }
 
 #[test]
-fn c13_unix_datagrams_that_come_while_a_channel_is_away_are_read_when_it_is_back() {
+fn c13_unix_datagrams_that_arrive_while_deregistered_are_read_after_registration() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (there, address) = peer(&directory, "there");
         let (bootstrap, shown) = datagrams(rig);
         let channel = get(bootstrap.bind(UnixAddress::path(directory.path("here"))));
         get(channel.deregister());
         there.send_to(b"meanwhile", directory.path("here")).unwrap();
-        until("away", || !channel.is_registered());
+        wait_until("away", || !channel.is_registered());
         get(channel.register());
         assert_eq!(shown.next().bytes, "meanwhile");
         write(&channel, Datagram::to(address, "back"));

@@ -13,17 +13,19 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Socket, existing_stream, wrap_descriptor};
 
-use crate::ancillary_messages::{AncillaryMessages, Pipe, Shows, receive, send, unpacked};
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::support::{Directory, echo};
+use crate::ancillary_messages::{
+    ForwardsReads, Pipe, ReceivedMessages, descriptor_of, receive, send,
+};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::support::{SocketDirectory, echo};
 
 /// A connection whose reads are shown, with these options.
-fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, AncillaryMessages) {
+fn connection(rig: &LoopRig, options: &[SocketOption]) -> (Channel, UnixStream, ReceivedMessages) {
     let (ours, peer) = UnixStream::pair().unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
-    let (show, shown) = Shows::pair();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
+    let (show, shown) = ForwardsReads::pair();
     let new = NewChannel::new(existing_stream(ours).unwrap()).initialiser(move |edit| {
-        edit.add_last("shows", Shows::to(show))?;
+        edit.add_last("shows", ForwardsReads::to(show))?;
         Ok(())
     });
     let channel = get(rig.event_loop.register(new));
@@ -36,7 +38,7 @@ fn connection(rig: &Rig, options: &[SocketOption]) -> (Channel, UnixStream, Anci
 const TAKES: &[SocketOption] = &[SocketOption::ReceivePassed(true)];
 
 #[test]
-fn c13_a_descriptor_that_a_channel_writes_is_its_peers() {
+fn c13_a_descriptor_written_by_a_channel_arrives_at_its_peer() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
@@ -44,7 +46,7 @@ fn c13_a_descriptor_that_a_channel_writes_is_its_peers() {
         get(channel.write_and_flush(AncillaryMessage::new("take this", vec![end])));
         let (bytes, mut passed) = receive(&peer);
         assert_eq!((bytes.as_slice(), passed.len()), (&b"take this"[..], 1));
-        pipe.ends_with(passed.remove(0));
+        pipe.assert_other_end_is(passed.remove(0));
     });
 }
 
@@ -57,56 +59,56 @@ fn c13_a_descriptor_that_a_peer_passes_is_read_as_an_ancillary_message() {
         let mut message = shown.next();
         assert_eq!((&*message.bytes, message.passed.len()), (&b"two"[..], 2));
         assert!(!message.truncated && message.peer.is_none() && message.credentials.is_none());
-        let second = unpacked(message.passed.remove(1));
-        let first = unpacked(message.passed.remove(0));
+        let second = descriptor_of(message.passed.remove(1));
+        let first = descriptor_of(message.passed.remove(0));
         let flags = rustix::io::fcntl_getfd(&first).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "children do not inherit it");
-        one.ends_with(first);
-        other.ends_with(second);
+        one.assert_other_end_is(first);
+        other.assert_other_end_is(second);
         (&peer).write_all(b"plain").unwrap();
         let plain = shown.next();
         assert_eq!((&*plain.bytes, plain.passed.len()), (&b"plain"[..], 0));
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
 #[test]
-fn c13_what_is_passed_and_not_asked_for_is_closed() {
+fn c13_passed_descriptors_that_are_not_wanted_are_closed() {
     on_every_loop(|rig| {
         let (channel, peer, shown) = connection(rig, &[]);
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
         // Nor while only credentials are.
         get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         let message = shown.next();
         assert!(message.passed.is_empty() && message.credentials.is_some() && !message.truncated);
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
         // On and off again.
         get(channel.set_option(SocketOption::ReceiveCredentials(false)));
         get(channel.set_option(SocketOption::ReceivePassed(true)));
         let pipe = Pipe::new();
         send(&peer, b"asked", &[pipe.writer.as_fd()]);
-        pipe.ends_with(unpacked(shown.until("asked").remove(0)));
+        pipe.assert_other_end_is(descriptor_of(shown.until("asked").remove(0)));
         get(channel.set_option(SocketOption::ReceivePassed(false)));
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
     });
 }
 
 #[test]
-fn c13_ancillary_messages_that_nobody_reads_are_closed_with_their_channel() {
+fn c13_descriptors_of_unread_ancillary_messages_are_closed_with_their_channel() {
     on_every_loop(|rig| {
         let (channel, peer, shown) = connection(rig, TAKES);
         let pipe = Pipe::new();
         send(&peer, b"kept", &[pipe.writer.as_fd()]);
         drop(shown.next());
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
         // One that waits to be sent.
         let stuck = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(stuck));
@@ -116,7 +118,7 @@ fn c13_ancillary_messages_that_nobody_reads_are_closed_with_their_channel() {
         assert!(!written.is_done());
         get(channel.close());
         assert!(late.join().is_err() && written.join().is_err());
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
     });
 }
 
@@ -151,8 +153,8 @@ fn c13_bytes_files_and_ancillary_messages_keep_their_order_in_a_stream() {
         let [one, other] = pipes;
         let (second, first) = (passed.pop().unwrap(), passed.pop().unwrap());
         assert!((2..=3).contains(&first.0) && second.0 >= 8, "{first:?} {second:?}");
-        one.ends_with(first.1);
-        other.ends_with(second.1);
+        one.assert_other_end_is(first.1);
+        other.assert_other_end_is(second.1);
         get(channel.write_and_flush(Bytes::from("behind")));
         let mut behind = [0; 6];
         peer.read_exact(&mut behind).unwrap();
@@ -161,7 +163,7 @@ fn c13_bytes_files_and_ancillary_messages_keep_their_order_in_a_stream() {
 }
 
 #[test]
-fn c13_an_ancillary_message_too_large_for_the_kernel_is_passed_once_and_its_bytes_follow() {
+fn c13_descriptors_of_a_partly_sent_message_are_passed_once() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[SocketOption::SendBuffer(8 * 1024)]);
         let pipe = Pipe::new();
@@ -177,7 +179,7 @@ fn c13_an_ancillary_message_too_large_for_the_kernel_is_passed_once_and_its_byte
         assert!(all == body);
         get(written);
         assert_eq!(passed.len(), 1);
-        pipe.ends_with(passed.remove(0));
+        pipe.assert_other_end_is(passed.remove(0));
     });
 }
 
@@ -191,14 +193,14 @@ fn c13_an_ancillary_message_without_bytes_is_refused_by_a_stream() {
             channel.write_and_flush(AncillaryMessage::new("", vec![end])).join().unwrap_err();
         let said = "an ancillary message on a stream needs at least one byte for what is passed to travel with";
         assert_eq!(error.to_string(), said);
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
         get(channel.write_and_flush(Bytes::from("go on")));
         assert_eq!(receive(&peer).0, b"go on");
     });
 }
 
 #[test]
-fn c13_an_ancillary_message_that_cannot_be_passed_fails_alone() {
+fn c13_an_ancillary_message_that_cannot_be_passed_fails_only_its_own_write() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let pipe = Pipe::new();
@@ -219,19 +221,19 @@ fn c13_an_ancillary_message_that_cannot_be_passed_fails_alone() {
             all.extend(receive(&peer).0);
         }
         assert_eq!(all, b"before behind");
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
         // As many as there may be.
         let pipe = Pipe::new();
         let most: Vec<Io> =
             (0..253).map(|_| wrap_descriptor(pipe.writer.try_clone().unwrap())).collect();
         get(channel.write_and_flush(AncillaryMessage::new("most", most)));
         assert_eq!(receive(&peer).1.len(), 253);
-        pipe.has_lost_its_end();
+        pipe.assert_writers_closed();
     });
 }
 
 #[test]
-fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_empty_write_beside_it() {
+fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_adjacent_empty_write() {
     on_every_loop(|rig| {
         for is_awaited in [true, false] {
             let (channel, peer, _) = connection(rig, &[]);
@@ -255,7 +257,7 @@ fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_empty_write_beside_it
             let expected = [("before", true), ("message", false), ("behind", true)];
             let expected = expected.iter().filter(|(at, _)| is_awaited || *at != "message");
             for expected in expected {
-                assert_eq!(told.recv_timeout(LONG), Ok(*expected));
+                assert_eq!(told.recv_timeout(TIME_LIMIT), Ok(*expected));
             }
         }
     });
@@ -271,7 +273,7 @@ impl Drop for LastWords {
 }
 
 #[test]
-fn c13_what_could_not_be_passed_is_dropped_where_it_may_write_to_its_channel() {
+fn c13_a_refused_value_may_write_to_its_channel_when_dropped() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
         let strange = AncillaryMessage::new("lost", vec![Io::new(LastWords(channel.clone()))]);
@@ -283,7 +285,7 @@ fn c13_what_could_not_be_passed_is_dropped_where_it_may_write_to_its_channel() {
 }
 
 #[test]
-fn c13_ancillary_messages_are_refused_by_streams_of_another_kind() {
+fn c13_ancillary_messages_are_refused_by_tcp_streams() {
     on_every_loop(|rig| {
         let (ours, _peer) = UnixStream::pair().unwrap();
         let stream = Stream::connected(Socket::new(ours).unwrap().into(), None);
@@ -303,25 +305,25 @@ fn c13_ancillary_messages_are_refused_by_streams_of_another_kind() {
 }
 
 #[test]
-fn c13_many_ancillary_messages_to_and_fro_leave_no_descriptor_behind() {
+fn c13_many_ancillary_messages_both_ways_leak_no_descriptor() {
     on_every_loop(|rig| {
         let (channel, peer, shown) = connection(rig, TAKES);
         for round in 0..50 {
             let pipe = Pipe::new();
             send(&peer, b"to", &[pipe.writer.as_fd()]);
-            let there = unpacked(shown.until("to").remove(0));
+            let there = descriptor_of(shown.until("to").remove(0));
             get(channel.write_and_flush(AncillaryMessage::new("fro", vec![wrap_descriptor(there)])));
             let (bytes, mut back): (_, Vec<OwnedFd>) = receive(&peer);
             assert_eq!((bytes.as_slice(), back.len()), (&b"fro"[..], 1), "round {round}");
-            pipe.ends_with(back.remove(0));
+            pipe.assert_other_end_is(back.remove(0));
         }
     });
 }
 
 #[test]
-fn c13_an_ancillary_message_may_be_written_back_as_it_was_read() {
+fn c13_a_received_ancillary_message_can_be_written_back() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let echo = echo(rig).child_socket_option(SocketOption::ReceivePassed(true));
         get(echo.bind(UnixAddress::path(directory.path("door"))));
         // A peer with an address: what it sends says where from.
@@ -329,11 +331,11 @@ fn c13_an_ancillary_message_may_be_written_back_as_it_was_read() {
             socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
         peer.bind(&socket2::SockAddr::unix(directory.path("peer")).unwrap()).unwrap();
         peer.connect(&socket2::SockAddr::unix(directory.path("door")).unwrap()).unwrap();
-        peer.set_read_timeout(Some(LONG)).unwrap();
+        peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let pipe = Pipe::new();
         send(&peer, b"to and fro", &[pipe.writer.as_fd()]);
         let (bytes, mut passed) = receive(&peer);
         assert_eq!((bytes.as_slice(), passed.len()), (&b"to and fro"[..], 1));
-        pipe.ends_with(passed.remove(0));
+        pipe.assert_other_end_is(passed.remove(0));
     });
 }

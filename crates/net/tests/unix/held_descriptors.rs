@@ -13,7 +13,7 @@ use waterwheel_executor::Error;
 use waterwheel_net::existing_stream;
 
 use crate::ancillary_messages::{receive, send};
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::probe::Echo;
 
 /// With each ancillary message go so many descriptors.
@@ -23,9 +23,9 @@ const EACH: usize = 16;
 /// counted.
 const TEXT: [u8; 256] = [b'x'; 256];
 
-fn connection(rig: &Rig, handler: impl Handler + Send) -> (Channel, UnixStream) {
+fn connection(rig: &LoopRig, handler: impl Handler + Send) -> (Channel, UnixStream) {
     let (ours, peer) = UnixStream::pair().unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer.set_nonblocking(true).unwrap();
     let options = ChannelOptions {
         pause_reads_while_unwritable: PauseReads::Always,
@@ -45,7 +45,7 @@ fn descriptors(of: &OwnedFd) -> Vec<BorrowedFd<'_>> {
 }
 
 #[test]
-fn k14_a_peer_that_passes_descriptors_and_reads_none_makes_an_echo_hold_few() {
+fn k14_an_echo_holds_few_descriptors_of_a_peer_that_does_not_read() {
     on_every_loop(|rig| {
         let (channel, peer) = connection(rig, Echo);
         let pipe: OwnedFd = std::io::pipe().unwrap().1.into();
@@ -122,7 +122,7 @@ fn k14_one_round_of_reads_brings_few_descriptors() {
         channel.set_auto_read(true);
         let mut all = 0;
         while all < MESSAGES * EACH {
-            let round = rounds.recv_timeout(LONG).expect("there is more to read");
+            let round = rounds.recv_timeout(TIME_LIMIT).expect("there is more to read");
             assert!(round <= EACH + 15, "{round} descriptors in one round");
             all += round;
         }

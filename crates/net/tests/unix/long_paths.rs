@@ -20,7 +20,7 @@ use waterwheel_net::{
     Blocking, Epoll, Poll, Unix, UnixDatagrams, existing_listener, existing_stream,
 };
 
-use crate::loop_rig::{LONG, get};
+use crate::loop_rig::{TIME_LIMIT, get};
 
 /// The size of `sun_path`.
 const LONGEST: usize = 108;
@@ -41,9 +41,9 @@ fn on_every_group(test: impl Fn(&EventLoopGroup)) {
 }
 
 /// A directory for sockets, removed with all that is in it.
-struct Directory(PathBuf);
+struct SocketDirectory(PathBuf);
 
-impl Directory {
+impl SocketDirectory {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for SocketDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -79,9 +79,9 @@ fn connected(socket: impl AsFd, to: &Path) {
 }
 
 /// Echoes, and shows the addresses of its channel and of whoever has sent what it reads.
-struct Shows(Sender<[Option<Address>; 3]>);
+struct SendsAddresses(Sender<[Option<Address>; 3]>);
 
-impl Handler for Shows {
+impl Handler for SendsAddresses {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let from = msg.get::<Datagram>().and_then(|datagram| datagram.peer().cloned());
         let from =
@@ -102,7 +102,7 @@ type Shown = Receiver<[Option<Address>; 3]>;
 fn server(group: &EventLoopGroup) -> (ServerBootstrap, Shown) {
     let (show, shown) = channel();
     let server = ServerBootstrap::new(group, Unix).child_initialiser(move |edit| {
-        edit.add_last("shows", Shows(show.clone()))?;
+        edit.add_last("shows", SendsAddresses(show.clone()))?;
         Ok(())
     });
     (server, shown)
@@ -111,7 +111,7 @@ fn server(group: &EventLoopGroup) -> (ServerBootstrap, Shown) {
 fn datagrams(group: &EventLoopGroup) -> (Bootstrap, Shown) {
     let (show, shown) = channel();
     let bootstrap = Bootstrap::new(group, UnixDatagrams).initialiser(move |edit| {
-        edit.add_last("shows", Shows(show.clone()))?;
+        edit.add_last("shows", SendsAddresses(show.clone()))?;
         Ok(())
     });
     (bootstrap, shown)
@@ -119,7 +119,7 @@ fn datagrams(group: &EventLoopGroup) -> (Bootstrap, Shown) {
 
 #[track_caller]
 fn echoes(peer: &mut UnixStream) {
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer.write_all(b"hello").unwrap();
     let mut answer = [0; 5];
     peer.read_exact(&mut answer).unwrap();
@@ -127,9 +127,9 @@ fn echoes(peer: &mut UnixStream) {
 }
 
 #[test]
-fn c13_a_client_bound_to_the_longest_path_is_served_like_any_other() {
+fn c13_a_client_bound_to_the_longest_path_is_served() {
     on_every_group(|group| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (door, long) = (directory.path("d", 60), directory.path("l", LONGEST));
         let (server, shown) = server(group);
         let server = get(server.bind(UnixAddress::path(&door)));
@@ -137,7 +137,7 @@ fn c13_a_client_bound_to_the_longest_path_is_served_like_any_other() {
         connected(&client, &door);
         let mut client = UnixStream::from(client);
         echoes(&mut client);
-        let [local, peer, _] = shown.recv_timeout(LONG).unwrap();
+        let [local, peer, _] = shown.recv_timeout(TIME_LIMIT).unwrap();
         assert_eq!((local, peer), (address(&door), address(&long)));
         let mut next = UnixStream::connect(&door).unwrap();
         echoes(&mut next);
@@ -148,17 +148,17 @@ fn c13_a_client_bound_to_the_longest_path_is_served_like_any_other() {
 #[test]
 fn c13_a_datagram_from_the_longest_path_is_read_and_answered() {
     on_every_group(|group| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (here, long) = (directory.path("h", 60), directory.path("l", LONGEST));
         let (bootstrap, shown) = datagrams(group);
         let channel = get(bootstrap.bind(UnixAddress::path(&here)));
         let client = UnixDatagram::from(bound(SocketType::DGRAM, &long));
-        client.set_read_timeout(Some(LONG)).unwrap();
+        client.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let mut room = [0; 10];
         // Read by `recvmmsg`, and by `recvmsg` with what it looks for besides bytes.
         for _ in 0..2 {
             client.send_to(b"hello", &here).unwrap();
-            assert_eq!(shown.recv_timeout(LONG).unwrap()[2], address(&long));
+            assert_eq!(shown.recv_timeout(TIME_LIMIT).unwrap()[2], address(&long));
             assert_eq!(client.recv(&mut room).unwrap(), 5);
             get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         }
@@ -168,7 +168,7 @@ fn c13_a_datagram_from_the_longest_path_is_read_and_answered() {
 #[test]
 fn c13_channels_are_bound_and_connected_to_the_longest_path() {
     on_every_group(|group| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (door, from) = (directory.path("d", LONGEST), directory.path("f", LONGEST));
         let (server, shown) = server(group);
         let server = get(server.bind(UnixAddress::path(&door)));
@@ -178,7 +178,7 @@ fn c13_channels_are_bound_and_connected_to_the_longest_path() {
         assert_eq!(client.local_address(), address(&from));
         assert_eq!(client.peer_address(), address(&door));
         get(client.write_and_flush(Bytes::from("hello")));
-        let [local, peer, _] = shown.recv_timeout(LONG).unwrap();
+        let [local, peer, _] = shown.recv_timeout(TIME_LIMIT).unwrap();
         assert_eq!((local, peer), (address(&door), address(&from)));
         get(client.close());
         get(server.close());
@@ -190,14 +190,14 @@ fn c13_channels_are_bound_and_connected_to_the_longest_path() {
         let other = Bootstrap::new(group, UnixDatagrams).local_address(UnixAddress::path(&from));
         let other = get(other.connect(UnixAddress::path(&door)));
         get(other.write_and_flush(Datagram::new("hello")));
-        assert_eq!(shown.recv_timeout(LONG).unwrap()[2], address(&from));
+        assert_eq!(shown.recv_timeout(TIME_LIMIT).unwrap()[2], address(&from));
     });
 }
 
 #[test]
 fn c13_a_stale_file_at_the_longest_path_is_replaced() {
     on_every_group(|group| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let door = directory.path("d", LONGEST);
         drop(bound(SocketType::STREAM, &door));
         assert!(door.exists());
@@ -211,7 +211,7 @@ fn c13_a_stale_file_at_the_longest_path_is_replaced() {
 #[test]
 fn c13_existing_sockets_at_the_longest_path_are_adopted() {
     on_every_group(|group| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (door, from) = (directory.path("d", LONGEST), directory.path("f", LONGEST));
         let listener = bound(SocketType::STREAM, &door);
         rustix::net::listen(&listener, 8).unwrap();
@@ -223,14 +223,14 @@ fn c13_existing_sockets_at_the_longest_path_are_adopted() {
         let client = get(Bootstrap::new(group, Unix).adopt(existing_stream(client).unwrap()));
         assert_eq!(client.peer_address(), address(&door));
         get(client.write_and_flush(Bytes::from("hello")));
-        assert_eq!(shown.recv_timeout(LONG).unwrap()[1], address(&from));
+        assert_eq!(shown.recv_timeout(TIME_LIMIT).unwrap()[1], address(&from));
     });
 }
 
 #[test]
 fn c13_a_path_beyond_the_longest_is_refused_with_its_limit() {
     on_every_group(|group| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let long = UnixAddress::path(directory.path("l", LONGEST + 1));
         let limit = "is too long: a path of a Unix socket has at most 108 bytes";
         let refused = server(group).0.bind(long.clone()).join().unwrap_err().to_string();

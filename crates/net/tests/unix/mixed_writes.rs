@@ -11,8 +11,8 @@ use waterwheel_channel::{
 use waterwheel_net::{UnixDatagrams, existing_stream, wrap_descriptor};
 
 use crate::ancillary_messages::{Pipe, receive};
-use crate::loop_rig::{LONG, get, on_every_loop};
-use crate::support::Directory;
+use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
+use crate::support::SocketDirectory;
 
 /// A failure names its seed.
 const SEEDS: Range<u64> = 1..10;
@@ -67,7 +67,7 @@ fn write_at_random(
     channel.flush();
     for (nth, written) in all.into_iter().enumerate() {
         let expects = written.arrives.is_some() && !written.cancelled;
-        written.future.wait_timeout(LONG).expect("done in time");
+        written.future.wait_timeout(TIME_LIMIT).expect("done in time");
         let result = written.future.join();
         assert_eq!(result.is_ok(), expects, "seed {seed}, write {nth}: {result:?}");
         if expects {
@@ -84,7 +84,7 @@ fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_i
     on_every_loop(|rig| {
         for seed in SEEDS {
             let (ours, peer) = UnixStream::pair().unwrap();
-            peer.set_read_timeout(Some(LONG)).unwrap();
+            peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
             let new = NewChannel::new(existing_stream(ours).unwrap());
             let channel = get(rig.event_loop.register(new));
             let pipe = Pipe::new();
@@ -121,7 +121,7 @@ fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_i
             let (all, passed) = reader.join().unwrap();
             assert!(all == expected.concat(), "seed {seed}");
             assert!(passed <= messages);
-            pipe.has_lost_its_end();
+            pipe.assert_writers_closed();
         }
     });
 }
@@ -131,9 +131,9 @@ fn c07_datagrams_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
     let huge = Bytes::from(vec![0; 10_000_000]);
     on_every_loop(|rig| {
         for seed in SEEDS {
-            let directory = Directory::new();
+            let directory = SocketDirectory::new();
             let peer = UnixDatagram::bind(directory.path("peer")).unwrap();
-            peer.set_read_timeout(Some(LONG)).unwrap();
+            peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
             let bootstrap = Bootstrap::new(&rig.event_loop.parent().unwrap(), UnixDatagrams);
             let channel = get(bootstrap.connect(UnixAddress::path(directory.path("peer"))));
             let pipe = Pipe::new();
@@ -164,7 +164,7 @@ fn c07_datagrams_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
             get(channel.write_and_flush(Datagram::new("the end")));
             assert!(reader.join().unwrap() == expected, "seed {seed}");
             get(channel.close());
-            pipe.has_lost_its_end();
+            pipe.assert_writers_closed();
         }
     });
 }

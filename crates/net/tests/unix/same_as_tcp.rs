@@ -11,7 +11,7 @@ use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{ChannelOptions, FileRegion, ServerBootstrap};
 
 use crate::loop_rig::{get, on_every_loop};
-use crate::support::{Directory, House};
+use crate::support::{ProbedServer, SocketDirectory};
 
 fn half_closable(server: ServerBootstrap) -> ServerBootstrap {
     server.child_options(ChannelOptions { allow_half_closure: true, ..Default::default() })
@@ -25,29 +25,29 @@ fn read_to_end(peer: &mut UnixStream) -> Vec<u8> {
 }
 
 #[test]
-fn c10_a_unix_server_answers_after_the_end_of_the_request() {
+fn c10_a_unix_server_answers_after_the_peers_half_close() {
     on_every_loop(|rig| {
-        let house = House::open(rig, half_closable);
-        let (channel, mut peer, notes) = house.connect();
+        let server = ProbedServer::open(rig, half_closable);
+        let (channel, mut peer, notes) = server.connect();
         peer.write_all(b"question").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         while notes.next() != "Input over" {}
-        rig.assert_calm();
+        rig.assert_not_spinning();
         get(channel.write_and_flush(Bytes::from("answer")));
         get(channel.shutdown_output());
         assert_eq!(read_to_end(&mut peer), b"answer");
-        assert_eq!(notes.to_the_end(), ["Output over", "inactive", "unregistered", "removed"]);
+        assert_eq!(notes.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
     });
 }
 
 #[test]
-fn c10_the_end_of_a_unix_peer_closes_a_connection_that_does_not_allow_half_closure() {
+fn c10_the_half_close_of_a_unix_peer_closes_a_connection_without_half_closure() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| server);
-        let (_, mut peer, notes) = house.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (_, mut peer, notes) = server.connect();
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        let told = notes.to_the_end();
+        let told = notes.until_removed();
         assert_eq!((told[0].as_str(), told[told.len() - 1].as_str()), ("read last", "removed"));
         assert_eq!(read_to_end(&mut peer), b"");
     });
@@ -56,11 +56,11 @@ fn c10_the_end_of_a_unix_peer_closes_a_connection_that_does_not_allow_half_closu
 #[test]
 fn c07_a_large_write_waits_for_a_unix_peer_that_reads_late() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| server);
-        let (channel, mut peer, _notes) = house.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, mut peer, _notes) = server.connect();
         let body: Vec<u8> = (0..4_000_000_u32).map(|n| n as u8).collect();
         let written = channel.write_and_flush(Bytes::from(body.clone()));
-        rig.assert_calm();
+        rig.assert_not_spinning();
         assert!(!written.is_done() && !channel.is_writable());
         let mut all = vec![0; body.len()];
         peer.read_exact(&mut all).unwrap();
@@ -70,27 +70,27 @@ fn c07_a_large_write_waits_for_a_unix_peer_that_reads_late() {
 }
 
 #[test]
-fn c07_a_write_to_a_unix_peer_that_is_gone_fails_without_a_signal() {
+fn c07_a_write_to_a_closed_unix_peer_fails_without_sigpipe() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             server.child_options(ChannelOptions { auto_read: false, ..Default::default() })
         });
-        let (channel, peer, _notes) = house.connect();
+        let (channel, peer, _notes) = server.connect();
         drop(peer);
         let error = channel.write_and_flush(Bytes::from("late")).join().unwrap_err().to_string();
         assert!(error.contains("roken pipe"), "{error}");
-        channel.closed().wait_timeout(crate::loop_rig::LONG).unwrap();
+        channel.closed().wait_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
     });
 }
 
 #[test]
 fn c07_a_file_is_sent_over_a_unix_stream() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();
         std::fs::write(directory.path("file"), &body).unwrap();
-        let house = House::open(rig, |server| server);
-        let (channel, mut peer, _notes) = house.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, mut peer, _notes) = server.connect();
         let file = FileRegion::new(File::open(directory.path("file")).unwrap(), ..).unwrap();
         let first = channel.write(Bytes::from("<"));
         let sent = channel.write(file);
@@ -103,10 +103,10 @@ fn c07_a_file_is_sent_over_a_unix_stream() {
 }
 
 #[test]
-fn c04_a_unix_stream_leaves_its_loop_and_comes_back_with_its_options() {
+fn c04_a_reregistered_unix_stream_keeps_its_options() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| server);
-        let (channel, mut peer, notes) = house.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (channel, mut peer, notes) = server.connect();
         get(channel.set_option(SocketOption::ReceivePassed(true)));
         get(channel.deregister());
         peer.write_all(b"meanwhile").unwrap();
@@ -120,30 +120,30 @@ fn c04_a_unix_stream_leaves_its_loop_and_comes_back_with_its_options() {
 }
 
 #[test]
-fn c04_a_unix_server_keeps_its_file_while_it_is_away() {
+fn c04_a_deregistered_unix_server_keeps_its_file() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| server);
-        get(house.server.deregister());
-        assert!(house.path.exists());
-        let mut peer = UnixStream::connect(&house.path).unwrap();
+        let server = ProbedServer::open(rig, |server| server);
+        get(server.listener.deregister());
+        assert!(server.path.exists());
+        let mut peer = UnixStream::connect(&server.path).unwrap();
         peer.write_all(b"early").unwrap();
-        get(house.server.register());
-        let (_, notes) = house.accepted();
+        get(server.listener.register());
+        let (_, notes) = server.accepted();
         assert_eq!(notes.next(), "read early");
-        get(house.server.deregister());
-        get(house.server.close());
-        assert!(!house.path.exists());
+        get(server.listener.deregister());
+        get(server.listener.close());
+        assert!(!server.path.exists());
     });
 }
 
 #[test]
 fn c11_a_unix_stream_that_lingers_closes_at_once_and_delivers() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| {
+        let server = ProbedServer::open(rig, |server| {
             let linger = SocketOption::Linger(Some(Duration::from_secs(20)));
             server.child_socket_option(linger)
         });
-        let (channel, mut peer, _notes) = house.connect();
+        let (channel, mut peer, _notes) = server.connect();
         get(channel.write_and_flush(Bytes::from("last words")));
         get(channel.close());
         assert_eq!(read_to_end(&mut peer), b"last words");

@@ -7,15 +7,15 @@ use std::path::Path;
 
 use waterwheel_channel::{Channel, UnixAddress};
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
-use crate::support::{Directory, House, client, dial, echo};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
+use crate::support::{ProbedServer, SocketDirectory, client, dial, echo};
 
-fn bind(rig: &Rig, path: &Path) -> Channel {
+fn bind(rig: &LoopRig, path: &Path) -> Channel {
     get(echo(rig).bind(UnixAddress::path(path)))
 }
 
 #[track_caller]
-fn refused(rig: &Rig, path: &Path) -> String {
+fn refused(rig: &LoopRig, path: &Path) -> String {
     let error = echo(rig).bind(UnixAddress::path(path)).join().unwrap_err().to_string();
     let start = format!("cannot listen at unix:{}: ", path.display());
     assert!(error.starts_with(&start), "{error}");
@@ -23,23 +23,23 @@ fn refused(rig: &Rig, path: &Path) -> String {
 }
 
 #[test]
-fn c13_the_file_of_a_unix_server_goes_with_its_close() {
+fn c13_closing_a_unix_server_removes_its_file() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| server);
-        let (child, peer, _) = house.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (child, peer, _) = server.connect();
         // What is commonly done with it.
-        fs::set_permissions(&house.path, Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(&server.path, Permissions::from_mode(0o600)).unwrap();
         drop(peer);
-        child.closed().wait_timeout(LONG).unwrap();
-        assert!(house.path.exists(), "it is the server's, not a connection's");
-        get(house.server.close());
-        assert!(!house.path.exists());
+        child.closed().wait_timeout(TIME_LIMIT).unwrap();
+        assert!(server.path.exists(), "it is the server's, not a connection's");
+        get(server.listener.close());
+        assert!(!server.path.exists());
     });
 }
 
 #[test]
-fn c13_the_file_of_a_unix_server_goes_with_its_loop() {
-    let directory = Directory::new();
+fn c13_shutting_the_loop_down_removes_the_file_of_a_unix_server() {
+    let directory = SocketDirectory::new();
     let path = directory.path("door");
     on_every_loop(|rig| {
         bind(rig, &path);
@@ -48,9 +48,9 @@ fn c13_the_file_of_a_unix_server_goes_with_its_loop() {
 }
 
 #[test]
-fn c13_a_file_that_somebody_has_put_there_since_is_left_alone() {
+fn c13_a_file_that_has_replaced_the_socket_file_is_not_removed() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         let first = bind(rig, &path);
         fs::remove_file(&path).unwrap();
@@ -66,9 +66,9 @@ fn c13_a_file_that_somebody_has_put_there_since_is_left_alone() {
 }
 
 #[test]
-fn c13_a_file_that_nobody_is_behind_is_replaced() {
+fn c13_a_stale_socket_file_is_replaced() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "left behind");
@@ -82,9 +82,9 @@ fn c13_a_file_that_nobody_is_behind_is_replaced() {
 }
 
 #[test]
-fn c13_a_path_in_use_is_named_and_whoever_has_it_is_not_disturbed() {
+fn c13_a_path_in_use_is_named_and_its_server_is_not_disturbed() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         let listener = UnixListener::bind(&path).unwrap();
         assert!(refused(rig, &path).contains("in use"));
@@ -113,9 +113,9 @@ fn c13_a_path_in_use_is_named_and_whoever_has_it_is_not_disturbed() {
 }
 
 #[test]
-fn c13_a_file_that_is_no_socket_is_never_removed() {
+fn c13_a_file_that_is_not_a_socket_is_never_removed() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let (file, link) = (directory.path("file"), directory.path("link"));
         fs::write(&file, "precious").unwrap();
         assert!(refused(rig, &file).contains("a file that is not a socket"));
@@ -130,7 +130,7 @@ fn c13_a_file_that_is_no_socket_is_never_removed() {
 }
 
 #[test]
-fn c13_a_path_that_is_too_long_is_refused_in_words() {
+fn c13_a_path_that_is_too_long_is_refused_with_its_limit() {
     on_every_loop(|rig| {
         let long = Path::new("/tmp").join("x".repeat(108));
         assert!(

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use waterwheel_channel::driver::SocketOption;
 use waterwheel_channel::{Address, Channel, Ctx, HandlerResult, In, InboundHandler, UnixAddress};
 
-use crate::loop_rig::{LONG, Rig, get, on_every_loop};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::probe::Probe;
-use crate::support::{Directory, House, client, dial, echo};
+use crate::support::{ProbedServer, SocketDirectory, client, dial, echo};
 
 #[track_caller]
 fn answers(peer: &mut UnixStream, question: &str) {
-    peer.set_read_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     peer.write_all(question.as_bytes()).unwrap();
     let mut answer = vec![0; question.len()];
     peer.read_exact(&mut answer).unwrap();
@@ -22,20 +22,20 @@ fn answers(peer: &mut UnixStream, question: &str) {
 }
 
 /// A client whose handler notes what comes.
-fn probing(rig: &Rig, to: impl Into<Address>) -> (Channel, crate::probe::Notes) {
+fn probing(rig: &LoopRig, to: impl Into<Address>) -> (Channel, crate::probe::ProbeLog) {
     let (tell, told) = std::sync::mpsc::channel();
     let client = client(rig).initialiser(move |edit| {
-        edit.add_last("probe", Probe::showing(tell.clone()))?;
+        edit.add_last("probe", Probe::announcing(tell.clone()))?;
         Ok(())
     });
     get(client.connect(to.into()));
-    told.recv_timeout(LONG).expect("it is active")
+    told.recv_timeout(TIME_LIMIT).expect("it is active")
 }
 
 #[test]
 fn c13_a_unix_server_at_a_path_answers_its_peers() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         let server = get(echo(rig).bind(UnixAddress::path(&path)));
         assert_eq!(server.local_address(), Some(UnixAddress::path(&path).into()));
@@ -44,14 +44,14 @@ fn c13_a_unix_server_at_a_path_answers_its_peers() {
             answers(peer, "hello");
             answers(peer, &"long ".repeat(10_000));
         }
-        rig.assert_calm();
+        rig.assert_not_spinning();
     });
 }
 
 #[test]
-fn c13_a_unix_client_talks_to_a_server_of_its_own_kind() {
+fn c13_a_unix_client_talks_to_a_unix_server() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         let server = get(echo(rig).bind(format!("unix:{}", path.display())));
         let (channel, notes) = probing(rig, UnixAddress::path(&path));
@@ -76,9 +76,9 @@ impl InboundHandler for Shouts {
 }
 
 #[test]
-fn c13_handlers_of_bytes_serve_unix_streams_as_they_are() {
+fn c13_byte_handlers_serve_unix_streams_unchanged() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let server = crate::support::server(rig).child_initialiser(|edit| {
             edit.add_last("shouts", In(Shouts))?;
             Ok(())
@@ -110,7 +110,7 @@ fn c13_an_abstract_name_may_be_any_bytes_and_is_free_after_the_close() {
 }
 
 #[test]
-fn c13_a_unix_server_without_an_address_gets_a_name_from_the_system() {
+fn c13_a_unix_server_bound_to_unnamed_gets_an_abstract_name() {
     on_every_loop(|rig| {
         let server = get(echo(rig).bind(UnixAddress::Unnamed));
         let Some(Address::Unix(UnixAddress::Abstract(name))) = server.local_address() else {
@@ -122,19 +122,19 @@ fn c13_a_unix_server_without_an_address_gets_a_name_from_the_system() {
 }
 
 #[test]
-fn c13_an_accepted_unix_stream_knows_the_address_of_a_peer_that_has_one() {
+fn c13_an_accepted_unix_stream_has_the_address_of_a_bound_peer() {
     on_every_loop(|rig| {
-        let house = House::open(rig, |server| server);
-        let (accepted, _peer, _) = house.connect();
+        let server = ProbedServer::open(rig, |server| server);
+        let (accepted, _peer, _) = server.connect();
         assert_eq!(accepted.peer_address(), Some(UnixAddress::Unnamed.into()));
-        assert_eq!(accepted.local_address(), house.server.local_address());
+        assert_eq!(accepted.local_address(), server.listener.local_address());
 
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let from = UnixAddress::path(directory.path("from"));
-        let to = UnixAddress::path(&house.path);
+        let to = UnixAddress::path(&server.path);
         let channel = get(client(rig).local_address(from.clone()).connect(to));
         assert_eq!(channel.local_address(), Some(from.clone().into()));
-        let (accepted, _) = house.accepted();
+        let (accepted, _) = server.accepted();
         assert_eq!(accepted.peer_address(), Some(from.into()));
         assert!(directory.path("from").exists());
         get(channel.close());
@@ -143,7 +143,7 @@ fn c13_an_accepted_unix_stream_knows_the_address_of_a_peer_that_has_one() {
 }
 
 #[test]
-fn c13_an_address_of_another_kind_is_no_address_of_a_unix_socket() {
+fn c13_an_address_of_another_kind_is_refused_by_unix_sockets() {
     on_every_loop(|rig| {
         let error = echo(rig).bind("127.0.0.1:0").join().unwrap_err().to_string();
         assert_eq!(error, "127.0.0.1:0 is not an address of a Unix socket");
@@ -157,18 +157,18 @@ fn c13_an_address_of_another_kind_is_no_address_of_a_unix_socket() {
 }
 
 #[test]
-fn c13_options_of_tcp_are_refused_by_unix_sockets_with_their_names() {
+fn c13_tcp_options_are_refused_by_unix_sockets_and_named() {
     on_every_loop(|rig| {
-        let directory = Directory::new();
+        let directory = SocketDirectory::new();
         let address = UnixAddress::path(directory.path("door"));
         let refused = [
             SocketOption::NoDelay(true),
             SocketOption::ReusePort(true),
             SocketOption::OnlyV6(true),
             SocketOption::KeepAliveCount(3),
-            SocketOption::UserTimeout(LONG),
+            SocketOption::UserTimeout(TIME_LIMIT),
             SocketOption::FastOpen(1),
-            SocketOption::DeferAccept(LONG),
+            SocketOption::DeferAccept(TIME_LIMIT),
             SocketOption::NotSentLowWater(1),
             SocketOption::TypeOfService(1),
         ];

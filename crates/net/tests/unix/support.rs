@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, channel};
 use waterwheel_channel::{Bootstrap, Channel, ServerBootstrap, UnixAddress};
 use waterwheel_net::Unix;
 
-use crate::loop_rig::{LONG, Rig, get};
-use crate::probe::{Echo, Notes, Probe, group};
+use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
+use crate::probe::{Echo, Probe, ProbeLog, group};
 
 /// A directory that is removed with all that is in it.
-pub(crate) struct Directory(PathBuf);
+pub(crate) struct SocketDirectory(PathBuf);
 
-impl Directory {
+impl SocketDirectory {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -29,65 +29,68 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for SocketDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 /// A server at a path, whose connections note what they are told.
-pub(crate) struct House {
-    pub(crate) server: Channel,
+pub(crate) struct ProbedServer {
+    pub(crate) listener: Channel,
     pub(crate) path: PathBuf,
-    children: Receiver<(Channel, Notes)>,
-    _directory: Directory,
+    children: Receiver<(Channel, ProbeLog)>,
+    _directory: SocketDirectory,
 }
 
-impl House {
-    pub(crate) fn open(rig: &Rig, how: impl FnOnce(ServerBootstrap) -> ServerBootstrap) -> Self {
-        let directory = Directory::new();
+impl ProbedServer {
+    pub(crate) fn open(
+        rig: &LoopRig,
+        how: impl FnOnce(ServerBootstrap) -> ServerBootstrap,
+    ) -> Self {
+        let directory = SocketDirectory::new();
         let path = directory.path("door");
         let (tell, children) = channel();
         let server = server(rig).child_initialiser(move |edit| {
-            edit.add_last("probe", Probe::showing(tell.clone()))?;
+            edit.add_last("probe", Probe::announcing(tell.clone()))?;
             Ok(())
         });
         let server = get(how(server).bind(UnixAddress::path(&path)));
-        Self { server, path, children, _directory: directory }
+        Self { listener: server, path, children, _directory: directory }
     }
 
     /// A connection: its channel, its peer, and what its handler is told from now on.
     #[track_caller]
-    pub(crate) fn connect(&self) -> (Channel, UnixStream, Notes) {
+    pub(crate) fn connect(&self) -> (Channel, UnixStream, ProbeLog) {
         let peer = dial(&self.path);
         let (channel, notes) = self.accepted();
         (channel, peer, notes)
     }
 
     #[track_caller]
-    pub(crate) fn accepted(&self) -> (Channel, Notes) {
-        self.children.recv_timeout(LONG).expect("it is accepted")
+    pub(crate) fn accepted(&self) -> (Channel, ProbeLog) {
+        self.children.recv_timeout(TIME_LIMIT).expect("it is accepted")
     }
 }
 
 /// A peer of the standard library that does not wait for ever.
 pub(crate) fn dial(path: &Path) -> UnixStream {
     let peer = UnixStream::connect(path).unwrap();
-    peer.set_read_timeout(Some(LONG)).unwrap();
-    peer.set_write_timeout(Some(LONG)).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
+    peer.set_write_timeout(Some(TIME_LIMIT)).unwrap();
     peer
 }
 
-pub(crate) fn server(rig: &Rig) -> ServerBootstrap {
+pub(crate) fn server(rig: &LoopRig) -> ServerBootstrap {
     ServerBootstrap::new(&group(rig), Unix)
 }
 
-pub(crate) fn client(rig: &Rig) -> Bootstrap {
+pub(crate) fn client(rig: &LoopRig) -> Bootstrap {
     Bootstrap::new(&group(rig), Unix)
 }
 
 /// A server that echoes.
-pub(crate) fn echo(rig: &Rig) -> ServerBootstrap {
+pub(crate) fn echo(rig: &LoopRig) -> ServerBootstrap {
     server(rig).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
         Ok(())
