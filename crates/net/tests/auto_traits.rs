@@ -1,4 +1,4 @@
-//! Who may cross threads: every public type, listed.
+//! Lists which public types are `Send`, `Sync` and `Unpin`.
 
 use waterwheel_net::{
     Auto, Blocking, CoarseEpoll, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited,

@@ -1,4 +1,4 @@
-//! The drivers of this crate pass the drivers' suite, with TCP on the loopback.
+//! The drivers of this crate pass the driver suite of the testkit, with TCP on the loopback.
 
 #[path = "support/loopback.rs"]
 mod loopback;

@@ -1,4 +1,4 @@
-//! Event loops over the drivers of this crate pass the loops' suite.
+//! Event loops over the drivers of this crate pass the loop suite of the testkit.
 
 #[path = "support/loopback.rs"]
 mod loopback;

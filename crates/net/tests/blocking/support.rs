@@ -1,4 +1,4 @@
-//! A group with a loop for each channel, a server on it, and what was reported.
+//! A group with a loop per channel, a server on it, and its reports.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,13 +14,14 @@ use waterwheel_channel::{
 use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
 use waterwheel_net::{Blocking, Tcp};
 
-/// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
+/// Longer than any step takes, even on a busy machine; a test that waits this long fails.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a loop is watched for spinning, and the number of turns that is a spin (L17).
+/// How long a loop is observed for spinning, and the number of turns that counts as spinning (L17).
 const WATCH_TIME: Duration = Duration::from_millis(200);
 const SPIN_TURNS: u64 = 5;
 
+/// A group with a loop per channel, and its reports.
 pub(crate) struct Bench {
     pub(crate) group: EventLoopGroup,
     reports: Receiver<String>,
@@ -42,7 +43,7 @@ impl Bench {
         Self { group, reports }
     }
 
-    /// A server whose connections are of this kind.
+    /// Starts a server whose connections have this handler.
     pub(crate) fn server<H: Handler>(
         &self,
         handler: impl Fn() -> H + Send + Sync + 'static,
@@ -60,18 +61,17 @@ impl Bench {
         Bootstrap::new(&self.group, Tcp)
     }
 
-    /// How many loops there are.
+    /// Returns the number of loops.
     pub(crate) fn loops(&self) -> usize {
         self.group.children().len()
     }
 
-    /// How many channels they have.
+    /// Returns the number of channels on all loops.
     pub(crate) fn channels(&self) -> usize {
         self.group.children().map(|it| it.metrics().channels).sum()
     }
 
-    /// Waits until there are so many channels, and as many registrations: whatever has gone has gone
-    /// completely.
+    /// Waits until there are `n` channels and as many registrations: every closed channel has left its loop.
     #[track_caller]
     pub(crate) fn until_channels(&self, n: usize) {
         self.until_channels_and(n, n);
@@ -84,7 +84,7 @@ impl Bench {
         wait_until(&format!("{registrations} registrations"), || registrations == registered());
     }
 
-    /// The first report with these words in it, waited for.
+    /// Waits for the first report that contains these words.
     #[track_caller]
     pub(crate) fn report_with(&self, words: &str) -> String {
         loop {
@@ -95,7 +95,7 @@ impl Bench {
         }
     }
 
-    /// What was reported and not asked for yet.
+    /// Returns the reports that were not consumed yet.
     pub(crate) fn reports(&self) -> Vec<String> {
         self.reports.try_iter().collect()
     }
@@ -121,11 +121,11 @@ impl Bench {
         }
     }
 
-    /// Shuts the group down, and waits for it.
+    /// Shuts the group down and waits for its end.
     #[track_caller]
     pub(crate) fn end(&self) {
         let ended = self.group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
-        ended.wait_timeout(TIME_LIMIT).expect("it terminates");
+        ended.wait_timeout(TIME_LIMIT).expect("the group terminates");
     }
 }
 
@@ -151,7 +151,7 @@ impl Handler for Echo {
     }
 }
 
-/// Sends its channel when it is active; then it does nothing.
+/// Sends its channel to the test when it is active, and ignores everything else.
 pub(crate) struct AnnouncesChannel(pub(crate) Sender<Channel>);
 
 impl Handler for AnnouncesChannel {
@@ -169,27 +169,27 @@ impl Handler for AnnouncesChannel {
     }
 }
 
-/// The outcome of something that must succeed, waited for with a limit.
+/// Returns the value of a future that must succeed within the time limit.
 #[track_caller]
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
     future.wait_timeout(TIME_LIMIT).expect("done in time");
     future.join().expect("success")
 }
 
-/// What a future that must fail says, waited for with a limit.
+/// Returns the error of a future that must fail within the time limit.
 #[track_caller]
 pub(crate) fn failure<T: Send + 'static>(future: PromiseFuture<T>) -> Error {
     future.wait_timeout(TIME_LIMIT).expect("done in time");
     match future.join() {
         Err(error) => error,
-        Ok(_) => panic!("it has succeeded"),
+        Ok(_) => panic!("success instead of a failure"),
     }
 }
 
 pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
     match address {
         Some(Address::Ip(address)) => address,
-        other => panic!("no address of TCP: {other:?}"),
+        other => panic!("not an IP address: {other:?}"),
     }
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn assert_echoes(peer: &mut TcpStream) {
     assert_eq!(&back, b"ping");
 }
 
-/// Everything until the end; a reset is one too.
+/// Reads until the end of the stream or a reset.
 #[track_caller]
 pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
@@ -218,13 +218,13 @@ pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// Waits until something holds that nobody tells of.
+/// Waits by polling until `holds` returns true.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = Clock::Monotonic;
     let limit = clock.now().plus(TIME_LIMIT);
     while !holds() {
-        assert!(clock.now() < limit, "not {what}");
+        assert!(clock.now() < limit, "timed out waiting for: {what}");
         std::thread::yield_now();
     }
 }

@@ -1,4 +1,4 @@
-//! Listeners: their reads are accepts.
+//! Listeners: their reads are accepts (L05).
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -56,8 +56,10 @@ fn l05_an_accepted_connection_is_ready_to_be_attached() {
         let mut peer = TcpStream::connect(address).unwrap();
         let until = rig.after(TIME_LIMIT);
         rig.driver.wait(Some(until)).unwrap();
-        let Some(IoEvent::Accepted(from, io, who)) = rig.driver.next_event() else { panic!() };
-        assert_eq!((from, who), (token, peer.local_addr().unwrap().into()));
+        let Some(IoEvent::Accepted(listener, io, peer_address)) = rig.driver.next_event() else {
+            panic!()
+        };
+        assert_eq!((listener, peer_address), (token, peer.local_addr().unwrap().into()));
         let socket = io.downcast::<Socket>().unwrap();
         assert!(SockRef::from(&socket).nonblocking().unwrap());
         assert!(fcntl_getfd(&socket).unwrap().contains(FdFlags::CLOEXEC));

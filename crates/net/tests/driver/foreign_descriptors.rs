@@ -90,8 +90,8 @@ fn l08_the_output_of_a_child_is_reported_until_the_child_exits() {
     on_every_driver(|rig| {
         let mut child = Command::new("echo").arg("hi").stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();
-        let beside = output.as_fd().try_clone_to_owned().unwrap();
-        let token = rig.foreign(Arc::new(beside), Interest::READABLE);
+        let duplicate = output.as_fd().try_clone_to_owned().unwrap();
+        let token = rig.foreign(Arc::new(duplicate), Interest::READABLE);
         let mut said = Vec::new();
         let deadline = rig.after(TIME_LIMIT);
         loop {
@@ -128,7 +128,7 @@ fn l08_a_changed_interest_discards_readiness_it_does_not_include() {
         assert_eq!(rig.round(), ["Readiness(writable)"]);
         rig.poll();
         rig.driver.set_interest(token, Interest::READABLE).unwrap();
-        assert_eq!(rig.drain(), [""; 0], "it is writable still, but nobody wants to know");
+        assert_eq!(rig.drain(), [""; 0], "still writable, but no longer of interest");
         rig.assert_quiet();
         peer.write_all(b"x").unwrap();
         assert_eq!(rig.round(), ["Readiness(readable)"]);
@@ -153,9 +153,9 @@ fn l08_an_empty_interest_is_an_error_and_changes_nothing() {
         let error = rig.driver.set_interest(token, Interest::NONE).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         peer.write_all(b"x").unwrap();
-        assert_eq!(rig.round(), ["Readiness(readable)"], "the interest is what it was");
+        assert_eq!(rig.round(), ["Readiness(readable)"], "the interest is unchanged");
         rig.detach(token);
-        assert_eq!(Arc::strong_count(&source), 1, "let go");
+        assert_eq!(Arc::strong_count(&source), 1, "dropped by detach");
     });
 }
 
@@ -198,8 +198,8 @@ fn l08_a_value_of_the_wrong_type_is_refused_with_its_name() {
         let other = rig.token();
         let error = rig.driver.attach(other, foreign_io(source), Role::Stream).unwrap_err();
         assert!(error.to_string().contains("ForeignFd"), "{error}");
-        let nobody = rig.token();
-        let error = rig.driver.set_interest(nobody, Interest::READABLE).unwrap_err();
+        let unknown = rig.token();
+        let error = rig.driver.set_interest(unknown, Interest::READABLE).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
     });
 }

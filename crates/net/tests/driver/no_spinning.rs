@@ -1,4 +1,4 @@
-//! The corners of readiness, level- and edge-triggered: none may make waits return at once for ever (L17).
+//! Corner cases of readiness, level- and edge-triggered: in none of them may every wait return at once (L17).
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,11 +12,12 @@ use waterwheel_net::Socket;
 
 use crate::driver_rig::{DriverRig, dup, on_every_driver, pair, reset, until};
 
-/// A stream with its reads off, its peer, and a look at it beside the driver.
+/// Attaches a stream with reads off; returns its token, its peer and a duplicate to observe it without the
+/// driver.
 fn stream(rig: &mut DriverRig) -> (Token, TcpStream, OwnedFd) {
     let (ours, peer) = pair();
-    let beside = dup(&ours);
-    (rig.attach(Socket::new(ours).unwrap(), Role::Stream), peer, beside)
+    let duplicate = dup(&ours);
+    (rig.attach(Socket::new(ours).unwrap(), Role::Stream), peer, duplicate)
 }
 
 #[test]
@@ -34,10 +35,10 @@ fn l17_a_reset_with_reads_off_does_not_spin() {
 #[test]
 fn l17_the_peers_end_with_reads_off_does_not_spin() {
     on_every_driver(|rig| {
-        let (token, mut peer, beside) = stream(rig);
+        let (token, mut peer, duplicate) = stream(rig);
         peer.write_all(b"last").unwrap();
         drop(peer);
-        until(&beside, PollFlags::RDHUP);
+        until(&duplicate, PollFlags::RDHUP);
         assert_eq!(rig.round(), ["peer finished"]);
         rig.assert_quiet();
         rig.read_on(token);
@@ -49,14 +50,14 @@ fn l17_the_peers_end_with_reads_off_does_not_spin() {
 #[test]
 fn l17_the_peers_end_and_a_local_half_close_with_reads_off_do_not_spin() {
     on_every_driver(|rig| {
-        let (token, mut peer, beside) = stream(rig);
+        let (token, mut peer, duplicate) = stream(rig);
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         rig.driver.shutdown(token, Shutdown::Write).unwrap();
-        until(&beside, PollFlags::HUP);
+        until(&duplicate, PollFlags::HUP);
         assert_eq!(rig.round(), ["peer finished"]);
         rig.assert_quiet();
-        // It has left the set; turning reads on brings it back, with everything.
+        // The socket has left the kernel's set; turning reads on adds it again.
         rig.read_on(token);
         assert_eq!(rig.round(), ["read last", "complete", "eof"]);
         rig.assert_quiet();
@@ -66,12 +67,12 @@ fn l17_the_peers_end_and_a_local_half_close_with_reads_off_do_not_spin() {
 #[test]
 fn l17_a_local_half_close_after_eof_does_not_spin() {
     on_every_driver(|rig| {
-        let (token, peer, beside) = stream(rig);
+        let (token, peer, duplicate) = stream(rig);
         rig.read_on(token);
         peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(rig.round(), ["complete", "eof"]);
         rig.driver.shutdown(token, Shutdown::Write).unwrap();
-        until(&beside, PollFlags::HUP);
+        until(&duplicate, PollFlags::HUP);
         rig.assert_quiet();
     });
 }
@@ -92,12 +93,12 @@ fn l17_eof_is_reported_once_however_often_reads_are_turned_on() {
 #[test]
 fn l17_a_reset_after_eof_is_still_reported() {
     on_every_driver(|rig| {
-        let (token, peer, beside) = stream(rig);
+        let (token, peer, duplicate) = stream(rig);
         rig.read_on(token);
         peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(rig.round(), ["complete", "eof"]);
         reset(peer);
-        until(&beside, PollFlags::ERR);
+        until(&duplicate, PollFlags::ERR);
         assert_eq!(rig.round(), ["failed BrokenPipe"]);
         rig.assert_quiet();
     });
@@ -148,7 +149,7 @@ fn l17_a_socket_that_was_never_connected_does_not_spin() {
 #[test]
 fn l17_an_unanswered_connect_does_not_spin() {
     on_every_driver(|rig| {
-        // One waits in a queue of one: the kernel drops what comes after.
+        // A backlog of one with one waiting connection: the kernel drops further SYNs.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let address = listener.local_addr().unwrap();
@@ -168,9 +169,9 @@ fn l17_an_unanswered_connect_does_not_spin() {
 fn l17_a_listener_that_was_shut_down_fails_once() {
     on_every_driver(|rig| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let beside = dup(&listener);
+        let duplicate = dup(&listener);
         let token = rig.attach(Socket::new(listener).unwrap(), Role::Listener);
-        rustix::net::shutdown(&beside, rustix::net::Shutdown::Both).unwrap();
+        rustix::net::shutdown(&duplicate, rustix::net::Shutdown::Both).unwrap();
         rig.assert_quiet();
         rig.read_on(token);
         assert_eq!(rig.round(), ["complete", "failed InvalidInput"]);

@@ -1,4 +1,4 @@
-//! Reads that end before there is nothing left: what is behind them is read though the peer is silent (L05).
+//! Short reads that do not empty the kernel's buffer: the data behind them is read without another event (L05).
 
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use waterwheel_net::Socket;
 
 use crate::driver_rig::{DriverRig, on_every_driver, until};
 
-/// What was read until so many bytes are there, `|` between reads.
+/// Reads until `len` bytes have come; returns them with `|` after each read.
 fn text(rig: &mut DriverRig, len: usize) -> String {
     let mut text = String::new();
     while text.matches(|c| c != '|').count() < len {
@@ -32,7 +32,7 @@ fn l05_data_behind_urgent_data_is_read_without_another_event() {
         on_every_driver(|rig| {
             let (ours, mut peer) = crate::driver_rig::pair();
             sockopt::set_socket_oobinline(&ours, inline).unwrap();
-            let beside = crate::driver_rig::dup(&ours);
+            let duplicate = crate::driver_rig::dup(&ours);
             let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
             rig.read_on(token);
             rig.poll();
@@ -40,7 +40,7 @@ fn l05_data_behind_urgent_data_is_read_without_another_event() {
                 peer.write_all(b"before").unwrap();
                 send(&peer, b"!", SendFlags::OOB).unwrap();
                 peer.write_all(b"behind").unwrap();
-                until(&beside, PollFlags::IN | PollFlags::PRI);
+                until(&duplicate, PollFlags::IN | PollFlags::PRI);
                 let read = text(rig, if inline { 13 } else { 12 });
                 assert_eq!(read.replace(['|', '!'], ""), "beforebehind", "{read}");
             }
@@ -64,10 +64,10 @@ fn l05_data_behind_urgent_data_is_read_when_reads_are_turned_on_again() {
     });
 }
 
-/// Sends a text, and a descriptor with it.
+/// Sends a text with a descriptor.
 fn pass(peer: &UnixStream, text: &[u8]) {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut buffer);
     let passed = [peer.as_fd()];
     assert!(control.push(SendAncillaryMessage::ScmRights(&passed)));
     sendmsg(peer, &[IoSlice::new(text)], &mut control, SendFlags::empty()).unwrap();
@@ -86,7 +86,7 @@ fn l05_data_behind_an_unwanted_descriptor_is_read_without_another_event() {
         peer.write_all(b"without").unwrap();
         let read = text(rig, 22);
         assert_eq!(read.replace('|', ""), "withwithoutwithwithout", "{read}");
-        assert!(read.starts_with("with|"), "a read ends where something is passed: {read}");
+        assert!(read.starts_with("with|"), "a read ends at a message with descriptors: {read}");
     });
 }
 

@@ -25,9 +25,9 @@ fn l05_a_stream_connects_then_writes_then_reads() {
         assert_eq!(rig.event(), (token, "connected".into()));
         assert_eq!(rig.write(token, b"world").unwrap(), Submit::Done(5));
         assert_eq!(rig.round(), ["read hello", "complete"]);
-        let mut heard = [0; 5];
-        peer.read_exact(&mut heard).unwrap();
-        assert_eq!(&heard, b"world");
+        let mut received = [0; 5];
+        peer.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"world");
         rig.assert_quiet();
     });
 }
@@ -64,7 +64,7 @@ fn l05_wrote_comes_before_read_and_read_before_eof() {
         let (token, mut peer) = rig.stream();
         rig.read_on(token);
         let mut written = rig.fill(token);
-        // Everything at once: room, data, and the end behind it.
+        // All at once: room, data, and the end of the stream.
         peer.write_all(b"last words").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         let mut sink = vec![0; 1 << 20];
@@ -81,13 +81,13 @@ fn l05_wrote_comes_before_read_and_read_before_eof() {
 fn l05_data_sent_before_a_reset_is_read_before_failed() {
     on_every_driver(|rig| {
         let (ours, mut peer) = pair();
-        let beside = dup(&ours);
+        let duplicate = dup(&ours);
         let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
         rig.driver.set_read(token, Some(ReadPlan { max_reads: 2, size: 4 }));
         peer.write_all(b"aaaabbbbccccdd").unwrap();
         reset(peer);
-        until(&beside, PollFlags::HUP);
-        // The error waits until everything in front of it was read.
+        until(&duplicate, PollFlags::HUP);
+        // The error is reported after all data before it was read.
         assert_eq!(rig.round(), ["read aaaa", "read bbbb", "complete"]);
         let last = ["read cccc", "read dd", "complete"];
         assert_eq!(rig.round(), last);
@@ -104,7 +104,7 @@ fn l05_a_pending_write_of_a_reset_stream_is_answered_by_failed_alone() {
         reset(peer);
         assert_eq!(rig.round(), ["failed ConnectionReset"]);
         rig.assert_quiet();
-        assert!(rig.write(token, b"x").is_err(), "it is broken");
+        assert!(rig.write(token, b"x").is_err(), "the stream is broken");
     });
 }
 
@@ -114,13 +114,13 @@ fn a_write_takes_many_chunks_at_once_and_returns_the_number_of_bytes() {
         let (token, mut peer) = rig.stream();
         let mut queue = OutQueue::new();
         (0..100u8).for_each(|i| queue.push(Bytes::from(vec![i])));
-        // 64 slices at most: the rest is for the next call.
+        // At most 64 slices per call; the rest waits for the next one.
         assert_eq!(rig.driver.write(token, &queue).unwrap(), Submit::Done(64));
         queue.advance(64);
         assert_eq!(rig.driver.write(token, &queue).unwrap(), Submit::Done(36));
-        let mut heard = [0; 100];
-        peer.read_exact(&mut heard).unwrap();
-        assert!(heard.iter().enumerate().all(|(i, byte)| i == usize::from(*byte)));
+        let mut received = [0; 100];
+        peer.read_exact(&mut received).unwrap();
+        assert!(received.iter().enumerate().all(|(i, byte)| i == usize::from(*byte)));
     });
 }
 
@@ -199,7 +199,7 @@ fn eof_found_while_reads_are_turned_off_is_reported_when_they_are_on_again() {
         assert_eq!(rig.drain(), ["peer finished"]);
         rig.assert_quiet();
         rig.read_on(token);
-        assert_eq!(rig.round(), ["eof"], "the end alone: it was complete before");
+        assert_eq!(rig.round(), ["eof"], "Eof alone: ReadComplete has come before");
         rig.assert_quiet();
     });
 }
@@ -218,7 +218,7 @@ fn nothing_is_read_before_reads_are_on() {
 #[test]
 fn invalid_calls_are_errors_that_name_the_reason() {
     on_every_driver(|rig| {
-        let (token, nobody) = (rig.token(), Token::from_bits(99));
+        let (token, unknown) = (rig.token(), Token::from_bits(99));
         let error = rig.driver.attach(token, Io::new(5u8), Role::Stream).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(
@@ -226,11 +226,11 @@ fn invalid_calls_are_errors_that_name_the_reason() {
             "{error}"
         );
 
-        rig.read_on(nobody);
-        rig.detach(nobody);
+        rig.read_on(unknown);
+        rig.detach(unknown);
         let errors = [
-            rig.driver.write(nobody, &queue_of(b"x")).unwrap_err(),
-            rig.driver.shutdown(nobody, Shutdown::Both).unwrap_err(),
+            rig.driver.write(unknown, &queue_of(b"x")).unwrap_err(),
+            rig.driver.shutdown(unknown, Shutdown::Both).unwrap_err(),
         ];
         assert!(errors.iter().all(|error| error.kind() == ErrorKind::NotFound), "{errors:?}");
 

@@ -1,4 +1,4 @@
-//! Events find their registration or nobody (L07), also through a rebuild (L06).
+//! Events reach the registration of their token or none (L07), also through a rebuild (L06).
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -39,7 +39,7 @@ fn l07_a_thousand_registrations_detached_by_the_first_get_no_event() {
 
 #[test]
 fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
-    // High numbers, which no other test of this process is given meanwhile.
+    // High numbers that no concurrent test of this process receives.
     const NUMBER: i32 = 15_000;
     on_every_driver(|rig| {
         let mut attach_at = |number| {
@@ -57,16 +57,16 @@ fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
         rig.detach(victim);
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let again = fcntl_dupfd_cloexec(&ours, number).unwrap();
-        assert_eq!(again.as_raw_fd(), number, "the same number");
+        assert_eq!(again.as_raw_fd(), number, "the same descriptor number");
         drop(ours);
-        let heir = rig.attach(Socket::new(again).unwrap(), Role::Stream);
-        rig.read_on(heir);
-        assert_eq!(rig.drain(), ["complete"], "the rest of the first one's round, and no more");
+        let successor = rig.attach(Socket::new(again).unwrap(), Role::Stream);
+        rig.read_on(successor);
+        assert_eq!(rig.drain(), ["complete"], "only the rest of the first round");
         rig.assert_quiet();
         peer.write_all(b"y").unwrap();
-        assert_eq!(rig.event(), (heir, "read y".into()));
+        assert_eq!(rig.event(), (successor, "read y".into()));
         rig.detach(first);
-        rig.detach(heir);
+        rig.detach(successor);
     });
 }
 
@@ -93,18 +93,18 @@ fn l07_three_thousand_ready_descriptors_are_all_reported() {
             })
             .collect();
         let mut told = HashSet::new();
-        // 256, then twice as much each time: 512, 1024, 2048, 4096.
+        // The event buffer grows from 256 by doubling: 512, 1024, 2048, 4096.
         for round in 0..5 {
             let waited = rig.poll();
             let mut this_round = HashSet::new();
             while let Some(event) = rig.driver.next_event() {
-                assert!(this_round.insert(event.token()), "once in a round");
+                assert!(this_round.insert(event.token()), "at most once per round");
             }
             assert_eq!(waited.ready, this_round.len(), "round {round}");
             told.extend(this_round);
         }
         assert_eq!(told, ready);
-        assert_eq!(rig.poll().ready, 3000, "and now all in one wait");
+        assert_eq!(rig.poll().ready, 3000, "all in one wait");
     });
 }
 
@@ -128,19 +128,19 @@ fn l06_stale_events_of_a_detached_token_count_as_nothing_and_end_with_a_rebuild(
     on_every_driver(|rig| {
         let duplicate = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         let closable = Arc::new(Closable::new(&duplicate));
-        let dead = rig.foreign(closable.clone(), Interest::READABLE);
-        let (living, mut peer) = local_stream(rig);
-        rig.read_on(living);
+        let detached = rig.foreign(closable.clone(), Interest::READABLE);
+        let (other, mut peer) = local_stream(rig);
+        rig.read_on(other);
         closable.close();
-        rig.detach(dead);
+        rig.detach(detached);
         if rig.driver.name() == "epoll" {
             for _ in 0..10 {
-                assert_eq!(rig.driver.wait(None).unwrap(), WaitSummary::default(), "it spins");
+                assert_eq!(rig.driver.wait(None).unwrap(), WaitSummary::default(), "a stale event");
                 assert_eq!(rig.drain(), [""; 0]);
             }
         }
         peer.write_all(b"x").unwrap();
-        assert_eq!(rig.round(), ["read x", "complete"], "the living lose nothing");
+        assert_eq!(rig.round(), ["read x", "complete"], "other registrations lose nothing");
         assert_eq!(rig.driver.rebuild().unwrap(), 1);
         rig.assert_quiet();
         peer.write_all(b"y").unwrap();

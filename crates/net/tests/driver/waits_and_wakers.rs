@@ -38,7 +38,11 @@ fn l02_a_wait_with_a_past_deadline_does_not_block() {
         assert_eq!(rig.driver.wait(Some(Nanos(0))).unwrap(), WaitSummary::default());
         assert_eq!(rig.driver.wait(Some(before)).unwrap(), WaitSummary::default());
         rig.driver.waker().unpark();
-        assert_eq!(rig.driver.wait(Some(before)).unwrap(), WOKEN, "but the kernel is asked");
+        assert_eq!(
+            rig.driver.wait(Some(before)).unwrap(),
+            WOKEN,
+            "the kernel is asked nevertheless"
+        );
     });
 }
 
@@ -82,11 +86,11 @@ fn l02_a_waker_outlives_its_driver() {
         let driver = factory.open().unwrap();
         let waker = driver.waker();
         drop(driver);
-        // Its descriptor's number must not be somebody else's now.
-        let mut heirs = [(); 8].map(|()| factory.open().unwrap());
+        // The number of its eventfd must not have been reused.
+        let mut drivers = [(); 8].map(|()| factory.open().unwrap());
         waker.unpark();
-        for heir in &mut heirs {
-            assert_eq!(heir.wait(Some(Nanos(0))).unwrap(), WaitSummary::default());
+        for driver in &mut drivers {
+            assert_eq!(driver.wait(Some(Nanos(0))).unwrap(), WaitSummary::default());
         }
     }
 }
@@ -97,10 +101,10 @@ fn l06_a_wake_survives_a_rebuild() {
         let waker = rig.driver.waker();
         waker.unpark();
         assert_eq!(rig.driver.rebuild().unwrap(), 0);
-        assert_eq!(rig.driver.wait(None).unwrap(), WOKEN, "one from before");
+        assert_eq!(rig.driver.wait(None).unwrap(), WOKEN, "a wake from before the rebuild");
         rig.assert_quiet();
         waker.unpark();
-        assert_eq!(rig.driver.wait(None).unwrap(), WOKEN, "one from after");
+        assert_eq!(rig.driver.wait(None).unwrap(), WOKEN, "a wake from after the rebuild");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Drains of loops with sockets (L11).
+//! A drain of loops with sockets (L11).
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -13,10 +13,10 @@ use waterwheel_net::{Auto, Tcp};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// More than the buffers of both sockets hold.
+/// More bytes than the buffers of both sockets hold.
 const MUCH: usize = 16 << 20;
 
-/// Sends much, and says goodbye when it is told to end.
+/// Sends many bytes, and "goodbye" when the drain begins.
 struct Sends;
 
 impl Handler for Sends {
@@ -41,15 +41,15 @@ fn l11_a_draining_server_accepts_no_connection_and_sends_its_pending_bytes() {
         Ok(())
     });
     let server = server.bind("127.0.0.1:0").join().unwrap();
-    let Some(Address::Ip(address)) = server.local_address() else { panic!("it is bound") };
+    let Some(Address::Ip(address)) = server.local_address() else { panic!("a bound server") };
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(TIME_LIMIT)).unwrap();
-    client.read_exact(&mut [0]).unwrap(); // It is registered: what it sends has begun to come.
+    client.read_exact(&mut [0]).unwrap(); // The channel is registered: its bytes arrive.
     let options = DrainOptions::within(TIME_LIMIT).shutdown(Duration::ZERO, TIME_LIMIT).unwrap();
     let drained = group.drain(options);
     server.closed().wait_timeout(TIME_LIMIT).unwrap();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
-    assert!(!drained.is_done(), "most of it still waits");
+    assert!(TcpStream::connect(address).is_err(), "the listener is closed");
+    assert!(!drained.is_done(), "most bytes are still pending");
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();
     assert_eq!(rest.len(), MUCH - 1 + "goodbye".len());

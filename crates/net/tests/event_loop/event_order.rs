@@ -1,4 +1,4 @@
-//! The order of events under a loop, and nothing for the dead (L05, L07).
+//! The order of events under a loop, and no events for detached registrations (L05, L07).
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use waterwheel_net::Socket;
 use crate::driver_rig::{dup, pair, until};
 use crate::loop_rig::{LogSender, TIME_LIMIT, on_every_loop};
 
-/// Writes until there is no room; how much that was.
+/// Writes until there is no room; returns the number of bytes.
 fn fill(here: &LocalLoop, token: Token) -> usize {
     let mut queue = OutQueue::new();
     queue.push(Bytes::from_static(&[7; 64 * 1024]));
@@ -34,9 +34,9 @@ fn fill(here: &LocalLoop, token: Token) -> usize {
 fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
     on_every_loop(|rig| {
         let (ours, mut peer) = pair();
-        let beside = dup(&ours);
+        let duplicate = dup(&ours);
         let (tell, told) = channel();
-        // All of it in one task: the loop sees it in one round.
+        // All in one task, so that the loop sees the events in one round.
         let _peer = rig.run_on_loop(move |here| {
             let io = Socket::new(ours).unwrap().into();
             let token = here.attach(io, Role::Stream, LogSender(tell)).unwrap();
@@ -44,11 +44,11 @@ fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
             let mut written = fill(here, token);
             peer.write_all(b"last").unwrap();
             peer.shutdown(std::net::Shutdown::Write).unwrap();
-            let mut room = vec![0; 64 * 1024];
+            let mut buffer = vec![0; 64 * 1024];
             while written > 0 {
-                written -= peer.read(&mut room).unwrap();
+                written -= peer.read(&mut buffer).unwrap();
             }
-            until(&beside, PollFlags::OUT | PollFlags::IN | PollFlags::RDHUP);
+            until(&duplicate, PollFlags::OUT | PollFlags::IN | PollFlags::RDHUP);
             peer
         });
         let order: Vec<_> = (0..4).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
@@ -57,10 +57,10 @@ fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
     });
 }
 
-/// Reads from the start, and writes as soon as it is connected.
-struct Eager(Sender<String>);
+/// Writes until there is no room as soon as it is connected, and logs its events.
+struct WritesOnConnect(Sender<String>);
 
-impl Registrant for Eager {
+impl Registrant for WritesOnConnect {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         if let IoEvent::Connected(token) = event {
             fill(here, token);
@@ -80,13 +80,13 @@ fn l05_connected_comes_before_any_other_event_of_a_stream() {
         let (tell, told) = channel();
         let peer = rig.run_on_loop(move |here| {
             let socket = Socket::unconnected(address).unwrap();
-            let beside = dup(&socket);
+            let duplicate = dup(&socket);
             let role = Role::Connecting(address.into());
-            let token = here.attach(socket.into(), role, Eager(tell)).unwrap();
+            let token = here.attach(socket.into(), role, WritesOnConnect(tell)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
             let (mut peer, _) = listener.accept().unwrap();
             peer.write_all(b"early").unwrap();
-            until(&beside, PollFlags::IN | PollFlags::OUT);
+            until(&duplicate, PollFlags::IN | PollFlags::OUT);
             peer
         });
         let order: Vec<_> = (0..3).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
@@ -97,17 +97,17 @@ fn l05_connected_comes_before_any_other_event_of_a_stream() {
     });
 }
 
-/// The tokens of a test, and who was told what.
+/// The tokens of a test, and the events of each.
 #[derive(Default)]
-struct Crowd {
+struct SharedLog {
     tokens: Vec<Token>,
-    told: Vec<(usize, String)>,
+    events: Vec<(usize, String)>,
 }
 
-/// Notes what it is told; at the first event of all, it does what it was made for.
+/// Logs its events; the first event of all registrations runs the action of the test.
 struct Member {
     index: usize,
-    crowd: Rc<RefCell<Crowd>>,
+    log: Rc<RefCell<SharedLog>>,
     act: Rc<RefCell<Option<Act>>>,
 }
 
@@ -115,7 +115,7 @@ type Act = Box<dyn FnOnce(&LocalLoop, usize)>;
 
 impl Registrant for Member {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
-        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::describe(&event)));
+        self.log.borrow_mut().events.push((self.index, crate::loop_rig::describe(&event)));
         let act = self.act.borrow_mut().take();
         if let Some(act) = act {
             act(here, self.index);
@@ -124,7 +124,7 @@ impl Registrant for Member {
     }
 
     fn on_detached(&mut self, _: &LocalLoop, cause: Option<Error>) {
-        self.crowd.borrow_mut().told.push((self.index, crate::loop_rig::describe_end(cause)));
+        self.log.borrow_mut().events.push((self.index, crate::loop_rig::describe_end(cause)));
     }
 }
 
@@ -134,15 +134,15 @@ fn l07_a_thousand_streams_detached_by_the_first_are_not_called() {
     on_every_loop(|rig| {
         let (tell, told) = channel();
         rig.run_on_loop(move |here| {
-            let crowd = Rc::new(RefCell::new(Crowd::default()));
-            let (act, all) = (Rc::new(RefCell::new(None::<Act>)), crowd.clone());
+            let log = Rc::new(RefCell::new(SharedLog::default()));
+            let (act, all) = (Rc::new(RefCell::new(None::<Act>)), log.clone());
             for index in 0..MANY {
                 let (ours, mut peer) = UnixStream::pair().unwrap();
-                let member = Member { index, crowd: crowd.clone(), act: act.clone() };
+                let member = Member { index, log: log.clone(), act: act.clone() };
                 let io = Socket::new(ours).unwrap().into();
                 let token = here.attach(io, Role::Stream, member).unwrap();
                 here.set_read(token, Some(ReadPlan { max_reads: 1, size: 1 }));
-                crowd.borrow_mut().tokens.push(token);
+                log.borrow_mut().tokens.push(token);
                 peer.write_all(b"x").unwrap();
             }
             *act.borrow_mut() = Some(Box::new(move |here, first| {
@@ -150,7 +150,7 @@ fn l07_a_thousand_streams_detached_by_the_first_are_not_called() {
                 for (_, token) in tokens.into_iter().enumerate().filter(|(at, _)| *at != first) {
                     assert!(here.detach(token));
                 }
-                let seen = move || tell.send((first, std::mem::take(&mut all.borrow_mut().told)));
+                let seen = move || tell.send((first, std::mem::take(&mut all.borrow_mut().events)));
                 drop(here.spawn_local(async move {
                     waterwheel_channel::sleep(crate::loop_rig::WATCH_TIME).await;
                     let _ = seen();
@@ -172,26 +172,26 @@ fn l07_a_thousand_streams_detached_by_the_first_are_not_called() {
 
 #[test]
 fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
-    // High numbers, which no other test of this process is given meanwhile.
+    // High numbers that no concurrent test of this process receives.
     const NUMBER: i32 = 15_000;
     on_every_loop(|rig| {
         let (tell, told) = channel();
         let (ready, was_ready) = channel();
         rig.run_on_loop(move |here| {
-            let crowd = Rc::new(RefCell::new(Crowd::default()));
+            let log = Rc::new(RefCell::new(SharedLog::default()));
             let act = Rc::new(RefCell::new(None::<Act>));
             let attach = {
-                let (crowd, act) = (crowd.clone(), act.clone());
+                let (log, act) = (log.clone(), act.clone());
                 move |here: &LocalLoop, ours: std::os::fd::OwnedFd| {
-                    let index = crowd.borrow().tokens.len();
-                    let member = Member { index, crowd: crowd.clone(), act: act.clone() };
+                    let index = log.borrow().tokens.len();
+                    let member = Member { index, log: log.clone(), act: act.clone() };
                     let io = Socket::new(ours).unwrap().into();
                     let token = here.attach(io, Role::Stream, member).unwrap();
                     here.set_read(token, Some(ReadPlan::default()));
-                    crowd.borrow_mut().tokens.push(token);
+                    log.borrow_mut().tokens.push(token);
                 }
             };
-            // The peers are kept: their end would be one more event.
+            // The peers stay open: a close would be one more event.
             let ends = [(); 2].map(|()| {
                 let (ours, mut peer) = UnixStream::pair().unwrap();
                 let ours = fcntl_dupfd_cloexec(ours, NUMBER).unwrap();
@@ -202,11 +202,11 @@ fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
             });
             *act.borrow_mut() = Some(Box::new(move |here, first| {
                 let victim = 1 - first;
-                let token = crowd.borrow().tokens[victim];
+                let token = log.borrow().tokens[victim];
                 assert!(here.detach(token));
                 let (ours, peer) = UnixStream::pair().unwrap();
                 let again = fcntl_dupfd_cloexec(&ours, ends[victim].0).unwrap();
-                assert_eq!(again.as_raw_fd(), ends[victim].0, "the same number");
+                assert_eq!(again.as_raw_fd(), ends[victim].0, "the same descriptor number");
                 attach(here, again);
                 ready.send((first, victim, peer)).unwrap();
                 let watch = here.clone();
@@ -214,7 +214,7 @@ fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
                     let _ends = ends;
                     loop {
                         waterwheel_channel::sleep(crate::loop_rig::WATCH_TIME / 4).await;
-                        for entry in std::mem::take(&mut crowd.borrow_mut().told) {
+                        for entry in std::mem::take(&mut log.borrow_mut().events) {
                             let _ = tell.send(entry);
                         }
                     }
@@ -228,7 +228,7 @@ fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
         let mut rest = [(first, "complete".into()), (victim, "unregistered: on request".into())];
         rest.sort();
         assert_eq!(batch[0], (first, "read x".into()));
-        assert_eq!(batch[1..], rest, "nothing for the victim, nothing for its heir");
+        assert_eq!(batch[1..], rest, "no event for the detached stream or its successor");
         peer.write_all(b"y").unwrap();
         assert_eq!([next(), next()], [(2, "read y".into()), (2, "complete".into())]);
     });

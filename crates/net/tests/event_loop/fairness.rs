@@ -1,4 +1,4 @@
-//! Beside a task that submits itself for ever, everybody else gets on in every turn (E11).
+//! Beside a task that resubmits itself forever, streams, timers and descriptors are served in every turn (E11).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,39 +15,39 @@ use waterwheel_net::Socket;
 use crate::driver_rig::pair;
 use crate::loop_rig::{TIME_LIMIT, get, on_every_loop_with};
 
-/// A byte is read in each of so many turns.
+/// The number of turns, each of which reads one byte.
 const TURNS: usize = 30;
 
-/// Submits itself whenever it runs.
-fn restless(event_loop: &EventLoop, stop: &Arc<AtomicBool>, runs: &Arc<AtomicU64>) {
+/// Submits a task that resubmits itself whenever it runs.
+fn resubmit_forever(event_loop: &EventLoop, stop: &Arc<AtomicBool>, runs: &Arc<AtomicU64>) {
     let (next, stop, runs) = (event_loop.clone(), stop.clone(), runs.clone());
     let _refused = event_loop.execute(move || {
         runs.fetch_add(1, Ordering::Relaxed);
         if !stop.load(Ordering::Relaxed) {
-            restless(&next, &stop, &runs);
+            resubmit_forever(&next, &stop, &runs);
         }
     });
 }
 
-/// Who got on.
+/// What was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Served {
     Stream,
     Timer,
     Foreign,
 }
 
-/// Says in which turn it reads, and in which the timer runs that is due then.
-struct Reader(Sender<(Who, u64)>);
+/// Reports the turn of each read, and the turn of a timer that is due then.
+struct Reader(Sender<(Served, u64)>);
 
 impl Registrant for Reader {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         if let IoEvent::Read(_, bytes) = event {
             assert_eq!(bytes.len(), 1);
             let (event_loop, tell) = (here.handle(), self.0.clone());
-            let _ = self.0.send((Who::Stream, event_loop.stats().turns));
+            let _ = self.0.send((Served::Stream, event_loop.stats().turns));
             let note = move || {
-                let _ = tell.send((Who::Timer, event_loop.stats().turns));
+                let _ = tell.send((Served::Timer, event_loop.stats().turns));
             };
             drop(here.handle().schedule(Duration::ZERO, note).unwrap());
         }
@@ -65,12 +65,12 @@ fn e11_a_stream_a_timer_and_a_descriptor_are_served_in_every_turn() {
             |rig| {
                 let (stop, runs) = (Arc::new(AtomicBool::new(false)), Arc::default());
                 let (tell, told) = channel();
-                restless(&rig.event_loop, &stop, &runs);
+                resubmit_forever(&rig.event_loop, &stop, &runs);
                 let always = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
                 let tells = tell.clone();
                 let (handle, _) = rig.watch(always, Interest::READABLE, move |_, context| {
                     let turns = context.event_loop().handle().stats().turns;
-                    let _ = tells.send((Who::Foreign, turns));
+                    let _ = tells.send((Served::Foreign, turns));
                     Ok(())
                 });
                 let (ours, mut peer) = pair();
@@ -82,21 +82,21 @@ fn e11_a_stream_a_timer_and_a_descriptor_are_served_in_every_turn() {
                     here.set_read(token, Some(ReadPlan { max_reads: 1, size: 1 }));
                 });
                 let mut turns = [const { Vec::new() }; 3];
-                while turns[Who::Timer as usize].len() < TURNS {
-                    let (who, turn) = told.recv_timeout(TIME_LIMIT).expect("everybody gets on");
-                    turns[who as usize].push(turn);
+                while turns[Served::Timer as usize].len() < TURNS {
+                    let (served, turn) = told.recv_timeout(TIME_LIMIT).expect("all are served");
+                    turns[served as usize].push(turn);
                 }
                 stop.store(true, Ordering::Relaxed);
                 assert!(get(handle.unregister()));
                 let [reads, timers, foreign] = turns;
                 let first = reads[0];
                 let each: Vec<u64> = (first..first + TURNS as u64).collect();
-                assert_eq!(reads, each, "a byte in every turn");
-                assert_eq!(timers, each, "the timer in the turn it is due in");
-                let beside: Vec<_> = foreign.into_iter().filter(|turn| *turn >= first).collect();
-                assert_eq!(beside[..TURNS], each, "the descriptor in every turn");
+                assert_eq!(reads, each, "one byte per turn");
+                assert_eq!(timers, each, "each timer in the turn in which it is due");
+                let later: Vec<_> = foreign.into_iter().filter(|turn| *turn >= first).collect();
+                assert_eq!(later[..TURNS], each, "the descriptor in every turn");
                 let ran = runs.load(Ordering::Relaxed);
-                assert!(ran >= TURNS as u64, "the task itself {ran} times");
+                assert!(ran >= TURNS as u64, "the task ran only {ran} times");
             },
         );
     }
@@ -109,9 +109,9 @@ fn e15_a_task_that_resubmits_itself_delays_a_shutdown_until_its_timeout_only() {
         |builder| builder.io_ratio(100),
         |rig| {
             let (never, runs) = (Arc::new(AtomicBool::new(false)), Arc::default());
-            restless(&rig.event_loop, &never, &runs);
+            resubmit_forever(&rig.event_loop, &never, &runs);
             let ended = rig.event_loop.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
-            ended.wait_timeout(TIME_LIMIT).expect("it terminates");
+            ended.wait_timeout(TIME_LIMIT).expect("the loop terminates");
             assert!(runs.load(Ordering::Relaxed) > 0);
             assert!(rig.event_loop.execute(|| ()).is_err());
         },

@@ -14,7 +14,7 @@ use waterwheel_net::Socket;
 use crate::loop_rig::closable::Closable;
 use crate::loop_rig::{EventLog, LoopRig, get, on_every_loop, read_available};
 
-/// A pipe whose bytes are taken and told, to see that a loop still serves others.
+/// Registers a pipe whose bytes are read and logged, to check that the loop still serves other registrations.
 fn neighbour(rig: &LoopRig) -> (std::io::PipeWriter, EventLog) {
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&reader, true).unwrap();
@@ -40,13 +40,13 @@ fn l08_a_descriptor_closed_elsewhere_is_unregistered_with_the_cause() {
         let (handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| Ok(()));
         source.close();
         if rig.is_epoll() {
-            // The kernel says nothing by itself: whoever touches it finds out.
+            // epoll reports nothing: the next `epoll_ctl` call fails with EBADF.
             let refused = handle.set_interest(Interest::WRITABLE);
             refused.wait_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
             let refused = refused.join().unwrap_err().to_string();
             assert!(refused.contains(&Errno::BADF.to_string()), "{refused}");
         } else {
-            // Looked at in the next wait.
+            // The next poll(2) reports POLLNVAL.
             rig.run_on_loop(|_| ());
         }
         let end = told.next();
@@ -55,8 +55,8 @@ fn l08_a_descriptor_closed_elsewhere_is_unregistered_with_the_cause() {
             "{end}"
         );
         assert_served(&mut neighbour);
-        assert_eq!(told.rest(), [""; 0], "once, and nothing after it");
-        assert!(!get(handle.unregister()), "it is gone");
+        assert_eq!(told.rest(), [""; 0], "one event and no more");
+        assert!(!get(handle.unregister()), "unregistered already");
         assert_eq!(rig.event_loop.metrics().registrations, 1);
         rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().rebuilds, 0);
@@ -88,7 +88,7 @@ fn l08_set_interest_on_a_closed_descriptor_returns_the_error_to_the_callback() {
     on_every_loop(|rig| {
         let fd = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         let source = Closable::new(&fd);
-        // The duplicate keeps it in the set of an epoll: it would be told for ever.
+        // The duplicate keeps the file in the epoll set, which would report it forever.
         let (_, told) = rig.watch(source, Interest::READABLE, |source, context| {
             source.close();
             let changed = context.set_interest(Interest::READABLE | Interest::WRITABLE);
@@ -120,16 +120,16 @@ fn e12_a_panicking_callback_is_reported_and_unregistered_and_others_stay() {
         let report = rig.report_with("panicked");
         assert!(report.contains("callback") && report.contains("callback on fire"), "{report}");
         neighbours.iter_mut().for_each(assert_served);
-        assert!(!get(handle.unregister()), "it is gone");
-        assert_eq!(told.rest(), [""; 0], "once");
+        assert!(!get(handle.unregister()), "unregistered already");
+        assert_eq!(told.rest(), [""; 0], "one event only");
         rig.assert_not_spinning();
     });
 }
 
 /// Panics at the first event.
-struct Bomb(std::sync::mpsc::Sender<String>);
+struct PanicsOnEvent(std::sync::mpsc::Sender<String>);
 
-impl Registrant for Bomb {
+impl Registrant for PanicsOnEvent {
     fn on_event(&mut self, _: &LocalLoop, _: IoEvent) -> Result<(), Error> {
         resume_unwind(Box::new("registrant on fire"))
     }
@@ -148,14 +148,14 @@ fn e12_a_stream_whose_registrant_panics_is_closed() {
         let ours = Socket::new(listener.accept().unwrap().0).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         rig.run_on_loop(move |here| {
-            let token = here.attach(ours.into(), Role::Stream, Bomb(tell)).unwrap();
+            let token = here.attach(ours.into(), Role::Stream, PanicsOnEvent(tell)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
         });
         peer.write_all(b"x").unwrap();
         let end = told.recv_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
         assert!(end.contains("registrant on fire"), "{end}");
         rig.report_with("registrant on fire");
-        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "it was closed");
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the stream was closed");
         assert_served(&mut neighbour(rig));
     });
 }

@@ -1,4 +1,4 @@
-//! What else a loop can watch: pipes, timers, a child's output, somebody else's socket (L08).
+//! Foreign descriptors on a loop: pipes, timerfds, a child's output, a UDP socket (L08).
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -33,7 +33,11 @@ fn l08_a_loop_reads_a_pipe_to_its_end() {
         });
         writer.write_all(b"abc").unwrap();
         for byte in *b"abc" {
-            assert_eq!(heard.recv_timeout(TIME_LIMIT), Ok(byte), "a byte a turn: it is told again");
+            assert_eq!(
+                heard.recv_timeout(TIME_LIMIT),
+                Ok(byte),
+                "one byte per event: readiness is reported again"
+            );
         }
         rig.assert_not_spinning();
         drop(writer);
@@ -75,7 +79,7 @@ fn l08_a_loop_reads_the_output_of_a_child() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("there is a cat");
+            .expect("cat starts");
         let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (tell, heard) = channel();
         rustix::io::ioctl_fionbio(&output, true).unwrap();
@@ -124,7 +128,7 @@ fn l08_a_loop_serves_a_udp_socket_of_the_standard_library() {
         assert_eq!(all[..2], ["Readiness(readable)"; 2]);
         assert_eq!(all[2..], ["unregistered: the event loop is shutting down"]);
         let again = UdpSocket::bind(address);
-        assert!(again.is_ok(), "it is closed: {again:?}");
+        assert!(again.is_ok(), "the socket is closed: {again:?}");
     });
 }
 
@@ -138,8 +142,8 @@ fn l08_an_error_returned_by_the_callback_unregisters_with_that_cause() {
         assert_eq!(told.take(2), ["Readiness(readable)", "unregistered: source on fire"]);
         assert!(!get(handle.unregister()));
         rig.assert_not_spinning();
-        assert_eq!(told.rest(), [""; 0], "once");
-        assert!(rig.reports().is_empty(), "its handler was told");
+        assert_eq!(told.rest(), [""; 0], "one event only");
+        assert!(rig.reports().is_empty(), "the handler received the cause");
     });
 }
 
@@ -174,8 +178,8 @@ fn l08_a_descriptor_that_cannot_be_watched_is_refused_and_closed() {
     });
 }
 
-/// Why it was refused.
+/// Returns the error of a refused registration.
 fn refusal(registered: PromiseFuture<ForeignHandle>) -> String {
     registered.wait_timeout(TIME_LIMIT).unwrap();
-    registered.join().expect_err("it is refused").to_string()
+    registered.join().expect_err("a refusal").to_string()
 }

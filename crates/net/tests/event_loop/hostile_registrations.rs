@@ -1,5 +1,5 @@
-//! Registrations that misbehave: sources that will not show their descriptor twice, handlers that
-//! never stop registering, plans that no memory could hold.
+//! Registrations that misbehave: sources that refuse a second `as_fd`, handlers that never stop registering,
+//! read plans larger than memory.
 
 use std::cell::Cell;
 use std::io::{PipeReader, Write};
@@ -23,12 +23,12 @@ fn event_loop() -> EventLoop {
     EventLoopGroup::builder(Auto).threads(1).build().unwrap().next()
 }
 
-/// Shows its descriptor once.
-struct ShowsOnce(PipeReader, AtomicUsize);
+/// Panics at the second `as_fd`.
+struct FdOnce(PipeReader, AtomicUsize);
 
-impl AsFd for ShowsOnce {
+impl AsFd for FdOnce {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 0, "asked again");
+        assert_eq!(self.1.fetch_add(1, Ordering::Relaxed), 0, "as_fd called again");
         self.0.as_fd()
     }
 }
@@ -38,11 +38,11 @@ fn l08_a_source_is_asked_for_its_descriptor_once() {
     let event_loop = event_loop();
     let (reader, mut writer) = std::io::pipe().unwrap();
     let (told, ready) = mpsc::channel();
-    let tell = on_ready(move |_: &ShowsOnce, _, context| {
+    let tell = on_ready(move |_: &FdOnce, _, context| {
         context.unregister();
         told.send(()).map_err(Error::new)
     });
-    let source = foreign(ShowsOnce(reader, AtomicUsize::new(0)));
+    let source = foreign(FdOnce(reader, AtomicUsize::new(0)));
     let handle = event_loop.register_foreign(source, Interest::READABLE, tell).join().unwrap();
     event_loop.rebuild().unwrap();
     handle.set_interest(Interest::READABLE | Interest::PRIORITY).join().unwrap();
@@ -51,10 +51,10 @@ fn l08_a_source_is_asked_for_its_descriptor_once() {
     event_loop.submit(|| ()).unwrap().join().unwrap();
 }
 
-/// Registers a copy of itself when it is unregistered, and unregisters that.
-struct Again(Rc<Cell<u64>>);
+/// Registers a copy of its source when it is unregistered, and unregisters that.
+struct Reregisters(Rc<Cell<u64>>);
 
-impl ForeignHandler<PipeReader> for Again {
+impl ForeignHandler<PipeReader> for Reregisters {
     fn on_ready(&mut self, _: &PipeReader, _: Readiness, _: &ForeignContext) -> Result<(), Error> {
         Ok(())
     }
@@ -62,7 +62,7 @@ impl ForeignHandler<PipeReader> for Again {
     fn on_unregistered(&mut self, source: &PipeReader, _: Option<Error>) {
         self.0.set(self.0.get() + 1);
         let (Some(here), Ok(copy)) = (LocalLoop::current(), source.try_clone()) else { return };
-        let again = Again(self.0.clone());
+        let again = Reregisters(self.0.clone());
         if let Ok(handle) = here.register_foreign(foreign(copy), Interest::READABLE, again) {
             drop(handle.unregister());
         }
@@ -75,17 +75,17 @@ fn l08_endings_that_register_anew_do_not_starve_the_loop() {
     let (reader, _writer) = std::io::pipe().unwrap();
     let begun = event_loop.submit(move || {
         let here = LocalLoop::current().unwrap();
-        let again = Again(Rc::new(Cell::new(0)));
+        let again = Reregisters(Rc::new(Cell::new(0)));
         let handle = here.register_foreign(foreign(reader), Interest::READABLE, again).unwrap();
         drop(handle.unregister());
     });
     begun.unwrap().join().unwrap();
     for n in 0..100 {
         let task = event_loop.submit(move || n).unwrap();
-        task.wait_timeout(TIME_LIMIT).expect("the loop has time for a task");
+        task.wait_timeout(TIME_LIMIT).expect("the loop runs tasks");
     }
     let ended = event_loop.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
-    ended.wait_timeout(TIME_LIMIT).expect("and for its end");
+    ended.wait_timeout(TIME_LIMIT).expect("the loop terminates");
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn l08_a_loop_that_shuts_down_registers_nothing() {
     assert!(refused.to_string().contains("shutting down"), "{refused}");
 }
 
-/// Tells what it reads.
-struct Tells(mpsc::Sender<Vec<u8>>);
+/// Sends the bytes of its reads to the test.
+struct SendsReads(mpsc::Sender<Vec<u8>>);
 
-impl Registrant for Tells {
+impl Registrant for SendsReads {
     fn on_event(&mut self, _: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         match event {
             IoEvent::Read(_, bytes) => self.0.send(bytes.to_vec()).map_err(Error::new),
@@ -127,7 +127,7 @@ fn l05_a_plan_with_an_absurd_size_reads_the_available_bytes() {
     let attached = event_loop.submit(move || {
         let here = LocalLoop::current().unwrap();
         let socket = Socket::new(ours).unwrap();
-        let token = here.attach(socket.into(), Role::Stream, Tells(told)).unwrap();
+        let token = here.attach(socket.into(), Role::Stream, SendsReads(told)).unwrap();
         here.set_read(token, Some(ReadPlan { max_reads: u32::MAX, size: usize::MAX }));
     });
     attached.unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! The corners of readiness, level- and edge-triggered under a loop: none makes it spin (L17).
+//! Corner cases of readiness, level- and edge-triggered, under a loop: none makes it spin (L17).
 
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use waterwheel_net::Socket;
 use crate::driver_rig::{dup, pair, reset, until};
 use crate::loop_rig::{EventLog, LoopRig, on_every_loop};
 
-/// A stream with its reads off, its peer, and a look at it beside the driver.
+/// Attaches a stream with reads off; returns its token, its log, its peer and a duplicate to observe it.
 fn stream(rig: &LoopRig) -> (Token, EventLog, TcpStream, OwnedFd) {
     let (ours, peer) = pair();
-    let beside = dup(&ours);
+    let duplicate = dup(&ours);
     let (token, told) = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
-    (token, told, peer, beside)
+    (token, told, peer, duplicate)
 }
 
 fn read_on(rig: &LoopRig, token: Token) {
@@ -28,21 +28,22 @@ fn read_on(rig: &LoopRig, token: Token) {
 #[test]
 fn l17_a_loop_with_a_reset_and_reads_off_does_not_spin() {
     on_every_loop(|rig| {
-        let (token, told, peer, _beside) = stream(rig);
+        let (token, told, peer, _duplicate) = stream(rig);
         reset(peer);
         assert_eq!(told.next(), "failed ConnectionReset");
         rig.assert_not_spinning();
         read_on(rig, token);
         rig.assert_not_spinning();
-        assert_eq!(told.rest(), [""; 0], "told once");
+        assert_eq!(told.rest(), [""; 0], "reported once");
     });
 }
 
-/// The end has come, behind a last word: that it will is told once, and the end itself when somebody asks.
-fn assert_ends_when_asked(rig: &LoopRig, token: Token, told: &EventLog) {
+/// Checks a peer that has sent "last" and closed: `PeerFinished` comes once, and `Eof` after reads are turned
+/// on.
+fn assert_eof_when_read(rig: &LoopRig, token: Token, told: &EventLog) {
     assert_eq!(told.next(), "peer finished");
     rig.assert_not_spinning();
-    assert_eq!(told.rest(), [""; 0], "nobody asked");
+    assert_eq!(told.rest(), [""; 0], "reads are off");
     read_on(rig, token);
     assert_eq!(told.take(3), ["read last", "complete", "eof"]);
     rig.assert_not_spinning();
@@ -52,37 +53,37 @@ fn assert_ends_when_asked(rig: &LoopRig, token: Token, told: &EventLog) {
 #[test]
 fn l17_a_loop_with_the_peers_end_and_reads_off_does_not_spin() {
     on_every_loop(|rig| {
-        let (token, told, mut peer, beside) = stream(rig);
+        let (token, told, mut peer, duplicate) = stream(rig);
         peer.write_all(b"last").unwrap();
         drop(peer);
-        until(&beside, PollFlags::RDHUP);
-        assert_ends_when_asked(rig, token, &told);
+        until(&duplicate, PollFlags::RDHUP);
+        assert_eof_when_read(rig, token, &told);
     });
 }
 
 #[test]
 fn l17_a_loop_with_the_peers_end_and_a_local_half_close_does_not_spin() {
     on_every_loop(|rig| {
-        let (token, told, mut peer, beside) = stream(rig);
+        let (token, told, mut peer, duplicate) = stream(rig);
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         rig.run_on_loop(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
-        until(&beside, PollFlags::HUP);
-        assert_ends_when_asked(rig, token, &told);
+        until(&duplicate, PollFlags::HUP);
+        assert_eof_when_read(rig, token, &told);
     });
 }
 
 #[test]
 fn l17_a_loop_with_reads_turned_on_after_both_half_closes_does_not_spin() {
     on_every_loop(|rig| {
-        let (token, told, peer, beside) = stream(rig);
+        let (token, told, peer, duplicate) = stream(rig);
         read_on(rig, token);
         peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(told.take(2), ["complete", "eof"]);
         rig.run_on_loop(move |here| here.shutdown(token, Shutdown::Write)).unwrap();
-        until(&beside, PollFlags::HUP);
+        until(&duplicate, PollFlags::HUP);
         rig.assert_not_spinning();
-        assert_eq!(told.rest(), [""; 0], "told once");
+        assert_eq!(told.rest(), [""; 0], "reported once");
     });
 }
 
@@ -102,7 +103,7 @@ fn l17_a_loop_with_a_socket_that_was_never_connected_does_not_spin() {
 #[test]
 fn l17_a_loop_with_an_unanswered_connect_does_not_spin() {
     on_every_loop(|rig| {
-        // One waits in a queue of one: the kernel drops what comes after.
+        // A backlog of one with one waiting connection: the kernel drops further SYNs.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let address = listener.local_addr().unwrap();
@@ -127,7 +128,7 @@ fn l17_a_loop_with_a_refused_connection_does_not_spin() {
         rig.assert_not_spinning();
         read_on(rig, token);
         rig.assert_not_spinning();
-        assert_eq!(told.rest(), [""; 0], "told once");
+        assert_eq!(told.rest(), [""; 0], "reported once");
     });
 }
 
@@ -138,27 +139,27 @@ fn l17_a_loop_with_a_closed_unix_peer_does_not_spin() {
         let (token, told) = rig.attach(Socket::new(ours).unwrap(), Role::Stream);
         peer.write_all(b"last").unwrap();
         drop(peer);
-        assert_ends_when_asked(rig, token, &told);
+        assert_eof_when_read(rig, token, &told);
     });
 }
 
 #[test]
 fn l17_the_spin_check_passes_an_idle_stream_and_fails_a_busy_one() {
     on_every_loop(|rig| {
-        let (token, told, mut peer, _beside) = stream(rig);
+        let (token, told, mut peer, _duplicate) = stream(rig);
         peer.write_all(b"unread").unwrap();
         rig.assert_not_spinning();
         assert_eq!(told.rest(), [""; 0], "reads are off");
         read_on(rig, token);
         assert_eq!(told.take(2), ["read unread", "complete"]);
-        // What a spin looks like to the one who measures: a descriptor that nobody reads.
+        // The counter-check: a readable descriptor that is never read makes the loop spin.
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"x").unwrap();
         let readable = waterwheel_channel::driver::Interest::READABLE;
         let (handle, _) = rig.watch(reader, readable, |_, _| Ok(()));
         assert!(
             rig.turns_in(crate::loop_rig::WATCH_TIME) >= crate::loop_rig::SPIN_TURNS,
-            "a spin is seen"
+            "the spin is noticed"
         );
         assert!(crate::loop_rig::get(handle.unregister()));
         rig.assert_not_spinning();

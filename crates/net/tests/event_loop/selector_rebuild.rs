@@ -1,5 +1,5 @@
-//! A new selector under a loop with real descriptors: because the old one spins, or because somebody
-//! asks for it (L06).
+//! A rebuild of the selector under a loop with real descriptors: because the old one spins, or on request
+//! (L06).
 
 use std::io::{PipeReader, PipeWriter, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -18,12 +18,12 @@ fn pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// Watches a pipe; what comes out of it, piece by piece.
+/// Watches a pipe; returns the bytes of each event.
 fn listen(rig: &LoopRig, reader: PipeReader) -> Receiver<Vec<u8>> {
     let (tell, heard) = channel();
     let _ = rig.watch(reader, Interest::READABLE, move |reader, context| {
         let (bytes, ended) = read_available(reader);
-        assert!(ended || !bytes.is_empty(), "told of nothing");
+        assert!(ended || !bytes.is_empty(), "an event without bytes");
         let _ = tell.send(bytes); // The test may be over.
         if ended {
             context.unregister();
@@ -33,15 +33,15 @@ fn listen(rig: &LoopRig, reader: PipeReader) -> Receiver<Vec<u8>> {
     heard
 }
 
-/// Leaves something in the set of an epoll that is ready for ever under the name of a dead
-/// registration: a descriptor that was closed before it was unregistered, while a duplicate of it is
-/// open. The spin begins when this returns; dropping the duplicate would end it.
+/// Leaves a stale entry in the epoll set that is ready forever under the token of a dead registration: a
+/// descriptor that was closed before it was unregistered, while a duplicate of it is open. The spin begins when
+/// this returns; dropping the duplicate would end it.
 #[must_use]
-fn haunt(rig: &LoopRig) -> impl Sized + use<> {
+fn leave_stale_entry(rig: &LoopRig) -> impl Sized + use<> {
     let duplicate = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let source = Closable::new(&duplicate);
     let (handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| {
-        panic!("the dead are not called");
+        panic!("called after unregistration");
     });
     source.close();
     assert!(get(handle.unregister()));
@@ -63,7 +63,7 @@ fn l06_stale_events_of_a_duplicate_end_with_a_rebuild_after_the_set_number_of_tu
                     context.set_interest(Interest::READABLE).map_err(Into::into)
                 });
                 let before = rig.event_loop.metrics();
-                let _duplicate = haunt(rig);
+                let _duplicate = leave_stale_entry(rig);
                 let report = rig.report_with("selector");
                 assert_eq!(report, "the selector spins: selector rebuilt, 2 registrations moved");
                 rig.assert_not_spinning();
@@ -76,11 +76,11 @@ fn l06_stale_events_of_a_duplicate_end_with_a_rebuild_after_the_set_number_of_tu
                 assert!(turns < u64::from(threshold) + 20, "{turns} turns");
                 writer.write_all(b"after").unwrap();
                 assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), b"after");
-                assert_eq!(told.rest(), [""; 0], "it is not interested in that");
+                assert_eq!(told.rest(), [""; 0], "not of interest");
                 get(changed.set_interest(Interest::WRITABLE));
-                assert_eq!(told.next(), "Readiness(writable)", "and can still be changed");
+                assert_eq!(told.next(), "Readiness(writable)", "its interest can still be changed");
                 rig.assert_not_spinning();
-                assert_eq!(heard.try_iter().count(), 0, "nothing twice");
+                assert_eq!(heard.try_iter().count(), 0, "no byte twice");
                 assert_eq!(rig.event_loop.metrics().rebuilds, 1);
             },
         );
@@ -95,9 +95,9 @@ fn l06_other_registrations_lose_no_event_while_epoll_reports_stale_ones() {
         |rig| {
             let (reader, mut writer) = pipe();
             let heard = listen(rig, reader);
-            let _duplicate = haunt(rig);
+            let _duplicate = leave_stale_entry(rig);
             let mut all = Vec::new();
-            // Each waits for the one before: it may find the loop in a spin, a rebuild or a pause.
+            // Each piece waits for the one before, so it may meet the loop in a spin, a rebuild or a pause.
             for piece in 0..PIECES {
                 writer.write_all(&piece.to_ne_bytes()).unwrap();
                 while all.len() < 4 * (piece as usize + 1) {
@@ -105,11 +105,11 @@ fn l06_other_registrations_lose_no_event_while_epoll_reports_stale_ones() {
                 }
             }
             let expected: Vec<u8> = (0..PIECES).flat_map(u32::to_ne_bytes).collect();
-            assert_eq!(all, expected, "once, and in order");
+            assert_eq!(all, expected, "each byte once and in order");
             rig.report_with("the selector spins: selector rebuilt, 1 registrations moved");
             rig.assert_not_spinning();
             assert_eq!(rig.event_loop.metrics().rebuilds, 1);
-            assert!(rig.reports().is_empty(), "and that was all");
+            assert!(rig.reports().is_empty(), "no other report");
         },
     );
 }
@@ -121,8 +121,8 @@ fn l06_a_threshold_below_three_turns_the_rebuild_off_and_loses_nothing() {
         |rig| {
             let (reader, mut writer) = pipe();
             let heard = listen(rig, reader);
-            let _duplicate = haunt(rig);
-            assert!(rig.turns_in(crate::loop_rig::WATCH_TIME) > 100, "it spins for ever");
+            let _duplicate = leave_stale_entry(rig);
+            assert!(rig.turns_in(crate::loop_rig::WATCH_TIME) > 100, "the loop spins");
             writer.write_all(b"x").unwrap();
             assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), b"x");
             assert_eq!(rig.event_loop.metrics().rebuilds, 0);
@@ -162,14 +162,14 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
             .collect();
         for n in 1..=REBUILDS {
             rig.event_loop.rebuild().unwrap();
-            // One at a time: two requests that meet in one turn are one rebuild.
+            // One at a time: two requests in one turn are one rebuild.
             rig.report_with("rebuild requested: selector rebuilt, 4 registrations moved");
             assert_eq!(rig.run_on_loop(|here| here.handle().metrics().rebuilds), n);
         }
         drop(stop);
         for (heard, writing) in pipes {
             let written = writing.join().unwrap();
-            // The writer has gone, so the registration ends, and with it what is told.
+            // The writer is closed, so the registration ends, and with it the channel of its bytes.
             let mut all = Vec::new();
             while let Ok(piece) = heard.recv_timeout(TIME_LIMIT) {
                 all.extend(piece);

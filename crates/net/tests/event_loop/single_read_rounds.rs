@@ -1,4 +1,5 @@
-//! A round of reads that is one read: both are told in one call, as if they were two.
+//! Rounds of one read: the driver reports the read and its `ReadComplete` in one event, and handlers see two
+//! calls (C09).
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -14,13 +15,13 @@ use waterwheel_net::{Epoll, Poll, Socket};
 
 type Log = Rc<RefCell<Vec<&'static str>>>;
 
-/// Notes what it is told, and does something when it has read.
-struct Noting {
+/// Logs its calls, and calls `on_read` in each read.
+struct LogsCalls {
     log: Log,
     on_read: fn(&Ctx<'_>),
 }
 
-impl Handler for Noting {
+impl Handler for LogsCalls {
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         self.log.borrow_mut().push("read");
         (self.on_read)(ctx);
@@ -33,31 +34,31 @@ impl Handler for Noting {
     }
 }
 
-/// Keeps the ends of rounds to itself.
-struct Keeping;
+/// Does not pass `on_read_complete` on.
+struct StopsReadComplete;
 
-impl Handler for Keeping {
+impl Handler for StopsReadComplete {
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
         Ok(())
     }
 }
 
-/// What a handler is told of two messages, each read in a turn of its own.
-fn told(driver: impl OpenDriver + 'static, on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
+/// Returns the calls of a handler for two messages, each read in a turn of its own.
+fn calls(driver: impl OpenDriver + 'static, on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
     let mut manual = EventLoopGroup::builder(driver).build_manual().unwrap();
     let (mut peer, socket) = UnixStream::pair().unwrap();
     let new = NewChannel::new(Stream::connected(Socket::new(socket).unwrap().into(), None));
     let log = Log::default();
-    let noting = Noting { log: log.clone(), on_read };
+    let logs = LogsCalls { log: log.clone(), on_read };
     let register = |here: &LocalLoop| {
         here.register_with(new, |edit| {
-            edit.add_last("noting", noting)?;
+            edit.add_last("logs", logs)?;
             Ok(())
         })
     };
     manual.on_loop(register).unwrap().unwrap();
     for _ in 0..2 {
-        // After a close the peer has nobody to write to.
+        // The write fails after the channel was closed.
         let _ = peer.write_all(b"hello");
         for _ in 0..3 {
             manual.turn(Some(Duration::ZERO));
@@ -68,9 +69,9 @@ fn told(driver: impl OpenDriver + 'static, on_read: fn(&Ctx<'_>)) -> Vec<&'stati
 }
 
 fn over_both(on_read: fn(&Ctx<'_>)) -> Vec<&'static str> {
-    let told_by_epoll = told(Epoll, on_read);
-    assert_eq!(told(Poll, on_read), told_by_epoll);
-    told_by_epoll
+    let over_epoll = calls(Epoll, on_read);
+    assert_eq!(calls(Poll, on_read), over_epoll);
+    over_epoll
 }
 
 #[test]
@@ -96,15 +97,15 @@ fn c04_a_channel_deregistered_in_a_read_still_gets_read_complete() {
 
 #[test]
 fn c09_a_handler_that_removes_itself_in_a_read_gets_no_read_complete() {
-    let told = over_both(|ctx| ctx.pipeline().remove("noting").unwrap());
+    let told = over_both(|ctx| ctx.pipeline().remove("logs").unwrap());
     assert_eq!(told, ["read"]);
 }
 
 #[test]
 fn c09_read_complete_reaches_a_handler_that_was_added_in_the_read() {
     let told = over_both(|ctx| {
-        // The second time it is there already.
-        let _ = ctx.pipeline().add_first("keeping", Keeping);
+        // The second add fails: the name is taken.
+        let _ = ctx.pipeline().add_first("stops", StopsReadComplete);
     });
     assert_eq!(told, ["read", "read"]);
 }

@@ -1,4 +1,4 @@
-//! Who wakes a loop, and who need not: sleeps, wake-ups, spinning before a sleep (E10, L02).
+//! Sleeps, wake-ups, and spinning before a sleep (E10, L02).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use waterwheel_net::{Auto, CoarseEpoll, Epoll, Poll};
 
 use crate::loop_rig::{LoopRig, TIME_LIMIT, on_every_loop, on_every_loop_with};
 
-/// A spin that outlasts every test: whatever happens must be seen while the loop spins.
+/// A spin that outlasts every test: everything must be seen while the loop spins.
 const ONE_HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -27,7 +27,7 @@ fn l02_a_loop_names_its_driver_and_each_driver_can_be_chosen() {
         assert_eq!(names[0], names[1]);
         names[0]
     }
-    assert_eq!(name_of(Auto), "epoll", "the first in its order");
+    assert_eq!(name_of(Auto), "epoll", "the first choice of Auto");
     assert_eq!(name_of(Epoll), "epoll");
     assert_eq!(name_of(CoarseEpoll), "epoll");
     assert_eq!(name_of(Poll), "poll");
@@ -40,7 +40,7 @@ fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
         LoopRig::new(EventLoopGroup::builder(CoarseEpoll)),
         LoopRig::new(EventLoopGroup::builder(Poll)),
     ];
-    // What is watched and not ready, and a timer far away, do not wake it.
+    // A registration that is not ready and a distant timer do not wake the loop.
     let quiet = rigs.each_ref().map(|rig| {
         let far = rig.event_loop.schedule(Duration::from_secs(3600), || ()).unwrap();
         let never = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
@@ -125,10 +125,10 @@ fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
             });
             for _ in 0..20 {
                 rustix::io::write(&*source, &1u64.to_ne_bytes()).unwrap();
-                read.recv_timeout(TIME_LIMIT).expect("it is seen");
+                read.recv_timeout(TIME_LIMIT).expect("the event is seen");
             }
             assert_eq!(told.take(20), ["Readiness(readable)"; 20]);
-            assert_eq!(rig.event_loop.stats().sleeps, 0, "all of it while it spun");
+            assert_eq!(rig.event_loop.stats().sleeps, 0, "all while the loop spins");
             for millis in [0, 1, 7, 30] {
                 let delay = Duration::from_millis(millis);
                 let (tell, rang) = channel();
@@ -144,7 +144,7 @@ fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
                 assert!(in_time && late < TIME_LIMIT / 2, "{millis} ms: {late:?} late");
             }
             assert_eq!(told.rest(), [""; 0]);
-            assert_eq!(rig.event_loop.stats().wake_ups, 0, "nobody had to wake it");
+            assert_eq!(rig.event_loop.stats().wake_ups, 0, "no wake-up was needed");
         },
     );
 }
@@ -159,9 +159,9 @@ fn e10_a_loop_sleeps_after_spinning_without_work() {
             rig.wait_until_asleep();
             let before = rig.event_loop.stats();
             let awake = rig.run_on_loop(|here| here.now());
-            assert!(awake.since(began) >= SPIN_TIME, "it spun first");
+            assert!(awake.since(began) >= SPIN_TIME, "the loop spins first");
             let after = rig.event_loop.stats();
-            assert_eq!(after.wake_ups, before.wake_ups + 1, "asleep, it has to be woken");
+            assert_eq!(after.wake_ups, before.wake_ups + 1, "a sleeping loop has to be woken");
             assert!(after.wake_ups <= after.sleeps);
             rig.assert_not_spinning();
         },

@@ -1,4 +1,4 @@
-//! A handler that shows what it reads, and a peer that passes descriptors by itself.
+//! A handler that forwards its reads to the test, and a peer that passes descriptors with plain system calls.
 
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use waterwheel_net::unwrap_descriptor;
 
 use crate::loop_rig::TIME_LIMIT;
 
-/// ForwardsReads what is read: what is no ancillary message as one in which nothing is passed.
+/// Sends each read to the test; plain bytes and datagrams as a message without descriptors.
 pub(crate) struct ForwardsReads(Sender<AncillaryMessage>);
 
 impl ForwardsReads {
@@ -43,7 +43,7 @@ impl Handler for ForwardsReads {
             }
             Err(msg) => msg.take::<Bytes>().map(|bytes| AncillaryMessage::new(bytes, Vec::new())),
         });
-        let _ = self.0.send(message.expect("it is one of these"));
+        let _ = self.0.send(message.expect("bytes, a datagram or an ancillary message"));
         Ok(())
     }
 
@@ -52,16 +52,16 @@ impl Handler for ForwardsReads {
     }
 }
 
-/// What was read.
+/// The messages that a channel has read.
 pub(crate) struct ReceivedMessages(Receiver<AncillaryMessage>);
 
 impl ReceivedMessages {
     #[track_caller]
     pub(crate) fn next(&self) -> AncillaryMessage {
-        self.0.recv_timeout(TIME_LIMIT).expect("something is read")
+        self.0.recv_timeout(TIME_LIMIT).expect("a message in time")
     }
 
-    /// Reads on until this text is complete; everything that was passed with it.
+    /// Reads until this text is complete; returns everything that was passed with it.
     #[track_caller]
     pub(crate) fn until(&self, text: &str) -> Vec<Io> {
         let (mut bytes, mut passed) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ impl ReceivedMessages {
     }
 }
 
-/// A pipe whose other end is passed; what is written there comes here.
+/// A pipe whose writing end is passed to another process.
 pub(crate) struct Pipe {
     reader: std::io::PipeReader,
     pub(crate) writer: OwnedFd,
@@ -87,7 +87,7 @@ impl Pipe {
         Self { reader, writer: writer.into() }
     }
 
-    /// Whether this descriptor is its other end, and the last one.
+    /// Fails unless this descriptor is the last open writing end.
     #[track_caller]
     pub(crate) fn assert_other_end_is(mut self, passed: impl Into<OwnedFd>) {
         drop(self.writer);
@@ -97,7 +97,7 @@ impl Pipe {
         assert_eq!(said, "here");
     }
 
-    /// Whether nobody has its other end any more.
+    /// Fails unless all writing ends are closed.
     #[track_caller]
     pub(crate) fn assert_writers_closed(mut self) {
         drop(self.writer);
@@ -105,33 +105,33 @@ impl Pipe {
     }
 }
 
-/// The descriptor that was passed.
+/// Returns the descriptor that was passed.
 #[track_caller]
 pub(crate) fn descriptor_of(io: Io) -> OwnedFd {
     unwrap_descriptor(io).expect("a descriptor")
 }
 
-/// Sends with the system's own call.
+/// Sends with sendmsg(2).
 pub(crate) fn send(peer: impl AsFd, bytes: &[u8], passed: &[BorrowedFd<'_>]) {
     assert_eq!(try_send(peer, bytes, passed).unwrap(), bytes.len());
 }
 
-/// The same, if there is room.
+/// Sends with sendmsg(2); returns EAGAIN if there is no room.
 pub(crate) fn try_send(
     peer: impl AsFd,
     bytes: &[u8],
     passed: &[BorrowedFd<'_>],
 ) -> rustix::io::Result<usize> {
-    let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
+    let mut control = SendAncillaryBuffer::new(&mut buffer);
     assert!(passed.is_empty() || control.push(SendAncillaryMessage::ScmRights(passed)));
     sendmsg(peer, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())
 }
 
-/// Receives with the system's own call.
+/// Receives with recvmsg(2).
 pub(crate) fn receive(peer: impl AsFd) -> (Vec<u8>, Vec<OwnedFd>) {
-    let mut room = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
-    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let mut buffer = [MaybeUninit::uninit(); cmsg_space!(ScmRights(253))];
+    let mut control = RecvAncillaryBuffer::new(&mut buffer);
     let mut bytes = vec![0; 64 * 1024];
     let mut slices = [IoSliceMut::new(&mut bytes)];
     let received = recvmsg(peer, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap();

@@ -1,4 +1,4 @@
-//! A descriptor that is closed behind the driver's back, as faulty code elsewhere in a process does it.
+//! A descriptor that is closed behind the driver's back, as faulty code elsewhere in a process might do.
 
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 /// The first number to use. Tests of the same process that open thousands of descriptors stay below it.
 const FIRST: RawFd = 12_000;
 
-/// Shows a descriptor that anybody may close. Its clones show the same.
+/// A source whose descriptor can be closed while it is registered. Clones share the descriptor.
 #[derive(Clone)]
 pub(crate) struct Closable(Arc<Inner>);
 
@@ -19,31 +19,31 @@ struct Inner {
 }
 
 impl Closable {
-    /// Shows a duplicate of this one, under a number that is never used again.
-    #[allow(unsafe_code, reason = "safe code cannot close what somebody else uses")]
+    /// Duplicates a descriptor under a number that is never reused.
+    #[allow(unsafe_code, reason = "safe code cannot close a descriptor that another owner uses")]
     pub(crate) fn new(of: impl AsFd) -> Self {
         static NEXT: AtomicI32 = AtomicI32::new(FIRST);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let fd = fcntl_dupfd_cloexec(of, number).unwrap().into_raw_fd();
-        assert_eq!(fd, number, "nobody else uses it");
-        // SAFETY: it is open, and not -1. It will be shown when it is closed as well, which is what
-        // this is for; its number is nobody else's, so that nothing can be touched by mistake.
+        assert_eq!(fd, number, "the number is free");
+        // SAFETY: the descriptor is open and not -1. The borrow is used after the close as well, which is the purpose of
+        // this type; the number is never reused, so no other file can be touched by mistake.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         Self(Arc::new(Inner { fd, closed: AtomicBool::new(false) }))
     }
 
-    /// Closes it, whoever uses it.
+    /// Closes the descriptor, even while it is registered.
     pub(crate) fn close(&self) {
         self.0.close();
     }
 }
 
 impl Inner {
-    #[allow(unsafe_code, reason = "safe code cannot close what somebody else uses")]
+    #[allow(unsafe_code, reason = "safe code cannot close a descriptor that another owner uses")]
     fn close(&self) {
         use std::os::fd::AsRawFd;
         if !self.closed.swap(true, Ordering::Relaxed) {
-            // SAFETY: it was given up by its owner in `new`, and is closed once.
+            // SAFETY: `new` has taken the descriptor from its owner, and it is closed once.
             unsafe { rustix::io::close(self.fd.as_raw_fd()) };
         }
     }

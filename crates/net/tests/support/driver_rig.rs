@@ -1,5 +1,5 @@
-//! A driver, the tokens of its registrations, and what it says in words.
-#![allow(dead_code, reason = "every test file uses a part of it")]
+//! A driver under test, the tokens of its registrations, and its events as text.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,21 +17,21 @@ use waterwheel_channel::{Slab, Token};
 use waterwheel_executor::Nanos;
 use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, Socket, foreign_io};
 
-/// Longer than anything here takes; a test that waits so long fails.
+/// Longer than any step takes; a test that waits this long fails.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a driver is watched for spinning, and the number of returns that is a spin (L17).
+/// How long a driver is observed for spinning, and the number of wait returns that counts as spinning (L17).
 pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);
 pub(crate) const SPIN_TURNS: usize = 5;
 
-/// Runs a test over every driver, and over epoll as it is without `epoll_pwait2`.
+/// Runs a test over every driver, and over epoll with millisecond waits (without `epoll_pwait2`).
 pub(crate) fn on_every_driver(test: impl Fn(&mut DriverRig)) {
     on("epoll", &Epoll, &test);
     on("epoll in milliseconds", &CoarseEpoll, &test);
     on("poll", &Poll, &test);
 }
 
-/// Runs a test over one driver; if it fails, says over which.
+/// Runs a test over one driver, and prints the name of the driver if the test fails.
 pub(crate) fn on(name: &'static str, factory: &dyn OpenDriver, test: impl Fn(&mut DriverRig)) {
     struct NameOnPanic(&'static str);
     impl Drop for NameOnPanic {
@@ -45,12 +45,13 @@ pub(crate) fn on(name: &'static str, factory: &dyn OpenDriver, test: impl Fn(&mu
     test(&mut DriverRig::new(factory.open().unwrap()));
 }
 
+/// A driver with its tokens.
 pub(crate) struct DriverRig {
     pub(crate) driver: Box<dyn Driver>,
     pub(crate) tokens: Slab<()>,
-    /// What was accepted.
+    /// Accepted connections.
     pub(crate) accepted: Vec<Io>,
-    /// The second half of a `LastRead` whose first was given out.
+    /// The `ReadComplete` of a `LastRead` whose `Read` was handed out.
     complete: Option<IoEvent>,
 }
 
@@ -69,7 +70,7 @@ impl DriverRig {
         token
     }
 
-    /// A connected stream with its reads off, and its peer.
+    /// Attaches a connected stream with reads off; returns its token and its peer.
     pub(crate) fn stream(&mut self) -> (Token, TcpStream) {
         let (ours, peer) = pair();
         (self.attach(Socket::new(ours).unwrap(), Role::Stream), peer)
@@ -99,7 +100,7 @@ impl DriverRig {
         self.driver.write(token, &queue_of(bytes))
     }
 
-    /// Writes until there is no room; returns how much that was.
+    /// Writes until there is no room; returns the number of bytes.
     pub(crate) fn fill(&mut self, token: Token) -> usize {
         let mut written = 0;
         let queue = queue_of(&[7; 64 * 1024]);
@@ -113,17 +114,17 @@ impl DriverRig {
         self.driver.clock().now().plus(duration)
     }
 
-    /// One wait, without blocking.
+    /// Waits once without blocking.
     pub(crate) fn poll(&mut self) -> WaitSummary {
         self.driver.wait(Some(Nanos(0))).unwrap()
     }
 
-    /// All events of this round, in words.
+    /// Returns all remaining events of this round as text.
     pub(crate) fn drain(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.next_event().map(|(_, words)| words)).collect()
     }
 
-    /// The next event of this round, in words. A `LastRead` is the two that it stands for.
+    /// Returns the next event of this round as text. A `LastRead` is split into its two events.
     fn next_event(&mut self) -> Option<(Token, String)> {
         let event = self.complete.take().or_else(|| self.driver.next_event())?;
         let (event, complete) = event.split();
@@ -131,7 +132,7 @@ impl DriverRig {
         Some(describe(event, &mut self.accepted))
     }
 
-    /// The next event, waited for.
+    /// Waits for the next event.
     pub(crate) fn event(&mut self) -> (Token, String) {
         let deadline = self.after(TIME_LIMIT);
         loop {
@@ -143,7 +144,7 @@ impl DriverRig {
         }
     }
 
-    /// The first round that has events: all of them, in words.
+    /// Waits for a round with events; returns them as text.
     pub(crate) fn round(&mut self) -> Vec<String> {
         let (_, first) = self.event();
         let mut round = vec![first];
@@ -151,7 +152,7 @@ impl DriverRig {
         round
     }
 
-    /// Rounds until there is this event; everything up to it.
+    /// Collects rounds until this event; returns all events up to the end of its round.
     pub(crate) fn rounds_until(&mut self, last: &str) -> Vec<String> {
         let mut seen = Vec::new();
         while !seen.iter().any(|event: &String| event == last) {
@@ -160,7 +161,7 @@ impl DriverRig {
         seen
     }
 
-    /// Fails if there are events, or if waits keep returning without any.
+    /// Fails if an event comes, or if waits keep returning without one.
     pub(crate) fn assert_quiet(&mut self) {
         let deadline = self.after(WATCH_TIME);
         let mut turns = 0;
@@ -179,12 +180,12 @@ pub(crate) fn queue_of(bytes: &'static [u8]) -> OutQueue {
     queue
 }
 
-/// Two ends of a TCP connection.
+/// Returns both ends of a TCP connection.
 pub(crate) fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (peer, _) = listener.accept().unwrap();
-    // What is written is on its way at once: tests look at single segments.
+    // TCP_NODELAY: tests check single segments.
     ours.set_nodelay(true).unwrap();
     peer.set_nodelay(true).unwrap();
     (ours, peer)
@@ -195,12 +196,12 @@ pub(crate) fn reset(peer: TcpStream) {
     SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// A second descriptor for the same thing.
+/// Duplicates a descriptor.
 pub(crate) fn dup(fd: impl AsFd) -> OwnedFd {
     fd.as_fd().try_clone_to_owned().unwrap()
 }
 
-/// Waits, beside the driver, until the kernel says so of a descriptor.
+/// Waits with poll(2), without the driver, until the kernel reports these flags.
 pub(crate) fn until(fd: impl AsFd, flags: PollFlags) {
     let limit = Timespec::try_from(TIME_LIMIT).unwrap();
     let mut set = [PollFd::from_borrowed_fd(fd.as_fd(), flags)];
@@ -208,7 +209,7 @@ pub(crate) fn until(fd: impl AsFd, flags: PollFlags) {
     assert!(set[0].revents().contains(flags), "{:?} instead of {flags:?}", set[0].revents());
 }
 
-/// An event in words; what was accepted is put aside.
+/// Returns an event as text; an accepted connection is moved to `accepted`.
 fn describe(event: IoEvent, accepted: &mut Vec<Io>) -> (Token, String) {
     let token = event.token();
     let words = match event {

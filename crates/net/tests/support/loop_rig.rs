@@ -1,5 +1,5 @@
-//! An event loop on a thread of its own over each driver, and what it says in words.
-#![allow(dead_code, reason = "every test file uses a part of it")]
+//! An event loop on a thread of its own over each driver, and its events as text.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 pub(crate) mod closable;
 
@@ -18,14 +18,14 @@ use waterwheel_executor::{Clock, Error, PromiseFuture, Report, Reporter};
 use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, foreign};
 use waterwheel_testkit::faulty::{Faults, Faulty};
 
-/// Longer than anything here takes, on a busy machine too; a test that waits so long fails.
+/// Longer than any step takes, even on a busy machine; a test that waits this long fails.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a loop is watched for spinning, and the number of turns that is a spin (L17).
+/// How long a loop is observed for spinning, and the number of turns that counts as spinning (L17).
 pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);
 pub(crate) const SPIN_TURNS: u64 = 5;
 
-/// Runs a test on a loop over every driver, and over epoll as it is without `epoll_pwait2`.
+/// Runs a test on a loop over every driver, and over epoll with millisecond waits (without `epoll_pwait2`).
 pub(crate) fn on_every_loop(test: impl Fn(&LoopRig)) {
     on_every_loop_with(|builder| builder, test);
 }
@@ -45,7 +45,7 @@ pub(crate) fn on_counting_drivers(test: impl Fn(&LoopRig, &Faults)) {
     run(EventLoopGroup::builder(poll), faults);
 }
 
-/// Runs a test on a loop over every driver, with properties of its own.
+/// Runs a test on a loop over every driver, built with these settings.
 pub(crate) fn on_every_loop_with(
     how: impl Fn(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
     test: impl Fn(&LoopRig),
@@ -63,8 +63,8 @@ pub(crate) fn on_epoll_with(
     on_loop("epoll in milliseconds", CoarseEpoll, &how, &test);
 }
 
-/// Runs a test on one loop; if it fails, says over which driver. What panicked on the loop and was
-/// not asked for fails it too.
+/// Runs a test on one loop, and prints the name of the driver if the test fails. A reported panic that the test
+/// has not consumed fails it too.
 pub(crate) fn on_loop(
     name: &'static str,
     driver: impl OpenDriver + 'static,
@@ -87,7 +87,7 @@ pub(crate) fn on_loop(
     assert!(panics.is_empty(), "{panics:?}");
 }
 
-/// A group of one loop.
+/// A group with one loop.
 pub(crate) struct LoopRig {
     pub(crate) event_loop: EventLoop,
     reports: Receiver<String>,
@@ -111,11 +111,11 @@ impl LoopRig {
         &self,
         f: impl FnOnce(&LocalLoop) -> R + Send + 'static,
     ) -> R {
-        let f = || f(&LocalLoop::current().expect("this is a loop"));
+        let f = || f(&LocalLoop::current().expect("on a loop"));
         get(self.event_loop.submit(f).unwrap())
     }
 
-    /// How many turns the loop makes in this time, by its own clock.
+    /// Returns how many turns the loop makes in this time, by its own clock.
     #[track_caller]
     pub(crate) fn turns_in(&self, time: Duration) -> u64 {
         let (tell, told) = channel();
@@ -128,8 +128,8 @@ impl LoopRig {
         told.recv_timeout(TIME_LIMIT).expect("the timer comes")
     }
 
-    /// Fails if the loop spins (L17). One that has something left to do, because the kernel is slow to tell, comes to
-    /// rest after it; one that spins never does.
+    /// Fails if the loop spins (L17). A loop with work left, because the kernel reports late, becomes idle
+    /// afterwards; a loop that spins never does.
     #[track_caller]
     pub(crate) fn assert_not_spinning(&self) {
         let turns: Vec<u64> =
@@ -137,19 +137,19 @@ impl LoopRig {
         assert!(turns.len() < 5, "{turns:?} turns, each in {WATCH_TIME:?}");
     }
 
-    /// Waits until the loop has done all it was told, and has gone to sleep.
+    /// Waits until the loop has run everything submitted to it and sleeps.
     #[track_caller]
     pub(crate) fn wait_until_asleep(&self) {
         let awake = self.run_on_loop(|here| here.handle().stats());
         let clock = Clock::Monotonic;
         let limit = clock.now().plus(TIME_LIMIT);
         while self.event_loop.stats().sleeps == awake.sleeps {
-            assert!(clock.now() < limit, "it does not sleep");
+            assert!(clock.now() < limit, "the loop does not sleep");
             std::thread::yield_now();
         }
     }
 
-    /// The first report with these words in it, waited for.
+    /// Waits for the first report that contains these words.
     #[track_caller]
     pub(crate) fn report_with(&self, words: &str) -> String {
         loop {
@@ -160,12 +160,12 @@ impl LoopRig {
         }
     }
 
-    /// What was reported and not asked for yet.
+    /// Returns the reports that were not consumed yet.
     pub(crate) fn reports(&self) -> Vec<String> {
         self.reports.try_iter().collect()
     }
 
-    /// Attaches a socket that tells what happens to it.
+    /// Attaches a socket whose events are logged.
     #[track_caller]
     pub(crate) fn attach(&self, io: impl Into<Io>, role: Role) -> (Token, EventLog) {
         let (tell, told) = EventLog::new();
@@ -179,7 +179,7 @@ impl LoopRig {
         self.run_on_loop(move |here| here.set_read(token, plan));
     }
 
-    /// Registers a descriptor that tells what happens to it, and does something when it is ready.
+    /// Registers a foreign descriptor whose events are logged; calls `act` when it is ready.
     #[track_caller]
     pub(crate) fn watch<T: ForeignSource>(
         &self,
@@ -193,24 +193,24 @@ impl LoopRig {
         (get(registered), told)
     }
 
-    /// Shuts the loop down, and waits for it.
+    /// Shuts the loop down and waits for its end.
     #[track_caller]
     pub(crate) fn end(&self) {
         let ended = self.event_loop.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
-        ended.wait_timeout(TIME_LIMIT).expect("it terminates");
-        // The thread drops the last clone of the waker after that: a test of descriptors must not meet it.
+        ended.wait_timeout(TIME_LIMIT).expect("the loop terminates");
+        // The thread drops the last clone of the waker after that: a test that counts descriptors must not see it.
         self.event_loop.join().expect("another thread");
     }
 }
 
-/// The outcome of something that must succeed, waited for with a limit.
+/// Returns the value of a future that must succeed within the time limit.
 #[track_caller]
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> T {
     future.wait_timeout(TIME_LIMIT).expect("done in time");
     future.join().expect("success")
 }
 
-/// What a registration was told, in words.
+/// The events of a registration as text.
 pub(crate) struct EventLog(Receiver<String>);
 
 impl EventLog {
@@ -219,19 +219,19 @@ impl EventLog {
         (tell, Self(told))
     }
 
-    /// The next, waited for.
+    /// Waits for the next event.
     #[track_caller]
     pub(crate) fn next(&self) -> String {
-        self.0.recv_timeout(TIME_LIMIT).expect("there is something to tell")
+        self.0.recv_timeout(TIME_LIMIT).expect("an event in time")
     }
 
-    /// The next so many, waited for.
+    /// Waits for the next `n` events.
     #[track_caller]
     pub(crate) fn take(&self, n: usize) -> Vec<String> {
         (0..n).map(|_| self.next()).collect()
     }
 
-    /// Whatever there is up to the words, waited for; the last entry contains them.
+    /// Waits for an event that contains these words; returns all events up to it.
     #[track_caller]
     pub(crate) fn until(&self, words: &str) -> Vec<String> {
         let mut told = vec![self.next()];
@@ -241,13 +241,13 @@ impl EventLog {
         told
     }
 
-    /// What there is already.
+    /// Returns the events that have come already.
     pub(crate) fn rest(&self) -> Vec<String> {
         self.0.try_iter().collect()
     }
 }
 
-/// Puts into words what it is called with.
+/// Sends its calls as text: events as a registrant, reports as a reporter.
 pub(crate) struct LogSender<S>(pub(crate) S);
 
 impl Registrant for LogSender<Sender<String>> {
@@ -267,6 +267,7 @@ impl Reporter for LogSender<Mutex<Sender<String>>> {
     }
 }
 
+/// Logs its calls, and calls `act` when the descriptor is ready.
 struct Watcher<F> {
     tell: Sender<String>,
     act: F,
@@ -291,10 +292,12 @@ where
     }
 }
 
+/// Returns the end of a registration as text.
 pub(crate) fn describe_end(cause: Option<Error>) -> String {
     cause.map_or("unregistered: on request".into(), |cause| format!("unregistered: {cause}"))
 }
 
+/// Returns an event as text.
 pub(crate) fn describe(event: &IoEvent) -> String {
     match event {
         IoEvent::Connected(_) => "connected".into(),
@@ -314,7 +317,7 @@ pub(crate) fn describe(event: &IoEvent) -> String {
     }
 }
 
-/// Takes whatever there is to read, and says whether that was the end.
+/// Reads all available bytes; returns them, and true if the end was reached.
 pub(crate) fn read_available(fd: impl AsFd) -> (Vec<u8>, bool) {
     let mut all = Vec::new();
     let mut piece = [0; 4096];

@@ -1,4 +1,4 @@
-//! What the suites need to drive the drivers of this crate: TCP on the loopback.
+//! The fixture of the driver and loop suites for the drivers of this crate: TCP on the loopback.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -18,9 +18,10 @@ use waterwheel_testkit::driver_suite::{
     AcceptedConnect, Fixture, ForeignTrigger, RemoteConnector, RemoteDatagrams, RemoteStream,
 };
 
-/// Longer than anything here takes.
+/// Longer than any step takes.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
+/// Opens drivers with this factory.
 pub(crate) struct Loopback<O>(pub(crate) O);
 
 impl<O: OpenDriver> Fixture for Loopback<O> {
@@ -54,7 +55,7 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         (Socket::unconnected(target).unwrap().into(), target)
     }
 
-    /// Unlike UDP, these wait for a receiver that has no buffer.
+    /// Unix datagrams: unlike UDP, they wait for a receiver without room.
     fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         theirs.set_read_timeout(Some(TIME_LIMIT)).unwrap();
@@ -73,7 +74,7 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
     }
 }
 
-/// The other end of a pair.
+/// The other end of a pair of Unix datagram sockets.
 struct UnixDatagramPeer(UnixDatagram);
 
 impl RemoteDatagrams for UnixDatagramPeer {
@@ -87,7 +88,7 @@ impl RemoteDatagrams for UnixDatagramPeer {
         buffer[..n].to_vec()
     }
 
-    /// By talking to somebody else from now on: the kernel tells that only of a peer that has not read everything.
+    /// Connects to another address: the kernel reports a lost peer only if that peer has unread datagrams.
     fn close(&mut self) {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +108,7 @@ fn io(socket: impl Into<std::os::fd::OwnedFd>) -> Io {
     Socket::new(socket).unwrap().into()
 }
 
-/// Blocking, with a limit; `None` once it was reset.
+/// A blocking stream with a time limit; `None` after a reset.
 struct TcpPeer(Option<TcpStream>);
 
 impl TcpPeer {
@@ -118,10 +119,10 @@ impl TcpPeer {
     }
 
     fn stream(&mut self) -> &mut TcpStream {
-        self.0.as_mut().expect("it was not reset")
+        self.0.as_mut().expect("not reset yet")
     }
 
-    /// Does something without blocking.
+    /// Calls `what` with the stream in non-blocking mode.
     fn at_once<R>(&mut self, what: impl FnOnce(&mut TcpStream) -> R) -> R {
         self.stream().set_nonblocking(true).unwrap();
         let result = what(self.stream());
@@ -166,11 +167,12 @@ impl RemoteStream for TcpPeer {
     }
 
     fn reset(&mut self) {
-        let stream = self.0.take().expect("it was not reset");
+        let stream = self.0.take().expect("not reset yet");
         SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     }
 }
 
+/// Connects to a listener.
 struct TcpConnector(SocketAddr);
 
 impl RemoteConnector for TcpConnector {
@@ -179,6 +181,7 @@ impl RemoteConnector for TcpConnector {
     }
 }
 
+/// Makes a foreign Unix stream readable.
 struct UnixStreamTrigger {
     ours: Arc<UnixStream>,
     theirs: Option<UnixStream>,
@@ -186,7 +189,7 @@ struct UnixStreamTrigger {
 
 impl ForeignTrigger for UnixStreamTrigger {
     fn make_readable(&mut self) {
-        self.theirs.as_mut().expect("it did not hang up").write_all(b"x").unwrap();
+        self.theirs.as_mut().expect("not hung up yet").write_all(b"x").unwrap();
     }
 
     fn drain(&mut self) {

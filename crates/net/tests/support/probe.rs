@@ -1,4 +1,4 @@
-//! A server on a loop, a peer of the standard library, and what the handlers are told, in words.
+//! A TCP server on a loop whose handlers log their events, and peers of the standard library.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use waterwheel_net::Tcp;
 
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 
-/// Where a test connects to.
+/// A server whose connections have a [`Probe`].
 pub(crate) struct ProbedServer {
     pub(crate) listener: Channel,
     pub(crate) address: SocketAddr,
@@ -38,7 +38,7 @@ impl ProbedServer {
         Self { listener: server, address, children }
     }
 
-    /// A connection: its channel, its peer, and what its handler is told from now on.
+    /// Connects; returns the accepted channel, the peer and the log of its probe.
     #[track_caller]
     pub(crate) fn connect(&self) -> (Channel, TcpStream, ProbeLog) {
         let peer = TcpStream::connect(self.address).unwrap();
@@ -50,28 +50,28 @@ impl ProbedServer {
 
     #[track_caller]
     pub(crate) fn accepted(&self) -> (Channel, ProbeLog) {
-        self.children.recv_timeout(TIME_LIMIT).expect("it is accepted")
+        self.children.recv_timeout(TIME_LIMIT).expect("accepted in time")
     }
 }
 
 pub(crate) fn group(rig: &LoopRig) -> EventLoopGroup {
-    rig.event_loop.parent().expect("it has one")
+    rig.event_loop.parent().expect("the group of the loop")
 }
 
 pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
     match address {
         Some(Address::Ip(address)) => address,
-        other => panic!("no address of TCP: {other:?}"),
+        other => panic!("not an IP address: {other:?}"),
     }
 }
 
-/// What a handler was told.
+/// The events of a handler as text.
 pub(crate) struct ProbeLog(Receiver<String>);
 
 impl ProbeLog {
     #[track_caller]
     pub(crate) fn next(&self) -> String {
-        self.0.recv_timeout(TIME_LIMIT).expect("there is something to tell")
+        self.0.recv_timeout(TIME_LIMIT).expect("an event in time")
     }
 
     #[track_caller]
@@ -79,7 +79,7 @@ impl ProbeLog {
         (0..n).map(|_| self.next()).collect()
     }
 
-    /// Everything until the handler is gone.
+    /// Waits until the handler is removed; returns all its events.
     #[track_caller]
     pub(crate) fn until_removed(&self) -> Vec<String> {
         let mut all = vec![self.next()];
@@ -94,7 +94,7 @@ impl ProbeLog {
     }
 }
 
-/// ProbeLog what comes in, and shows its channel when it is active.
+/// A handler that logs its inbound events; it may announce its channel when it becomes active.
 pub(crate) struct Probe {
     tell: Option<(Sender<(Channel, ProbeLog)>, ProbeLog)>,
     note: Sender<String>,
@@ -106,7 +106,7 @@ impl Probe {
         (Self { tell: None, note }, ProbeLog(notes))
     }
 
-    /// One that shows its channel, and what it notes from then on.
+    /// Creates a probe that sends its channel and its log to the test when the channel is active.
     pub(crate) fn announcing(tell: Sender<(Channel, ProbeLog)>) -> Self {
         let (note, notes) = channel();
         Self { tell: Some((tell, ProbeLog(notes))), note }
@@ -170,7 +170,7 @@ impl Handler for Probe {
     }
 }
 
-/// Writes back what it reads, at the end of each round.
+/// Writes back what it reads, and flushes at the end of each round.
 pub(crate) struct Echo;
 
 impl Handler for Echo {
@@ -189,7 +189,7 @@ impl Handler for Echo {
     }
 }
 
-/// An echo server on the loops of this rig.
+/// Starts an echo server on the loop of this rig.
 pub(crate) fn echo(rig: &LoopRig) -> (Channel, SocketAddr) {
     let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
@@ -205,7 +205,7 @@ pub(crate) fn reset(peer: TcpStream) {
     SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// Connects, and says something.
+/// Connects and sends "ping".
 pub(crate) fn connect_and_send(address: SocketAddr) -> TcpStream {
     let mut peer = TcpStream::connect(address).unwrap();
     peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
@@ -213,7 +213,7 @@ pub(crate) fn connect_and_send(address: SocketAddr) -> TcpStream {
     peer
 }
 
-/// What it said comes back.
+/// Fails unless "ping" comes back.
 #[track_caller]
 pub(crate) fn assert_echoed(peer: &mut TcpStream) {
     let mut back = [0; 4];
@@ -221,7 +221,7 @@ pub(crate) fn assert_echoed(peer: &mut TcpStream) {
     assert_eq!(&back, b"ping");
 }
 
-/// Everything until the end; a reset is one too.
+/// Reads until the end of the stream or a reset.
 #[track_caller]
 pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
@@ -231,13 +231,13 @@ pub(crate) fn read_to_end(peer: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// Waits until something holds that nobody tells of.
+/// Waits by polling until `holds` returns true.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let clock = waterwheel_executor::Clock::Monotonic;
     let limit = clock.now().plus(TIME_LIMIT);
     while !holds() {
-        assert!(clock.now() < limit, "not {what}");
+        assert!(clock.now() < limit, "timed out waiting for: {what}");
         std::thread::yield_now();
     }
 }

@@ -1,4 +1,4 @@
-//! A channel of datagrams that tells a test what happens to it, and peers of the standard library.
+//! A datagram channel that reports its events to the test, and peers of the standard library.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,13 +21,13 @@ use waterwheel_net::{DatagramSocket, Udp};
 
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 
-/// A channel, and what its only handler was told.
+/// A channel and the events of its only handler.
 pub(crate) struct UdpProbe {
     pub(crate) channel: Channel,
-    told: Receiver<ProbeEvent>,
+    events: Receiver<ProbeEvent>,
 }
 
-/// What a handler was told.
+/// An event of the handler.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ProbeEvent {
     Read(Datagram),
@@ -37,10 +37,10 @@ pub(crate) enum ProbeEvent {
     Inactive,
 }
 
-/// How a channel is made.
+/// Builds a probed channel.
 pub(crate) struct ProbeBuilder {
     bootstrap: Bootstrap,
-    told: Receiver<ProbeEvent>,
+    events: Receiver<ProbeEvent>,
 }
 
 impl ProbeBuilder {
@@ -49,12 +49,12 @@ impl ProbeBuilder {
     }
 
     pub(crate) fn of(rig: &LoopRig, transports: impl TransportFactory) -> Self {
-        let (tell, told) = channel();
+        let (sender, events) = channel();
         let bootstrap = Bootstrap::new(&group(rig), transports).initialiser(move |edit| {
-            edit.add_last("tap", EventTap(tell.clone()))?;
+            edit.add_last("tap", EventTap(sender.clone()))?;
             Ok(())
         });
-        Self { bootstrap, told }
+        Self { bootstrap, events }
     }
 
     pub(crate) fn with(mut self, how: impl FnOnce(Bootstrap) -> Bootstrap) -> Self {
@@ -68,23 +68,23 @@ impl ProbeBuilder {
 
     #[track_caller]
     pub(crate) fn bind(self, to: impl Into<AddressSpec>) -> UdpProbe {
-        UdpProbe { channel: get(self.bootstrap.bind(to)), told: self.told }
+        UdpProbe { channel: get(self.bootstrap.bind(to)), events: self.events }
     }
 
     #[track_caller]
     pub(crate) fn connect(self, to: impl Into<AddressSpec>) -> UdpProbe {
-        UdpProbe { channel: get(self.bootstrap.connect(to)), told: self.told }
+        UdpProbe { channel: get(self.bootstrap.connect(to)), events: self.events }
     }
 }
 
 impl UdpProbe {
-    /// A channel at an address of its own.
+    /// Binds a channel to a free port.
     #[track_caller]
     pub(crate) fn bound(rig: &LoopRig) -> Self {
         ProbeBuilder::new(rig).bind("127.0.0.1:0")
     }
 
-    /// A channel that reads only when it is told to.
+    /// Binds a channel that reads only on request.
     #[track_caller]
     pub(crate) fn with_reads_off(rig: &LoopRig) -> Self {
         let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
@@ -97,10 +97,10 @@ impl UdpProbe {
 
     #[track_caller]
     pub(crate) fn next(&self) -> ProbeEvent {
-        self.told.recv_timeout(TIME_LIMIT).expect("there is something to tell")
+        self.events.recv_timeout(TIME_LIMIT).expect("an event in time")
     }
 
-    /// The next datagram; rounds that end meanwhile are passed over.
+    /// Waits for the next datagram; skips `ReadComplete`.
     #[track_caller]
     pub(crate) fn datagram(&self) -> Datagram {
         loop {
@@ -112,13 +112,13 @@ impl UdpProbe {
         }
     }
 
-    /// The texts of the next so many.
+    /// Waits for the next `n` datagrams; returns their texts.
     #[track_caller]
     pub(crate) fn texts(&self, n: usize) -> Vec<String> {
         (0..n).map(|_| text(&self.datagram())).collect()
     }
 
-    /// The next error; rounds that end meanwhile are passed over.
+    /// Waits for the next error; skips `ReadComplete`.
     #[track_caller]
     pub(crate) fn error(&self) -> String {
         loop {
@@ -130,9 +130,9 @@ impl UdpProbe {
         }
     }
 
-    /// What was told and not asked for yet, but the ends of rounds.
+    /// Returns the events that have come already, without `ReadComplete`.
     pub(crate) fn rest(&self) -> Vec<ProbeEvent> {
-        self.told.try_iter().filter(|told| *told != ProbeEvent::ReadComplete).collect()
+        self.events.try_iter().filter(|event| *event != ProbeEvent::ReadComplete).collect()
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn text(datagram: &Datagram) -> String {
     String::from_utf8_lossy(datagram.bytes()).into_owned()
 }
 
-/// Why a write, or anything else, failed.
+/// Returns the error of an operation that must fail.
 #[track_caller]
 pub(crate) fn failure_text(future: ChannelFuture) -> String {
     future.wait_timeout(TIME_LIMIT).expect("done in time");
@@ -148,18 +148,18 @@ pub(crate) fn failure_text(future: ChannelFuture) -> String {
 }
 
 pub(crate) fn group(rig: &LoopRig) -> EventLoopGroup {
-    rig.event_loop.parent().expect("it has one")
+    rig.event_loop.parent().expect("the group of the loop")
 }
 
 #[track_caller]
 pub(crate) fn ip(address: Option<Address>) -> SocketAddr {
     match address {
         Some(Address::Ip(address)) => address,
-        other => panic!("no address of UDP: {other:?}"),
+        other => panic!("not an IP address: {other:?}"),
     }
 }
 
-/// A peer that is no channel.
+/// Binds a UDP socket of the standard library.
 pub(crate) fn peer() -> UdpSocket {
     peer_at("127.0.0.1:0")
 }
@@ -170,77 +170,78 @@ pub(crate) fn peer_at(at: &str) -> UdpSocket {
     socket
 }
 
-/// What a peer receives next, and from whom.
+/// Waits for the next datagram of a peer; returns its text and its sender.
 #[track_caller]
 pub(crate) fn received(peer: &UdpSocket) -> (String, SocketAddr) {
-    let mut room = vec![0; 1 << 16];
-    let (n, from) = peer.recv_from(&mut room).expect("a datagram");
-    (String::from_utf8_lossy(&room[..n]).into_owned(), from)
+    let mut buffer = vec![0; 1 << 16];
+    let (n, from) = peer.recv_from(&mut buffer).expect("a datagram");
+    (String::from_utf8_lossy(&buffer[..n]).into_owned(), from)
 }
 
+/// Sends its events to the test.
 struct EventTap(Sender<ProbeEvent>);
 
 impl EventTap {
-    fn tell(&self, told: ProbeEvent) -> HandlerResult {
-        // A test that does not listen any more has its reasons.
-        let _ = self.0.send(told);
+    fn send(&self, event: ProbeEvent) -> HandlerResult {
+        // The test may have dropped the receiver.
+        let _ = self.0.send(event);
         Ok(())
     }
 }
 
 impl Handler for EventTap {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let datagram = msg.take::<Datagram>().expect("datagrams are read here");
-        // What a test sends so is to be the last for now.
+        let datagram = msg.take::<Datagram>().expect("a datagram");
+        // The text "off" turns reads off.
         if datagram.bytes() == "off" {
             ctx.channel().set_auto_read(false);
         }
-        self.tell(ProbeEvent::Read(datagram))
+        self.send(ProbeEvent::Read(datagram))
     }
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(ProbeEvent::ReadComplete)
+        self.send(ProbeEvent::ReadComplete)
     }
 
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ProbeEvent::Writable(ctx.is_writable()))
+        self.send(ProbeEvent::Writable(ctx.is_writable()))
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.tell(ProbeEvent::Error(error.to_string()))
+        self.send(ProbeEvent::Error(error.to_string()))
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(ProbeEvent::Inactive)
+        self.send(ProbeEvent::Inactive)
     }
 }
 
-/// A socket that somebody else has made, and keeps a descriptor of.
+/// Opens a channel over a socket that the test has made, and of which it keeps a descriptor.
 pub(crate) struct ReadyMadeSocket<S>(Mutex<Option<S>>);
 
 impl ReadyMadeSocket<UdpSocket> {
-    /// A bound socket, and the other descriptor of it.
+    /// Returns a bound socket and a duplicate of it.
     pub(crate) fn bound() -> (Self, UdpSocket) {
         let socket = peer();
-        let behind = socket.try_clone().expect("a descriptor");
-        (Self(Mutex::new(Some(socket))), behind)
+        let duplicate = socket.try_clone().expect("a descriptor");
+        (Self(Mutex::new(Some(socket))), duplicate)
     }
 }
 
 impl ReadyMadeSocket<UnixDatagram> {
-    /// One end of a pair that holds a few datagrams and no more, and the other end.
+    /// Returns one end of a pair that holds few datagrams, and the other end.
     pub(crate) fn pair() -> (Self, UnixDatagram) {
         let (ours, theirs) = UnixDatagram::pair().expect("a pair");
         theirs.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
         (Self(Mutex::new(Some(ours))), theirs)
     }
 
-    /// A socket that is not connected, and another one with its abstract name.
+    /// Returns an unconnected socket, and another one with its abstract name.
     pub(crate) fn unconnected() -> (Self, (UnixDatagram, String)) {
         let ours = UnixDatagram::unbound().expect("a socket");
         let name = format!("waterwheel-{}-{}", std::process::id(), ours.as_raw_fd());
         let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).expect("a name");
-        let theirs = UnixDatagram::bind_addr(&address).expect("a place");
+        let theirs = UnixDatagram::bind_addr(&address).expect("bound to the name");
         theirs.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
         (Self(Mutex::new(Some(ours))), (theirs, name))
     }
@@ -265,7 +266,7 @@ impl<S: Into<OwnedFd> + Send + 'static> DatagramSocketFactory for ReadyMadeSocke
         _: Option<&Address>,
         _: &[SocketOption],
     ) -> io::Result<(Io, Address)> {
-        let socket = self.0.lock().unwrap().take().expect("it is opened once");
+        let socket = self.0.lock().unwrap().take().expect("opened once");
         Ok((DatagramSocket::new(socket)?.into(), UnixAddress::Unnamed.into()))
     }
 }

@@ -1,4 +1,4 @@
-//! A directory for the sockets of a test, and a server in it.
+//! A directory for the socket files of a test, and a Unix server in it.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use waterwheel_net::Unix;
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 use crate::probe::{Echo, Probe, ProbeLog, group};
 
-/// A directory that is removed with all that is in it.
+/// A temporary directory, removed with its contents.
 pub(crate) struct SocketDirectory(PathBuf);
 
 impl SocketDirectory {
@@ -35,7 +35,7 @@ impl Drop for SocketDirectory {
     }
 }
 
-/// A server at a path, whose connections note what they are told.
+/// A server at a path whose connections log their events.
 pub(crate) struct ProbedServer {
     pub(crate) listener: Channel,
     pub(crate) path: PathBuf,
@@ -59,7 +59,7 @@ impl ProbedServer {
         Self { listener: server, path, children, _directory: directory }
     }
 
-    /// A connection: its channel, its peer, and what its handler is told from now on.
+    /// Connects; returns the accepted channel, the peer and the log of its probe.
     #[track_caller]
     pub(crate) fn connect(&self) -> (Channel, UnixStream, ProbeLog) {
         let peer = dial(&self.path);
@@ -69,11 +69,11 @@ impl ProbedServer {
 
     #[track_caller]
     pub(crate) fn accepted(&self) -> (Channel, ProbeLog) {
-        self.children.recv_timeout(TIME_LIMIT).expect("it is accepted")
+        self.children.recv_timeout(TIME_LIMIT).expect("accepted in time")
     }
 }
 
-/// A peer of the standard library that does not wait for ever.
+/// Connects a stream of the standard library with time limits.
 pub(crate) fn dial(path: &Path) -> UnixStream {
     let peer = UnixStream::connect(path).unwrap();
     peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
@@ -89,7 +89,7 @@ pub(crate) fn client(rig: &LoopRig) -> Bootstrap {
     Bootstrap::new(&group(rig), Unix)
 }
 
-/// A server that echoes.
+/// Returns the bootstrap of an echo server.
 pub(crate) fn echo(rig: &LoopRig) -> ServerBootstrap {
     server(rig).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
